@@ -1,0 +1,4 @@
+"""What is true before the first message: settings, errors, the database, definitions, migrations.
+
+Nothing here knows what a run does; every other room may import this one, and this one imports none.
+"""

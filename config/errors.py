@@ -1,0 +1,393 @@
+"""Every error Callboard raises: named after what is wrong, with a stable code and a remedy.
+
+Whose problem it is follows from the type (``Retryable``, ``Permanent``, ``ModelVisible``), never
+from reading the text.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+
+class CallboardError(Exception):
+    """Something Callboard can name; its text is a sentence with the remedy."""
+
+    code: ClassVar[str] = "callboard_error"
+    """Stable across releases; clients and tests decide by it."""
+    status: ClassVar[int] = 500
+    """The HTTP status a door answers with."""
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.facts = facts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(kind: type[CallboardError], args: tuple[Any, ...], state: dict[str, Any]) -> CallboardError:
+    """Unpickle without calling the subclass's own constructor, whose arguments differ."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class Retryable(CallboardError):
+    """Trying again later may work."""
+
+    status = 503
+
+
+class Permanent(CallboardError):
+    """Trying again changes nothing; somebody has to change something first."""
+
+    status = 400
+
+
+class ModelVisible(CallboardError):
+    """The model is told, so that it can adapt."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known name most like ``word``, or None when nothing is close."""
+    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `` Did you mean 'x'?`` with a leading blank, or nothing."""
+    match = nearest(word, known)
+    return f" Did you mean '{match}'?" if match else ""
+
+
+# --- what the caller sent -------------------------------------------------------------------------
+
+
+class BadRequest(Permanent):
+    code = "bad_request"
+
+
+class InputEmpty(Permanent):
+    code = "input_empty"
+
+    def __init__(self) -> None:
+        super().__init__("the input is empty; send a sentence for the agent to work on.")
+
+
+class InputTooLarge(Permanent):
+    code = "input_too_large"
+    status = 413
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"the input has {size:,} characters and the limit is {limit:,}; put long material in a file "
+            "the agent can read, and name the file.",
+            size=size,
+            limit=limit,
+        )
+
+
+class AgentUnknown(Permanent):
+    code = "agent_unknown"
+    status = 404
+
+    def __init__(self, agent_id: str, known: Iterable[str], folder: str = "config/agents") -> None:
+        names = sorted(known)
+        listing = ", ".join(f"'{n}'" for n in names) or "none"
+        super().__init__(
+            f"agent '{agent_id[:80]}' is not configured; known agents: {listing}."
+            f"{did_you_mean(agent_id[:80], names)} Or add {folder}/{agent_id[:80]}.yaml.",
+            agent_id=agent_id,
+            known=names,
+        )
+
+
+class RunUnknown(Permanent):
+    code = "run_unknown"
+    status = 404
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"there is no run '{run_id[:80]}'; `./callboard runs` lists the runs.", run_id=run_id)
+
+
+class ThreadUnknown(Permanent):
+    code = "thread_unknown"
+    status = 404
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"there is no thread '{thread_id[:80]}'; `./callboard threads` lists the threads.", thread_id=thread_id
+        )
+
+
+class CursorInvalid(Permanent):
+    code = "cursor_invalid"
+
+    def __init__(self, cursor: str) -> None:
+        super().__init__(
+            f"'{cursor[:40]}' is not a cursor; send back the id of the last event you saw, or leave it out "
+            "to read from the beginning.",
+            cursor=cursor[:200],
+        )
+
+
+class CursorAhead(Permanent):
+    code = "cursor_ahead"
+    status = 409
+
+    def __init__(self, cursor: int, last: int) -> None:
+        super().__init__(
+            f"cursor {cursor} is beyond the last event of this run, {last}; read again from {last} or earlier.",
+            cursor=cursor,
+            last=last,
+        )
+
+
+class IdempotencyConflict(Permanent):
+    code = "idempotency_conflict"
+    status = 409
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"the idempotency key '{key[:80]}' was used with another body; send the same body again, or a new key.",
+            key=key,
+        )
+
+
+class GrantRefused(Permanent):
+    code = "grant_refused"
+    status = 403
+
+    def __init__(self) -> None:
+        super().__init__("privilege grants are not available yet, so none can be verified; start the run without one.")
+
+
+class ObserverTravels(Permanent):
+    code = "observer_travels"
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(
+            f"observer objects cannot travel to a worker ({', '.join(names)}); name them in the agent's "
+            "`observers:` instead, or run synchronously."
+        )
+
+
+class HostRefused(Permanent):
+    """A page of somebody else's may have pointed its name at us (DNS rebinding)."""
+
+    code = "host_refused"
+    status = 403
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"the host '{host[:80]}' is not one this server answers to; use 127.0.0.1 or localhost, or name it in "
+            "CALLBOARD_ALLOWED_HOSTS (read together with --no-auth).",
+            host=host[:80],
+        )
+
+
+class OriginRefused(Permanent):
+    code = "origin_refused"
+    status = 403
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(
+            f"requests from pages of '{origin[:80]}' are not answered; open Callboard's own page instead.",
+            origin=origin[:80],
+        )
+
+
+class MediaTypeRefused(Permanent):
+    code = "media_type_refused"
+    status = 415
+
+    def __init__(self, found: str) -> None:
+        super().__init__(
+            f"the body is '{found[:80] or 'of no type'}'; send JSON, with the header Content-Type: application/json."
+        )
+
+
+class Overloaded(Retryable):
+    """This process has as many clients of a kind as it can bear."""
+
+    code = "overloaded"
+
+
+class LoopBlocked(Permanent):
+    code = "loop_blocked"
+    status = 500
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} would block the event loop it was called on; call it from a plain thread.")
+
+
+# --- configuration --------------------------------------------------------------------------------
+
+
+class SettingInvalid(Permanent):
+    code = "setting_invalid"
+
+
+class DefinitionInvalid(Permanent):
+    """An agent's YAML cannot be used; says file, line, field and remedy."""
+
+    code = "definition_invalid"
+    status = 422
+
+    def __init__(self, file: str, line: int | None, field: str | None, problem: str) -> None:
+        where = file if line is None else f"{file}:{line}"
+        what = f" {field}:" if field else ""
+        super().__init__(f"{where}:{what} {problem}", file=file, line=line, field=field)
+
+
+class ToolUnknown(Permanent):
+    code = "tool_unknown"
+
+
+class PluginUnknown(Permanent):
+    code = "plugin_unknown"
+
+
+class ModelUnknown(Permanent):
+    code = "model_unknown"
+
+
+class ModelKeyMissing(Permanent):
+    code = "model_key_missing"
+
+
+class RoomTaken(Permanent):
+    """A stranger answers to the name of one of our rooms."""
+
+    code = "room_taken"
+
+
+class PoolRefused(Permanent):
+    code = "pool_refused"
+
+
+# --- the machine ----------------------------------------------------------------------------------
+
+
+class StateDirUnwritable(Permanent):
+    code = "state_dir_unwritable"
+    status = 500
+
+
+class PortInUse(Permanent):
+    code = "port_in_use"
+    status = 500
+
+
+class SchemaOld(Permanent):
+    code = "schema_old"
+    status = 503
+
+    def __init__(self, found: str | None, wanted: str) -> None:
+        super().__init__(
+            f"the database's schema is {found or 'missing'} and this code needs {wanted}; run `./callboard migrate`.",
+            found=found,
+            wanted=wanted,
+        )
+
+
+class SchemaNew(Permanent):
+    code = "schema_new"
+    status = 503
+
+    def __init__(self, found: str, wanted: str) -> None:
+        super().__init__(
+            f"the database's schema {found} is newer than this code knows ({wanted}); update the code on this machine.",
+            found=found,
+            wanted=wanted,
+        )
+
+
+class RedisUnreachable(Retryable):
+    code = "redis_unreachable"
+
+
+class RedisRefused(Permanent):
+    """Redis answers, but is configured in a way that loses work."""
+
+    code = "redis_refused"
+    status = 503
+
+
+class DatabaseUnreachable(Retryable):
+    code = "database_unreachable"
+
+
+class DatabaseBusy(Retryable):
+    code = "database_busy"
+
+
+# --- a run ----------------------------------------------------------------------------------------
+
+
+class StaleOwner(Permanent):
+    """Another worker owns the run now; stop writing."""
+
+    code = "stale_owner"
+
+    def __init__(self, run_id: str, fence: int) -> None:
+        super().__init__(
+            f"run {run_id} is no longer owned under fence {fence}; nothing was written.", run_id=run_id, fence=fence
+        )
+
+
+class RunStopped(Permanent):
+    """Somebody asked this run to stop."""
+
+    code = "cancelled"
+
+
+class ModelFailed(Retryable):
+    """The provider failed in a way that may pass; ``retry_after_s`` is what it asked us to wait."""
+
+    code = "model_failed"
+    status = 502
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.retry_after_s = retry_after_s
+
+
+class ModelTimeout(Retryable):
+    code = "model_timeout"
+    status = 504
+
+
+class ModelRefused(Permanent):
+    """The provider answered that this request will never work (4xx)."""
+
+    code = "model_refused"
+    status = 502
+
+
+class OutputInvalid(Permanent):
+    """The answer does not fit the agent's output schema, also after one repair."""
+
+    code = "output_invalid"
+    status = 502
+
+
+class ArgumentsInvalid(ModelVisible):
+    code = "arguments_invalid"
+
+
+class ToolFailed(ModelVisible):
+    code = "tool_failed"
+
+
+class ToolTimeout(ModelVisible):
+    code = "tool_timeout"
+
+
+class PathRefused(ModelVisible):
+    """A path leads out of the sandbox, or is not a plain file beneath it."""
+
+    code = "path_refused"

@@ -1,0 +1,154 @@
+"""The one typed settings object: ``CALLBOARD_…`` from the environment, ``.env`` or ``callboard.toml``."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from config.errors import SettingInvalid, did_you_mean
+
+ROOT = Path(__file__).resolve().parent.parent
+"""The folder the rooms live in; Callboard is run from here."""
+
+
+class Settings(BaseSettings):
+    """Everything that can be set from outside. Each field is ``CALLBOARD_`` and its name in capitals."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="CALLBOARD_", env_file=".env", toml_file="callboard.toml", extra="ignore", frozen=True
+    )
+
+    redis_url: str | None = None
+    """Where the hot log lives (and Celery's queue, unless ``broker_url`` says otherwise). None: none is used."""
+    broker_url: str | None = None
+    """Celery's broker; the default is the Redis URL."""
+    database_url: str | None = None
+    """SQLAlchemy URL; the default is SQLite in the state folder."""
+    state_dir: Path = Path(".callboard")
+    """Folder of the database, the socket, the logs and the sandbox."""
+    deployment: str = Field(default="default", pattern=r"^[A-Za-z0-9_.-]{1,40}$")
+    """Prefix of every Redis key, so that several deployments can share a server."""
+    agents_dir: str = "config/agents"
+    """One or more folders of agent definitions, ``:`` between them; the first one that has an id wins."""
+    default_agent: str = "assistant"
+    """The agent of the doors that name none."""
+    host: str = "127.0.0.1"
+    """Address the web process binds to."""
+    port: int = Field(default=8000, ge=0, le=65535)
+    """TCP port of the web process; 0 picks a free one."""
+    no_auth: bool = False
+    """Serve an address other than loopback although nobody is asked who they are."""
+    allowed_hosts: str = ""
+    """Host names answered besides loopback, ``,`` between them (used with ``no_auth``)."""
+    workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=256)
+    """Worker processes the supervisor keeps."""
+    slots: int = Field(default=200, ge=1, le=2000)
+    """Runs one worker process works on at once."""
+    plugins: str = ""
+    """Dotted paths of observers and tools (``package.module:Name``), ``,`` between them."""
+    builtins: bool = True
+    """Whether the observers and tools that ship with Callboard are offered."""
+    embedded: Literal["auto", "path", "wheel", "process"] = "auto"
+    """Which Redis ``up`` starts when no URL is set: the first that is there, the one on the PATH, the wheel's, or none."""
+    debug: bool = False
+    """Show tracebacks, and log message bodies too."""
+    log_format: Literal["text", "json"] = "text"
+    """How log lines are written."""
+    log_deltas: bool = False
+    """Whether the logger observer also writes each piece of text."""
+    lease_s: float = Field(default=15.0, gt=0)
+    """Seconds a worker owns a run without being heard of."""
+    beat_s: float = Field(default=5.0, gt=0)
+    """Seconds between two heartbeats."""
+    reap_s: float = Field(default=5.0, gt=0)
+    """Seconds between two looks for work nobody was told about."""
+    hot_log_ttl_s: int = Field(default=3600, ge=1)
+    """Seconds the hot log outlives a run, for late readers; older readers read SQL."""
+    hot_log_max_bytes: int = Field(default=4 * 1024 * 1024, ge=16 * 1024)
+    """Bytes of events a run may hold in Redis; what is older is in SQL."""
+    max_input_chars: int = Field(default=200_000, ge=1)
+    """Longest input a run is started with."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, dotenv_settings, TomlConfigSettingsSource(settings_cls)
+
+    @field_validator("redis_url", "broker_url", "database_url", mode="before")
+    @classmethod
+    def _empty_is_unset(cls, value: object) -> object:
+        return value or None
+
+    @model_validator(mode="after")
+    def _periods_agree(self) -> Settings:
+        if self.beat_s * 2 > self.lease_s:
+            raise ValueError(
+                f"CALLBOARD_BEAT_S ({self.beat_s:g}) has to be at most half of CALLBOARD_LEASE_S "
+                f"({self.lease_s:g}), or a healthy worker loses its runs"
+            )
+        return self
+
+    @property
+    def state(self) -> Path:
+        """The state folder, absolute."""
+        return (ROOT / self.state_dir).resolve()
+
+    @property
+    def database(self) -> str:
+        """The database's URL, with the default applied."""
+        return self.database_url or f"sqlite:///{self.state / 'callboard.db'}"
+
+    @property
+    def agent_folders(self) -> list[Path]:
+        """The folders of agent definitions, absolute, in order."""
+        return [(ROOT / part).resolve() for part in self.agents_dir.split(":") if part]
+
+    @property
+    def plugin_paths(self) -> list[str]:
+        """The dotted paths of plugins, in order."""
+        return [part.strip() for part in self.plugins.split(",") if part.strip()]
+
+
+def read_settings(**overrides: object) -> Settings:
+    """Return the settings as they are now, or say which one is wrong.
+
+    Raises:
+        SettingInvalid: a value does not fit; the message names the variable.
+    """
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks the values
+    except ValidationError as wrong:
+        first = wrong.errors(include_url=False)[0]
+        name = "_".join(str(part) for part in first["loc"])
+        variable = f"CALLBOARD_{name.upper()} " if name else ""
+        raise SettingInvalid(
+            f"{variable}cannot be used: {first['msg'].removeprefix('Value error, ')}. "
+            "Mend it in the environment, .env or callboard.toml."
+        ) from wrong
+
+
+def unknown_variables(environment: dict[str, str]) -> list[str]:
+    """Return a sentence for each ``CALLBOARD_`` variable that no setting reads."""
+    known = {f"CALLBOARD_{name.upper()}" for name in Settings.model_fields}
+    return [
+        f"{name} is not a setting.{did_you_mean(name, known)}"
+        for name in sorted(environment)
+        if name.startswith("CALLBOARD_") and name not in known
+    ]
+
+
+@lru_cache(maxsize=1)
+def settings() -> Settings:
+    """Return this process's settings, read once."""
+    return read_settings()

@@ -1,0 +1,228 @@
+"""The tables, as SQLAlchemy Core sees them; the migrations beside this file make them.
+
+Times are milliseconds since 1970, UTC, unless the line says otherwise. Columns called ``…_json`` hold
+JSON text. What each table is for is told in docs/journal.md.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+Key = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite counts up by itself only in a column of exactly this type."""
+Id = String(64)
+
+threads = Table(
+    "threads",
+    metadata,
+    Column("key", Key, primary_key=True, autoincrement=True),
+    Column("id", String(128), nullable=False),  # as the client knows it, unique for its owner
+    Column("tenant", Id, nullable=False),
+    Column("principal", Id, nullable=False),
+    Column("agent_id", Id, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("next_message", Integer, nullable=False),
+    Column("open_run", Id),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("updated_ms", BigInteger, nullable=False, index=True),
+    UniqueConstraint("tenant", "principal", "id"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("thread_key", Key, ForeignKey("threads.key"), nullable=False),
+    Column("thread_id", String(128), nullable=False),
+    Column("turn", Integer, nullable=False),  # the number of the user's message it answers
+    Column("tenant", Id, nullable=False),
+    Column("principal", Id, nullable=False),
+    Column("parent_id", Id),
+    Column("kind", String(16), nullable=False),
+    Column("agent_id", Id, nullable=False),
+    Column("agent_name", Text, nullable=False),
+    Column("definition_digest", String(64), nullable=False),
+    Column("model", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("reason", Text),
+    Column("detached", Boolean, nullable=False),
+    Column("owner", Id),
+    Column("fence", Integer, nullable=False),
+    Column("lease_until", BigInteger),  # the database's clock; on SQLite the machine's boot clock
+    Column("lease_boot", Id),  # on SQLite, which boot ``lease_until`` counts from
+    Column("reserved_to", Integer, nullable=False),  # the last event number given out
+    Column("crashes", Integer, nullable=False),
+    Column("stop_requested", Boolean, nullable=False),
+    Column("observers_told", Boolean, nullable=False),
+    Column("observers_json", Text, nullable=False),
+    Column("budget_json", Text),
+    Column("metadata_json", Text),
+    Column("usage_json", Text),
+    Column("cost_usd", Float),
+    Column("steps", Integer, nullable=False),
+    Column("output_json", Text),
+    Column("error_code", Id),
+    Column("created_ms", BigInteger, nullable=False, index=True),
+    Column("started_ms", BigInteger),
+    Column("ended_ms", BigInteger),
+    Index(None, "thread_key", "turn"),
+    Index(None, "status", "lease_until"),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("thread_key", Key, ForeignKey("threads.key"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("turn", Integer, nullable=False),  # messages are read in the order (turn, number)
+    Column("run_id", Id, nullable=False, index=True),
+    Column("id", Id, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("data_json", Text, nullable=False),
+    Column("partial", Boolean, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint("thread_key", "number"),
+)
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("run_id", Id, ForeignKey("runs.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("kind", String(16), nullable=False),  # model, tool or wait
+    Column("name", Text, nullable=False),
+    Column("call_id", Text),
+    Column("effect", String(16)),
+    Column("status", String(16), nullable=False),  # started, done, failed, refused or unknown
+    Column("arguments_digest", String(64), nullable=False),
+    Column("idempotency_key", Id, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("result_json", Text),
+    Column("usage_json", Text),
+    Column("cost_usd", Float),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("ended_ms", BigInteger),
+    UniqueConstraint("run_id", "number"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("position", Key, primary_key=True, autoincrement=True),
+    Column("run_id", Id, ForeignKey("runs.id"), nullable=False),
+    Column("first_seq", Integer, nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("type", String(16), nullable=False),  # an event's type, or ``block`` for sealed pieces
+    Column("fence", Integer, nullable=False),
+    Column("message_id", Id),
+    Column("step_id", Id),
+    Column("data_json", Text, nullable=False),
+    UniqueConstraint("run_id", "seq"),
+    sqlite_autoincrement=True,
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", Key, primary_key=True, autoincrement=True),
+    Column("run_id", Id, nullable=False, index=True),
+    Column("created_ms", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+controls = Table(
+    "controls",
+    metadata,
+    Column("id", Key, primary_key=True, autoincrement=True),
+    Column("run_id", Id, ForeignKey("runs.id"), nullable=False, index=True),
+    Column("kind", String(16), nullable=False),
+    Column("data_json", Text),
+    Column("by", Id),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("taken_ms", BigInteger),
+    sqlite_autoincrement=True,
+)
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("run_id", Id, ForeignKey("runs.id"), nullable=False, index=True),
+    Column("step_id", Id),
+    Column("call_id", Text),
+    Column("name", Text),
+    Column("arguments_json", Text),
+    Column("digest", String(64)),
+    Column("decisions_json", Text, nullable=False),
+    Column("reason", Text),
+    Column("expires_ms", BigInteger),
+    Column("decision", String(16)),
+    Column("decision_json", Text),
+    Column("decided_by", Id),
+    Column("decided_ms", BigInteger),
+    Column("used_ms", BigInteger),
+    Column("created_ms", BigInteger, nullable=False),
+)
+
+timers = Table(
+    "timers",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("run_id", Id, ForeignKey("runs.id"), nullable=False, index=True),
+    Column("kind", String(16), nullable=False),
+    Column("due_ms", BigInteger, nullable=False, index=True),  # the database's clock
+    Column("data_json", Text),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("tenant", Id, nullable=False),
+    Column("principal", Id, nullable=False),
+    Column("method", String(8), nullable=False),
+    Column("path", String(255), nullable=False),
+    Column("key", String(255), nullable=False),
+    Column("body_digest", String(64), nullable=False),
+    Column("run_id", Id, nullable=False, index=True),
+    Column("created_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "principal", "method", "path", "key"),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("pool", String(16), nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("busy", Integer, nullable=False),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("seen_ms", BigInteger, nullable=False),  # wall clock of the database; on SQLite the machine's
+)
