@@ -1,0 +1,85 @@
+"""Celery's configuration, read from our settings when Celery first asks; why each line: docs/operations.md."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from kombu import Exchange, Queue
+
+from bus.keys import Keys
+from bus.redis_wire import RedisAddress
+from config.settings import Settings
+
+QUEUE = "runs"
+MEMORY_BROKER = "memory://"
+"""The queue of a process that is alone."""
+
+
+def celery_config(settings: Settings) -> dict[str, Any]:
+    """Return what plain `celery worker` and our supervisor both use."""
+    broker = settings.broker_url or settings.redis_url
+    url = broker_form(broker) if broker else MEMORY_BROKER
+    return {
+        "broker_url": url,
+        "broker_transport_options": transport_options(settings, url),
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_pool_limit": 4,
+        "include": ["handlers.run_agent", "handlers.worker_process"],
+        "task_queues": [Queue(QUEUE, Exchange(QUEUE, type="direct"), routing_key=QUEUE)],
+        "task_default_queue": QUEUE,
+        "task_default_exchange": QUEUE,
+        "task_default_routing_key": QUEUE,
+        "task_create_missing_queues": False,
+        # SQL has the responsibility, so a message is done with once it was heard.
+        "task_acks_late": False,
+        "task_ignore_result": True,
+        "task_store_errors_even_if_ignored": False,
+        "task_publish_retry": False,
+        "task_serializer": "json",
+        "accept_content": ["json"],
+        "result_backend": None,
+        # Waiting hints stay in Redis, not in a worker that may die or be full.
+        "worker_prefetch_multiplier": 1,
+        "worker_disable_prefetch": url.startswith(("redis", "rediss")),
+        # A forged control message could stop a worker.
+        "worker_enable_remote_control": False,
+        "worker_send_task_events": False,
+        "worker_pool": "threads",
+        "worker_concurrency": settings.slots,
+        "worker_hijack_root_logger": False,
+        "worker_proc_alive_timeout": 60.0,
+        "enable_utc": True,
+        "timezone": "UTC",
+    }
+
+
+def transport_options(settings: Settings, url: str) -> dict[str, Any]:
+    """Return the options of the broker's transport."""
+    if url.startswith(MEMORY_BROKER):
+        return {"polling_interval": 0.01}
+    if not url.startswith(("redis", "rediss")):
+        return {}
+    return {
+        "visibility_timeout": 300,
+        "unacked_restore_interval": 5,
+        "unacked_restore_throttle": 1,
+        "socket_timeout": 5,
+        "socket_connect_timeout": 2,
+        "socket_keepalive": True,
+        "health_check_interval": 10,
+        "global_keyprefix": Keys(settings.deployment).prefix,
+    }
+
+
+def broker_form(url: str) -> str:
+    """Return a Redis URL as Celery writes it: a socket is ``redis+socket://`` there; others stay."""
+    if not url.startswith("unix:"):
+        return url
+    address = RedisAddress.of(url)
+    login = ""
+    if address.password is not None:
+        login = f"{quote(address.username or '', safe='')}:{quote(address.password, safe='')}@"
+    query = urlencode({"virtual_host": address.db})
+    return f"redis+socket://{login}{quote(address.path or '')}?{query}"

@@ -1,0 +1,190 @@
+"""Accepting a run: thread, user's message, run, first event and outbox row, in one commit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from bus.journal.events import event_row
+from bus.payloads import StatusPayload
+from config.clock import epoch_ms, stamp
+from config.database import Database
+from config.errors import IdempotencyConflict
+from config.ids import new_id
+from config.tables import events, idempotency_keys, messages, outbox, runs, threads
+
+TITLE_CHARS = 120
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IdempotencyKey:
+    """What makes two requests the same one."""
+
+    key: str
+    method: str
+    path: str
+    body_digest: str
+    """SHA-256 of the body's canonical JSON, hexadecimal."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewRun:
+    """What has to be known to accept a run."""
+
+    objective: str
+    agent_id: str
+    agent_name: str
+    definition_digest: str
+    model: str
+    observers: tuple[str, ...]
+    thread_id: str | None = None
+    """The client's own name for the thread; None makes a new thread."""
+    tenant: str = "default"
+    principal: str = "local"
+    detached: bool = False
+    announce: bool = True
+    """Whether workers are told; a synchronous run is worked off right here."""
+    metadata: Mapping[str, Any] | None = None
+    idempotency: IdempotencyKey | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Accepted:
+    """A run that will reach an end, whatever happens now."""
+
+    run_id: str
+    thread_id: str
+    is_new: bool
+    """False when the idempotency key had been used for this run before."""
+
+
+def accept(database: Database, new: NewRun) -> Accepted:
+    """Return once the run is committed; before that nothing of it exists.
+
+    Raises:
+        IdempotencyConflict: the key was used with another body.
+    """
+    for attempt in (1, 2):
+        try:
+            with database.write() as connection:
+                return _accept(connection, new)
+        except IntegrityError:  # two first messages of one new thread, or one key, at the same moment
+            if attempt == 2:
+                raise
+    raise AssertionError("unreachable")
+
+
+def canonical_digest(body: Any) -> str:
+    """Return the SHA-256 of ``body`` as canonical JSON: keys sorted, no blanks."""
+    return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _accept(connection: Connection, new: NewRun) -> Accepted:
+    now = epoch_ms()
+    if new.idempotency is not None:
+        earlier = _earlier(connection, new, new.idempotency)
+        if earlier is not None:
+            return earlier
+    run_id = new_id("run")
+    title = readable(new.objective)
+    thread_key, thread_id, turn = _take_number(connection, new, title, now)
+    connection.execute(_INSERT_RUN, _run_row(new, run_id, thread_key, thread_id, turn, title, now))
+    message = {
+        "thread_key": thread_key, "number": turn, "turn": turn, "run_id": run_id, "id": new_id("msg"), "role": "user",
+        "data_json": orjson.dumps({"content": new.objective}).decode(), "partial": False, "created_ms": now,
+    }  # fmt: skip
+    connection.execute(_INSERT_MESSAGE, message)
+    first = StatusPayload(seq=1, at=stamp(now), status="queued", agent=new.agent_id)
+    connection.execute(_INSERT_EVENT, event_row(first, run_id, thread_id, 0))
+    if new.announce:
+        connection.execute(_INSERT_OUTBOX, {"run_id": run_id, "created_ms": now})
+    if new.idempotency is not None:
+        _remember(connection, new, new.idempotency, run_id, now)
+    return Accepted(run_id=run_id, thread_id=thread_id, is_new=True)
+
+
+_INSERT_RUN, _INSERT_MESSAGE, _INSERT_EVENT, _INSERT_OUTBOX = (
+    insert(runs).inline(), insert(messages).inline(), insert(events).inline(), insert(outbox).inline(),
+)  # fmt: skip
+_NEXT_NUMBER = (
+    update(threads)
+    .where(
+        threads.c.tenant == bindparam("its_tenant"),
+        threads.c.principal == bindparam("its_principal"),
+        threads.c.id == bindparam("its_id"),
+    )
+    .values(next_message=threads.c.next_message + 1, updated_ms=bindparam("now"))
+    .returning(threads.c.key, threads.c.next_message)
+)
+_NEW_THREAD = insert(threads).returning(threads.c.key)
+
+
+def _take_number(connection: Connection, new: NewRun, title: str, now: int) -> tuple[int, str, int]:
+    """Return the thread's key and id, and the number of the message that is about to be added."""
+    if new.thread_id is not None:
+        its = {"its_tenant": new.tenant, "its_principal": new.principal, "its_id": new.thread_id, "now": now}
+        row = connection.execute(_NEXT_NUMBER, its).first()
+        if row is not None:
+            return row.key, new.thread_id, row.next_message - 1
+    thread_id = new.thread_id or new_id("thr")
+    values = {
+        "id": thread_id, "tenant": new.tenant, "principal": new.principal, "agent_id": new.agent_id, "title": title,
+        "next_message": 2, "created_ms": now, "updated_ms": now,
+    }  # fmt: skip
+    key = connection.execute(_NEW_THREAD, values).scalar_one()
+    return key, thread_id, 1
+
+
+def _run_row(
+    new: NewRun, run_id: str, thread_key: int, thread_id: str, turn: int, title: str, now: int
+) -> dict[str, Any]:
+    return {
+        "id": run_id, "thread_key": thread_key, "thread_id": thread_id, "turn": turn, "tenant": new.tenant,
+        "principal": new.principal, "kind": "agent", "agent_id": new.agent_id, "agent_name": new.agent_name,
+        "definition_digest": new.definition_digest, "model": new.model, "title": title, "status": "queued",
+        "detached": new.detached, "fence": 0, "reserved_to": 1, "crashes": 0, "stop_requested": False,
+        "observers_told": True, "observers_json": orjson.dumps(new.observers).decode(),
+        "metadata_json": orjson.dumps(dict(new.metadata)).decode() if new.metadata else None, "steps": 0,
+        "created_ms": now,
+    }  # fmt: skip
+
+
+def _earlier(connection: Connection, new: NewRun, key: IdempotencyKey) -> Accepted | None:
+    t = idempotency_keys.c
+    query = (
+        select(t.body_digest, runs.c.id, runs.c.thread_id)
+        .join_from(idempotency_keys, runs, runs.c.id == t.run_id)
+        .where(
+            t.tenant == new.tenant, t.principal == new.principal, t.method == key.method, t.path == key.path,
+            t.key == key.key,
+        )
+    )  # fmt: skip
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    if row.body_digest != key.body_digest:
+        raise IdempotencyConflict(key.key)
+    return Accepted(run_id=row.id, thread_id=row.thread_id, is_new=False)
+
+
+def _remember(connection: Connection, new: NewRun, key: IdempotencyKey, run_id: str, now: int) -> None:
+    row = {
+        "tenant": new.tenant, "principal": new.principal, "method": key.method, "path": key.path, "key": key.key,
+        "body_digest": key.body_digest, "run_id": run_id, "created_ms": now,
+    }  # fmt: skip
+    connection.execute(insert(idempotency_keys), row)
+
+
+def readable(text: str) -> str:
+    """Return the first line of a text as a title: one line, no control characters, at most 120 characters."""
+    words = " ".join(text[: TITLE_CHARS * 4].split())
+    line = "".join(c if c.isprintable() else "\ufffd" for c in words)
+    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"
+
+

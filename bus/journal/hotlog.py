@@ -1,0 +1,139 @@
+"""The hot tail of every log: where deltas are before they are sealed. It may lose everything at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from bus.journal.line import Line, to_line
+
+Listener = Callable[[list[Line]], None]
+"""Called on the loop with what was appended; an empty list says that something may have been missed."""
+
+
+class LogSource(Protocol):
+    """The writer of a run, as the hot log sees it."""
+
+    @property
+    def sealed_to(self) -> int:
+        """Every number up to here is in SQL."""
+
+    def seal_soon(self) -> None:
+        """The hot log is missing what came before, or is full: put what you hold into SQL."""
+
+    def lost_ownership(self) -> None:
+        """A later owner's fence was seen: stop writing."""
+
+
+class HotLog(Protocol):
+    """Append, follow, read. All methods are called on the process's loop."""
+
+    def attach(self, run_id: str, fence: int, source: LogSource) -> None:
+        """Let ``source`` write the run's log from now on."""
+
+    def append(self, run_id: str, seq: int, line: bytes) -> None:
+        """Add one event behind the others; returns at once."""
+
+    async def detach(self, run_id: str) -> None:
+        """Let the run's log expire, after everything appended has left."""
+
+    async def follow(self, run_id: str, listener: Listener) -> None:
+        """Call ``listener`` with everything appended after this returned."""
+
+    async def unfollow(self, run_id: str, listener: Listener) -> None:
+        """Call ``listener`` no more."""
+
+    async def read_after(self, run_id: str, cursor: int) -> list[Line]:
+        """Return what is held with numbers above ``cursor``, in order."""
+
+    async def keep(self, run_ids: Iterable[str]) -> None:
+        """Put off the expiry of these runs' logs."""
+
+    def nudge(self, channel: str, text: str) -> None:
+        """Tell every process listening on ``channel``, if that is possible right now."""
+
+    async def listen(self, channel: str, function: Callable[[str], None]) -> None:
+        """Call ``function`` with each text nudged on ``channel``."""
+
+    async def close(self) -> None:
+        """Send what is pending and let go of everything."""
+
+
+_writing: dict[tuple[str, int], HotLog] = {}
+
+
+def writing_to(run_id: str, fence: int) -> HotLog | None:
+    """Return the hot log this process writes the run to under this fence; the SSE observer asks."""
+    return _writing.get((run_id, fence))
+
+
+def begin_writing(hot_log: HotLog, run_id: str, fence: int, source: LogSource) -> None:
+    """Let the run's events reach ``hot_log``."""
+    hot_log.attach(run_id, fence, source)
+    _writing[run_id, fence] = hot_log
+
+
+async def end_writing(run_id: str, fence: int) -> None:
+    """Let the run's hot log expire."""
+    hot_log = _writing.pop((run_id, fence), None)
+    if hot_log is not None:
+        await hot_log.detach(run_id)
+
+
+class MemoryHotLog:
+    """The hot log of a process that is alone: `callboard run` without Redis, and the one-process mode."""
+
+    def __init__(self, max_events: int = 50_000) -> None:
+        self._logs: dict[str, list[Line]] = {}
+        self._fences: dict[str, int] = {}
+        self._sources: dict[str, LogSource] = {}
+        self._listeners: dict[str, list[Listener]] = {}
+        self._channels: dict[str, list[Callable[[str], None]]] = {}
+        self._max_events = max_events
+
+    def attach(self, run_id: str, fence: int, source: LogSource) -> None:
+        self._fences[run_id] = max(fence, self._fences.get(run_id, 0))
+        self._sources[run_id] = source
+        self._logs.setdefault(run_id, [])
+
+    def append(self, run_id: str, seq: int, line: bytes) -> None:
+        log = self._logs.setdefault(run_id, [])
+        if log and log[-1].seq >= seq:
+            return
+        entry = to_line(line)
+        log.append(entry)
+        if len(log) > self._max_events:
+            del log[: self._max_events // 2]
+        for listener in tuple(self._listeners.get(run_id, ())):
+            listener([entry])
+
+    async def detach(self, run_id: str) -> None:
+        self._sources.pop(run_id, None)
+        self._fences.pop(run_id, None)
+        self._logs.pop(run_id, None)  # SQL has all of it, and nobody else could have been reading here
+
+    async def follow(self, run_id: str, listener: Listener) -> None:
+        self._listeners.setdefault(run_id, []).append(listener)
+
+    async def unfollow(self, run_id: str, listener: Listener) -> None:
+        listeners = self._listeners.get(run_id, [])
+        if listener in listeners:
+            listeners.remove(listener)
+        if not listeners:
+            self._listeners.pop(run_id, None)
+
+    async def read_after(self, run_id: str, cursor: int) -> list[Line]:
+        return [line for line in self._logs.get(run_id, ()) if line.seq > cursor]
+
+    async def keep(self, run_ids: Iterable[str]) -> None:
+        """Nothing expires while the process lives."""
+
+    def nudge(self, channel: str, text: str) -> None:
+        for function in tuple(self._channels.get(channel, ())):
+            function(text)
+
+    async def listen(self, channel: str, function: Callable[[str], None]) -> None:
+        self._channels.setdefault(channel, []).append(function)
+
+    async def close(self) -> None:
+        self._listeners.clear()

@@ -1,0 +1,182 @@
+"""The journal of one process: its database, hot log, leases and relay, opened together and closed together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from sqlalchemy import Connection
+
+from bus.journal import accept as accepting
+from bus.journal import runs
+from bus.journal.accept import Accepted, NewRun
+from bus.journal.events import last_committed, read_after
+from bus.journal.hotlog import HotLog, MemoryHotLog
+from bus.journal.keeper import LeaseKeeper
+from bus.journal.leases import Lease, claim
+from bus.journal.line import Line
+from bus.journal.outbox import Publish, Relay
+from bus.journal.reader import Reader
+from bus.journal.redis_log import RedisHotLog
+from bus.journal.runs import Stop
+from bus.journal.threads import Who
+from bus.journal.writer import RunWriter, Tell
+from bus.keys import Keys
+from bus.loop import ProcessLoop, process_loop
+from bus.payloads import TERMINAL, encode
+from config.database import Database, open_database
+from config.errors import LoopBlocked
+from config.ids import new_id
+from config.settings import Settings
+
+POSTGRES_WRITERS = 8
+
+
+class Journal:
+    """Everything runs are written to and read from, for one process."""
+
+    def __init__(self, settings: Settings, *, publish: Publish, loop: ProcessLoop | None = None) -> None:
+        self.settings = settings
+        self.loop = loop or process_loop()
+        self.database: Database = open_database(settings.database)
+        self.keys = Keys(settings.deployment)
+        self.hot_log: HotLog = _open_hot_log(settings, self.keys)
+        self.owner = new_id("own")
+        self.keeper = LeaseKeeper(self.owner, settings, self.database, self.loop, self.hot_log, self.keys)
+        self.relay = Relay(self.database, publish, every_s=settings.reap_s)
+        if not self.database.is_sqlite:
+            self.loop.widen_writes(POSTGRES_WRITERS)
+
+    # --- writing
+
+    def accept(self, new: NewRun) -> Accepted:
+        """Return once the run is committed; see ``bus.journal.accept``."""
+        accepted = accepting.accept(self.database, new)
+        self.nudge_board(accepted.run_id)
+        return accepted
+
+    async def claim(self, run_id: str) -> Lease | None:
+        """Return the lease of a run that is this process's now, or None; see ``bus.journal.leases``."""
+        return await self.loop.write(claim, self.database, run_id, self.owner, self.settings.lease_s)
+
+    def writer(self, lease: Lease, tell: Tell) -> RunWriter:
+        """Return the writer of a claimed run."""
+        return RunWriter(lease, self.database, self.loop, tell, on_wake=self.relay.tell)
+
+    def cancel(self, who: Who, run_id: str, *, by: str) -> Stop:
+        """Ask a run to stop; see ``bus.journal.runs``. May be called from any thread and any process."""
+        stop = runs.cancel(self.database, who, run_id, by)
+        if stop.wake is not None:
+            self.relay.tell(stop.wake)
+        self.loop.call_soon(lambda: self._spread(run_id, stop))
+        return stop
+
+    def nudge_board(self, run_id: str) -> None:
+        """Tell whoever shows the board that a run's state changed."""
+        self.loop.call_soon(lambda: self.hot_log.nudge(self.keys.board, run_id))
+
+    def _spread(self, run_id: str, stop: Stop) -> None:
+        """Tell the owner to stop, or the viewers what was written without one."""
+        if stop.events:
+            self.hot_log.attach(run_id, stop.fence, _Sealed(stop.events[-1].seq))
+            for payload in stop.events:
+                self.hot_log.append(run_id, payload.seq, encode(payload, run_id, stop.thread_id))
+            self.loop.submit(self.hot_log.detach(run_id))
+            self.hot_log.nudge(self.keys.board, run_id)
+        elif stop.status not in TERMINAL and not self.keeper.stop_here(run_id):
+            self.hot_log.nudge(self.keys.nudges, f"stop {run_id}")
+
+    # --- reading
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Yield a connection for the reading functions of ``runs`` and ``threads``."""
+        with self.database.read() as connection:
+            yield connection
+
+    def follow(self, run_id: str, thread_id: str, cursor: int) -> AsyncIterator[list[Line]]:
+        """Return the run's events after ``cursor``, in order, to its end; to be iterated on the loop."""
+        return Reader(run_id, thread_id, cursor, self.database, self.hot_log, self.loop).batches()
+
+    def follow_here(self, run_id: str, thread_id: str, cursor: int) -> Iterator[Line]:
+        """Yield the run's events to a plain thread; see ``follow``.
+
+        Raises:
+            LoopBlocked: called on the loop's own thread.
+        """
+        if self.loop.is_here():
+            raise LoopBlocked("reading events")
+        lines: SimpleQueue[list[Line] | BaseException | None] = SimpleQueue()
+        future = self.loop.submit(_pour(self.follow(run_id, thread_id, cursor), lines.put))
+        try:
+            while (batch := _take(lines)) is not None:
+                if isinstance(batch, BaseException):
+                    raise batch
+                yield from batch
+        finally:
+            future.cancel()
+
+    async def wait(self, run_id: str, thread_id: str) -> Line:
+        """Return the run's last event once it is there. Most of what comes before is not looked at."""
+        with self.database.read() as connection:
+            cursor = last_committed(connection, run_id)
+        async for batch in self.follow(run_id, thread_id, cursor):
+            if batch[-1].is_end:
+                return batch[-1]
+        raise AssertionError("a log ends with its end")
+
+    def page(self, run_id: str, thread_id: str, cursor: int) -> list[Line]:
+        """Return a page of what SQL has after ``cursor``; at most 500 rows' worth."""
+        with self.database.read() as connection:
+            return read_after(connection, run_id, thread_id, cursor)
+
+    # --- closing
+
+    def close(self) -> None:
+        """Send what is pending and close every connection."""
+        self.relay.stop()
+        closing: Future[None] = self.loop.submit(self.hot_log.close())
+        closing.result(5)
+        self.database.close()
+
+
+class _Sealed:
+    """The source of events that are in SQL already."""
+
+    def __init__(self, sealed_to: int) -> None:
+        self.sealed_to = sealed_to
+
+    def seal_soon(self) -> None:
+        """Nothing is held."""
+
+    def lost_ownership(self) -> None:
+        """A later owner's events are the truth; ours are in SQL, below them."""
+
+
+def _open_hot_log(settings: Settings, keys: Keys) -> HotLog:
+    if settings.redis_url is None:
+        return MemoryHotLog()
+    return RedisHotLog(
+        settings.redis_url, keys, ttl_s=settings.hot_log_ttl_s, max_bytes=settings.hot_log_max_bytes
+    )
+
+
+async def _pour(batches: AsyncIterator[list[Line]], put: Callable[[Any], None]) -> None:
+    try:
+        async for batch in batches:
+            put(batch)
+        put(None)
+    except Exception as wrong:  # it is raised where the lines are read
+        put(wrong)
+
+
+def _take(lines: SimpleQueue[Any]) -> Any:
+    """Wait for the next item in slices, so that Ctrl-C is heard on every platform."""
+    while True:
+        try:
+            return lines.get(timeout=0.5)
+        except Empty:
+            continue

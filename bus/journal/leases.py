@@ -1,0 +1,178 @@
+"""Owning a run: one statement decides who, a fence tells owners apart, heartbeats keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, exists, func, or_, select, update
+
+from bus.journal.events import event_row, insert_rows, undeclared
+from bus.payloads import Payload, StatusPayload, WithdrawnPayload
+from config.clock import epoch_ms, stamp
+from config.database import Database
+from config.tables import runs, threads
+
+RESERVE = 1000
+"""Event numbers an owner takes at a time."""
+OPEN = ("queued", "running", "waiting")
+"""The states a run can still leave."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lease:
+    """What an owner was given: the run, its fence, and the numbers it may use."""
+
+    run_id: str
+    thread_id: str
+    thread_key: int
+    turn: int
+    tenant: str
+    principal: str
+    agent_id: str
+    agent_name: str
+    definition_digest: str
+    model: str
+    observers: tuple[str, ...]
+    detached: bool
+    metadata: Mapping[str, Any]
+    title: str
+    owner: str
+    fence: int
+    next_seq: int
+    reserved_to: int
+    stop_requested: bool
+    created_ms: int
+    steps: int
+    first_events: tuple[Payload, ...]
+    """What the claim committed to the log; the observers still have to be told."""
+
+
+def claim(database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:
+    """Make ``owner`` the run's owner and return the lease, or None when there is nothing to claim.
+
+    Only the oldest open run of a thread can be had: queued, or running with a lease that ran out.
+    Called twice, or by fifty at once, one gets it and the others get None.
+    """
+    with database.write() as connection:
+        if not database.is_sqlite:  # SQLite has one writer at a time anyway
+            thread = select(runs.c.thread_key).where(runs.c.id == run_id).scalar_subquery()
+            connection.execute(select(threads.c.key).where(threads.c.key == thread).with_for_update())
+        row = connection.execute(_claim(database, run_id, owner, lease_s)).mappings().first()
+        if row is None:
+            return None
+        connection.execute(update(threads).where(threads.c.key == row["thread_key"]).values(open_run=run_id))
+        used_before = row["reserved_to"] - RESERVE
+        first_events = _first_events(connection, row, used_before)
+        insert_rows(
+            connection, [event_row(payload, run_id, row["thread_id"], row["fence"]) for payload in first_events]
+        )
+        return _lease(row, owner, used_before + 1 + len(first_events), tuple(first_events))
+
+
+def _claim(database: Database, run_id: str, owner: str, lease_s: float) -> Any:
+    now, boot = database.lease_clock(), database.lease_boot()
+    lapsed = and_(runs.c.status == "running", expired(database))
+    older = runs.alias("older")
+    first_of_thread = ~exists(
+        select(older.c.id).where(
+            older.c.thread_key == runs.c.thread_key, older.c.turn < runs.c.turn, older.c.status.in_(OPEN)
+        )
+    )
+    return (
+        update(runs)
+        .where(runs.c.id == run_id, or_(runs.c.status == "queued", lapsed), first_of_thread)
+        .values(
+            status="running",
+            reason=None,
+            owner=owner,
+            fence=runs.c.fence + 1,
+            lease_until=now + int(lease_s * 1000),
+            lease_boot=boot,
+            reserved_to=runs.c.reserved_to + RESERVE,
+            started_ms=func.coalesce(runs.c.started_ms, epoch_ms()),
+        )
+        .returning(*runs.c)
+    )
+
+
+def expired(database: Database) -> Any:
+    """Return the condition that a running run's lease has run out, by the one clock that counts."""
+    past = runs.c.lease_until < database.lease_clock()
+    boot = database.lease_boot()
+    return past if boot is None else or_(past, runs.c.lease_boot != boot)
+
+
+def _first_events(connection: Connection, row: Mapping[str, Any], used_before: int) -> list[Payload]:
+    at, seq, first = stamp(), used_before + 1, []
+    if row["fence"] > 1:
+        ranges = undeclared(connection, row["id"], used_before)
+        if ranges:
+            first.append(WithdrawnPayload(seq=seq, at=at, ranges=ranges))
+            seq += 1
+    return [*first, StatusPayload(seq=seq, at=at, status="running", attempt=row["fence"], agent=row["agent_id"])]
+
+
+def _lease(row: Mapping[str, Any], owner: str, next_seq: int, first_events: tuple[Payload, ...]) -> Lease:
+    taken = {name: row[name] for name in _LEASE_COLUMNS}
+    return Lease(
+        **taken,
+        run_id=row["id"],
+        owner=owner,
+        observers=tuple(orjson.loads(row["observers_json"])),
+        metadata=orjson.loads(row["metadata_json"]) if row["metadata_json"] else {},
+        next_seq=next_seq,
+        first_events=first_events,
+    )
+
+
+_LEASE_COLUMNS = (
+    "thread_id", "thread_key", "turn", "tenant", "principal", "agent_id", "agent_name", "definition_digest", "model",
+    "detached", "title", "fence", "reserved_to", "stop_requested", "created_ms", "steps",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beat:
+    """What a heartbeat found about one run that is still owned."""
+
+    run_id: str
+    fence: int
+    reserved_to: int
+    stop_requested: bool
+
+
+def beat(database: Database, owner: str, lease_s: float, run_ids: Sequence[str]) -> list[Beat]:
+    """Extend the leases of these runs and return those that are still this owner's."""
+    query = (
+        update(runs)
+        .where(runs.c.id.in_(run_ids), runs.c.owner == owner, runs.c.status == "running")
+        .values(lease_until=database.lease_clock() + int(lease_s * 1000), lease_boot=database.lease_boot())
+        .returning(runs.c.id, runs.c.fence, runs.c.reserved_to, runs.c.stop_requested)
+    )
+    with database.write() as connection:
+        rows = connection.execute(query).all()
+    return [
+        Beat(run_id=row.id, fence=row.fence, reserved_to=row.reserved_to, stop_requested=row.stop_requested)
+        for row in rows
+    ]
+
+
+def reserve(database: Database, run_id: str, fence: int, upto: int) -> bool:
+    """Let the owner use numbers up to ``upto`` and return whether it still is the owner."""
+    query = update(runs).where(*_is_owned(), runs.c.reserved_to < bindparam("upto")).values(reserved_to=bindparam("upto"))
+    with database.write() as connection:
+        return connection.execute(query, {"its_id": run_id, "its_fence": fence, "upto": upto}).rowcount == 1
+
+
+def stops(database: Database, owner: str) -> list[str]:
+    """Return the runs of this owner that somebody asked to stop."""
+    query = select(runs.c.id).where(runs.c.owner == owner, runs.c.status == "running", runs.c.stop_requested)
+    with database.read() as connection:
+        return list(connection.execute(query).scalars())
+
+
+def _is_owned() -> tuple[Any, ...]:
+    return runs.c.id == bindparam("its_id"), runs.c.fence == bindparam("its_fence"), runs.c.status == "running"

@@ -1,0 +1,167 @@
+"""The one reader of a run's log: the hot log and SQL merged by number, nothing missed, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from bus.journal.events import read_after
+from bus.journal.hotlog import HotLog
+from bus.journal.line import Line, withdrawn_ranges
+from bus.loop import ProcessLoop
+from config.database import Database
+from config.errors import CallboardError, CursorAhead, CursorInvalid
+
+GAP_S = 1.0
+"""How long a reader waits on a gap before it asks SQL."""
+QUIET_S = 2.0
+"""How long a reader hears nothing before it asks SQL, in case Redis lost what was said."""
+
+
+def parse_cursor(text: str | None) -> int:
+    """Return the number in a cursor; nothing means the beginning.
+
+    Raises:
+        CursorInvalid: it is not one of ours.
+    """
+    if text is None or text == "":
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) <= 19):
+        raise CursorInvalid(text)
+    return int(text)
+
+
+def check_cursor(cursor: int, issued: int) -> int:
+    """Return the cursor if the run has issued that number, where ``issued`` is the highest it may have.
+
+    Raises:
+        CursorAhead: it lies beyond.
+    """
+    if cursor > issued:
+        raise CursorAhead(cursor, issued)
+    return cursor
+
+
+class Merge:
+    """Puts events from two places in order. Pure: lines in, lines that may be delivered out."""
+
+    def __init__(self, cursor: int) -> None:
+        self.last = cursor
+        self._early: dict[int, Line] = {}
+        self._declared: list[tuple[int, int]] = []
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether something waits for what comes before it."""
+        return bool(self._early)
+
+    def offer(self, lines: list[Line]) -> list[Line]:
+        """Take lines in any order, also again, and return those whose turn it is."""
+        if not self._early and len(lines) == 1 and lines[0].seq == self.last + 1:  # nearly always
+            self.last += 1
+            if lines[0].type == "withdrawn":
+                self._declared += withdrawn_ranges(lines[0])
+            return lines
+        for line in lines:
+            if line.seq > self.last and line.seq not in self._early:
+                self._early[line.seq] = line
+                self._declared += withdrawn_ranges(line)
+        return self._ready()
+
+    def _ready(self) -> list[Line]:
+        ready: list[Line] = []
+        while self._early:
+            line = self._early.pop(self.last + 1, None)
+            if line is None:
+                following = min(self._early)
+                if not self._is_declared(self.last + 1, following - 1):
+                    break
+                line = self._early.pop(following)
+            self.last = line.seq
+            ready.append(line)
+        if not self._early:
+            self._declared = [(a, b) for a, b in self._declared if b > self.last]
+        return ready
+
+    def _is_declared(self, first: int, last: int) -> bool:
+        """Return whether every number of ``first..last`` was withdrawn."""
+        for a, b in sorted(self._declared):
+            if a <= first <= b:
+                first = b + 1
+            if first > last:
+                return True
+        return False
+
+
+class Reader:
+    """Follows one run from a cursor to its end; used by the page's feed, the terminal and handles alike."""
+
+    def __init__(
+        self, run_id: str, thread_id: str, cursor: int, database: Database, hot_log: HotLog, loop: ProcessLoop
+    ) -> None:
+        self._run_id = run_id
+        self._thread_id = thread_id
+        self._database = database
+        self._hot_log = hot_log
+        self._loop = loop
+        self._merge = Merge(cursor)
+        self._arrived: list[Line] = []
+        self._signal = asyncio.Event()
+        self._must_ask = True
+
+    async def batches(self) -> AsyncIterator[list[Line]]:
+        """Yield events in order, as many at a time as there are, until after the terminal one."""
+        await self._hot_log.follow(self._run_id, self._listen)
+        try:
+            first = await self._hot_log.read_after(self._run_id, self._merge.last)
+            ready = self._merge.offer(first)
+            if ready:
+                yield ready
+            while not (ready and ready[-1].is_end):
+                ready = await self._next()
+                if ready:
+                    yield ready
+        finally:
+            await self._hot_log.unfollow(self._run_id, self._listen)
+
+    def _listen(self, lines: list[Line]) -> None:
+        if lines:
+            self._arrived += lines
+        else:  # the hot log may have missed something
+            self._must_ask = True
+        self._signal.set()
+
+    async def _next(self) -> list[Line]:
+        if self._must_ask:
+            self._must_ask = False
+            ready = await self._ask()
+            if ready:
+                self._must_ask = True  # there may be another page
+                return ready
+        if not self._arrived:
+            await self._wait(GAP_S if self._merge.has_gap else QUIET_S)
+        self._signal.clear()
+        if not self._arrived:
+            self._must_ask = True
+            return []
+        arrived, self._arrived = self._arrived, []
+        return self._merge.offer(arrived)
+
+    async def _wait(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._signal.wait()
+        except TimeoutError:
+            return
+
+    async def _ask(self) -> list[Line]:
+        """Ask SQL, and the hot log for what is not there yet."""
+        try:
+            lines = await self._loop.read(self._read_page)
+        except CallboardError:  # the database is away for a moment; the next look tries again
+            return []
+        return self._merge.offer(lines + await self._hot_log.read_after(self._run_id, self._merge.last))
+
+    def _read_page(self) -> list[Line]:
+        with self._database.read() as connection:
+            return read_after(connection, self._run_id, self._thread_id, self._merge.last)

@@ -1,0 +1,288 @@
+"""The hot log in Redis: a stream and a channel a run, written by one self-clocked batcher a process."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bus.journal.hotlog import Listener, LogSource
+from bus.journal.line import Line, pack, unpack
+from bus.keys import Keys
+from bus.redis_wire import Command, RedisWire, connect
+from config.errors import RedisUnreachable
+
+log = logging.getLogger(__name__)
+
+SCRIPT = (Path(__file__).parent / "append.lua").read_text()
+SCRIPT_SHA = hashlib.sha1(SCRIPT.encode()).hexdigest()
+RETRY_FIRST_S, RETRY_MOST_S = 0.2, 2.0
+MAX_ENTRY_BYTES = 64 * 1024
+"""A body is cut about here, so that one reader's page stays small."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    """What one run has appended since the last batch left."""
+
+    first: int
+    last: int
+    lines: list[bytes]
+    size: int
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run this process writes."""
+
+    fence: int
+    source: LogSource
+    stream: str
+    meta: str
+    channel: str
+    pending: list[_Pending] = field(default_factory=list)
+
+
+class RedisHotLog:
+    """What is pending leaves in one pipeline as soon as the last one returned: no timer, no waiting.
+
+    At a low rate that is one event at once; at a high rate batches grow by themselves.
+    """
+
+    def __init__(self, url: str, keys: Keys, *, ttl_s: int, max_bytes: int) -> None:
+        self._url = url
+        self._keys = keys
+        self._ttl_ms = ttl_s * 1000
+        self._max_bytes = max_bytes
+        self._runs: dict[str, _Run] = {}
+        self._dirty: dict[str, _Run] = {}
+        self._others: list[Command] = []
+        self._writer: RedisWire | None = None
+        self._flushing: asyncio.Task[None] | None = None
+        self._scheduled = False
+        self._listeners: dict[str, list[Listener]] = {}
+        self._hints: dict[str, list[Callable[[str], None]]] = {}
+        self._subscriber: RedisWire | None = None
+        self._subscribing = asyncio.Lock()
+        self._reviving: asyncio.Task[None] | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+
+    # --- writing
+
+    def attach(self, run_id: str, fence: int, source: LogSource) -> None:
+        keys = self._keys
+        self._runs[run_id] = _Run(fence, source, keys.stream(run_id), keys.meta(run_id), keys.live(run_id))
+
+    def append(self, run_id: str, seq: int, line: bytes) -> None:
+        run = self._runs.get(run_id)
+        if run is None:
+            return
+        if run.pending and run.pending[-1].size < MAX_ENTRY_BYTES:
+            pending = run.pending[-1]
+            pending.last = seq
+            pending.lines.append(line)
+            pending.size += len(line)
+        else:
+            run.pending.append(_Pending(seq, seq, [line], len(line)))
+            self._dirty[run_id] = run
+        self._schedule()
+
+    async def detach(self, run_id: str) -> None:
+        run = self._runs.pop(run_id, None)
+        if run is not None:  # what it still has pending stands before these in the next pipeline
+            self._others += [("PEXPIRE", run.stream, self._ttl_ms), ("PEXPIRE", run.meta, self._ttl_ms)]
+            self._schedule()
+
+    async def keep(self, run_ids: Iterable[str]) -> None:
+        for run_id in run_ids:
+            for name in (self._keys.stream(run_id), self._keys.meta(run_id)):
+                self._others.append(("PEXPIRE", name, self._ttl_ms))
+        self._schedule()
+
+    def nudge(self, channel: str, text: str) -> None:
+        self._others.append(("PUBLISH", channel, text))
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self._flushing is None and not self._closed:
+            self._scheduled = True
+            self._idle.clear()
+            asyncio.get_running_loop().call_soon(self._start)
+
+    def _start(self) -> None:
+        self._scheduled = False
+        self._flushing = asyncio.get_running_loop().create_task(self._flush_all())
+
+    async def _flush_all(self) -> None:
+        """Send batches until nothing is pending."""
+        try:
+            while self._dirty or self._others:
+                await self._flush()
+        finally:
+            self._flushing = None
+            self._idle.set()
+            if self._dirty or self._others:
+                self._schedule()
+
+    async def _flush(self) -> None:
+        try:
+            if self._writer is None or not self._writer.is_open:
+                self._writer = await connect(self._url)
+        except RedisUnreachable as wrong:
+            self._drop(wrong)
+            await asyncio.sleep(RETRY_FIRST_S)
+            return
+        commands, runs = self._take_batch()
+        try:
+            async with asyncio.timeout(5):
+                replies = await self._writer.send(commands)
+                if any(_is_noscript(reply) for reply in replies):
+                    await self._writer.send([("SCRIPT", "LOAD", SCRIPT)])
+                    replies = await self._writer.send(commands)
+        except (ConnectionError, TimeoutError) as wrong:
+            self._writer.close()
+            for run in runs:
+                run.source.seal_soon()
+            self._drop(wrong)
+            return
+        for run, reply in zip(runs, replies, strict=False):
+            self._heed(run, reply)
+
+    def _take_batch(self) -> tuple[list[Command], list[_Run]]:
+        commands: list[Command] = []
+        runs: list[_Run] = []
+        for run in self._dirty.values():
+            for pending in run.pending:
+                commands.append(
+                    (
+                        "EVALSHA", SCRIPT_SHA, 2, run.stream, run.meta, run.fence, pending.first, pending.last,
+                        pack(pending.lines), run.channel, self._ttl_ms, self._max_bytes, run.source.sealed_to,
+                    )
+                )  # fmt: skip
+                runs.append(run)
+            run.pending = []
+        self._dirty = {}
+        commands += self._others
+        self._others = []
+        return commands, runs
+
+    def _heed(self, run: _Run, reply: Any) -> None:
+        if reply in (b"ok", b"same"):
+            return
+        if reply == b"stale":
+            run.source.lost_ownership()
+            return
+        if isinstance(reply, Exception):  # out of memory, read-only replica, no permission
+            log.warning("hot log refused an append: %s", reply)
+        run.source.seal_soon()
+
+    def _drop(self, wrong: Exception) -> None:
+        """Forget what is pending: the log in SQL is complete without it, and readers poll there."""
+        log.warning("hot log unreachable, viewers read SQL: %s", wrong)
+        for run in self._dirty.values():
+            run.pending = []
+            run.source.seal_soon()
+        self._dirty = {}
+        self._others = []
+
+    # --- reading
+
+    async def read_after(self, run_id: str, cursor: int) -> list[Line]:
+        try:
+            if self._writer is None or not self._writer.is_open:
+                self._writer = await connect(self._url)
+            async with asyncio.timeout(5):
+                (entries,) = await self._writer.send([("XRANGE", self._keys.stream(run_id), f"({cursor}-0", "+")])
+        except (RedisUnreachable, ConnectionError, TimeoutError):
+            return []
+        if isinstance(entries, Exception):
+            return []
+        return [line for _, (_, body) in entries for line in unpack(body) if line.seq > cursor]
+
+    async def follow(self, run_id: str, listener: Listener) -> None:
+        channel = self._keys.live(run_id)
+        self._listeners.setdefault(channel, []).append(listener)
+        await self._subscribe(channel)
+
+    async def unfollow(self, run_id: str, listener: Listener) -> None:
+        channel = self._keys.live(run_id)
+        listeners = self._listeners.get(channel, [])
+        if listener in listeners:
+            listeners.remove(listener)
+        if not listeners and self._listeners.pop(channel, None) is not None and self._subscriber is not None:
+            self._subscriber.unsubscribe(channel)
+
+    async def listen(self, channel: str, function: Callable[[str], None]) -> None:
+        self._hints.setdefault(channel, []).append(function)
+        await self._subscribe(channel)
+
+    async def _subscribe(self, channel: str) -> None:
+        """Be subscribed, or have it tried in the background: a reader that hears nothing polls SQL."""
+        try:
+            async with self._subscribing:
+                if self._subscriber is None or not self._subscriber.is_open:
+                    self._subscriber = await connect(
+                        self._url, on_message=self._on_message, on_lost=self._on_subscriber_lost
+                    )
+            async with asyncio.timeout(5):
+                await self._subscriber.subscribe(channel)
+        except (RedisUnreachable, ConnectionError, TimeoutError):
+            self._revive()
+
+    def _on_message(self, channel: str, body: bytes) -> None:
+        listeners = self._listeners.get(channel)
+        if listeners:
+            lines = unpack(body)
+            for listener in tuple(listeners):
+                listener(lines)
+        for function in tuple(self._hints.get(channel, ())):
+            function(body.decode(errors="replace"))
+
+    def _on_subscriber_lost(self) -> None:
+        self._subscriber = None
+        for listeners in self._listeners.values():
+            for listener in tuple(listeners):
+                listener([])
+        self._revive()
+
+    def _revive(self) -> None:
+        if not self._closed and (self._reviving is None or self._reviving.done()):
+            self._reviving = asyncio.get_running_loop().create_task(self._subscribe_again())
+
+    async def _subscribe_again(self) -> None:
+        pause_s = RETRY_FIRST_S
+        while not self._closed and (self._listeners or self._hints):
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, RETRY_MOST_S)
+            try:
+                wire = await connect(self._url, on_message=self._on_message, on_lost=self._on_subscriber_lost)
+                async with asyncio.timeout(5):
+                    await asyncio.gather(*(wire.subscribe(c) for c in [*self._listeners, *self._hints]))
+            except (RedisUnreachable, ConnectionError, TimeoutError):
+                continue
+            self._subscriber = wire
+            for listeners in self._listeners.values():
+                for listener in tuple(listeners):
+                    listener([])
+            return
+
+    async def close(self) -> None:
+        try:
+            async with asyncio.timeout(2):
+                await self._idle.wait()
+        except TimeoutError:
+            log.warning("hot log closed with events unsent; SQL has them")
+        self._closed = True
+        for wire in (self._writer, self._subscriber):
+            if wire is not None:
+                wire.close()
+
+
+def _is_noscript(reply: Any) -> bool:
+    return isinstance(reply, Exception) and str(reply).startswith("NOSCRIPT")

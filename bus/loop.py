@@ -1,0 +1,104 @@
+"""The one event loop of a process, on a thread of its own, and the few threads that do its blocking work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+from config.errors import LoopBlocked
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ProcessLoop:
+    """An event loop that runs until the process ends; plain threads hand it coroutines."""
+
+    def __init__(self) -> None:
+        self._ready = threading.Event()
+        self._writes = ThreadPoolExecutor(1, thread_name_prefix="callboard-write")
+        self._reads = ThreadPoolExecutor(4, thread_name_prefix="callboard-read")
+        self.loop: asyncio.AbstractEventLoop = new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="callboard-loop", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start ``work`` on the loop and return its future at once."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Return the result of ``work``; the calling thread waits.
+
+        Raises:
+            LoopBlocked: called on the loop's own thread, where waiting would stop everything.
+        """
+        if self.is_here():
+            work.close()
+            raise LoopBlocked("waiting for a result")
+        return self.submit(work).result(timeout_s)
+
+    def is_here(self) -> bool:
+        """Return whether the calling thread is the loop's own."""
+        return threading.get_ident() == self._thread.ident
+
+    def call_soon(self, function: Callable[[], Any]) -> None:
+        """Call ``function`` on the loop's thread, soon."""
+        self.loop.call_soon_threadsafe(function)
+
+    async def write(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what a function that writes to SQL returned; they run one at a time.
+
+        SQLite has one writer anyway, and waiting here costs less than its busy handler's sleeps.
+        """
+        return await self.loop.run_in_executor(self._writes, lambda: function(*args, **kwargs))
+
+    async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what a function that reads SQL, or otherwise blocks briefly, returned."""
+        return await self.loop.run_in_executor(self._reads, lambda: function(*args, **kwargs))
+
+    def widen_writes(self, threads: int) -> None:
+        """Let ``threads`` SQL writes run at once, for a database that has many writers."""
+        self._writes, old = ThreadPoolExecutor(threads, thread_name_prefix="callboard-write"), self._writes
+        old.shutdown(wait=False)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.call_soon(self._ready.set)
+        self.loop.run_forever()
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """Return a uvloop where there is one (not on Windows), else asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+_current: ProcessLoop | None = None
+_starting = threading.Lock()
+
+
+def process_loop() -> ProcessLoop:
+    """Return this process's loop, started on first use."""
+    global _current
+    with _starting:
+        if _current is None:
+            _current = ProcessLoop()
+        return _current
+
+
+def _forget() -> None:
+    """A forked child has the parent's object but not its threads."""
+    global _current, _starting
+    _current, _starting = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
