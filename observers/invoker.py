@@ -1,0 +1,190 @@
+"""Tells a run's observers what happens, so that none of them can disturb the run or another observer."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from weakref import WeakSet
+
+from bus.payloads import EndPayload, Payload
+from observers.base import AgentFacts, AgentObserver, RunFacts
+from observers.queue import ObserverQueue, name_of
+
+log = logging.getLogger(__name__)
+
+MAX_FAILURES = 20
+"""Failures one after the other, after which an observer is told only the end of the run."""
+SLOW_S = 0.005
+"""Seconds an inline call may take; three slower ones move the observer behind a queue."""
+STRIKES = 3
+FORGIVEN = 0.1
+"""What one quick call takes off the strikes: only an observer with over a tenth of slow calls is moved,
+not one that was interrupted by a busy machine now and then."""
+
+
+class ObserverInvoker:
+    """Holds the observers of one run, in order, and tells each of them every payload."""
+
+    def __init__(self, observers: Iterable[AgentObserver], *, clock: Callable[[], float] = time.perf_counter) -> None:
+        seats = [_Seat(observer, clock) for observer in observers if _listens(observer)]
+        self._all = tuple(seats)
+        self._eager = tuple(seat for seat in seats if seat.observer.wants_deltas)
+
+    @property
+    def observers(self) -> tuple[AgentObserver, ...]:
+        """The observers that are told, in order."""
+        return tuple(seat.observer for seat in self._all)
+
+    def agent_on_response(self, context: RunFacts, agent: AgentFacts, payload: Payload) -> None:
+        """Tell every observer, inline ones now and the others soon; nothing they do comes back from here."""
+        for seat in self._eager if payload.is_delta else self._all:
+            seat.take(agent, payload, context)
+
+
+class _Seat:
+    """One observer in one run: what it is told, and how often it failed."""
+
+    __slots__ = ("_begun", "_clock", "_failures", "_hear", "_queue", "_strikes", "_warned", "observer", "take")
+
+    def __init__(self, observer: AgentObserver, clock: Callable[[], float]) -> None:
+        self.observer = observer
+        self.take = self._take_queued
+        if observer.inline:
+            self.take = self._tell if observer.pinned else self._take_inline
+        self._hear = observer.on_response
+        self._queue = queue_of(observer)
+        self._clock = clock
+        self._failures = 0
+        self._strikes = 0.0
+        self._warned = False
+        self._begun = False
+
+    def _take_queued(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
+        if self._queue.put(self._tell, agent, payload, context) and not self._begun:
+            self._begun = True
+            self._queue.begin(context.run_id)
+
+    def _take_inline(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
+        if not self.observer.inline:  # moved meanwhile, perhaps by another run
+            self.take = self._take_queued
+            return self._take_queued(agent, payload, context)
+        clock = self._clock
+        started = clock()
+        if self._failures:
+            self._tell(agent, payload, context)
+        else:  # the same without another call: this runs for every chunk, on the loop
+            try:
+                self._hear(agent, payload, context)
+            except BaseException as error:
+                self._failed(error, context)
+        if clock() - started > SLOW_S:
+            self._strike()
+        elif self._strikes:
+            self._strikes = max(0.0, self._strikes - FORGIVEN)
+
+    def _tell(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
+        if self._failures >= MAX_FAILURES and not isinstance(payload, EndPayload):
+            return
+        try:
+            self._hear(agent, payload, context)
+        except BaseException as error:  # also SystemExit and CancelledError: they would end the run
+            self._failed(error, context)
+        else:
+            if self._failures:
+                self._failures = 0
+
+    def _failed(self, error: BaseException, context: RunFacts) -> None:
+        """Count and tell a failure; only a person's Ctrl-C goes on."""
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise error
+        self._failures += 1
+        name = name_of(self.observer)
+        if not self._warned:
+            self._warned = True
+            # The error's text may hold what people said to the agent, so only its kind is told here.
+            log.warning("observer '%s' raised %s in run %s", name, type(error).__name__, context.run_id)
+            log.debug("observer '%s' raised in run %s", name, context.run_id, exc_info=error)
+        if self._failures == MAX_FAILURES:
+            log.warning(
+                "observer '%s' failed %d times in a row and is left out until the end of run %s",
+                name,
+                MAX_FAILURES,
+                context.run_id,
+            )
+
+    def _strike(self) -> None:
+        self._strikes += 1
+        if self._strikes < STRIKES:
+            return
+        # On the instance, so that every run of this process sees it, now and later.
+        vars(self.observer)["inline"] = False
+        log.warning(
+            "observer '%s' took over %g ms on the event loop %d times; it is called behind a queue from now on. "
+            "Take `inline = True` out of its class.",
+            name_of(self.observer),
+            SLOW_S * 1000,
+            STRIKES,
+        )
+
+
+def _listens(observer: AgentObserver) -> bool:
+    try:
+        return observer.listens()
+    except Exception as error:
+        log.warning("observer '%s' raised %s when asked whether it listens", name_of(observer), type(error).__name__)
+        return True
+
+
+# --- the queues of this process -------------------------------------------------------------------
+
+_queues: WeakSet[ObserverQueue] = WeakSet()
+"""The queues of this process's observers; each lives as long as its observer, which holds it."""
+_lock = threading.Lock()
+_prepared = False
+
+
+def queue_of(observer: AgentObserver) -> ObserverQueue:
+    """Return the process's one queue of this observer."""
+    with _lock:
+        _prepare()
+        queue: ObserverQueue | None = vars(observer).get("_callboard_queue")
+        if queue is None or queue not in _queues:  # none yet, or the one of the process we were forked from
+            queue = vars(observer)["_callboard_queue"] = ObserverQueue(observer)
+            _queues.add(queue)
+        return queue
+
+
+def drain(timeout_s: float = 5.0) -> list[str]:
+    """Deliver and flush what was told so far; return the names of observers that took over ``timeout_s``.
+
+    Called when a worker shuts down, after its last run, and once more when the interpreter ends. Every
+    observer, also an inline one, is flushed on its queue's thread.
+    """
+    with _lock:
+        queues = list(_queues)
+    deadline = time.monotonic() + timeout_s
+    marks = [(queue, queue.mark()) for queue in queues]
+    late = [queue for queue, mark in marks if not mark.wait(max(0.0, deadline - time.monotonic()))]
+    for queue in late:
+        log.warning("observer '%s' did not take everything within %g s", name_of(queue.observer), timeout_s)
+    return [name_of(queue.observer) for queue in late]
+
+
+def _prepare() -> None:
+    """See to it that queues are drained at the end and not inherited by a child."""
+    global _prepared
+    if not _prepared:
+        _prepared = True
+        atexit.register(drain, 2.0)
+        os.register_at_fork(after_in_child=forget)
+
+
+def forget() -> None:
+    """Start anew, as in a forked child, where no thread of the parent lives."""
+    global _lock, _queues
+    _lock = threading.Lock()
+    _queues = WeakSet()

@@ -1,0 +1,89 @@
+"""What is logged of one event: its fields without secrets, bounded, as plain JSON values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from itertools import islice
+from typing import Any
+
+from bus.payloads import Payload
+from config.clock import stamp
+from config.redaction import REDACTED, redact
+from observers.base import AgentFacts, RunFacts
+
+MAX_CHARS = 65_536
+"""Characters of one string that are logged."""
+MAX_ITEMS = 1000
+"""Items of one list or object that are logged."""
+MAX_DEPTH = 20
+_OVERLAP = 8192
+"""Characters looked at beyond the limit, so that a secret at the limit is recognised."""
+
+
+def record_of(agent: AgentFacts, payload: Payload, context: RunFacts) -> dict[str, Any]:
+    """Return the event as it may be logged: ids first, then the payload's own fields; absent is absent."""
+    record: dict[str, Any] = {
+        "at": payload.at or stamp(),
+        "run_id": context.run_id,
+        "seq": payload.seq,
+        "agent_id": agent.id,
+        "type": payload.event_type,
+        "thread_id": context.thread_id,
+    }
+    if payload.type == "status":
+        record |= {"model": agent.model, "tenant": context.tenant, "principal": context.principal}
+    for name in _own_fields(type(payload)):
+        record[name] = getattr(payload, name)
+    record |= {key: value for key, value in payload.extra.items() if key not in record}
+    return {key: cleaned(value, key) for key, value in record.items() if value is not None and value != ""}
+
+
+def cleaned(value: Any, name: str = "", depth: int = 0) -> Any:
+    """Return ``value`` as JSON values without secrets; ``name`` is what it is called where it comes from."""
+    match value:
+        case None | bool():
+            return value
+        case int():
+            return value if value.bit_length() < 1000 else f"a number of {value.bit_length()} bits"
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case str():
+            return _clean_text(value, name)
+        case _ if depth >= MAX_DEPTH:
+            return "…"
+        case Mapping():
+            shown = islice(value.items(), MAX_ITEMS)
+            items = {_clean_text(str(key), ""): cleaned(item, str(key), depth + 1) for key, item in shown}
+            return items | _more(len(value))
+        case list() | tuple() | set() | frozenset():
+            return [*(cleaned(item, name, depth + 1) for item in islice(value, MAX_ITEMS)), *_more(len(value))]
+        case _:
+            return _clean_text(_text_of(value), name)
+
+
+def _clean_text(text: str, name: str) -> str:
+    shown = redact(text[: MAX_CHARS + _OVERLAP])
+    # "password": "..." says by its name what the value alone does not.
+    if name and shown == text and redact(f"{name}={text}") != f"{name}={text}":
+        return REDACTED
+    if len(text) > MAX_CHARS:
+        return f"{shown[:MAX_CHARS]}… ({len(text) - MAX_CHARS} more characters)"
+    return shown
+
+
+def _more(count: int) -> dict[str, str]:
+    return {f"… ({count - MAX_ITEMS} more)": "…"} if count > MAX_ITEMS else {}
+
+
+def _text_of(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # whatever a stranger's __str__ raises
+        return f"<{type(value).__name__}>"
+
+
+def _own_fields(kind: type[Payload]) -> tuple[str, ...]:
+    envelope = ("seq", "at", "extra", "unknown_type")
+    return tuple(f.name for f in fields(kind) if f.name not in envelope)

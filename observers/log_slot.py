@@ -1,0 +1,78 @@
+"""A log file name that is this process's own while it lives, and the next one's after it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import weakref
+from pathlib import Path
+
+MAX_SLOTS = 10_000
+
+
+class LogSlot:
+    """Claims the smallest free number in a folder, by a lock the kernel takes back when the process dies."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._number = -1
+        self._lock_fd = -1
+        self._release: weakref.finalize[[int], LogSlot] | None = None
+
+    def path(self) -> Path:
+        """Return the process's log file, claimed on first use and again when its lock was deleted.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        if self._release is None or not _is_at(self._lock_fd, self._lock_path(self._number)):
+            self.release()
+            self._claim()
+        return self._folder / f"runs-{self._number}.log"
+
+    def release(self) -> None:
+        """Give the number back."""
+        if self._release is not None:
+            self._release()
+            self._release = None
+
+    def _claim(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for number in range(MAX_SLOTS):
+            fd = _lock(self._lock_path(number))
+            if fd is not None:
+                self._number, self._lock_fd = number, fd
+                self._release = weakref.finalize(self, os.close, fd)
+                self._release.atexit = False  # the last lines are written while the interpreter ends
+                return
+        raise OSError(errno.EMFILE, "no free log slot", str(self._folder))
+
+    def _lock_path(self, number: int) -> Path:
+        return self._folder / f"runs-{number}.lock"
+
+
+def _lock(path: Path) -> int | None:
+    """Return a locked descriptor of ``path``, or None when somebody else has it."""
+    while True:
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except PermissionError:
+            if path.exists():  # another user's
+                return None
+            raise
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(fd, path):
+                return fd
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        os.close(fd)  # deleted between open and lock: the name belongs to nobody yet
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    return False

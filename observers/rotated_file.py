@@ -1,0 +1,84 @@
+"""A file that is appended to in whole lines, and set aside when it is full."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+
+class RotatedFile:
+    """Appends to a file and sets it aside when it is full (``.1`` is the youngest); ``keep`` files exist at most.
+
+    Survives that somebody else deletes or rotates the file. A write that fails halfway is taken back,
+    so that a later one starts on a line of its own.
+    """
+
+    def __init__(self, max_bytes: int, keep: int) -> None:
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._fd = -1
+        self._torn = False
+
+    def append(self, path: Path, lines: bytes) -> None:
+        """Write whole lines at the end of ``path``, or raise and leave it as it was.
+
+        Raises:
+            OSError: nothing was written; the same lines may be tried again.
+        """
+        try:
+            self._open(path)
+            size = self._size()
+            if size and size + len(lines) > self._max_bytes:
+                self._rotate(path)
+                size = 0
+            self._write(b"\n" + lines if self._torn else lines, size)
+        except OSError:
+            self.close()
+            raise
+        self._torn = False
+
+    def close(self) -> None:
+        """Close the file; the next append opens it again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _open(self, path: Path) -> None:
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.fstat(self._fd), os.stat(path)):
+                    return
+            self.close()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        size = self._size()
+        # Whoever wrote before us may have died in the middle of a line.
+        self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
+
+    def _size(self) -> int:
+        """Return the bytes in the file; 0 for what is no plain file, such as a device or a pipe."""
+        state = os.fstat(self._fd)
+        return state.st_size if stat.S_ISREG(state.st_mode) else 0
+
+    def _rotate(self, path: Path) -> None:
+        for number in range(self._keep - 1, 0, -1):
+            older = f"{path}.{number - 1}" if number > 1 else path
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(older, f"{path}.{number}")
+        self.close()
+        self._open(path)
+
+    def _write(self, lines: bytes, size: int) -> None:
+        left = memoryview(lines)
+        try:
+            while left:
+                left = left[os.write(self._fd, left) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, size)
+            raise

@@ -1,0 +1,25 @@
+"""The SSE observer: carries a run's events to the hot log, and so to every browser that watches."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from bus.journal.hotlog import writing_to
+from bus.payloads import Payload, encode
+from observers.base import AgentFacts, AgentObserver, RunFacts
+
+
+class ServerSideEventAgentObserver(AgentObserver):
+    """Hands each event to the hot log's batcher and returns at once.
+
+    A run that does not name it is not streamed: its viewers see whole messages, from SQL.
+    """
+
+    name: ClassVar[str] = "sse"
+    inline: ClassVar[bool] = True
+    pinned: ClassVar[bool] = True  # the hot log is the loop's own
+
+    def on_response(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
+        hot_log = writing_to(context.run_id, context.fence)
+        if hot_log is not None:
+            hot_log.append(context.run_id, payload.seq, encode(payload, context.run_id, context.thread_id))

@@ -1,0 +1,138 @@
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from config.errors import PluginUnknown
+from config.settings import Settings, read_settings
+from observers.discovery import known_observers, observers_for
+from observers.logger import SimpleLoggerObserver
+from observers.signals import SignalsObserver
+
+PLUGIN = """
+from observers.base import AgentObserver
+
+class Counts(AgentObserver):
+    name = "counts"
+
+class Nameless(AgentObserver):
+    pass
+
+class Waits(AgentObserver):
+    async def on_end(self, agent, payload, context): ...
+
+class Breaks(AgentObserver):
+    @classmethod
+    def from_settings(cls, settings):
+        raise KeyError("webhook_url")
+
+def no_observer(): ...
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A package of somebody else's, installed with an entry point of its own."""
+    name = "plugin_for_tests"
+    (tmp_path / f"{name}.py").write_text(PLUGIN)
+    (tmp_path / "broken_for_tests.py").write_text("raise SystemExit('no licence')")
+    facts = tmp_path / "stranger-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(
+        f"[callboard.observers]\nfrom-package = {name}:Counts\nbroken = broken_for_tests:X\nlogger = {name}:Nameless\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    return name
+
+
+def test_the_shipped_ones_come_in_by_entry_point() -> None:
+    known = known_observers(read_settings())
+
+    assert known["logger"] is SimpleLoggerObserver
+    assert known["signals"] is SignalsObserver
+
+
+def test_an_installed_package_adds_observers_and_cannot_take_a_shipped_name(plugin: str) -> None:
+    known = known_observers(read_settings())
+
+    assert known["from-package"].__name__ == "Counts"
+    assert known["logger"] is SimpleLoggerObserver
+    assert "broken" not in known
+
+
+def test_one_switch_turns_the_shipped_ones_off(plugin: str) -> None:
+    settings = read_settings(builtins=False)
+
+    assert sorted(known_observers(settings)) == ["from-package", "logger"]
+    assert known_observers(settings)["logger"].__name__ == "Nameless"
+    with pytest.raises(PluginUnknown, match="CALLBOARD_BUILTINS"):
+        observers_for(["signals"], settings)
+
+
+def test_settings_name_plugins_by_dotted_path(plugin: str) -> None:
+    settings = read_settings(plugins=f"{plugin}:Counts, {plugin}:Nameless, {plugin}:no_observer, {plugin}")
+
+    known = known_observers(settings)
+
+    assert {"counts", f"{plugin}:Counts", "Nameless", f"{plugin}:Nameless"} <= set(known)
+    assert f"{plugin}:no_observer" not in known
+
+
+def test_a_definition_may_use_a_dotted_path_and_gets_the_process_s_one_instance(plugin: str) -> None:
+    settings = read_settings(plugins=f"{plugin}:Counts")
+
+    first = observers_for([f"{plugin}:Counts", "counts", "logger", "from-package"], settings)
+    again = observers_for(["counts"], settings)
+
+    assert [type(observer).__name__ for observer in first] == ["Counts", "SimpleLoggerObserver"]
+    assert again[0] is first[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("loger", "Did you mean 'logger'"),
+        ("nothing like it", "known observers: "),
+        ("no_such_module:X", "ModuleNotFoundError"),
+        ("plugin_for_tests:Missing", "AttributeError"),
+        ("plugin_for_tests:no_observer", "derive a class from"),
+        ("plugin_for_tests:Waits", "async def on_end"),
+        ("plugin_for_tests:Breaks", "webhook_url"),
+        ("broken", "no licence"),
+        ("", "is not known"),
+        (":", "cannot be imported"),
+    ],
+)
+def test_a_name_that_cannot_be_used_gets_a_sentence(plugin: str, name: str, says: str) -> None:
+    with pytest.raises(PluginUnknown, match=says) as caught:
+        observers_for([name], read_settings())
+
+    assert caught.value.code == "plugin_unknown"
+    assert "\n" not in str(caught.value)
+
+
+def test_a_broken_plugin_takes_no_other_down(plugin: str, caplog: pytest.LogCaptureFixture) -> None:
+    settings = read_settings(plugins=f"broken_for_tests:X,{plugin}:Counts")
+
+    known = known_observers(settings)
+
+    assert "counts" in known
+    assert "no licence" in caplog.text
+    with pytest.raises(PluginUnknown, match="no licence"):
+        observers_for(["broken_for_tests:X"], settings)
+
+
+def test_a_forked_child_makes_its_own_instances(tmp_path: Path) -> None:
+    settings: Settings = read_settings(state_dir=tmp_path)
+    (parents,) = observers_for(["logger"], settings)
+
+    child = os.fork()
+    if child == 0:
+        (own,) = observers_for(["logger"], settings)
+        os._exit(0 if own is not parents else 1)
+    _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 0
