@@ -1,0 +1,4 @@
+"""Everything that thinks: runner, loop, models and tools.
+
+It may not know who listens (observers are called through the invoker) or how a message arrived.
+"""

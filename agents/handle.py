@@ -1,0 +1,61 @@
+"""A handle on a run: watch it, wait for it, stop it, from any process that has its id."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from bus.journal.journal import Journal
+from bus.journal.runs import Stop, find_run
+from bus.journal.threads import Who
+from bus.payloads import EndPayload, Payload, decode
+from config.errors import LoopBlocked
+
+
+class RunHandle:
+    """One accepted run. Making one costs nothing; several may look at the same run."""
+
+    def __init__(self, journal: Journal, run_id: str, thread_id: str, who: Who, *, is_new: bool = True) -> None:
+        self._journal = journal
+        self._who = who
+        self.run_id = run_id
+        self.thread_id = thread_id
+        self.is_new = is_new
+        """False when an idempotency key led to a run that was there already."""
+
+    def events(self, after: int = 0) -> Iterator[Payload]:
+        """Yield the run's events numbered above ``after``, in order, live, until after its ``end``.
+
+        Raises:
+            LoopBlocked: called on the event loop's own thread.
+        """
+        for line in self._journal.follow_here(self.run_id, self.thread_id, after):
+            yield decode(line.data)
+
+    def result(self, timeout_s: float | None = None) -> EndPayload:
+        """Return the run's end, once it has ended; ask ``status`` of it whether it succeeded.
+
+        Raises:
+            TimeoutError: it has not ended within ``timeout_s``; it goes on.
+            LoopBlocked: called on the event loop's own thread.
+        """
+        if self._journal.loop.is_here():
+            raise LoopBlocked("waiting for a result")
+        end = self._journal.loop.run(self._journal.wait(self.run_id, self.thread_id), timeout_s)
+        payload = decode(end.data)
+        assert isinstance(payload, EndPayload)
+        return payload
+
+    def status(self) -> str:
+        """Return the run's state now."""
+        with self._journal.read() as connection:
+            return str(find_run(connection, self._who, self.run_id).status)
+
+    def cancel(self, *, by: str | None = None) -> Stop:
+        """Ask the run to stop; asked again, or after its end, nothing happens."""
+        return self._journal.cancel(self._who, self.run_id, by=by or self._who.principal)
+
+    def settle(self, timeout_s: float) -> bool:
+        """Wait until the wake-up was published, and return whether it was; the run is accepted either way."""
+        deadline = time.monotonic() + timeout_s
+        return self._journal.relay.settle(max(0.0, deadline - time.monotonic()))

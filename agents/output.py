@@ -1,0 +1,42 @@
+"""Structured output: the answer as data that fits the agent's schema, or why it does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from config.errors import OutputInvalid
+from config.json_schema import misfits
+
+_FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
+
+
+def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema as providers take it."""
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
+
+
+def parse_output(text: str, schema: Mapping[str, Any]) -> Any:
+    """Return the data in an answer; a code fence around it is taken off.
+
+    Raises:
+        OutputInvalid: it is not JSON, or does not fit; the message says where, for a person and the model.
+    """
+    fenced = _FENCE.match(text)
+    try:
+        value = orjson.loads(fenced.group(1) if fenced else text)
+    except orjson.JSONDecodeError as wrong:
+        raise OutputInvalid(f"the answer is not JSON ({wrong}).") from wrong
+    problems = misfits(schema, value)
+    if problems:
+        raise OutputInvalid(f"the answer does not fit the schema: {'; '.join(problems)}.")
+    return value
+
+
+def repair_request(problem: str) -> str:
+    """Return what the model is told so that it can mend its answer."""
+    return f"Your last answer cannot be used: {problem} Answer again with only the corrected JSON object."
+

@@ -1,0 +1,65 @@
+"""What one process needs to accept and work off runs: opened on first use, forgotten in a forked child."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, field
+
+from agents.registry import AgentRegistry
+from bus.celery_app import publish
+from bus.journal.journal import Journal
+from config.migrate import require_current
+from config.settings import Settings, settings
+from observers.base import AgentObserver
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Process:
+    """The journal and the registry of this process."""
+
+    settings: Settings
+    journal: Journal
+    registry: AgentRegistry
+    guests: dict[str, tuple[AgentObserver, ...]] = field(default_factory=dict)
+    """Observers given as objects, by the synchronous run they were given for."""
+
+
+_process: Process | None = None
+_opening = threading.Lock()
+
+
+def process() -> Process:
+    """Return this process's things; opened when first asked for.
+
+    Raises:
+        SchemaOld, SchemaNew: the database does not fit this code.
+    """
+    global _process
+    with _opening:
+        if _process is None:
+            _process = open_process(settings())
+        return _process
+
+
+def open_process(with_settings: Settings) -> Process:
+    """Return a journal and a registry for these settings."""
+    journal = Journal(with_settings, publish=publish)
+    require_current(journal.database)
+    return Process(settings=with_settings, journal=journal, registry=AgentRegistry(with_settings.agent_folders))
+
+
+def use_process(given: Process | None) -> None:
+    """Make ``given`` this process's things: a Runner and the handler in one process share one journal."""
+    global _process
+    with _opening:
+        _process = given
+
+
+def _forget() -> None:
+    global _process, _opening
+    _process, _opening = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

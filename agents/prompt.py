@@ -1,0 +1,89 @@
+"""What the model is shown: the system prompt, and the history in OpenAI's form with every call answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from agents.tools.tool import Tool
+from bus.journal.threads import HistoryItem
+from config.definitions import AgentDefinition
+
+Message = dict[str, Any]
+
+LAST_CALL = (
+    "You have used all the tool calls you may make for this answer. Answer now with what you know, without calling "
+    "tools, and say plainly what is still missing."
+)
+LOST_RESULT = "No result: the call was interrupted, and it is not known whether it took effect."
+
+
+def messages_for(definition: AgentDefinition, history: Sequence[HistoryItem]) -> list[Message]:
+    """Return the messages of a model call."""
+    prompt = definition.system_prompt.rstrip()
+    if definition.output_schema is not None:
+        schema = orjson.dumps(definition.output_schema).decode()
+        prompt += f"\n\nAnswer with one JSON object and nothing else. It has to fit this JSON Schema:\n{schema}"
+    return [{"role": "system", "content": prompt}, *_conversation(history)]
+
+
+def _conversation(history: Sequence[HistoryItem]) -> Iterable[Message]:
+    """Yield the history; a call nobody answered gets an answer, or providers refuse the whole conversation."""
+    unanswered: dict[str, str] = {}
+    for item in history:
+        if item.role == "tool":
+            if unanswered.pop(item.data["call_id"], None) is not None:
+                yield _tool_message(item.data["call_id"], item.data.get("name", ""), item.data.get("result"))
+            continue
+        if item.role == "error":
+            continue
+        yield from _lost(unanswered)
+        unanswered = {}
+        if item.role == "user":
+            yield {"role": "user", "content": item.data.get("content") or ""}
+        elif item.role == "assistant":
+            message = _assistant_message(item.data)
+            if message is not None:
+                unanswered = {call["call_id"]: call["name"] for call in item.data.get("tool_calls") or ()}
+                yield message
+    yield from _lost(unanswered)
+
+
+def _lost(unanswered: Mapping[str, str]) -> Iterable[Message]:
+    for call_id, name in unanswered.items():
+        yield _tool_message(call_id, name, LOST_RESULT)
+
+
+def _assistant_message(data: Mapping[str, Any]) -> Message | None:
+    message: Message = {"role": "assistant", "content": data.get("content") or None}
+    calls = data.get("tool_calls")
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": call["call_id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": call["arguments_text"] or "{}"},
+            }
+            for call in calls
+        ]
+    if data.get("thinking_blocks"):
+        message["thinking_blocks"] = data["thinking_blocks"]
+    return message if message["content"] or calls else None
+
+
+def _tool_message(call_id: str, name: str, result: Any) -> Message:
+    content = result if isinstance(result, str) else orjson.dumps(result).decode()
+    return {"role": "tool", "tool_call_id": call_id, "name": name, "content": content}
+
+
+def offered(tools: Mapping[str, Tool]) -> list[Message]:
+    """Return tools in OpenAI's form."""
+    return [
+        {
+            "type": "function",
+            "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)},
+        }
+        for tool in tools.values()
+    ]

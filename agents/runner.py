@@ -1,0 +1,163 @@
+"""The one way in: a sentence and an agent's name become an accepted run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agents.handle import RunHandle
+from agents.models.auto import resolve_model
+from agents.process import Process, open_process, process, use_process
+from agents.registry import AgentRegistry
+from bus.dispatcher import Dispatcher
+from bus.journal.accept import IdempotencyKey, NewRun
+from bus.journal.journal import Journal
+from bus.journal.runs import find_run
+from bus.journal.threads import Who
+from bus.messages import RunAgentMessage
+from bus.routes import AsynchronousRoute, SynchronousRoute
+from config.definitions import AgentDefinition
+from config.errors import BadRequest, GrantRefused, InputEmpty, InputTooLarge, ObserverTravels
+from config.settings import Settings
+from observers.base import AgentObserver
+
+MAX_THREAD_ID = 128
+
+
+class Runner:
+    """Accepts runs and sends them on their way; one a process."""
+
+    def __init__(self, here: Process) -> None:
+        self._here = here
+        self.settings: Settings = here.settings
+        self.journal: Journal = here.journal
+        self.registry: AgentRegistry = here.registry
+        self._synchronous = SynchronousRoute(here.journal.loop)
+        self._dispatcher = Dispatcher(self._synchronous, AsynchronousRoute(here.journal.relay))
+
+    @classmethod
+    def open(cls, settings: Settings | None = None) -> Runner:
+        """Return the runner of this process; with ``settings``, one that works with those from now on.
+
+        Raises:
+            SchemaOld, SchemaNew: the database does not fit this code.
+        """
+        if settings is None:
+            return cls(process())
+        here = open_process(settings)
+        use_process(here)
+        return cls(here)
+
+    def run(
+        self,
+        objective: str,
+        agent_id: str,
+        *,
+        thread_id: str | None = None,
+        detached: bool = False,
+        grant: str | None = None,
+        observers: Sequence[AgentObserver | str] = (),
+        who: Who = Who(),
+        metadata: Mapping[str, Any] | None = None,
+        idempotency: IdempotencyKey | None = None,
+        here: bool | None = None,
+    ) -> RunHandle:
+        """Return a handle on a run that is accepted and committed, and on its way.
+
+        Args:
+            objective: what to do, a sentence or a page.
+            agent_id: which agent does it; a definition's file name.
+            thread_id: a conversation to go on with, or a name for a new one; None makes one.
+            detached: whether nobody waits. A detached run is worked off by the fleet, else right here.
+            grant: the id of a privilege grant; there are none yet.
+            observers: more observers than the agent names: by name, or objects where the run is worked off here.
+            who: on whose behalf.
+            metadata: kept with the run and shown to observers.
+            idempotency: makes a repeated request the same run.
+            here: whether this process works it off; ``not detached`` unless said otherwise.
+
+        Raises:
+            AgentUnknown, DefinitionInvalid: there is no such agent, or its file is broken.
+            InputEmpty, InputTooLarge, BadRequest: the objective or the thread's name cannot be used.
+            GrantRefused: a grant was given.
+            ObserverTravels: an observer object was given for a run the fleet works off.
+        """
+        here = not detached if here is None else here
+        if grant is not None:
+            raise GrantRefused
+        self._check(objective, thread_id)
+        definition = self.registry.get(agent_id)
+        guests = tuple(observer for observer in observers if isinstance(observer, AgentObserver))
+        if guests and not here:
+            raise ObserverTravels(type(guest).__name__ for guest in guests)
+        named = [observer for observer in observers if isinstance(observer, str)]
+        accepted = self.journal.accept(
+            NewRun(
+                objective=objective,
+                agent_id=definition.id,
+                agent_name=definition.name,
+                definition_digest=definition.digest,
+                model=resolve_model(definition.model, os.environ),
+                observers=tuple(dict.fromkeys([*definition.observers, *named])),
+                thread_id=thread_id,
+                tenant=who.tenant,
+                principal=who.principal,
+                detached=detached,
+                announce=not here,
+                metadata=metadata,
+                idempotency=idempotency,
+            )
+        )
+        if accepted.is_new:
+            if guests:
+                self._here.guests[accepted.run_id] = guests
+            self._dispatcher.dispatch(_message(accepted.run_id, accepted.thread_id, definition, detached), here=here)
+        return RunHandle(self.journal, accepted.run_id, accepted.thread_id, who, is_new=accepted.is_new)
+
+    def handle(self, run_id: str, who: Who = Who()) -> RunHandle:
+        """Return a handle on a run accepted anywhere.
+
+        Raises:
+            RunUnknown: there is none, or it is somebody else's.
+        """
+        with self.journal.read() as connection:
+            row = find_run(connection, who, run_id)
+        return RunHandle(self.journal, run_id, row.thread_id, who, is_new=False)
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait until what this process works on has ended, so that it can be left."""
+        self._synchronous.settle(timeout_s)
+
+    def close(self) -> None:
+        """Let go of the process's journal."""
+        self.journal.close()
+        use_process(None)
+
+    def _check(self, objective: str, thread_id: str | None) -> None:
+        if not objective.strip():
+            raise InputEmpty
+        if len(objective) > self.settings.max_input_chars:
+            raise InputTooLarge(len(objective), self.settings.max_input_chars)
+        _check_text(objective, "the input")
+        if thread_id is None:
+            return
+        _check_text(thread_id, "the thread id")
+        if not 0 < len(thread_id) <= MAX_THREAD_ID or not thread_id.isprintable() or thread_id != thread_id.strip():
+            raise BadRequest(f"a thread id has 1 to {MAX_THREAD_ID} printable characters and no blanks around it.")
+
+
+def _check_text(text: str, what: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as wrong:
+        raise BadRequest(
+            f"{what} has half a character at position {wrong.start} (a lone surrogate); send whole characters."
+        ) from wrong
+
+
+def _message(run_id: str, thread_id: str, definition: AgentDefinition, detached: bool) -> RunAgentMessage:
+    return RunAgentMessage(
+        run_id=run_id, agent_id=definition.id, thread_id=thread_id, detached=detached,
+        definition_digest=definition.digest,
+    )  # fmt: skip
