@@ -1,0 +1,214 @@
+"""Looks an agent's definition over as deeply as can be done without spending anything.
+
+For ``./callboard agents`` and ``doctor``: imports LiteLLM, the tools and the observers, and calls nobody.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from agents.models.auto import resolve_model
+from agents.tools.catalogue import find_tool, tools_of
+from config.definitions import AgentDefinition
+from config.errors import CallboardError, DefinitionInvalid, PluginUnknown, ToolUnknown
+from config.settings import Settings
+from config.yaml_lines import LinedYaml, Place, read_yaml
+
+log = logging.getLogger(__name__)
+
+Severity = Literal["error", "warning"]
+
+_ANY_NAME = frozenset([
+    "ollama", "ollama_chat", "hosted_vllm", "vllm", "openrouter", "azure", "azure_ai", "bedrock", "vertex_ai",
+    "huggingface", "replicate", "sagemaker", "together_ai", "fireworks_ai", "databricks", "lm_studio", "llamafile",
+    "xinference", "litellm_proxy", "custom_openai", "text-completion-openai", "openai_like", "docker_model_runner",
+    "lemonade", "oobabooga", "petals", "watsonx", "baseten",
+])  # fmt: skip
+"""Providers whose models are whatever somebody deployed there, so no list can know them."""
+_LOCAL = frozenset([
+    "ollama", "ollama_chat", "hosted_vllm", "vllm", "lm_studio", "llamafile", "xinference", "docker_model_runner",
+    "lemonade",
+])  # fmt: skip
+"""Providers that need no key."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """Something wrong with a definition. An error ends every run of the agent, a warning some."""
+
+    severity: Severity
+    file: str
+    line: int | None
+    field: str | None
+    text: str
+    """A sentence with the remedy."""
+    code: str = "definition_invalid"
+    """The code a run would fail with."""
+
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{where}: {f'{self.field}: ' if self.field else ''}{self.text}"
+
+
+def deep_check(
+    definition: AgentDefinition, settings: Settings, environment: Mapping[str, str] | None = None
+) -> list[Problem]:
+    """Return everything that is wrong with ``definition``, in the order of its fields; empty when it can run."""
+    check = _Check(definition, settings, os.environ if environment is None else environment)
+    return [*check.model(), *check.tools(), *check.observers()]
+
+
+def problem_of(wrong: DefinitionInvalid) -> Problem:
+    """Return a definition that could not even be read as a problem among the others."""
+    facts = wrong.facts
+    file, line, field = str(facts["file"]), facts.get("line"), facts.get("field")
+    where = f"{file}:{line}:" if line is not None else f"{file}:"
+    text = str(wrong).removeprefix(where).strip()
+    return Problem(
+        severity="error",
+        file=file,
+        line=line,
+        field=field,
+        text=text.removeprefix(f"{field}:").strip() if field else text,
+    )
+
+
+class _Check:
+    def __init__(self, definition: AgentDefinition, settings: Settings, environment: Mapping[str, str]) -> None:
+        self._agent = definition
+        self._settings = settings
+        self._environment = environment
+        self._lines = _lines_of(definition)
+
+    def model(self) -> Iterator[Problem]:
+        """Yield what is wrong with the model: its name, then its key."""
+        from agents.models.lite import litellm_module
+
+        litellm = litellm_module()
+        name = resolve_model(self._agent.model, self._environment)
+        if name.startswith("demo/"):
+            return
+        try:
+            model, provider = litellm.get_llm_provider(name, api_base=self._agent.api_base)[:2]
+        except Exception as wrong:  # LiteLLM raises its own BadRequestError, and others for odd names
+            near = _nearest_model(name, litellm)
+            text = f"LiteLLM knows no provider for '{name}'.{near} Write provider/model, for example openai/gpt-5-mini."
+            log.debug("LiteLLM found no provider", extra={"reason": str(wrong)[:200]})
+            yield self._wrong(("model",), text, "model_unknown")
+            return
+        if not self._is_known(name, model, provider, litellm):
+            near = _nearest_model(name, litellm)
+            text = f"LiteLLM's list has no model '{name}'; it may be newer than the list.{near}"
+            yield self._warn(("model",), text, "model_unknown")
+        yield from self._key(name, provider, litellm)
+
+    def tools(self) -> Iterator[Problem]:
+        """Yield each tool that cannot be built, then what is wrong with them together."""
+        broken = False
+        for position, path in enumerate(self._agent.tools):
+            try:
+                find_tool(path, self._settings)
+            except ToolUnknown as wrong:
+                broken = True
+                yield self._wrong(("tools", position), str(wrong), wrong.code)
+        if broken:
+            return
+        try:
+            tools_of(self._agent, self._settings)
+        except DefinitionInvalid as wrong:
+            yield self._wrong(_place_of(str(wrong.facts["field"])), problem_of(wrong).text, wrong.code)
+
+    def observers(self) -> Iterator[Problem]:
+        """Yield each observer nobody knows."""
+        from observers.discovery import known_observers, load_class
+
+        known = known_observers(self._settings)
+        for position, name in enumerate(self._agent.observers):
+            if name in known:
+                continue
+            if ":" in name:
+                try:
+                    load_class(name)
+                except PluginUnknown as wrong:
+                    yield self._wrong(("observers", position), str(wrong), wrong.code)
+                continue
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            listing = ", ".join(known) or "none"
+            text = f"there is no observer '{name}'.{hint} Known observers: {listing}."
+            yield self._wrong(("observers", position), text, "plugin_unknown")
+
+    def _key(self, name: str, provider: str, litellm: Any) -> Iterator[Problem]:
+        named = self._agent.api_key_env
+        if named is not None:
+            if not self._environment.get(named, "").strip():
+                text = f"the variable {named} is not set; the model will refuse the run."
+                yield self._warn(("api_key_env",), text, "model_key_missing")
+            return
+        if provider in _LOCAL or self._agent.api_base is not None:
+            return
+        missing = _missing_keys(name, litellm, self._environment)
+        if missing:
+            text = f"the key is missing; set {' or '.join(missing)}, or use demo/assistant, which needs none."
+            yield self._warn(("model",), text, "model_key_missing")
+
+    def _is_known(self, name: str, model: str, provider: str, litellm: Any) -> bool:
+        if self._agent.api_base is not None or provider in _ANY_NAME:
+            return True
+        costs = litellm.model_cost
+        return name in costs or model in costs or f"{provider}/{model}" in costs
+
+    def _wrong(self, place: Place, text: str, code: str) -> Problem:
+        return self._problem("error", place, text, code)
+
+    def _warn(self, place: Place, text: str, code: str) -> Problem:
+        return self._problem("warning", place, text, code)
+
+    def _problem(self, severity: Severity, place: Place, text: str, code: str) -> Problem:
+        line = self._lines.line_of(place) if self._lines else None
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+        return Problem(severity=severity, file=self._agent.file, line=line, field=field, text=text, code=code)
+
+
+def _place_of(field: str) -> Place:
+    return tuple(int(part) if part.isdigit() else part for part in field.replace("]", "").replace("[", ".").split("."))
+
+
+def _lines_of(definition: AgentDefinition) -> LinedYaml | None:
+    try:
+        return read_yaml(Path(definition.file))
+    except CallboardError:
+        return None  # edited since it was read
+
+
+def _nearest_model(name: str, litellm: Any) -> str:
+    """Return a question with the nearest known model, written as it was asked for."""
+    provider, slash, model = name.partition("/")
+    known: list[str] = []
+    for key, facts in litellm.model_cost.items():
+        if facts.get("mode") in ("chat", "responses", None):
+            known.append(key if "/" in key or not slash else f"{facts.get('litellm_provider', provider)}/{key}")
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+    if not near and slash:
+        providers = sorted({str(item) for item in litellm.models_by_provider})
+        match = difflib.get_close_matches(provider, providers, n=1, cutoff=0.7)
+        near = [f"{match[0]}/{model}"] if match and match[0] != provider else []
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def _missing_keys(name: str, litellm: Any, environment: Mapping[str, str]) -> list[str]:
+    """Return the variables that would each supply the provider's key, when none of them is set.
+
+    LiteLLM reads the process's own environment, so what it misses is looked up in ``environment`` again.
+    """
+    found: dict[str, Any] = litellm.validate_environment(name)
+    if found.get("keys_in_environment"):
+        return []
+    keys = [str(key) for key in found.get("missing_keys", []) if "KEY" in str(key) or "TOKEN" in str(key)]
+    return [] if any(environment.get(key, "").strip() for key in keys) else keys

@@ -1,0 +1,118 @@
+"""Anthropic's message stream, told in OpenAI's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agents.models.chunk import Chunk, ToolDelta, Usage
+from agents.models.finish import finish_word
+from agents.models.wire import Wire, carried_error, count, load, words
+
+
+class AnthropicWire(Wire):
+    """Reads ``message_start`` to ``message_stop``.
+
+    Content blocks are numbered through all kinds; tool calls get numbers of their own, from 0. A call
+    without arguments is ``{}``, as LiteLLM tells it. Blocks of server-side tools are passed over.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tool = -1
+        self._kind = ""
+        self._empty_arguments = False
+        self._usage: dict[str, Any] = {}
+        self._events: dict[str, Callable[[dict[str, Any]], Chunk | None]] = {
+            "message_start": self._message_start,
+            "content_block_start": self._block_start,
+            "content_block_stop": self._block_stop,
+            "message_delta": self._message_delta,
+            "message_stop": self._message_stop,
+            "error": self._error,
+        }
+
+    def event(self, data: bytes) -> Chunk | None:
+        if not data.strip():
+            return None
+        body = load(data)
+        kind = body.get("type")
+        if kind == "content_block_delta":
+            return self._delta(body.get("delta") or {})
+        handle = self._events.get(str(kind))
+        return None if handle is None else handle(body)
+
+    def _delta(self, delta: dict[str, Any]) -> Chunk | None:
+        text = words(delta.get("text"))
+        if text:
+            return Chunk(text)
+        piece = words(delta.get("partial_json"))
+        if piece:
+            return self._arguments(piece)
+        thought, signature = words(delta.get("thinking")), words(delta.get("signature"))
+        return Chunk("", thought, signature=signature) if thought or signature else None
+
+    def _arguments(self, piece: str) -> Chunk | None:
+        if self._kind != "tool_use":
+            return None
+        self._empty_arguments = False
+        return Chunk(tools=[ToolDelta(index=self._tool, arguments=piece)])
+
+    def _message_start(self, body: dict[str, Any]) -> Chunk | None:
+        usage = (body.get("message") or {}).get("usage")
+        return Chunk(usage=self._count(usage)) if usage else None
+
+    def _block_start(self, body: dict[str, Any]) -> Chunk | None:
+        block = body.get("content_block") or {}
+        self._kind = str(block.get("type"))
+        if self._kind == "text":
+            return Chunk(words(block["text"])) if block.get("text") else None
+        if self._kind == "thinking":
+            return Chunk("", words(block["thinking"])) if block.get("thinking") else None
+        if self._kind == "redacted_thinking":
+            return Chunk(redacted=str(block.get("data") or ""))
+        if self._kind != "tool_use":
+            return None
+        self._tool += 1
+        self._empty_arguments = True
+        return Chunk(
+            tools=[
+                ToolDelta(index=self._tool, id=words(block.get("id")) or None, name=words(block.get("name")) or None)
+            ]
+        )
+
+    def _block_stop(self, body: dict[str, Any]) -> Chunk | None:
+        kind, self._kind = self._kind, ""
+        if kind != "tool_use" or not self._empty_arguments:
+            return None
+        return Chunk(tools=[ToolDelta(index=self._tool, arguments="{}")])
+
+    def _message_delta(self, body: dict[str, Any]) -> Chunk | None:
+        reason = (body.get("delta") or {}).get("stop_reason")
+        usage = body.get("usage")
+        chunk = Chunk(usage=self._count(usage) if usage else None)
+        if reason:
+            self.finished = True
+            chunk.finish_reason = finish_word(str(reason))
+        return chunk
+
+    def _message_stop(self, body: dict[str, Any]) -> Chunk | None:
+        self.finished = self.done = True
+        return None
+
+    def _error(self, body: dict[str, Any]) -> Chunk | None:
+        raise carried_error(body.get("error") or body)
+
+    def _count(self, usage: dict[str, Any]) -> Usage:
+        """Return the counts so far; later events may leave out what the first one said."""
+        self._usage.update({key: value for key, value in usage.items() if value is not None})
+        known = self._usage
+        cached = count(known.get("cache_read_input_tokens"))
+        written = count(known.get("cache_creation_input_tokens"))
+        spent = known.get("output_tokens_details") or {}
+        return Usage(
+            input_tokens=count(known.get("input_tokens")) + cached + written,
+            output_tokens=count(known.get("output_tokens")),
+            reasoning_tokens=count(spent.get("reasoning_tokens")) or count(spent.get("thinking_tokens")),
+            cached_tokens=cached,
+        )

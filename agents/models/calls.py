@@ -1,0 +1,97 @@
+"""Tool calls, put together from their pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agents.models.chunk import ToolDelta
+from config.ids import new_id
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """One call the model made; its arguments are the text it wrote, not checked yet."""
+
+    id: str
+    """Unique within the answer; the provider's own where it sent a usable one."""
+    name: str
+    arguments_text: str
+
+
+@dataclass(slots=True)
+class _Building:
+    given_id: str | None = None
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    is_named: bool = False
+    """Whether the name is complete: arguments followed it, or another call."""
+
+
+class CallCollector:
+    """Collects pieces by index, in the order the calls began."""
+
+    def __init__(self, make_id: Callable[[], str] = lambda: new_id("call")) -> None:
+        self._make_id = make_id
+        self._by_index: dict[int, _Building] = {}
+        self._calls: list[_Building] = []
+        self._ids: set[str] = set()
+        self._fresh: list[_Building] = []
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def take(self, delta: ToolDelta) -> int:
+        """Add a piece and return how many characters it had."""
+        call = self._by_index.get(delta.index)
+        if call is None or _is_another(call, delta):
+            call = self._begin(delta.index)
+        if delta.id and call.given_id is None and not call.is_named:
+            call.given_id = delta.id
+        if delta.name and not call.is_named and delta.name != call.name:
+            call.name += delta.name
+        if delta.arguments:
+            call.pieces.append(delta.arguments)
+            self._name(call)
+        return len(delta.arguments) + len(delta.name or "") + len(delta.id or "") + 1
+
+    def newly_named(self) -> list[ToolCall]:
+        """Return the calls whose name became known since this was asked last; their arguments may still come."""
+        if not self._fresh:
+            return []
+        fresh, self._fresh = self._fresh, []
+        return [_whole(call) for call in fresh]
+
+    def finish(self) -> None:
+        """Take every name as complete; no more pieces come."""
+        for call in self._calls:
+            self._name(call)
+
+    def calls(self) -> list[ToolCall]:
+        """Return the calls as far as they are known."""
+        return [_whole(call) for call in self._calls]
+
+    def _begin(self, index: int) -> _Building:
+        self.finish()
+        call = self._by_index[index] = _Building()
+        self._calls.append(call)
+        return call
+
+    def _name(self, call: _Building) -> None:
+        if call.is_named or not call.name:
+            return
+        call.is_named = True
+        wanted = call.given_id
+        call.id = wanted if wanted and wanted not in self._ids else self._make_id()
+        self._ids.add(call.id)
+        self._fresh.append(call)
+
+
+def _is_another(call: _Building, delta: ToolDelta) -> bool:
+    """Return whether a piece opens a new call under an index that is in use: some servers send 0 for all."""
+    return bool(delta.id and delta.name and call.given_id and delta.id != call.given_id)
+
+
+def _whole(call: _Building) -> ToolCall:
+    return ToolCall(id=call.id, name=call.name, arguments_text="".join(call.pieces))

@@ -1,0 +1,51 @@
+"""One piece of a model's stream, whatever the provider called it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolDelta:
+    """A piece of one tool call; pieces of one call share ``index``."""
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+    """The next piece of the arguments' JSON text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """Tokens as the provider counted them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    cached_tokens: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counts; those of special tokens only where there are any."""
+        counts = {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
+        if self.reasoning_tokens:
+            counts["reasoning_tokens"] = self.reasoning_tokens
+        if self.cached_tokens:
+            counts["cached_tokens"] = self.cached_tokens
+        return counts
+
+
+@dataclass(slots=True)
+class Chunk:
+    """What arrived at once. Mutable and plain: one is made for each token."""
+
+    text: str = ""
+    reasoning: str = ""
+    tools: list[ToolDelta] = field(default_factory=list)
+    finish_reason: str | None = None
+    """stop, length, tool_calls or content_filter, in OpenAI's words whatever the provider."""
+    usage: Usage | None = None
+    signature: str = ""
+    """Anthropic's proof of a thinking block; goes back unchanged with the history."""
+    redacted: str = ""
+    """Anthropic's thinking that only it can read; goes back unchanged with the history."""

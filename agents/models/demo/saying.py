@@ -1,0 +1,105 @@
+"""What the demo model says of its own accord."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+NOTE = (
+    "*I am the demo model: a small program that knows a handful of sentences, not a language model. "
+    "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY and start again to talk to a real one.*"
+)
+
+_TRY = {
+    "calculator": "What is 17 * 23?",
+    "clock": "What time is it in Tokyo and Lima?",
+    "write_file": "Write buy milk to notes.txt",
+    "read_file": "Read notes.txt",
+    "list_files": "List my files",
+    "query_countries": "Which five countries have the largest population?",
+    "order_supplies": "Order 3 boxes of paper",
+}
+_ALWAYS = ("Think hard and write 120 words", "Fail once")
+_HEADS = (
+    "The stage manager", "A lamp above the door", "The quiet prompter", "Somebody from the chorus",
+    "The old call board", "A messenger", "The second violin", "Nobody in the house", "The curtain",
+    "A stagehand with a list",
+)  # fmt: skip
+_VERBS = (
+    "pins up", "reads aloud", "waits for", "forgets", "counts", "carries", "hears", "turns over", "writes down",
+    "asks about",
+)  # fmt: skip
+_TAILS = (
+    "the next call", "a note in pencil", "seven minutes of silence", "the names of the evening",
+    "an order for the tailor", "the last cue", "the sound of rain", "a door that stays open", "what was promised",
+    "the way to the stage",
+)  # fmt: skip
+_JOINTS = (
+    " before the bell",
+    " while the house fills",
+    " and smiles",
+    " once more",
+    "",
+    " at half past seven",
+    " for the others",
+)
+
+
+def introduction(tools: Iterable[str]) -> str:
+    """Return who is speaking and what can be said to it."""
+    return f"Hello! {NOTE}\n\nWith this agent's tools I understand sentences like these:\n\n{_examples(tools)}"
+
+
+def again(tools: Iterable[str]) -> str:
+    """Return the same for somebody who knows it already."""
+    return f"Hello again. Try one of these:\n\n{_examples(tools)}"
+
+
+def not_understood(tools: Iterable[str]) -> str:
+    """Return an apology with sentences that work."""
+    return f"That is beyond me; I only know a few kinds of short sentences. These work:\n\n{_examples(tools)}"
+
+
+def welcome() -> str:
+    """Return an answer to thanks."""
+    return "You are welcome. What shall I do next?"
+
+
+def without_tools() -> str:
+    """Return an answer where a tool would be needed and none is left."""
+    return "I would need a tool for that, and in this step I have none. Ask me again, perhaps for one thing at a time."
+
+
+def ramble(words: int) -> str:
+    """Return exactly ``words`` words, the same ones each time."""
+    found: list[str] = []
+    turn = 0
+    while len(found) < words:
+        number = turn * 7 + turn // 10 * 3
+        sentence = f"{_HEADS[number % 10]} {_VERBS[(turn * 3 + turn // 7) % 10]} {_TAILS[(turn * 9 + turn // 3) % 10]}"
+        sentence += f"{_JOINTS[turn % 7]}."
+        if turn % 5 == 4:
+            sentence += "\n\n"
+        found += sentence.split(" ")
+        turn += 1
+    text = " ".join(found[:words]).replace("\n\n ", "\n\n").rstrip()
+    return text if text.endswith(".") else f"{text}."
+
+
+def ponder(sentence: str) -> str:
+    """Return long thoughts about a sentence."""
+    words = sentence.split()
+    longest = max(words, key=len, default="nothing").strip(".,!?")
+    return (
+        f"I was told to take my time. The sentence has {len(words)} words, and the longest is “{longest}”. "
+        "First I look for numbers, then for places, then for the names of files, "
+        "since those tell me which tool to take. "
+        "Then I look at what was said before, in case “that” or “it” means something. "
+        "A language model would weigh every word against every other here; I compare with a list. "
+        "The list is short, so thinking longer does not help me, "
+        "but it shows you what thinking looks like on this page. "
+    )
+
+
+def _examples(tools: Iterable[str]) -> str:
+    offered = [_TRY[name] for name in _TRY if name in set(tools)]
+    return "\n".join(f"- {line}" for line in [*offered, *_ALWAYS])

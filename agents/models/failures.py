@@ -1,0 +1,291 @@
+"""LiteLLM's exceptions as Callboard's: whose problem it is, in a sentence with the remedy.
+
+Decided by type and status, found along the chain of causes, because LiteLLM reports a refused connection
+as a 500, a missing key as a 500 or a 401, and a timeout as a 408.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import math
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from agents.models.lite import litellm_module
+from agents.models.redact import redact
+from config.clock import utc_now
+from config.errors import (
+    CallboardError,
+    ModelFailed,
+    ModelKeyMissing,
+    ModelRefused,
+    ModelTimeout,
+    ModelUnknown,
+)
+
+if TYPE_CHECKING:
+    from agents.models.call import ModelCall
+
+_MAY_PASS = frozenset({408, 409, 425, 429})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Answer:
+    """What the provider answered, if it did."""
+
+    status: int | None
+    headers: Any
+    text: str
+
+
+def failure_of(error: BaseException, call: ModelCall) -> CallboardError:
+    """Return ``error`` as one of ours; raise the result ``from`` it."""
+    import httpx
+
+    chain = list(_chain(error))
+    for link in chain:
+        if isinstance(link, CallboardError):
+            return link
+        if isinstance(link, httpx.ConnectTimeout):
+            return too_slow("connect_s", call)
+        if isinstance(link, httpx.TimeoutException):
+            return too_slow("first_token_s", call)
+        if isinstance(link, (httpx.ReadError, httpx.RemoteProtocolError)):
+            return broken_off(call)
+    answer = _answer_of(chain)
+    if answer is not None:
+        return _answered(answer, call)
+    if any(isinstance(link, (httpx.NetworkError, httpx.ProtocolError, OSError)) for link in chain):
+        return _unreachable(chain, call)
+    return _never_sent(error, chain, call)
+
+
+def key_missing(call: ModelCall) -> ModelKeyMissing | None:
+    """Return the error for a call whose key is known to be absent, before anything is sent."""
+    if call.api_key_env is not None:
+        return None if call.api_key else _key_error(call, [call.api_key_env])
+    if call.api_base is not None:
+        return None
+    missing = _missing_keys(call.model)
+    return _key_error(call, missing) if missing and all(name.endswith("_API_KEY") for name in missing) else None
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what caused it, also what LiteLLM wrapped as an attribute."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting and len(seen) < 20:
+        link = waiting.pop(0)
+        if link is None or id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        waiting += [getattr(link, "original_exception", None), link.__cause__ or link.__context__]
+
+
+def _answer_of(chain: list[BaseException]) -> _Answer | None:
+    """Return what the provider said: from the HTTP error where there is one, else from LiteLLM's status."""
+    import httpx
+
+    for link in chain:
+        if isinstance(link, httpx.HTTPStatusError):
+            return _Answer(status=link.response.status_code, headers=link.response.headers, text=_said(chain))
+    for link in chain:
+        status = getattr(link, "status_code", None)
+        if isinstance(status, int) and status != 500 and getattr(link, "message", None):
+            headers = getattr(link, "litellm_response_headers", None) or getattr(link, "headers", None)
+            return _Answer(status=status, headers=headers or {}, text=_said(chain))
+    return None
+
+
+def _said(chain: list[BaseException]) -> str:
+    """Return the provider's own words, as deep in the chain as somebody quotes them."""
+    texts = [str(text) for link in chain if (text := getattr(link, "message", None))]
+    for text in reversed(texts):
+        found = _message_in(text)
+        if found:
+            return found
+    return texts[-1] if texts else str(chain[0])
+
+
+def _message_in(text: str) -> str | None:
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        body = orjson.loads(text[start : end + 1]) if 0 <= start < end else None
+    except orjson.JSONDecodeError:
+        return None
+    error = body.get("error", body) if isinstance(body, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return message if isinstance(message, str) else None
+
+
+def _answered(answer: _Answer, call: ModelCall) -> CallboardError:
+    status = answer.status or 500
+    said = _short(answer.text, call)
+    facts = {"model": call.model, "provider_status": status}
+    if status == 401 or status == 403:
+        return _key_refused(status, said, call)
+    if status == 404:
+        return ModelUnknown(
+            f"the provider does not know model '{call.model}' at {call.address}: {said}. "
+            "Check `model:` and `api_base:` in the agent's definition.",
+            **facts,
+        )
+    if status >= 500 or status in _MAY_PASS:
+        what = "asks to wait" if status == 429 else "failed"
+        return ModelFailed(
+            f"the provider of '{call.model}' {what} (HTTP {status}): {said}.",
+            retry_after_s=retry_after_s(answer.headers),
+            **facts,
+        )
+    if not _provider_known(call):
+        return _unknown_provider(call)
+    return ModelRefused(
+        f"the provider of '{call.model}' refused the request (HTTP {status}): {said}. "
+        "It will refuse it again; change the request or the agent's definition.",
+        **facts,
+    )
+
+
+def _provider_known(call: ModelCall) -> bool:
+    try:
+        litellm_module().get_llm_provider(model=call.model, api_base=call.api_base)
+    except Exception:  # its way to say no
+        return False
+    return True
+
+
+def _unknown_provider(call: ModelCall) -> ModelUnknown:
+    return ModelUnknown(
+        f"model '{call.model}' names no provider LiteLLM knows; write it as provider/model, "
+        "for example openai/gpt-5-mini, anthropic/claude-sonnet-4-5 or demo/assistant.",
+        model=call.model,
+    )
+
+
+def _key_refused(status: int, said: str, call: ModelCall) -> CallboardError:
+    if call.api_key is None and call.api_base is None:
+        missing = _missing_keys(call.model)
+        if missing:
+            return _key_error(call, missing)
+    if call.api_key_env is None and call.api_base is not None:
+        remedy = (
+            "No key was sent, because keys of the environment do not travel to an `api_base:`; "
+            "name the key's variable in `api_key_env:`."
+        )
+    else:
+        remedy = f"Check the key in {call.api_key_env or 'the environment'} and what it may do."
+    return ModelRefused(
+        f"the provider of '{call.model}' did not accept the key (HTTP {status}): {said}. {remedy}",
+        model=call.model,
+        provider_status=status,
+    )
+
+
+def _key_error(call: ModelCall, names: list[str]) -> ModelKeyMissing:
+    wanted = " or ".join(names)
+    return ModelKeyMissing(
+        f"model '{call.model}' needs a key: set {wanted} in the environment or .env, "
+        "or use demo/assistant, which needs none.",
+        model=call.model,
+        variables=names,
+    )
+
+
+def _missing_keys(model: str) -> list[str]:
+    try:
+        found = litellm_module().validate_environment(model=model)
+    except Exception:  # LiteLLM raises what it likes for models it does not know; then nothing is known to miss
+        return []
+    return [] if found.get("keys_in_environment") else list(found.get("missing_keys") or [])
+
+
+def refused_unprocessed(call: ModelCall) -> ModelRefused:
+    """Return the error for LiteLLM opening nothing: it drops parameters after a 422, and then gives up silently."""
+    return ModelRefused(
+        f"the provider of '{call.model}' refused the request (HTTP 422), also without the parameters it named; "
+        "change the agent's params.",
+        model=call.model,
+        provider_status=422,
+    )
+
+
+def too_slow(which: str, call: ModelCall) -> ModelTimeout:
+    """Return the error for the timer ``which``, a field of the call's timeouts."""
+    limit = f"{getattr(call.timeouts, which):g} s"
+    what = {
+        "connect_s": f"{call.address} did not accept a connection within {limit}; check the address, or raise",
+        "first_token_s": f"'{call.model}' sent no first token within {limit}; if it needs longer, raise",
+        "between_chunks_s": f"'{call.model}' fell silent for {limit} in the middle of its answer; raise",
+        "total_s": f"'{call.model}' did not finish its answer within {limit}; if it needs longer, raise",
+    }[which]
+    return ModelTimeout(f"{what} timeouts.{which} of the agent.", which=which, limit_s=getattr(call.timeouts, which))
+
+
+def _unreachable(chain: list[BaseException], call: ModelCall) -> CallboardError:
+    import httpx
+
+    if any(isinstance(link, (httpx.ReadError, httpx.RemoteProtocolError)) for link in chain):
+        return broken_off(call)
+    certificate = next((link for link in chain if isinstance(link, ssl.SSLCertVerificationError)), None)
+    if certificate is not None:
+        return ModelRefused(
+            f"the certificate of {call.address} was not accepted: {certificate.verify_message}; "
+            "check `api_base:`, or set SSL_CERT_FILE to your own authority's certificate.",
+            model=call.model,
+        )
+    return ModelFailed(
+        f"{call.address} does not answer; check that the model server runs, `api_base:` and the network.",
+        model=call.model,
+    )
+
+
+def broken_off(call: ModelCall) -> ModelFailed:
+    """Return the error for a connection that was there and broke."""
+    return ModelFailed(f"the connection to {call.address} broke before the answer was complete.", model=call.model)
+
+
+def _never_sent(error: BaseException, chain: list[BaseException], call: ModelCall) -> CallboardError:
+    """Return the error for a call that failed before or beside HTTP."""
+    missing = _missing_keys(call.model) if call.api_key is None else []
+    if missing:
+        return _key_error(call, missing)
+    if not _provider_known(call):
+        return _unknown_provider(call)
+    said = _short(_said(chain), call)
+    return ModelFailed(f"the call of '{call.model}' failed: {said or type(error).__name__}.", model=call.model)
+
+
+def _short(text: str, call: ModelCall) -> str:
+    line = " ".join(text.partition("\nTraceback")[0].split())
+    for prefix in ("litellm.", "BadRequestError: ", "APIConnectionError: "):
+        line = line.removeprefix(prefix)
+    return redact(line, call.api_key)[:400].rstrip(". ") or "no reason given"
+
+
+def retry_after_s(headers: Any) -> float | None:
+    """Return what ``retry-after-ms`` or ``Retry-After`` (seconds or a date) asks for, in seconds from now."""
+    if not headers:
+        return None
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name)
+        if value is None:
+            continue
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            return _seconds_until(str(value))
+        return max(0.0, seconds) if math.isfinite(seconds) else None
+    return None
+
+
+def _seconds_until(date: str) -> float | None:
+    try:
+        when = email.utils.parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return max(0.0, (when - utc_now()).total_seconds()) if when.tzinfo else None

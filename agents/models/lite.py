@@ -1,0 +1,58 @@
+"""LiteLLM, imported where it is first used and set so that it does nothing of its own accord."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from functools import lru_cache
+from typing import Any
+
+from bus.loop import ProcessLoop
+
+_ENVIRONMENT = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    # The slots of a worker limit its connections. 0 would fall back to aiohttp's own 100.
+    "AIOHTTP_CONNECTOR_LIMIT": "4000",
+    "AIOHTTP_CONNECTOR_LIMIT_PER_HOST": "4000",
+}
+
+
+@lru_cache(maxsize=1)
+def litellm_module() -> Any:
+    """Return LiteLLM, imported once: about two seconds the first time, so workers call this before any run.
+
+    Its price list is the one that came with it (no look-up on the network at import), it prints nothing,
+    reports nothing, and tries nothing again: the one retry layer is ours.
+    """
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pydantic's remarks about LiteLLM's classes; nothing of ours to mend
+        import litellm
+        from litellm.types.utils import Delta, ModelResponse, ModelResponseStream, StreamingChoices
+
+        ModelResponse()  # both are built when first used, with the same remarks
+        ModelResponseStream(choices=[StreamingChoices(delta=Delta(content=""))])
+
+    warnings.filterwarnings("ignore", message="Item.* on TypedDict class", category=UserWarning)  # the same, later
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    litellm.drop_params = True
+    litellm.num_retries = 0
+    litellm.callbacks = []
+    litellm.success_callback = []
+    litellm.failure_callback = []
+    _register_demo()
+    return litellm
+
+
+async def litellm_ready(loop: ProcessLoop) -> None:
+    """Return once LiteLLM is imported, without stopping the loop for it: two seconds are half a lease."""
+    if litellm_module.cache_info().currsize == 0:
+        await loop.read(litellm_module)
+
+
+def _register_demo() -> None:
+    from agents.models.demo import register_demo_model
+
+    register_demo_model()

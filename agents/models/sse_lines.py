@@ -1,0 +1,110 @@
+"""Server-sent events out of bytes, in whatever pieces the network makes of them."""
+
+from __future__ import annotations
+
+from config.errors import ModelFailed
+
+MAX_EVENT_BYTES = 4 * 1024 * 1024
+"""Longest event a provider may send; a longer one is a fault, not an answer."""
+MAX_STREAM_BYTES = 512 * 1024 * 1024
+"""Most a whole answer may weigh, decompressed; it ends streams that send anything but an answer."""
+_JUNK_BYTES = 2000
+_BOM = b"\xef\xbb\xbf"
+
+
+class EventLines:
+    """Cuts a stream of bytes into the ``data`` of its events (WHATWG HTML, 9.2.6); other fields are dropped."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._size = 0
+        self._total = 0
+        self._begun = False
+        self.seen_event = False
+        """Whether any line of an event stream was seen."""
+        self.junk = b""
+        """The beginning of what is no event stream: an error page, a JSON body."""
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """Return the data of the events that are complete now.
+
+        Raises:
+            ModelFailed: more came at once, or in all, than an answer can have.
+        """
+        self._total += len(piece)
+        if len(piece) > MAX_EVENT_BYTES or self._total > MAX_STREAM_BYTES:
+            raise _too_much()
+        if not self._begun:
+            piece = self._without_bom(piece)
+        block = self._rest + piece if self._rest else piece
+        if b"\r" in block:
+            block = self._without_returns(block)
+        lines = block.split(b"\n")
+        self._rest = lines.pop()
+        events: list[bytes] = []
+        for line in lines:
+            if not line:
+                if self._data:
+                    events.append(self._take())
+            elif line.startswith(b"data:"):
+                data = line[6:] if line[5:6] == b" " else line[5:]
+                if self._data and _complete(self._data[-1]) and data[:1] in (b"{", b"["):
+                    events.append(self._take())
+                self._hold(data)
+            else:
+                self._other(line)
+        if len(self._rest) > MAX_EVENT_BYTES:
+            raise _too_much()
+        return events
+
+    def end(self) -> list[bytes]:
+        """Return what was complete but for its blank line; the stream is over."""
+        return self.feed(b"\n\n") if self._rest or self._data else []
+
+    def _hold(self, data: bytes) -> None:
+        self.seen_event = True
+        self._data.append(data)
+        self._size += len(data)
+        if self._size > MAX_EVENT_BYTES:
+            raise _too_much()
+
+    def _take(self) -> bytes:
+        data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+        self._data = []
+        self._size = 0
+        return data
+
+    def _other(self, line: bytes) -> None:
+        if line.startswith((b":", b"event", b"id", b"retry", b"data")):
+            self.seen_event = True
+        elif len(self.junk) < _JUNK_BYTES:
+            self.junk = (self.junk + line + b"\n")[:_JUNK_BYTES]
+
+    def _without_bom(self, piece: bytes) -> bytes:
+        """Hold the first bytes back until they are a byte order mark or something else."""
+        piece = self._rest + piece
+        self._rest = b""
+        if len(piece) < 3 and _BOM.startswith(piece):
+            self._rest, piece = piece, b""
+            return piece
+        self._begun = True
+        return piece.removeprefix(_BOM)
+
+    def _without_returns(self, block: bytes) -> bytes:
+        """Make every line end a newline; a return at the very end waits for its newline."""
+        held = b""
+        if block.endswith(b"\r"):
+            block, held = block[:-1], b"\r"
+        block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return block + held
+
+
+def _too_much() -> ModelFailed:
+    limit = f"{MAX_EVENT_BYTES // 1024 // 1024} MiB"
+    return ModelFailed(f"the provider sent more than {limit} in one event, or without end; it was not read further.")
+
+
+def _complete(data: bytes) -> bool:
+    """Return whether a line is an object of its own: some servers leave out the blank line between events."""
+    return data[:1] == b"{" and data[-1:] == b"}"

@@ -1,0 +1,191 @@
+"""What the wire formats have in common: bytes in, chunks out, and how a stream goes wrong."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from typing import Any
+
+import orjson
+
+from agents.models.chunk import Chunk
+from agents.models.redact import redact
+from agents.models.sse_lines import EventLines
+from config.errors import CallboardError, ModelFailed, ModelRefused
+
+_RETRYABLE_WORDS = frozenset({
+    "rate_limit_exceeded", "rate_limit_error", "overloaded_error", "overloaded", "api_error", "server_error",
+    "internal_server_error", "timeout_error", "timeout", "too_many_requests", "engine_overloaded",
+})  # fmt: skip
+_REFUSED_WORDS = frozenset({
+    "invalid_request_error", "authentication_error", "permission_error", "not_found_error", "request_too_large",
+    "billing_error", "insufficient_quota", "context_length_exceeded", "content_filter", "model_not_found",
+    "invalid_api_key", "BadRequestError", "NotFoundError",
+})  # fmt: skip
+
+
+class Wire(ABC):
+    """A provider's stream without its socket: ``feed`` bytes, get chunks.
+
+    A fault behind good chunks does not eat them: ``feed`` returns the chunks, and raises the fault when it
+    is called next, as ``check`` and ``end`` do.
+    """
+
+    def __init__(self) -> None:
+        self._lines = EventLines()
+        self._fault: CallboardError | None = None
+        self.finished = False
+        """Whether the model said that it is through: a finish reason, or the end mark."""
+        self.done = False
+        """Whether the end mark came; nothing that counts comes after it."""
+
+    def feed(self, data: bytes) -> list[Chunk]:
+        """Return the chunks that are complete now.
+
+        Raises:
+            ModelFailed: the stream is broken, or carries an error that may pass.
+            ModelRefused: it carries an error that will not.
+        """
+        self.check()
+        chunks: list[Chunk] = []
+        try:
+            self._read(self._lines.feed(data), chunks)
+        except CallboardError as fault:
+            if not chunks:
+                raise
+            self._fault = fault
+        return chunks
+
+    def check(self) -> None:
+        """Raise the fault that came behind the last chunks, if there was one."""
+        if self._fault is not None:
+            raise self._fault
+
+    def end(self, content_type: str = "") -> list[Chunk]:
+        """Return the last chunks; the provider closed the stream.
+
+        Raises:
+            ModelFailed: it ended in the middle, or was no event stream at all.
+        """
+        self.check()
+        chunks: list[Chunk] = []
+        self._read(self._lines.end(), chunks)
+        if not self.finished:
+            fault = self._ended_early(content_type)
+            if not chunks:
+                raise fault
+            self._fault = fault
+        return chunks
+
+    def _read(self, events: list[bytes], chunks: list[Chunk]) -> None:
+        for data in events:
+            if self.done:
+                return
+            try:
+                chunk = self.event(data)
+            except (AttributeError, IndexError, KeyError, TypeError) as wrong:  # JSON, but of another shape
+                raise malformed(data) from wrong
+            if chunk is not None:
+                chunks.append(chunk)
+
+    @abstractmethod
+    def event(self, data: bytes) -> Chunk | None:
+        """Return the chunk of one event, or None where it says nothing new."""
+
+    def _ended_early(self, content_type: str) -> CallboardError:
+        if self._lines.seen_event or not self._lines.junk:
+            return ModelFailed("the provider closed the stream before the answer was complete; it ended early.")
+        return not_a_stream(self._lines.junk, content_type)
+
+
+def count(value: Any) -> int:
+    """Return a number of tokens; what is none is 0."""
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def words(value: Any) -> str:
+    """Return ``value`` if it is text, else nothing."""
+    return value if isinstance(value, str) else ""
+
+
+def load(data: bytes) -> dict[str, Any]:
+    """Return an event's JSON object; what is no text in it (lone surrogates, bad UTF-8) is replaced.
+
+    Raises:
+        ModelFailed: it is no JSON object.
+    """
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        value = _load_slowly(data)
+    if not isinstance(value, dict):
+        raise malformed(data)
+    return value
+
+
+def _load_slowly(data: bytes) -> Any:
+    """Read what orjson refuses and Python's json does not: lone surrogates, broken UTF-8."""
+    try:
+        return without_surrogates(json.loads(data.decode("utf-8", "replace")))
+    except (ValueError, RecursionError) as wrong:
+        raise malformed(data) from wrong
+
+
+def without_surrogates(value: Any) -> Any:
+    """Return ``value`` with each half of a broken pair replaced, so that it can be stored and sent."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [without_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {key: without_surrogates(item) for key, item in value.items()}
+    return value
+
+
+def malformed(data: bytes) -> ModelFailed:
+    """Return the error for an event that is no JSON object."""
+    start = data[:80].decode("utf-8", "replace")
+    return ModelFailed(f"the provider sent a malformed chunk: {redact(start)!r}.")
+
+
+def not_a_stream(body: bytes, content_type: str) -> CallboardError:
+    """Return the error for a 200 answer whose body is something else: an error as JSON, a page of HTML."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        value = None
+    if isinstance(value, dict) and value.get("error"):
+        return carried_error(value["error"])
+    kind = content_type.partition(";")[0].strip() or "something else"
+    start = " ".join(body[:120].decode("utf-8", "replace").split())
+    return ModelFailed(
+        f"the provider answered with {kind} instead of a stream ({redact(start)!r}); check api_base.",
+        content_type=kind,
+    )
+
+
+def carried_error(error: Any) -> CallboardError:
+    """Return the error a 200 stream carried: refused where it names a fault of the request, else failed."""
+    facts = error if isinstance(error, dict) else {"message": str(error)}
+    words = {str(facts.get(key)) for key in ("type", "code") if facts.get(key)}
+    message = redact(str(facts.get("message") or "no reason given"))[:500].rstrip(".")
+    status = _status(facts)
+    if status is not None:
+        refused = 400 <= status < 500 and status not in (408, 409, 425, 429)
+    else:
+        refused = bool(words & _REFUSED_WORDS) and not words & _RETRYABLE_WORDS
+    sentence = f"the provider broke off its answer with an error: {message}."
+    if refused:
+        return ModelRefused(sentence, provider_status=status, kinds=sorted(words))
+    return ModelFailed(sentence, provider_status=status, kinds=sorted(words))
+
+
+def _status(facts: dict[str, Any]) -> int | None:
+    for key in ("code", "status", "status_code"):
+        try:
+            number = int(facts.get(key) or 0)
+        except (TypeError, ValueError):
+            continue
+        if 400 <= number < 600:
+            return number
+    return None

@@ -1,0 +1,127 @@
+"""The portable path: LiteLLM's own stream wrapper, read into chunks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agents.models.chunk import Chunk, ToolDelta, Usage
+from agents.models.failures import failure_of
+from agents.models.fast import response_of
+from agents.models.finish import finish_word
+from agents.models.wire import without_surrogates
+from config.errors import ModelFailed
+
+if TYPE_CHECKING:
+    from agents.models.call import ModelCall
+
+
+class WrapperReader:
+    """Reads what LiteLLM made of a stream, a chunk at a time.
+
+    LiteLLM makes up what a provider left out: a finish reason ``stop`` when the stream was cut off, and a
+    usage counted with a tokenizer. Neither is believed here.
+    """
+
+    def __init__(self, stream_wrapper: Any, call: ModelCall) -> None:
+        self._wrapper = stream_wrapper
+        self._call = call
+        self._next = stream_wrapper.__aiter__().__anext__
+        self._over = False
+        self.finished = False
+        self.done = False
+
+    async def read(self) -> list[Chunk] | None:
+        if self._over:
+            return None
+        try:
+            piece = await self._next()
+        except StopAsyncIteration:
+            self._over = True
+            return None
+        except Exception as error:
+            self._over = True
+            raise failure_of(error, self._call) from error
+        chunk = chunk_of(piece)
+        if chunk.usage is not None:
+            chunk.usage = self._counted()
+        if chunk.finish_reason is not None:
+            self._believe(chunk)
+        return [chunk]
+
+    def _counted(self) -> Usage | None:
+        """Return the provider's own last usage; LiteLLM keeps its chunks."""
+        for piece in reversed(getattr(self._wrapper, "chunks", ())):
+            if getattr(piece, "usage", None) is not None:
+                return usage_of(piece.usage)
+        return None
+
+    def _believe(self, chunk: Chunk) -> None:
+        said = getattr(self._wrapper, "received_finish_reason", "") or getattr(
+            self._wrapper, "intermittent_finish_reason", ""
+        )
+        if said is None:
+            self._over = True
+            raise ModelFailed("the provider closed the stream before the answer was complete; it ended early.")
+        self.finished = True
+
+    async def aclose(self) -> None:
+        response = response_of(getattr(self._wrapper, "completion_stream", None))
+        if response is not None:
+            await response.aclose()
+        await self._wrapper.aclose()
+
+
+def chunk_of(piece: Any) -> Chunk:
+    """Return one of LiteLLM's chunks as ours; it may have no choices, and no usage."""
+    chunk = Chunk(usage=usage_of(getattr(piece, "usage", None)))
+    choices = getattr(piece, "choices", None)
+    if not choices:
+        return chunk
+    finish = getattr(choices[0], "finish_reason", None)
+    if finish:
+        chunk.finish_reason = finish_word(str(finish))
+    delta = getattr(choices[0], "delta", None)
+    if delta is not None:
+        _read_delta(delta, chunk)
+    return chunk
+
+
+def _read_delta(delta: Any, chunk: Chunk) -> None:
+    chunk.text = _clean(getattr(delta, "content", None)) + _clean(getattr(delta, "refusal", None))
+    chunk.reasoning = _clean(getattr(delta, "reasoning_content", None))
+    for position, call in enumerate(getattr(delta, "tool_calls", None) or ()):
+        function = getattr(call, "function", None)
+        index = getattr(call, "index", None)
+        chunk.tools.append(
+            ToolDelta(
+                index=position if index is None else index,
+                id=getattr(call, "id", None) or None,
+                name=getattr(function, "name", None) or None,
+                arguments=_clean(getattr(function, "arguments", None)),
+            )
+        )
+    for block in getattr(delta, "thinking_blocks", None) or ():
+        if block.get("type") == "redacted_thinking":
+            chunk.redacted = str(block.get("data") or "")
+        elif block.get("signature"):
+            chunk.signature = block["signature"]
+
+
+def usage_of(usage: Any) -> Usage | None:
+    """Return LiteLLM's usage as ours."""
+    if usage is None:
+        return None
+    spent = getattr(usage, "completion_tokens_details", None)
+    asked = getattr(usage, "prompt_tokens_details", None)
+    return Usage(
+        input_tokens=getattr(usage, "prompt_tokens", None) or 0,
+        output_tokens=getattr(usage, "completion_tokens", None) or 0,
+        reasoning_tokens=getattr(spent, "reasoning_tokens", None) or 0,
+        cached_tokens=getattr(asked, "cached_tokens", None) or 0,
+    )
+
+
+def _clean(text: Any) -> str:
+    if not isinstance(text, str):
+        return ""
+    return text if text.isascii() else str(without_surrogates(text))

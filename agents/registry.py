@@ -1,0 +1,109 @@
+"""The agents that are configured: one YAML file each, in one or more folders.
+
+This is the diagram's LoadableAgentsTrait. Web processes use it, so it imports neither litellm nor a tool.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+
+from config.definitions import AGENT_ID, AgentDefinition, load_definition
+from config.errors import AgentUnknown, DefinitionInvalid
+
+_ENDINGS = (".yaml", ".yml")
+_Stamp = tuple[str, int, int, int]
+
+
+class AgentRegistry:
+    """Finds agents by id; a file that was edited is used from the next look on. Safe from every thread."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = tuple(folders)
+        self._read: dict[str, tuple[_Stamp, AgentDefinition | DefinitionInvalid]] = {}
+        self._lock = Lock()
+
+    def ids(self) -> list[str]:
+        """Return the ids that have a file, sorted, whether or not the file can be used."""
+        return sorted(path.stem for path in self._files() if AGENT_ID.fullmatch(path.stem))
+
+    def get(self, agent_id: str) -> AgentDefinition:
+        """Return the agent as its file defines it now.
+
+        Raises:
+            AgentUnknown: no folder has it; names the nearest one.
+            DefinitionInvalid: its file cannot be used.
+        """
+        path = self._find(agent_id)
+        if path is None:
+            raise self._unknown(agent_id)
+        found = self._load(path)
+        if isinstance(found, DefinitionInvalid):
+            # A fresh one each time: a kept exception would collect the tracebacks of all who raise it.
+            raise found.with_traceback(None)
+        return found
+
+    def all(self) -> list[AgentDefinition | DefinitionInvalid]:
+        """Return every agent, by id; a file that cannot be used stands as its error and hides no other."""
+        return [self._load(path) for path in sorted(self._files(), key=lambda path: path.stem)]
+
+    def _files(self) -> list[Path]:
+        first: dict[str, Path] = {}
+        for folder in self._folders:
+            try:
+                entries = sorted(folder.iterdir())
+            except OSError:
+                continue  # a folder that is not there has no agents
+            for path in entries:
+                if path.suffix in _ENDINGS and not path.name.startswith("."):
+                    first.setdefault(path.stem, path)
+        return list(first.values())
+
+    def _find(self, agent_id: str) -> Path | None:
+        if not AGENT_ID.fullmatch(agent_id) or agent_id.startswith("."):
+            return None
+        for folder in self._folders:
+            for ending in _ENDINGS:
+                path = folder / f"{agent_id}{ending}"
+                if path.exists():
+                    return path
+        return None
+
+    def _load(self, path: Path) -> AgentDefinition | DefinitionInvalid:
+        try:
+            stamp = _stamp_of(path)
+        except OSError as wrong:
+            return DefinitionInvalid(str(path), None, None, f"cannot be read: {wrong.strerror}.")
+        with self._lock:
+            known = self._read.get(path.stem)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        found: AgentDefinition | DefinitionInvalid
+        try:
+            found = load_definition(path)
+        except DefinitionInvalid as wrong:
+            found = wrong
+        with self._lock:
+            self._read[path.stem] = (stamp, found)
+        return found
+
+    def _unknown(self, agent_id: str) -> AgentUnknown:
+        folder = str(self._folders[0]) if self._folders else "config/agents"
+        return AgentUnknown(agent_id, self.ids(), folder=_short(folder))
+
+
+def _stamp_of(path: Path) -> _Stamp:
+    facts = path.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        return (str(path), 0, 0, facts.st_ino)
+    return (str(path), facts.st_mtime_ns, facts.st_size, facts.st_ino)
+
+
+def _short(folder: str) -> str:
+    """Return the folder as people type it, from the root of the project."""
+    try:
+        return str(Path(folder).relative_to(Path.cwd()))
+    except ValueError:
+        return folder

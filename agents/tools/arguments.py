@@ -1,0 +1,113 @@
+"""Arguments of a tool call: text from a model, held against the tool's schema before anything happens."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import orjson
+
+from agents.tools.tool import Tool
+from config.errors import ArgumentsInvalid
+from config.json_schema import misfits
+
+MAX_BYTES = 1024 * 1024
+"""Longest arguments text."""
+MAX_DEPTH = 64
+"""Deepest nesting."""
+MAX_DIGITS = 400
+"""Longest number; Python itself stops at 4300 digits and long ones cost quadratic time."""
+
+# The possessive loop and the optional quote keep it linear, whatever the text.
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments a model wrote as JSON; nothing at all counts as no arguments.
+
+    Raises:
+        ArgumentsInvalid: not a JSON object, or one that two readers could read differently.
+    """
+    if len(text) > MAX_BYTES:
+        raise ArgumentsInvalid(f"the arguments have {len(text):,} characters and the limit is {MAX_BYTES:,}.")
+    if not text.strip():
+        return {}
+    if _nesting(text) > MAX_DEPTH:
+        raise ArgumentsInvalid(f"the arguments are nested more than {MAX_DEPTH} levels deep.")
+    try:
+        value = _decoder().decode(text.strip())
+    except json.JSONDecodeError as wrong:
+        raise ArgumentsInvalid(f"the arguments are not JSON: {wrong.msg} at character {wrong.pos}.") from wrong
+    if not isinstance(value, dict):
+        raise ArgumentsInvalid('the arguments have to be a JSON object, like {"name": "value"}.')
+    try:
+        orjson.dumps(value)
+    except (TypeError, ValueError) as wrong:  # half a surrogate pair, or a number beyond 64 bits
+        raise ArgumentsInvalid(f"the arguments cannot be kept: {_reason(wrong)}.") from wrong
+    return value
+
+
+def validate_arguments(tool: Tool, arguments: Mapping[str, Any]) -> None:
+    """Return when ``arguments`` fit the schema of ``tool``.
+
+    Raises:
+        ArgumentsInvalid: says for each misfit where it is and what is expected there.
+    """
+    found = misfits(tool.parameters, dict(arguments))
+    if found:
+        raise ArgumentsInvalid(f"the arguments of {tool.name} do not fit: {'; '.join(found)}.", misfits=found)
+
+
+def _decoder() -> json.JSONDecoder:
+    return json.JSONDecoder(
+        object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_bounded_int, parse_float=_finite
+    )
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ArgumentsInvalid(f"'{twice[:80]}' is there twice; write it once.")
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ArgumentsInvalid(f"{name} is not JSON; write a number, or null.")
+
+
+def _bounded_int(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise ArgumentsInvalid(f"a number of {len(text)} digits is too long.")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    value = float(text) if len(text) <= MAX_DIGITS else float("inf")
+    if value in (float("inf"), float("-inf")):
+        raise ArgumentsInvalid(f"the number {text[:20]} is too large.")
+    return value
+
+
+def _nesting(text: str) -> int:
+    """Return how deep brackets go outside strings, without recursion (the decoder recurses)."""
+    depth = deepest = 0
+    for found in _BRACKETS.finditer(text):
+        if found[0] in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif found[0] in "]}":
+            depth -= 1
+    return deepest
+
+
+def _reason(wrong: Exception) -> str:
+    text = str(wrong)
+    if "surrogate" in text:
+        return "half of a surrogate pair is not text"
+    if "64-bit" in text:
+        return "a number is larger than 64 bits"
+    return text

@@ -1,0 +1,170 @@
+"""Finds tools by name: the ones that ship and everybody else's come in by the same door.
+
+The door is the entry-point group ``callboard.tools``; beside it a definition may write a dotted path,
+``package.module:function``, and the settings may list such paths as plugins.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import threading
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from agents.tools.schema import build_tool
+from agents.tools.tool import MARKS, Effect, Tool
+from config.definitions import AgentDefinition
+from config.errors import DefinitionInvalid, ToolUnknown, did_you_mean
+from config.settings import Settings
+
+GROUP = "callboard.tools"
+OWN_DISTRIBUTION = "callboard"
+MAX_KEPT = 256
+"""Agents whose tools a process keeps built."""
+
+_lock = threading.RLock()
+_kept: dict[tuple[str, Settings], dict[str, Tool]] = {}
+
+
+def find_tool(path: str, settings: Settings) -> Tool:
+    """Return the tool with this short name or dotted path, built.
+
+    Raises:
+        ToolUnknown: there is none, or it cannot be imported or described; the message says what to change.
+    """
+    if ":" in path:
+        return _as_tool(_imported(path), path)
+    entries = _entries(settings)
+    if path in entries:
+        return _as_tool(_imported(entries[path].value), path, name=path)
+    plugins = _plugins(settings)
+    if path in plugins:
+        return plugins[path]
+    raise _unknown(path, sorted({*entries, *plugins}), settings)
+
+
+def known_tools(settings: Settings) -> list[str]:
+    """Return the short names that can be written in a definition, sorted; nothing but plugins is imported."""
+    return sorted({*_entries(settings), *_plugins(settings)})
+
+
+def tools_of(definition: AgentDefinition, settings: Settings) -> dict[str, Tool]:
+    """Return the agent's tools by the name the model uses, with the agent's overrides.
+
+    Built once per process and content of the definition; the dict is shared, leave it as it is.
+
+    Raises:
+        ToolUnknown: one of them cannot be found or built.
+        DefinitionInvalid: two tools have one name, or an override names none.
+    """
+    key = (definition.digest, settings)
+    with _lock:
+        known = _kept.get(key)
+        if known is None:
+            known = _build(definition, settings)
+            if len(_kept) >= MAX_KEPT:
+                _kept.pop(next(iter(_kept)))
+            _kept[key] = known
+        return known
+
+
+def forget() -> None:
+    """Look again at the next call."""
+    with _lock:
+        _kept.clear()
+        _entries.cache_clear()
+
+
+def _build(definition: AgentDefinition, settings: Settings) -> dict[str, Tool]:
+    tools: dict[str, Tool] = {}
+    for position, path in enumerate(definition.tools):
+        tool = find_tool(path, settings)
+        if tool.name in tools:
+            raise DefinitionInvalid(
+                definition.file, None, f"tools[{position}]", f"'{path}' is another tool called '{tool.name}'; keep one."
+            )
+        tools[tool.name] = tool
+    for name, override in definition.tool_overrides.items():
+        if name not in tools:
+            listing = ", ".join(tools) or "none"
+            problem = f"the agent has no tool '{name[:80]}'.{did_you_mean(name, tools)} Its tools: {listing}."
+            raise DefinitionInvalid(definition.file, None, f"tool_overrides.{name}", problem)
+        tools[name] = _overridden(tools[name], override.model_dump(exclude_none=True), definition.file)
+    return tools
+
+
+def _overridden(tool: Tool, changes: dict[str, Any], file: str) -> Tool:
+    if "effect" in changes:
+        changes["effect"] = Effect(changes["effect"])
+        if changes["effect"] is Effect.CHECKABLE and tool.check is None:
+            problem = "the tool has no `check`, so nobody could ask it; write another effect."
+            raise DefinitionInvalid(file, None, f"tool_overrides.{tool.name}.effect", problem)
+    return dataclasses.replace(tool, **changes)
+
+
+def _as_tool(thing: Any, path: str, *, name: str | None = None) -> Tool:
+    if isinstance(thing, Tool):
+        return thing
+    if not callable(thing) or isinstance(thing, type):
+        raise ToolUnknown(f"'{path}' is no function; name a function with a docstring and typed arguments.", name=path)
+    marks = getattr(thing, MARKS, None)
+    return build_tool(thing, name=(marks.name if marks else None) or name)
+
+
+@lru_cache(maxsize=8)
+def _entries(settings: Settings) -> dict[str, EntryPoint]:
+    """Return what is registered; a name that ships cannot be taken while the shipped tools are on."""
+    ours: dict[str, EntryPoint] = {}
+    others: dict[str, EntryPoint] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+        own = entry.dist is not None and entry.dist.name == OWN_DISTRIBUTION
+        (ours if own else others).setdefault(entry.name, entry)
+    return others | ours if settings.builtins else others
+
+
+def _plugins(settings: Settings) -> dict[str, Tool]:
+    """Return the plugins that are tools; a plugin that is an observer is somebody else's business."""
+    found: dict[str, Tool] = {}
+    for path in settings.plugin_paths:
+        if ":" in path:
+            thing = _imported(path)
+            if isinstance(thing, Tool) or (callable(thing) and not isinstance(thing, type)):
+                tool = _as_tool(thing, path)
+                found[tool.name] = tool
+    return found
+
+
+def _imported(path: str) -> Any:
+    module, _, attribute = path.partition(":")
+    try:
+        thing: Any = importlib.import_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as wrong:  # also SystemExit: a stranger's module ends nothing but its own import
+        problem = f"{type(wrong).__name__}: {wrong}".splitlines()[0][:300]
+        raise ToolUnknown(
+            f"tool '{path}' cannot be imported ({problem}); write package.module:function, and put the package "
+            "beside Callboard's rooms or install it.",
+            name=path,
+        ) from wrong
+    if not hasattr(thing, attribute):
+        names = [name for name in vars(thing) if not name.startswith("_")]
+        raise ToolUnknown(f"there is no '{attribute}' in {module}.{did_you_mean(attribute, names)}", name=path)
+    return getattr(thing, attribute)
+
+
+def _unknown(path: str, known: list[str], settings: Settings) -> ToolUnknown:
+    if not settings.builtins and path in _entries(settings.model_copy(update={"builtins": True})):
+        remedy = "it ships with Callboard, but CALLBOARD_BUILTINS turns the shipped tools off; turn them on"
+    elif not known and settings.builtins:
+        remedy = f"no tool is registered at all; install Callboard again (`pip install -e .`), for its '{GROUP}'"
+    else:
+        listing = ", ".join(f"'{name}'" for name in known) or "none"
+        remedy = f"known tools: {listing}.{did_you_mean(path, known)} Name a known one"
+    return ToolUnknown(
+        f"tool '{path[:80]}' is not known: {remedy}, or write a dotted path, package.module:function.",
+        name=path,
+        known=known,
+    )

@@ -1,0 +1,52 @@
+"""Files in the run's sandbox folder: list, read, write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents.tools.sandbox import MAX_LISTED, Sandbox
+from agents.tools.tool import current_call, tool
+from config.errors import PathRefused, did_you_mean
+
+
+@tool(effect="pure", timeout_s=20)
+def list_files(folder: str = "") -> dict[str, Any]:
+    """List the files in your sandbox folder with their sizes in bytes.
+
+    Args:
+        folder: a folder below the sandbox; everything when left out.
+    """
+    found = Sandbox(current_call().sandbox).files(folder)
+    listing: dict[str, Any] = {"files": [{"path": file.path, "bytes": file.size} for file in found]}
+    if len(found) == MAX_LISTED:
+        listing["note"] = f"only the first {MAX_LISTED} are shown"
+    return listing
+
+
+@tool(effect="pure", timeout_s=20)
+def read_file(path: str) -> str:
+    """Read a text file from your sandbox folder.
+
+    Args:
+        path: the file, from the sandbox folder, for example notes.txt or reports/may.md.
+    """
+    sandbox = Sandbox(current_call().sandbox)
+    try:
+        return sandbox.read_text(path)
+    except PathRefused as wrong:
+        if "no such file" not in str(wrong):
+            raise
+        names = [file.path for file in sandbox.files()]
+        known = f" The files are: {', '.join(names[:20])}." if names else " The sandbox is empty."
+        raise PathRefused(f"{wrong}{did_you_mean(path, names)}{known}") from wrong
+
+
+@tool(effect="idempotent", timeout_s=20)
+def write_file(path: str, text: str) -> dict[str, Any]:
+    """Write a text file into your sandbox folder; what the file held before is replaced.
+
+    Args:
+        path: the file, from the sandbox folder, for example notes.txt or reports/may.md.
+        text: the whole new content.
+    """
+    return {"path": path, "bytes": Sandbox(current_call().sandbox).write_text(path, text)}

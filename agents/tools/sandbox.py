@@ -1,0 +1,223 @@
+"""The folder a run's files live in; nothing outside it can be read, written or even asked about."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.tools.beneath import FOLDER_FLAGS, Opener, best_opener
+from config.errors import PathRefused
+
+MAX_READ = 256 * 1024
+"""Bytes of the largest file that is read."""
+MAX_WRITE = 1024 * 1024
+"""Bytes of the largest file that is written."""
+MAX_PATH = 1024
+"""Bytes of the longest path."""
+MAX_LEVELS = 16
+"""Deepest folder below the sandbox."""
+MAX_LISTED = 500
+"""Files a listing shows."""
+
+_TEMPORARY = ".callboard-"
+_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
+_NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
+"""Characters that make a name look like another one."""
+_REASONS = {
+    errno.ENOENT: "there is no such file",
+    errno.ENOTDIR: "part of it is a file and not a folder",
+    errno.EISDIR: "it is a folder",
+    errno.ELOOP: "links are not followed",
+    errno.EXDEV: "it leads out of the sandbox",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.EACCES: "the file system does not allow it",
+    errno.EPERM: "the file system does not allow it",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.ENXIO: "it is not a plain file",
+    errno.EROFS: "the file system cannot be written",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """A file as a listing shows it."""
+
+    path: str
+    """From the sandbox, with slashes."""
+    size: int
+    """Bytes."""
+
+
+class Sandbox:
+    """Files below one folder, each opened by descriptor. Errors are ``PathRefused`` with a sentence."""
+
+    def __init__(self, folder: Path, opener: Opener | None = None) -> None:
+        self._folder = folder
+        self._open = opener or best_opener()
+
+    def read_text(self, path: str) -> str:
+        """Return the text of a file; bytes that are not UTF-8 become replacement characters."""
+        names = _names(path)
+        with self._root() as root, _told(path), _closing(self._open(root, names, _READ_FLAGS)) as descriptor:
+            size = _plain_file(descriptor, path)
+            if size > MAX_READ:
+                raise _refused(path, f"it has {size:,} bytes and at most {MAX_READ:,} are read")
+            return _read(descriptor).decode("utf-8", "replace")
+
+    def write_text(self, path: str, text: str) -> int:
+        """Make ``path`` hold exactly ``text``, with the folders it needs, and return its size in bytes.
+
+        The file appears whole or not at all. Doing it twice changes nothing more.
+        """
+        names = _names(path)
+        data = text.encode("utf-8", "replace")
+        if len(data) > MAX_WRITE:
+            raise _refused(path, f"the text has {len(data):,} bytes and at most {MAX_WRITE:,} are written")
+        with self._root() as root, _told(path), _closing(self._folder_of(root, names)) as folder:
+            self._refuse_odd_target(folder, names[-1], path)
+            _replace(folder, names[-1], data)
+        return len(data)
+
+    def files(self, path: str = "") -> list[File]:
+        """Return the plain files below ``path``, by name, at most ``MAX_LISTED``."""
+        names = _names(path) if path not in ("", ".", "./") else []
+        found: list[File] = []
+        with self._root() as root, _told(path or "."), _closing(self._open(root, names, FOLDER_FLAGS)) as folder:
+            self._collect(folder, "/".join(names), found, MAX_LEVELS)
+        return found
+
+    @contextmanager
+    def _root(self) -> Iterator[int]:
+        try:
+            descriptor = os.open(self._folder, FOLDER_FLAGS & ~os.O_NOFOLLOW)
+        except OSError as wrong:
+            raise PathRefused(f"the sandbox folder cannot be opened: {wrong.strerror}.") from wrong
+        with _closing(descriptor):
+            yield descriptor
+
+    def _folder_of(self, root: int, names: list[str]) -> int:
+        """Return the open folder the last name belongs in, made where it was missing."""
+        folder = os.dup(root)
+        for name in names[:-1]:
+            try:
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=folder)
+                below = self._open(folder, [name], FOLDER_FLAGS)
+            finally:
+                os.close(folder)
+            folder = below
+        return folder
+
+    def _refuse_odd_target(self, folder: int, name: str, path: str) -> None:
+        """Refuse to replace what is not a plain file. A swap after this is harmless: a rename follows nothing."""
+        try:
+            descriptor = self._open(folder, [name], _READ_FLAGS)
+        except FileNotFoundError:
+            return
+        with _closing(descriptor):
+            _plain_file(descriptor, path)
+
+    def _collect(self, folder: int, prefix: str, found: list[File], levels: int) -> None:
+        for name in sorted(os.listdir(folder)):
+            if len(found) >= MAX_LISTED:
+                return
+            if name.startswith(_TEMPORARY):
+                continue
+            with suppress(OSError):  # gone meanwhile
+                facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                below = f"{prefix}/{name}" if prefix else name
+                if stat.S_ISREG(facts.st_mode):
+                    found.append(File(path=below, size=facts.st_size))
+                elif stat.S_ISDIR(facts.st_mode) and levels > 1:
+                    with _closing(self._open(folder, [name], FOLDER_FLAGS)) as inner:
+                        self._collect(inner, below, found, levels - 1)
+
+
+def _names(path: str) -> list[str]:
+    """Return the names ``path`` consists of; nothing in it is expanded, decoded or normalised."""
+    if "\0" in path or any(letter in _TURNING or unicodedata.category(letter) == "Cc" for letter in path):
+        raise _refused(path, "names may not hold control characters")
+    try:
+        size = len(path.encode())
+    except UnicodeEncodeError as wrong:
+        raise _refused(path, "half of a surrogate pair is not a name") from wrong
+    if size > MAX_PATH:
+        raise _refused(path, f"the path has {size:,} bytes and at most {MAX_PATH:,} are read")
+    if path.startswith("/"):
+        raise _refused(path, "it is absolute; write it from the sandbox's folder, like notes.txt")
+    names = [name for name in path.split("/") if name not in ("", ".")]
+    if ".." in names:
+        raise _refused(path, "it leads out of the sandbox")
+    if not names or path.endswith(("/", "/.")):
+        raise _refused(path, "it names no file")
+    if len(names) > MAX_LEVELS:
+        raise _refused(path, f"it is more than {MAX_LEVELS} folders deep")
+    if names[-1].startswith(_TEMPORARY):
+        raise _refused(path, "the name is reserved")
+    return names
+
+
+def _plain_file(descriptor: int, path: str) -> int:
+    """Return the size of an open plain file; refuses every other kind and files with a second name elsewhere."""
+    facts = os.fstat(descriptor)
+    if stat.S_ISDIR(facts.st_mode):
+        raise _refused(path, "it is a folder")
+    if not stat.S_ISREG(facts.st_mode):
+        raise _refused(path, "it is not a plain file")
+    if facts.st_nlink > 1:
+        raise _refused(path, "it is also linked from elsewhere")
+    return facts.st_size
+
+
+def _read(descriptor: int) -> bytes:
+    data = b""
+    while len(data) <= MAX_READ and (piece := os.read(descriptor, MAX_READ + 1 - len(data))):
+        data += piece
+    return data[:MAX_READ]
+
+
+def _replace(folder: int, name: str, data: bytes) -> None:
+    temporary = f"{_TEMPORARY}{secrets.token_hex(8)}"
+    descriptor = os.open(temporary, _NEW_FLAGS, 0o600, dir_fd=folder)
+    try:
+        with _closing(descriptor):
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+@contextmanager
+def _closing(descriptor: int) -> Iterator[int]:
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Turn what the system says into a sentence that names the path as it was given."""
+    try:
+        yield
+    except OSError as wrong:
+        reason = _REASONS.get(wrong.errno or 0, os.strerror(wrong.errno or 0).lower())
+        raise _refused(path, reason) from wrong
+
+
+def _refused(path: str, reason: str) -> PathRefused:
+    shown = path[:80].encode("utf-8", "backslashreplace").decode()
+    return PathRefused(f"{ascii(shown) if not shown.isprintable() else repr(shown)} cannot be used: {reason}.")

@@ -1,0 +1,51 @@
+"""Ordering for the office: a small stand-in for a call that costs money, so a person has to agree to it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import Field
+
+from agents.tools.sandbox import Sandbox
+from agents.tools.tool import current_call, tool
+from config.clock import stamp
+from config.errors import PathRefused
+
+ORDERS = "orders.jsonl"
+PRICES_EUR = {"paper": 24.90, "pens": 8.50, "coffee": 13.20, "envelopes": 11.00, "toner": 79.00, "notebooks": 15.60}
+"""One box each."""
+
+
+@tool(effect="unsafe", confirm=True, timeout_s=20)
+def order_supplies(
+    item: Literal["paper", "pens", "coffee", "envelopes", "toner", "notebooks"],
+    boxes: Annotated[int, Field(ge=1, le=100)],
+    note: str = "",
+) -> dict[str, Any]:
+    """Order boxes of an office supply. The order is placed at once and cannot be taken back.
+
+    Args:
+        item: what to order.
+        boxes: how many boxes.
+        note: a line for the person who unpacks it.
+    """
+    call = current_call()
+    order = {
+        "order": call.call_id,
+        "item": item,
+        "boxes": boxes,
+        "total_eur": round(PRICES_EUR[item] * boxes, 2),
+        "note": note,
+        "by": call.principal,
+        "at": stamp(),
+    }
+    sandbox = Sandbox(call.sandbox)
+    try:
+        book = sandbox.read_text(ORDERS)
+    except PathRefused as wrong:
+        if "no such file" not in str(wrong):
+            raise
+        book = ""
+    sandbox.write_text(ORDERS, book + orjson.dumps(order).decode() + "\n")
+    return order

@@ -1,0 +1,256 @@
+"""An agent as its YAML file defines it, checked field by field before anything runs."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from config.errors import DefinitionInvalid, did_you_mean
+from config.json_schema import SchemaRefused, check_schema
+from config.yaml_lines import LinedYaml, dotted, read_yaml
+
+AGENT_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What an agent's file may be called, without its ending."""
+
+OURS: Mapping[str, str] = {
+    "model": "write it as the agent's `model:`",
+    "messages": "they are the thread's",
+    "stream": "every answer is streamed",
+    "stream_options": "every answer is streamed",
+    "n": "a message has one answer",
+    "tools": "write them as the agent's `tools:`",
+    "functions": "write them as the agent's `tools:`",
+    "response_format": "write it as the agent's `output_schema:`",
+    "timeout": "write it under `timeouts:`",
+    "request_timeout": "write it under `timeouts:`",
+    "stream_timeout": "write it under `timeouts:`",
+    "max_retries": "Callboard tries again itself",
+    "num_retries": "Callboard tries again itself",
+    "retry_policy": "Callboard tries again itself",
+    "fallbacks": "a run is recorded with the one model it was accepted with",
+    "context_window_fallback_dict": "a run is recorded with the one model it was accepted with",
+    "model_list": "a run is recorded with the one model it was accepted with",
+    "api_key": "name the variable that holds it as `api_key_env:`",
+    "api_base": "write it as the agent's `api_base:`",
+    "base_url": "write it as the agent's `api_base:`",
+    "custom_llm_provider": "write it before the slash of `model:`",
+    "mock_response": "use `model: demo/assistant`",
+    "mock_tool_calls": "use `model: demo/assistant`",
+    "client": "clients are made by the worker",
+    "acompletion": "calls are made by the worker",
+    "metadata": "it is the run's",
+}
+"""Parameters of LiteLLM that are Callboard's to set, and what to write instead."""
+
+_SECRET_HEADERS = frozenset(
+    {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
+)
+"""Headers that carry a credential. Others are allowed (a provider's beta switches need them); a credential in a
+file that is checked in and digested is a leak waiting, so it comes by `api_key_env` alone."""
+
+Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ToolOverride(_Section):
+    """What this agent changes about one tool."""
+
+    effect: Literal["pure", "idempotent", "keyed", "checkable", "unsafe"] | None = None
+    """What calling it once more would do."""
+    timeout_s: Seconds | None = None
+    """Seconds a call may take."""
+    confirm: Annotated[bool, Field(strict=True)] | None = None
+    """Whether a person has to agree to each call."""
+
+
+class Timeouts(_Section):
+    """How long things may take, in seconds."""
+
+    connect_s: Seconds = 5
+    """Until the provider's address answers."""
+    first_token_s: Seconds = 60
+    """Until the first piece of an answer."""
+    between_chunks_s: Seconds = 30
+    """Between two pieces of an answer."""
+    total_s: Seconds = 600
+    """One model call."""
+    tool_s: Seconds = 60
+    """One tool call, unless the tool or an override says otherwise."""
+
+
+class DefinitionFields(_Section):
+    """What may be written in an agent's file."""
+
+    name: Annotated[str, Field(min_length=1, max_length=80)]
+    """What people see."""
+    description: Annotated[str, Field(max_length=500)] = ""
+    """One sentence for lists, and for agents that hand over to this one."""
+    model: _Text
+    """A LiteLLM model, or ``auto``."""
+    api_base: str | None = None
+    """Address of the provider, where it is not the usual one."""
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] | None = None
+    """Name of the environment variable that holds the key, where it is not the provider's own."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Passed to the model: temperature, max_tokens, ..."""
+    system_prompt: _Text
+    """What the model is told first."""
+    tools: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?$", max_length=200)], ...] = ()
+    """Names of built-in tools, or ``package.module:function``."""
+    tool_overrides: dict[str, ToolOverride] = Field(default_factory=dict)
+    """By the tool's name."""
+    max_iterations: Annotated[int, Field(strict=True, ge=1, le=1000)] = 8
+    """Model calls that may use tools, before a last one without."""
+    timeouts: Timeouts = Field(default_factory=Timeouts)
+    on_unknown: Literal["ask", "fail", "tell_model"] = "ask"
+    """What happens when nobody can tell whether an unsafe tool call took effect."""
+    observers: tuple[_Text, ...] = ("sse", "logger")
+    """Who sees the run."""
+    starters: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = ()
+    """Sentences the page offers to begin with."""
+    output_schema: dict[str, Any] | None = None
+    """JSON Schema 2020-12 the answer has to fit."""
+
+    @field_validator("api_base")
+    @classmethod
+    def _api_base_is_an_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("has to be an address like http://127.0.0.1:9000/v1")
+        if parts.username or parts.password:
+            raise ValueError("may not hold a password; name the variable that holds the key as `api_key_env:`")
+        return value
+
+    @field_validator("params")
+    @classmethod
+    def _params_are_the_models(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name in value:
+            if name in OURS:
+                raise ValueError(f"`{name}` is Callboard's to set: {OURS[name]}")
+        headers = value.get("extra_headers", {})
+        if not isinstance(headers, dict) or not all(isinstance(item, str) for item in headers.values()):
+            raise ValueError("`extra_headers` has to be a mapping of text to text")
+        for name in headers:
+            if name.lower().strip() in _SECRET_HEADERS:
+                raise ValueError(f"the header `{name}` carries a credential; name its variable as `api_key_env:`")
+        return value
+
+    @field_validator("tools", "observers")
+    @classmethod
+    def _named_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if value.count(name) > 1:
+                raise ValueError(f"'{name}' is listed twice")
+        return value
+
+    @field_validator("output_schema")
+    @classmethod
+    def _schema_is_usable(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        try:
+            check_schema(value)
+        except SchemaRefused as wrong:
+            raise ValueError(str(wrong).rstrip(".")) from wrong
+        if value.get("type") != "object":
+            raise ValueError("the schema needs `type: object` at its top, since providers answer with objects only")
+        return value
+
+
+class AgentDefinition(DefinitionFields):
+    """An agent that can be run: what its file says, and which file that was."""
+
+    id: str
+    """The file's name without its ending."""
+    digest: str
+    """SHA-256 of the content as canonical JSON; recorded in each run."""
+    file: str
+    """Where it was read from."""
+
+
+def load_definition(path: Path) -> AgentDefinition:
+    """Return the agent defined in ``path``.
+
+    Raises:
+        DefinitionInvalid: says the file, the line, the field and what to write instead.
+    """
+    if not AGENT_ID.fullmatch(path.stem):
+        raise DefinitionInvalid(
+            str(path),
+            None,
+            None,
+            "an agent's file name may have letters, digits, '_', '-' and '.', at most 64 of them.",
+        )
+    written = read_yaml(path)
+    try:
+        fields = DefinitionFields.model_validate(written.data)
+    except ValidationError as wrong:
+        raise _first_error(wrong, written, path) from wrong
+    values = {name: getattr(fields, name) for name in fields.model_fields_set}
+    return AgentDefinition(**values, id=path.stem, digest=_digest(written.data), file=str(path))
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _first_error(wrong: ValidationError, written: LinedYaml, path: Path) -> DefinitionInvalid:
+    errors = wrong.errors(include_url=False)
+    # An unknown field explains a missing one (`sytem_prompt`), so it is told first.
+    error = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
+    place = tuple(error["loc"])
+    named = re.search(r"`(\w+)`", error["msg"]) if error["type"] == "value_error" else None
+    if named and (*place, named[1]) in written.lines:
+        place = (*place, named[1])
+    return DefinitionInvalid(str(path), written.line_of(place), dotted(place), _problem(error))
+
+
+def _problem(error: Any) -> str:
+    """Return what to do about one of pydantic's findings; the value itself is not repeated, it may be a secret."""
+    kind, place, facts = error["type"], error["loc"], error.get("ctx", {})
+    name = str(place[-1])
+    if kind == "extra_forbidden":
+        known = _fields_at(place)
+        return f"there is no such field.{did_you_mean(name, known)} Known fields: {', '.join(known)}."
+    if kind == "missing":
+        return f"is missing; add it, for example `{_EXAMPLES.get(name, name + ': ...')}`."
+    if kind == "literal_error":
+        return f"has to be {facts['expected']}."
+    if kind == "string_type":
+        return "has to be text; put it in quotes."
+    if kind == "string_pattern_mismatch" and name == "api_key_env":
+        return "has to be the name of an environment variable, like OPENAI_API_KEY, and never the key itself."
+    if kind == "string_pattern_mismatch":
+        return "has to be a built-in tool's name or `package.module:function`."
+    if kind in ("tuple_type", "list_type"):
+        return f"has to be a list, for example `{name}: [one, two]`."
+    if kind in ("dict_type", "model_type"):
+        return "has to be a mapping of fields to values."
+    text = str(error["msg"]).removeprefix("Value error, ")
+    return f"{text[0].lower()}{text[1:]}."
+
+
+_EXAMPLES = {
+    "name": "name: Assistant",
+    "model": "model: auto",
+    "system_prompt": "system_prompt: You answer briefly.",
+}
+
+
+def _fields_at(place: tuple[int | str, ...]) -> list[str]:
+    if len(place) == 1:
+        return list(DefinitionFields.model_fields)
+    return list((Timeouts if place[0] == "timeouts" else ToolOverride).model_fields)

@@ -1,0 +1,180 @@
+"""JSON Schema 2020-12 as we accept it: small, local, and compiled once.
+
+Schemas come from definitions, tools and later from strangers, so nothing in one may fetch, recurse
+without end or cost time that grows faster than its size (shared list: bad inputs, "JSON Schema").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NoReturn
+
+import jsonschema_rs
+import orjson
+
+MAX_BYTES = 64 * 1024
+"""Largest schema, as JSON."""
+MAX_DEPTH = 32
+"""Deepest nesting of a schema."""
+MAX_BRANCHES = 4096
+"""Subschemas one value may be held against at one place; `$ref` and `allOf` can double them at each level."""
+MAX_ERRORS = 5
+"""Misfits that are reported at once."""
+
+_DIALECTS = ("https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#")
+_MOVING = ("$ref", "$dynamicRef", "$id", "$anchor", "$dynamicAnchor")
+"""Keywords that say where a reference leads. All but plain $ref would lead round the checks below."""
+_IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
+_IN_PLACE = ("not", "if", "then", "else")
+
+
+class SchemaRefused(ValueError):
+    """A schema cannot be used; the text is a sentence without the schema's name."""
+
+
+def _never(uri: str) -> NoReturn:
+    raise ValueError("remote references are not followed")
+
+
+def check_schema(schema: Mapping[str, Any]) -> None:
+    """Return when ``schema`` is one we validate with.
+
+    Raises:
+        SchemaRefused: it is too large or deep, not a schema, or refers to something outside itself.
+    """
+    depth = _depth_of(schema)
+    if depth > MAX_DEPTH:
+        raise SchemaRefused(f"the schema is nested {depth} levels deep and the limit is {MAX_DEPTH}.")
+    size = len(_encode(schema))
+    if size > MAX_BYTES:
+        raise SchemaRefused(f"the schema has {size:,} bytes and the limit is {MAX_BYTES:,}.")
+    if schema.get("$schema", _DIALECTS[0]) not in _DIALECTS:
+        raise SchemaRefused(f"$schema has to be {_DIALECTS[0]}, or be left out.")
+    for keyword, value in _references(schema):
+        if keyword != "$ref":
+            raise SchemaRefused(f"{keyword} is not read inside a schema; use $ref with #/$defs/name.")
+        if value != "#" and not value.startswith("#/"):
+            raise SchemaRefused(f"$ref {value[:80]!r} leads elsewhere; put it under $defs and write #/$defs/name.")
+    _check_branches(schema)
+    try:
+        _compile(_encode(schema))
+    except jsonschema_rs.ValidationError as wrong:
+        at = ".".join(str(part) for part in wrong.instance_path)
+        raise SchemaRefused(f"it is not a JSON Schema{f' at {at}' if at else ''}: {wrong.message[:300]}.") from wrong
+    except ValueError as wrong:
+        raise SchemaRefused(f"it is not a JSON Schema: {str(wrong)[:300]}.") from wrong
+
+
+def misfits(schema: Mapping[str, Any], value: Any) -> list[str]:
+    """Return what does not fit as readable sentences, at most ``MAX_ERRORS``; empty when all fits."""
+    found = []
+    for error in compiled(schema).iter_errors(value):
+        found.append(f"{_path(error.instance_path)}{error.message[:300]}")
+        if len(found) == MAX_ERRORS:
+            break
+    return found
+
+
+def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
+    """Return the validator of ``schema``, made once per process and content."""
+    return _compile(_encode(schema))
+
+
+def _encode(schema: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(schema, option=orjson.OPT_SORT_KEYS)
+    except TypeError as wrong:
+        raise SchemaRefused(f"it is not plain JSON: {wrong}.") from wrong
+
+
+@lru_cache(maxsize=512)
+def _compile(schema: bytes) -> jsonschema_rs.Draft202012Validator:
+    # RegexOptions is the linear-time engine: no pattern can be made to run for ever.
+    return jsonschema_rs.Draft202012Validator(
+        orjson.loads(schema), retriever=_never, pattern_options=jsonschema_rs.RegexOptions()
+    )
+
+
+def _path(parts: list[str | int]) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
+    return f"{text}: " if text else ""
+
+
+def _depth_of(value: Any) -> int:
+    deepest, waiting = 0, [(value, 1)]
+    while waiting:
+        item, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        if depth > 1000:
+            return depth
+        inner = item.values() if isinstance(item, Mapping) else item if isinstance(item, list | tuple) else ()
+        waiting.extend((part, depth + 1) for part in inner)
+    return deepest
+
+
+def _references(schema: Any) -> Iterator[tuple[str, str]]:
+    waiting = [schema]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Mapping):
+            # A property may be called $ref; then its value is a schema and not text.
+            keywords = _MOVING if item is not schema else ("$ref", "$dynamicRef")
+            yield from ((key, item[key]) for key in keywords if isinstance(item.get(key), str))
+            waiting.extend(item.values())
+        elif isinstance(item, list | tuple):
+            waiting.extend(item)
+
+
+def _check_branches(schema: Mapping[str, Any]) -> None:
+    """Count what one value is held against at once, through references; loops that never descend are refused."""
+    counts: dict[int, int] = {}
+    open_now: set[int] = set()
+
+    def count(part: Any) -> int:
+        if not isinstance(part, Mapping):
+            return 1
+        if id(part) in open_now:
+            raise SchemaRefused("a $ref leads back to itself without going into the value.")
+        if id(part) not in counts:
+            open_now.add(id(part))
+            counts[id(part)] = 1 + sum(count(inner) for inner in _in_place(part, schema))
+            open_now.discard(id(part))
+        return counts[id(part)]
+
+    waiting: list[Any] = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            if count(part) > MAX_BRANCHES:
+                raise SchemaRefused("its allOf, anyOf and $ref multiply into too many checks.")
+            waiting.extend(part.values())
+        elif isinstance(part, list | tuple):
+            waiting.extend(part)
+
+
+def _in_place(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Any]:
+    for key in _IN_PLACE_LISTS:
+        inner = part.get(key)
+        if isinstance(inner, list):
+            yield from inner
+    yield from (part[key] for key in _IN_PLACE if key in part)
+    dependent = part.get("dependentSchemas")
+    if isinstance(dependent, Mapping):
+        yield from dependent.values()
+    if isinstance(part.get("$ref"), str):
+        yield _target(part["$ref"], root)
+
+
+def _target(reference: str, root: Any) -> Any:
+    """Return what a local pointer names; a dead pointer counts as a leaf (compiling finds it)."""
+    at = root
+    for step in reference[2:].split("/") if len(reference) > 1 else ():
+        step = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(at, Mapping) and step in at:
+            at = at[step]
+        elif isinstance(at, list) and step.isdigit() and int(step) < len(at):
+            at = at[int(step)]
+        else:
+            return None
+    return at

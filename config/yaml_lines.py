@@ -1,0 +1,189 @@
+"""YAML as plain JSON data, with the line of every key, so that an error can name the place to look at.
+
+Stricter than YAML: duplicate keys, merge keys, values JSON cannot hold and bombs are refused with their line.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from config.errors import DefinitionInvalid
+
+MAX_BYTES = 1024 * 1024
+"""Largest file that is read."""
+MAX_DEPTH = 64
+"""Deepest nesting that is read; libyaml itself recurses and would exhaust the stack."""
+MAX_NODES = 50_000
+"""Values a file may hold once its aliases are written out."""
+
+Place = tuple[str | int, ...]
+"""Where in the data: keys and list positions from the root."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinedYaml:
+    """What a file says, and on which line it says it."""
+
+    data: dict[str, Any]
+    lines: dict[Place, int]
+
+    def line_of(self, place: Place) -> int:
+        """Return the line of the deepest key of ``place`` that is written in the file."""
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place, 1)
+
+
+class _Loader(yaml.CSafeLoader):
+    """Safe YAML whose dates stay text, as JSON has none."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+_PLAIN = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq"))
+
+
+def read_yaml(path: Path) -> LinedYaml:
+    """Return the mapping in ``path`` with the line of each key.
+
+    Raises:
+        DefinitionInvalid: unreadable, too large, not YAML, or not plain data; says the line.
+    """
+    text = _text_of(path)
+    try:
+        _check_depth(text, path)
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            lines = dict(_lines_of(node, path)) if node is not None else {}
+            data = loader.construct_document(node) if node is not None else None
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as wrong:
+        raise _not_yaml(path, text, wrong) from wrong
+    except ValueError as wrong:  # an integer of thousands of digits
+        raise DefinitionInvalid(str(path), None, None, "holds a number of thousands of digits.") from wrong
+    if not isinstance(data, dict):
+        raise DefinitionInvalid(
+            str(path), 1, None, "holds no fields; begin with `name: ...`, `model: auto` and `system_prompt: ...`."
+        )
+    _check_values(data, (), path, lines)
+    return LinedYaml(data=data, lines=lines)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            raise DefinitionInvalid(str(path), None, None, "is not a plain file.")
+        if facts.st_size > MAX_BYTES:
+            raise DefinitionInvalid(
+                str(path), None, None, f"has {facts.st_size:,} bytes and the limit is {MAX_BYTES:,}; make it shorter."
+            )
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as wrong:
+        raise DefinitionInvalid(str(path), None, None, f"cannot be read: {wrong.strerror}.") from wrong
+    except UnicodeDecodeError as wrong:
+        raise DefinitionInvalid(str(path), None, None, "is not UTF-8 text; save it as UTF-8.") from wrong
+
+
+def _check_depth(text: str, path: Path) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                line = event.start_mark.line + 1 if event.start_mark else None
+                raise DefinitionInvalid(str(path), line, None, f"is nested more than {MAX_DEPTH} levels deep.")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _lines_of(root: yaml.Node, path: Path) -> Iterator[tuple[Place, int]]:
+    """Yield each place and its line; refuses what JSON does not have."""
+    waiting: list[tuple[Place, yaml.Node]] = [((), root)]
+    seen = 0
+    while waiting:
+        place, node = waiting.pop()
+        seen += 1
+        line = node.start_mark.line + 1
+        if seen > MAX_NODES or len(place) > MAX_DEPTH:
+            raise DefinitionInvalid(str(path), line, None, "its aliases unfold into far too many values.")
+        if node.tag not in _PLAIN:
+            problem = f"the tag {node.tag} is not plain data; write text, numbers, lists and mappings."
+            raise DefinitionInvalid(str(path), line, dotted(place), problem)
+        if isinstance(node, yaml.MappingNode):
+            for key, value in _pairs(node, place, path):
+                here = (*place, key.value)
+                yield here, key.start_mark.line + 1
+                waiting.append((here, value))
+        elif isinstance(node, yaml.SequenceNode):
+            for position, item in enumerate(node.value):
+                yield (*place, position), item.start_mark.line + 1
+                waiting.append(((*place, position), item))
+
+
+def _pairs(node: yaml.MappingNode, place: Place, path: Path) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+    keys: set[str] = set()
+    for key, value in node.value:
+        line = key.start_mark.line + 1
+        if key.tag == "tag:yaml.org,2002:merge":
+            raise DefinitionInvalid(
+                str(path), line, dotted(place), "merge keys (<<) are not read; write the fields out."
+            )
+        if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
+            name = repr(str(key.value)[:40]) if isinstance(key, yaml.ScalarNode) else "a list or mapping"
+            raise DefinitionInvalid(
+                str(path), line, dotted(place), f"{name} as a key has to be text; put it in quotes."
+            )
+        if key.value in keys:
+            raise DefinitionInvalid(
+                str(path), line, dotted((*place, key.value)), "is written twice; keep one of them, the other is lost."
+            )
+        keys.add(key.value)
+        yield key, value
+
+
+def _check_values(value: Any, place: Place, path: Path, lines: dict[Place, int]) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_values(item, (*place, key), path, lines)
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            _check_values(item, (*place, position), path, lines)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise DefinitionInvalid(str(path), lines.get(place), dotted(place), f"{value} is not a number JSON can hold.")
+    elif isinstance(value, int) and value.bit_length() > 64:
+        raise DefinitionInvalid(str(path), lines.get(place), dotted(place), "the number is too large.")
+
+
+def _not_yaml(path: Path, text: str, wrong: yaml.YAMLError) -> DefinitionInvalid:
+    mark = getattr(wrong, "problem_mark", None) or getattr(wrong, "context_mark", None)
+    if mark is not None:
+        line = mark.line + 1
+        problem = re.sub(r"\s+", " ", str(getattr(wrong, "problem", None) or "it cannot be parsed"))
+    else:
+        line = text.count("\n", 0, getattr(wrong, "position", 0) or 0) + 1
+        problem = str(getattr(wrong, "reason", None) or "it cannot be parsed")
+    hint = " Indent with blanks instead of tabs." if "\t" in text and ("token" in problem or "tab" in problem) else ""
+    return DefinitionInvalid(str(path), line, None, f"is not YAML: {problem}.{hint}")
+
+
+def dotted(place: Place) -> str | None:
+    """Return ``timeouts.tool_s``, ``tools[2]`` or None for the root."""
+    text = ""
+    for part in place:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return text.lstrip(".") or None

@@ -1,0 +1,34 @@
+"""The synchronous route in this process: SQLite, the hot log in memory, a model server on a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents.runner import Runner
+from config.migrate import migrate
+from config.settings import Settings
+from tests.house import House
+from tests.model_server import ModelServer
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    """A model server of this test's own."""
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+def house(settings: Settings, tmp_path: Path, model: ModelServer) -> Iterator[House]:
+    """A runner and an agent called ``tester``."""
+    ours = settings.model_copy(update={"agents_dir": str(tmp_path / "agents"), "plugins": "tests.agents.sample_tools"})
+    migrate(ours)
+    runner = Runner.open(ours)
+    house = House(runner, model, tmp_path / "agents")
+    house.agent()
+    yield house
+    runner.settle(10)
+    runner.close()

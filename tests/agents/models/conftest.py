@@ -1,0 +1,95 @@
+"""One model server and one event loop for everything here that goes through LiteLLM."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+import pytest
+
+from agents.models.open import ModelCall, open_stream
+from agents.streaming import StreamedResponseWrapper
+from tests.model_server import ModelServer
+
+T = TypeVar("T")
+Run = Callable[[Awaitable[T]], T]
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Tells the weather.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+
+
+@pytest.fixture(scope="session")
+def _server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(_server: ModelServer) -> Iterator[ModelServer]:
+    _server.forget()
+    yield _server
+    _server.resume()
+
+
+@pytest.fixture(scope="session")
+def _runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+        runner.run(_close_clients())
+
+
+async def _close_clients() -> None:
+    import litellm
+
+    await litellm.close_litellm_async_clients()
+
+
+@pytest.fixture
+def run(_runner: asyncio.Runner) -> Run[Any]:
+    """Runs a coroutine on the loop all calls share, as in a worker."""
+
+    async def wait(awaitable: Awaitable[T]) -> T:
+        return await awaitable
+
+    return lambda awaitable: _runner.run(wait(awaitable))
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_MODEL_KEY", "sk-test-0123456789abcdef")
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def call_of(server: ModelServer) -> Callable[..., ModelCall]:
+    """Makes a call of the model server in any provider's dialect."""
+
+    def make(model: str = "openai/test", **more: Any) -> ModelCall:
+        base = server.root if model.startswith(("anthropic/", "azure/")) else server.url
+        params = {"api_version": "2024-06-01"} if model.startswith("azure/") else {}
+        wanted: dict[str, Any] = {
+            "model": model,
+            "messages": [{"role": "user", "content": "What is the weather?"}],
+            "api_base": base,
+            "api_key_env": "TEST_MODEL_KEY",
+            "params": {**params, **more.pop("params", {})},
+        }
+        return ModelCall(**{**wanted, **more})
+
+    return make
+
+
+async def read(call: ModelCall) -> StreamedResponseWrapper:
+    """Return the answer to ``call``, read to its end."""
+    async with StreamedResponseWrapper(await open_stream(call)) as stream:
+        async for _ in stream:
+            pass
+    return stream

@@ -1,0 +1,58 @@
+"""A conversation with the demo model in which tools are really called, without a loop, a bus or LiteLLM."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+from agents.models.demo.answer import Answer, answer
+from agents.tools.catalogue import find_tool
+from agents.tools.executor import call_tool
+from agents.tools.tool import ToolContext
+from config.errors import ModelVisible
+from config.settings import read_settings
+
+
+class Talk:
+    """Keeps the messages; each call made is kept as (name, arguments)."""
+
+    def __init__(self, sandbox, tools: Sequence[str]):
+        settings = read_settings()
+        self.tools = {name: find_tool(name, settings) for name in tools}
+        self.messages: list[dict] = [{"role": "system", "content": "You help."}]
+        self.calls: list[tuple[str, dict]] = []
+        self.rounds: list[list[str]] = []
+        self.reasoning = ""
+        self.context = ToolContext(
+            run_id="r", thread_id="t", call_id="call_1", idempotency_key="k", tenant="default", principal="local",
+            sandbox=sandbox,
+        )  # fmt: skip
+
+    def say(self, sentence: str) -> str:
+        """Return the answer, after all the calls it took."""
+        self.calls, self.rounds, self.reasoning = [], [], ""
+        self.messages.append({"role": "user", "content": sentence})
+        for _ in range(6):
+            given = self._answer()
+            if not given.calls:
+                return given.text
+            self.rounds.append([name for _, name, _ in given.calls])
+            for call_id, name, text in given.calls:
+                self.messages.append({"role": "tool", "tool_call_id": call_id, "content": self._result(name, text)})
+        raise AssertionError("the model never stopped calling tools")
+
+    def _answer(self) -> Answer:
+        functions = [{"function": {"name": name, "parameters": tool.parameters}} for name, tool in self.tools.items()]
+        given = answer(self.messages, {"tools": functions})
+        self.reasoning += given.reasoning
+        calls = [{"id": call_id, "function": {"name": name, "arguments": text}} for call_id, name, text in given.calls]
+        self.messages.append({"role": "assistant", "content": given.text, "tool_calls": calls or None})
+        return given
+
+    def _result(self, name: str, text: str) -> str:
+        arguments = json.loads(text)
+        self.calls.append((name, arguments))
+        try:
+            result = asyncio.run(call_tool(self.tools[name], arguments, self.context, 5))
+        except ModelVisible as wrong:
+            return f"Error: {wrong}"
+        return result if isinstance(result, str) else json.dumps(result)

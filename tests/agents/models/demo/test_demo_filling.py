@@ -1,0 +1,123 @@
+"""Schemas filled from sentences."""
+
+from datetime import date
+
+import pytest
+
+from agents.models.demo.filling import date_in, fill, time_in
+from config.definitions import load_definition
+from config.json_schema import check_schema, misfits
+from config.settings import ROOT
+
+CALENDAR = load_definition(ROOT / "config" / "agents" / "calendar.yaml").output_schema or {}
+TODAY = date(2026, 11, 20)  # a Friday
+
+
+def test_fills_a_calendar_entry():
+    entry = fill(
+        CALENDAR, "Lunch with Maria Rossi and Tom Baker on 3 December 2026 at 12:30 in Lisbon, mail tom@baker.example"
+    )
+
+    assert entry == {
+        "title": "Lunch with Maria Rossi and Tom Baker", "date": "2026-12-03", "start": "12:30", "place": "Lisbon",
+        "people": ["Maria Rossi", "Tom Baker"], "email": "tom@baker.example",
+    }  # fmt: skip
+
+
+def test_what_is_not_said_is_null_or_empty():
+    assert fill(CALENDAR, "hello") == {
+        "title": "Hello", "date": None, "start": None, "place": None, "people": [], "email": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "",
+        "...",
+        "hello",
+        "x" * 5000,
+        "Meet Tom in Paris on May 5th at 7pm",
+        "\u202e",
+        "31 February at 99:99",
+        "é" * 300,
+    ],
+)
+def test_the_shipped_schema_is_always_fitted(sentence):
+    assert misfits(CALENDAR, fill(CALENDAR, sentence)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("on 2026-12-03", date(2026, 12, 3)),
+        ("on 3 December", date(2026, 12, 3)),
+        ("on the 3rd of December 2027", date(2027, 12, 3)),
+        ("December 3rd, 2027", date(2027, 12, 3)),
+        ("May 5", date(2027, 5, 5)),
+        ("today", TODAY),
+        ("tomorrow", date(2026, 11, 21)),
+        ("day after tomorrow", date(2026, 11, 22)),
+        ("next Friday", date(2026, 11, 27)),
+        ("on Monday", date(2026, 11, 23)),
+        ("31 February 2026", None),
+        ("some day", None),
+    ],
+)
+def test_reads_dates(text, day):
+    assert date_in(text, TODAY) == day
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("at 9am", "09:00"),
+        ("at 12:30", "12:30"),
+        ("7:05 pm", "19:05"),
+        ("12am", "00:00"),
+        ("noon", "12:00"),
+        ("at 25:00", None),
+    ],
+)
+def test_reads_times(text, time):
+    assert time_in(text) == time
+
+
+PERSON = {
+    "type": "object",
+    "required": ["name", "age", "company", "phone", "role", "urgent", "mood", "tags", "address", "kind"],
+    "properties": {
+        "name": {"type": "string"},
+        "age": {"type": ["integer", "null"], "minimum": 0},
+        "company": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "phone": {"type": ["string", "null"]},
+        "role": {"type": ["string", "null"]},
+        "urgent": {"type": "boolean"},
+        "mood": {"enum": ["happy", "sad", "neutral"]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "address": {"$ref": "#/$defs/address"},
+        "kind": {"const": "person"},
+    },
+    "$defs": {"address": {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}},
+}
+
+
+def test_fills_other_schemas_too():
+    found = fill(
+        PERSON,
+        "This is Ada King, a happy engineer at Analytical Engines in London, 36 years of age, urgent, +44 20 7946 0000",
+    )
+
+    assert misfits(PERSON, found) == []
+    assert found["name"] == "Ada King"
+    assert (found["age"], found["mood"], found["urgent"], found["kind"]) == (36, "happy", True, "person")
+    assert found["company"] == "Analytical Engines"
+    assert found["phone"] == "+44 20 7946 0000"
+    assert found["address"] == {"city": "London"}
+
+
+def test_a_schema_that_contains_itself_ends():
+    schema = {"type": "object", "properties": {"title": {"type": "string"}, "child": {"$ref": "#"}}}
+    check_schema(schema)
+
+    assert fill(schema, "A tree")["title"] == "A tree"

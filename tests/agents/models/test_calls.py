@@ -1,0 +1,87 @@
+"""Tool calls from their pieces, whatever order and numbering a server chose."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from agents.models.calls import CallCollector, ToolCall
+from agents.models.chunk import ToolDelta
+
+
+def collector() -> CallCollector:
+    numbers = count(1)
+    return CallCollector(lambda: f"made_{next(numbers)}")
+
+
+def collect(*deltas: ToolDelta) -> list[ToolCall]:
+    calls = collector()
+    for delta in deltas:
+        calls.take(delta)
+    calls.finish()
+    return calls.calls()
+
+
+def test_pieces_of_parallel_calls_are_sorted_by_index() -> None:
+    made = collect(
+        ToolDelta(index=0, id="a", name="one"),
+        ToolDelta(index=1, id="b", name="two"),
+        ToolDelta(index=0, arguments='{"x"'),
+        ToolDelta(index=1, arguments="{}"),
+        ToolDelta(index=0, arguments=": 1}"),
+    )
+
+    assert made == [ToolCall("a", "one", '{"x": 1}'), ToolCall("b", "two", "{}")]
+
+
+def test_a_hundred_calls_keep_their_order() -> None:
+    made = collect(*(ToolDelta(index=n, id=f"c{n}", name=f"tool_{n}", arguments="{}") for n in range(100)))
+
+    assert [call.id for call in made] == [f"c{n}" for n in range(100)]
+
+
+def test_a_missing_id_is_made_and_a_double_one_replaced() -> None:
+    made = collect(
+        ToolDelta(index=0, name="one", arguments="{}"),
+        ToolDelta(index=1, id="same", name="two", arguments="{}"),
+        ToolDelta(index=2, id="same", name="three", arguments="{}"),
+    )
+
+    assert [call.id for call in made] == ["made_1", "same", "made_2"]
+
+
+def test_a_name_in_pieces_is_put_together_and_a_repeated_one_is_not() -> None:
+    made = collect(
+        ToolDelta(index=0, id="a", name="get_"),
+        ToolDelta(index=0, name="weather"),
+        ToolDelta(index=0, name="get_weather", arguments="{"),
+        ToolDelta(index=0, id="a", name="get_weather", arguments="}"),
+    )
+
+    assert made == [ToolCall("a", "get_weather", "{}")]
+
+
+def test_servers_that_number_every_call_0_are_understood() -> None:
+    made = collect(
+        ToolDelta(index=0, id="a", name="one", arguments="{}"), ToolDelta(index=0, id="b", name="two", arguments="{}")
+    )
+
+    assert [(call.id, call.name) for call in made] == [("a", "one"), ("b", "two")]
+
+
+def test_a_name_is_told_once_as_soon_as_arguments_follow_it() -> None:
+    calls = collector()
+    told = []
+
+    for delta in (
+        ToolDelta(index=0, id="a", name="get_"),
+        ToolDelta(index=0, name="it"),
+        ToolDelta(index=0, arguments="{"),
+        ToolDelta(index=0, arguments="}"),
+        ToolDelta(index=1, id="b", name="last"),
+    ):
+        calls.take(delta)
+        told.append([call.name for call in calls.newly_named()])
+    calls.finish()
+
+    assert told == [[], [], ["get_it"], [], []]
+    assert [call.name for call in calls.newly_named()] == ["last"]

@@ -1,0 +1,193 @@
+"""The fast path and LiteLLM's own wrapper tell the same story, over real HTTP, for every family it serves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agents.models.call import ModelCall
+from agents.models.fast import FAMILIES, SWITCH
+from agents.models.open import open_stream
+from agents.models.reader import ByteReader
+from agents.models.wrapper import WrapperReader
+from agents.streaming import StreamedResponseWrapper
+from config.errors import CallboardError, ModelFailed, ModelRefused
+from tests.agents.models.conftest import WEATHER
+from tests.model_server import Call, ModelServer, Turn
+
+MODELS = {
+    "openai": "openai/gpt-test",
+    "azure": "azure/gpt-test",
+    "hosted_vllm": "hosted_vllm/test",
+    "deepseek": "deepseek/deepseek-chat",
+    "groq": "groq/llama-test",
+    "openrouter": "openrouter/test/model",
+    "anthropic": "anthropic/claude-sonnet-4-5",
+}
+
+ANSWERS = {
+    "text": Turn(text="Ein Satz, der in Stücken kommt: 你好 👋🏽.\n\n```py\nprint('x')\n```"),
+    "text in one piece": Turn(text=["Everything at once."]),
+    "one piece a letter": Turn(text=list("abcdefghijklmnopqrstuvwxyz")),
+    "blanks and breaks": Turn(text=["a", " ", "\n", "", "\t", "b"]),
+    "thinking": Turn(text="So it is.", reasoning="First I think. Then I speak.", signature="c2lnbmF0dXJl"),
+    "a tool call": Turn(calls=[Call(name="get_weather", arguments={"city": "Köln"})]),
+    "arguments in 1-byte pieces": Turn(calls=[Call(name="get_weather", arguments={"city": "Köln 👋"}, piece=1)]),
+    "no arguments": Turn(calls=[Call(name="get_weather")]),
+    "parallel calls": Turn(
+        text="Two at once.",
+        calls=[Call(name="get_weather", arguments={"city": f"Town {n}"}, piece=3) for n in range(5)],
+        interleave=True,
+    ),
+    "thinking, text and calls": Turn(
+        reasoning="Hm, the weather.",
+        text="Let me look.",
+        calls=[Call(name="get_weather", arguments={"city": city}) for city in ("Bonn", "Ulm")],
+        signature="cHJvb2Y=",
+    ),
+    "line ends of HTTP": Turn(text="Windows was here.", crlf=True),
+    "comments": Turn(text="Still alive, still alive.", comments=3),
+    "gzip": Turn(text="Packed and unpacked.", gzip=True),
+}  # fmt: skip
+
+FAULTS: dict[str, tuple[Turn, type[CallboardError]]] = {
+    "overloaded in a 200 stream": (
+        Turn(text="It begins", error_after=4, error={"type": "overloaded_error", "message": "Overloaded", "code": 529}),
+        ModelFailed,
+    ),
+    "failed in a 200 stream": (
+        Turn(text="It begins", error_after=4, error={"message": "boom", "code": 500, "type": "server_error"}),
+        ModelFailed,
+    ),
+    "disconnected": (Turn(text="It begins and never", disconnect_after=4), ModelFailed),
+    "empty": (Turn(), ModelFailed),
+    "only blanks": (Turn(text=["  ", "\n"]), ModelFailed),
+}
+
+
+def _turn(family: str, turn: Turn) -> Turn:
+    return replace(turn, reasoning_field="reasoning") if family in ("openrouter", "groq") else turn
+
+
+async def _told(call: ModelCall) -> dict[str, Any]:
+    async with StreamedResponseWrapper(await open_stream(call)) as stream:
+        async for batch in stream:
+            assert batch
+    usage = stream.usage
+    return {
+        "text": stream.text,
+        "reasoning": stream.reasoning,
+        "calls": [(made.id, made.name, made.arguments_text) for made in stream.tool_calls],
+        "finish": stream.finish_reason,
+        "usage": None if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_tokens),
+        "thinking": stream.thinking_blocks,
+    }
+
+
+def test_every_family_of_the_fast_path_is_compared_here() -> None:
+    assert set(FAMILIES) == set(MODELS)
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_the_fast_path_serves_the_family_and_the_switch_turns_it_off(
+    family: str, call_of: Callable[..., ModelCall], run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def reader() -> type:
+        stream = await open_stream(call_of(MODELS[family]))
+        await stream.reader.aclose()
+        return type(stream.reader)
+
+    fast = run(reader())
+    monkeypatch.setenv(SWITCH, "0")
+    slow = run(reader())
+
+    assert (fast, slow) == (ByteReader, WrapperReader)
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("family", MODELS)
+def test_both_paths_tell_the_same(
+    family: str,
+    answer: str,
+    server: ModelServer,
+    call_of: Callable[..., ModelCall],
+    run: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turn = _turn(family, ANSWERS[answer])
+    server.script([turn, turn])
+    call = call_of(MODELS[family], tools=[WEATHER])
+
+    fast = run(_told(call))
+    monkeypatch.setenv(SWITCH, "0")
+    slow = run(_told(call))
+
+    assert fast == slow
+    assert fast["text"] or fast["calls"]
+    assert fast["usage"] is not None
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("family", MODELS)
+def test_both_paths_fail_alike(
+    family: str,
+    fault: str,
+    server: ModelServer,
+    call_of: Callable[..., ModelCall],
+    run: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turn, expected = FAULTS[fault]
+    server.script([turn, turn])
+    call = call_of(MODELS[family])
+
+    with pytest.raises(expected) as fast:
+        run(_told(call))
+    monkeypatch.setenv(SWITCH, "0")
+    with pytest.raises(expected) as slow:
+        run(_told(call))
+
+    assert type(fast.value) is type(slow.value)
+
+
+@pytest.mark.parametrize("family", ["hosted_vllm", "deepseek"])
+def test_a_refusal_in_a_200_stream_is_one_on_both_paths(
+    family: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = Turn(text="It begins", error_after=4, error={"message": "context too long", "code": 400})
+    server.script([turn, turn])
+    call = call_of(MODELS[family])
+
+    with pytest.raises(ModelRefused, match="context too long"):
+        run(_told(call))
+    monkeypatch.setenv(SWITCH, "0")
+    with pytest.raises(ModelRefused, match="context too long"):
+        run(_told(call))
+
+
+@pytest.mark.parametrize("path", ["fast", "wrapper"])
+def test_a_usage_nobody_sent_is_not_made_up(
+    path: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SWITCH, "1" if path == "fast" else "0")
+    server.script([Turn(text="Uncounted words.", usage={})])
+
+    told = run(_told(call_of("hosted_vllm/test")))
+
+    assert (told["text"], told["usage"]) == ("Uncounted words.", None)
+
+
+@pytest.mark.parametrize("path", ["fast", "wrapper"])
+def test_tokens_from_the_cache_are_counted(
+    path: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SWITCH, "1" if path == "fast" else "0")
+    counts = {"input_tokens": 7, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 3}
+    server.script([Turn(text="Remembered.", usage=counts)])
+
+    told = run(_told(call_of("anthropic/claude-sonnet-4-5")))
+
+    assert told["usage"] == (127, 3, 100)

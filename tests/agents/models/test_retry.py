@@ -1,0 +1,36 @@
+"""The one retry layer: how often, and how long between."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.models.retry import RetryPolicy
+from config.errors import ModelFailed, ModelRefused, ModelTimeout
+
+POLICY = RetryPolicy(max_attempts=3, base_s=0.5, cap_s=60)
+
+
+def test_only_what_may_pass_is_tried_again_and_at_most_three_times() -> None:
+    failed, late, refused = ModelFailed("x"), ModelTimeout("x"), ModelRefused("x")
+
+    assert [POLICY.allows(attempt, failed) for attempt in (1, 2, 3)] == [True, True, False]
+    assert POLICY.allows(1, late)
+    assert not POLICY.allows(1, refused)
+
+
+def test_the_wait_doubles_under_full_jitter_up_to_the_cap() -> None:
+    error = ModelFailed("x")
+
+    longest = [POLICY.delay_s(attempt, error, lambda: 1.0) for attempt in (1, 2, 3, 20)]
+
+    assert longest == [0.5, 1.0, 2.0, 60.0]
+    assert POLICY.delay_s(3, error, lambda: 0.0) == 0.0
+    assert POLICY.delay_s(3, error, lambda: 0.25) == 0.5
+
+
+@pytest.mark.parametrize(("asked", "least", "most"), [(7.0, 7.0, 7.7), (0.0, 0.0, 0.0), (3600.0, 60.0, 60.0)])
+def test_what_the_provider_asks_for_is_kept_within_a_tenth_and_the_cap(asked: float, least: float, most: float) -> None:
+    error = ModelFailed("x", retry_after_s=asked)
+
+    assert POLICY.delay_s(1, error, lambda: 0.0) == pytest.approx(least)
+    assert POLICY.delay_s(1, error, lambda: 1.0) == pytest.approx(most)

@@ -1,0 +1,65 @@
+"""The agents that ship: they work as they are, on the model that ships."""
+
+import json
+
+import pytest
+
+from agents.checkup import deep_check
+from agents.models import auto
+from agents.models.demo.answer import answer
+from agents.registry import AgentRegistry
+from agents.tools.catalogue import tools_of
+from config.definitions import AgentDefinition
+from config.json_schema import misfits
+from config.settings import ROOT, read_settings
+from tests.agents.models.demo.talk import Talk
+
+AGENTS = AgentRegistry([ROOT / "config" / "agents"])
+SHIPPED = ("assistant", "atlas", "calendar", "office")
+STARTERS = [(agent_id, starter) for agent_id in SHIPPED for starter in AGENTS.get(agent_id).starters]
+
+
+def test_they_are_all_there_and_whole():
+    assert AGENTS.ids() == list(SHIPPED)
+    assert all(isinstance(agent, AgentDefinition) for agent in AGENTS.all())
+
+
+@pytest.mark.parametrize("agent_id", SHIPPED)
+def test_each_can_run_and_introduces_itself(agent_id, monkeypatch):
+    monkeypatch.setattr(auto, "_answers", lambda *_: False)
+    agent = AGENTS.get(agent_id)
+
+    assert deep_check(agent, read_settings(), {}) == []
+    assert agent.model == "auto"
+    assert 20 < len(agent.description) < 120
+    assert 3 <= len(agent.starters) <= 4
+
+
+@pytest.mark.parametrize(("agent_id", "starter"), STARTERS)
+def test_each_starter_works_on_the_demo_model(agent_id, starter, tmp_path):
+    agent = AGENTS.get(agent_id)
+    if agent.output_schema is not None:
+        asked = {"response_format": {"type": "json_schema", "json_schema": {"schema": agent.output_schema}}}
+        given = json.loads(answer([{"role": "user", "content": starter}], asked).text)
+        assert misfits(agent.output_schema, given) == []
+        assert given["date"]
+        return
+    talk = Talk(tmp_path, agent.tools)
+
+    text = talk.say(starter)
+
+    assert "beyond me" not in text
+    assert "did not work out" not in text
+    assert talk.calls or "words" in starter
+
+
+def test_only_the_office_asks_a_person():
+    settings = read_settings()
+    asking = {
+        (agent_id, name)
+        for agent_id in SHIPPED
+        for name, tool in tools_of(AGENTS.get(agent_id), settings).items()
+        if tool.confirm
+    }
+
+    assert asking == {("office", "order_supplies")}

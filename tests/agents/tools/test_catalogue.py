@@ -1,0 +1,141 @@
+"""Tools by name: through one door for ours and everybody else's."""
+
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+from agents.tools import catalogue
+from agents.tools.catalogue import find_tool, known_tools, tools_of
+from agents.tools.tool import Effect
+from config.definitions import load_definition
+from config.errors import DefinitionInvalid, ToolUnknown
+from config.settings import read_settings
+
+BUILT_IN = ["calculator", "clock", "list_files", "order_supplies", "query_countries", "read_file", "write_file"]
+
+
+@pytest.fixture
+def settings():
+    return read_settings()
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """A user's module beside the rooms."""
+    (tmp_path / "my_tools.py").write_text(
+        "from agents.tools import tool\n"
+        "@tool(effect='pure')\ndef lookup_order(number: int) -> str:\n    'Look an order up.'\n"
+        "    return f'order {number}'\n"
+        "@tool(name='clock')\ndef my_clock() -> str:\n    'Tell the time.'\n    return 'late'\n"
+        "class Watcher: pass\nNUMBER = 3\n"
+    )
+    (tmp_path / "my_broken.py").write_text("raise SystemExit('no')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for name in ("my_tools", "my_broken"):
+        sys.modules.pop(name, None)
+    catalogue.forget()
+
+
+@pytest.fixture
+def agent(tmp_path):
+    def agent(**fields):
+        path = tmp_path / "helper.yaml"
+        lines = [
+            "name: A",
+            "model: demo/assistant",
+            "system_prompt: x",
+            *(f"{key}: {value}" for key, value in fields.items()),
+        ]
+        path.write_text("\n".join(lines))
+        return load_definition(path)
+
+    return agent
+
+
+def test_what_ships_is_registered_as_a_plugin_would_be(settings):
+    registered = [
+        entry.name for entry in entry_points(group="callboard.tools") if entry.dist and entry.dist.name == "callboard"
+    ]
+
+    assert sorted(registered) == BUILT_IN
+    assert known_tools(settings) == BUILT_IN
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_each_built_in_can_be_built_under_its_name(settings, name):
+    tool = find_tool(name, settings)
+
+    assert tool.name == name
+    assert len(tool.description) > 20
+    assert all("description" in schema for schema in tool.parameters["properties"].values())
+
+
+def test_a_dotted_path_is_imported(settings, plugin):
+    tool = find_tool("my_tools:lookup_order", settings)
+
+    assert (tool.name, tool.effect, tool.function(number=7)) == ("lookup_order", Effect.PURE, "order 7")
+
+
+def test_a_plugin_of_the_settings_has_a_short_name(plugin):
+    settings = read_settings(plugins="my_tools:lookup_order, my_tools:Watcher")
+
+    assert find_tool("lookup_order", settings).function(number=7) == "order 7"
+    assert "lookup_order" in known_tools(settings)
+
+
+def test_built_ins_can_be_turned_off():
+    settings = read_settings(builtins=False)
+
+    assert known_tools(settings) == []
+    with pytest.raises(ToolUnknown, match="CALLBOARD_BUILTINS turns the shipped tools off"):
+        find_tool("clock", settings)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("calculater", "Did you mean 'calculator'?"),
+        ("nowhere_at_all:x", "cannot be imported"),
+        ("my_tools:lokup_order", "Did you mean 'lookup_order'?"),
+        ("my_tools:Watcher", "is no function"),
+        ("my_tools:NUMBER", "is no function"),
+        ("my_broken:x", "SystemExit: no"),
+    ],
+)
+def test_an_unknown_tool_is_answered_with_what_to_write(settings, plugin, path, words):
+    with pytest.raises(ToolUnknown) as caught:
+        find_tool(path, settings)
+
+    assert words in str(caught.value)
+
+
+def test_an_agents_tools_carry_its_overrides(settings, agent):
+    definition = agent(
+        tools="[clock, calculator]", tool_overrides="{clock: {effect: unsafe, timeout_s: 2, confirm: true}}"
+    )
+
+    tools = tools_of(definition, settings)
+
+    assert list(tools) == ["clock", "calculator"]
+    assert (tools["clock"].effect, tools["clock"].timeout_s, tools["clock"].confirm) == (Effect.UNSAFE, 2, True)
+    assert tools["calculator"].effect is Effect.PURE
+
+
+def test_tools_are_built_once_for_a_content(settings, agent):
+    assert tools_of(agent(tools="[clock]"), settings) is tools_of(agent(tools="[clock]"), settings)
+    assert tools_of(agent(tools="[clock]"), settings) is not tools_of(agent(tools="[calculator]"), settings)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"tools": "[clock, my_tools:my_clock]"}, r"tools\[1\]: 'my_tools:my_clock' is another tool called 'clock'"),
+        ({"tools": "[clock]", "tool_overrides": "{clok: {confirm: true}}"}, "has no tool 'clok'. Did you mean 'clock'"),
+        ({"tools": "[clock]", "tool_overrides": "{clock: {effect: checkable}}"}, "has no `check`"),
+    ],
+)
+def test_tools_that_do_not_go_together_are_refused(settings, agent, plugin, fields, words):
+    with pytest.raises(DefinitionInvalid, match=words):
+        tools_of(agent(**fields), settings)

@@ -1,0 +1,64 @@
+"""The time in a place."""
+
+import re
+import zoneinfo
+from datetime import datetime, timedelta
+
+import pytest
+
+from agents.tools.clock import clock, zone_of
+from config.errors import ToolFailed
+
+
+@pytest.mark.parametrize(
+    ("place", "zone"),
+    [
+        ("Europe/Berlin", "Europe/Berlin"),
+        ("europe/berlin", "Europe/Berlin"),
+        ("Tokyo", "Asia/Tokyo"),
+        ("lima", "America/Lima"),
+        ("São Paulo", "America/Sao_Paulo"),
+        ("new york", "America/New_York"),
+        ("San Francisco", "America/Los_Angeles"),
+        ("Buenos Aires", "America/Buenos_Aires"),
+        ("", "UTC"),
+        ("UTC", "UTC"),
+    ],
+)
+def test_a_city_names_its_zone(place, zone):
+    found = zone_of(place)
+
+    assert found is not None
+    assert offset(found) == offset(zone)
+
+
+def offset(zone):
+    return datetime(2026, 1, 1, tzinfo=zoneinfo.ZoneInfo(zone)).utcoffset()
+
+
+def test_every_city_that_is_named_has_a_zone_that_exists():
+    from agents.tools.clock import _ALSO
+
+    assert set(_ALSO.values()) <= zoneinfo.available_timezones()
+
+
+def test_tells_date_time_and_offset():
+    told = clock("Asia/Tokyo")
+
+    assert told["utc_offset"] == "+09:00"
+    assert re.fullmatch(r"\d\d:\d\d", told["time"])
+    assert re.fullmatch(r"[A-Z][a-z]+day, \d{1,2} [A-Z][a-z]+ \d{4}", told["date"])
+    assert datetime.fromisoformat(told["iso"]).utcoffset() == timedelta(hours=9)
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [("Toyko", "Did you mean 'tokyo'?"), ("Europ/Berlin", "Did you mean 'Europe/Berlin'?"),
+     ("../../etc/passwd", "no time zone"),
+     ("\ud800", "no time zone"), ("x" * 5000, "no time zone")],
+)  # fmt: skip
+def test_no_place_is_answered_with_the_nearest(place, words):
+    with pytest.raises(ToolFailed) as caught:
+        clock(place)
+
+    assert words in str(caught.value)

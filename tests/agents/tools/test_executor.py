@@ -1,0 +1,245 @@
+"""Calling tools: whatever one does costs its own call and nothing else."""
+
+import asyncio
+import contextvars
+import sys
+import threading
+from dataclasses import dataclass
+
+import pytest
+from pydantic import BaseModel
+
+from agents.tools import executor
+from agents.tools.executor import MAX_THREADS, call_tool
+from agents.tools.results import MAX_BYTES, to_result
+from agents.tools.schema import build_tool
+from agents.tools.tool import current_call
+from config.errors import PathRefused, ToolFailed, ToolTimeout
+
+colour: contextvars.ContextVar[str] = contextvars.ContextVar("colour", default="none")
+
+
+def test_a_plain_tool_runs_on_a_daemon_thread_inside_its_call(call):
+    def where() -> list[object]:
+        """Tell."""
+        thread = threading.current_thread()
+        return [thread is threading.main_thread(), thread.daemon, current_call().call_id]
+
+    assert call(where) == [False, True, "call_1"]
+
+
+def test_an_async_tool_runs_on_the_loop_inside_its_call(call):
+    async def where() -> list[object]:
+        """Tell."""
+        return [threading.current_thread() is threading.main_thread(), current_call().call_id]
+
+    assert call(where) == [True, "call_1"]
+
+
+def test_context_variables_reach_the_thread(call):
+    def seen() -> str:
+        """Tell."""
+        return colour.get()
+
+    colour.set("green")
+
+    assert call(seen) == "green"
+
+
+@pytest.mark.parametrize("kind", [ValueError, StopIteration, KeyError])
+def test_an_exception_is_told_by_type_and_text(call, kind):
+    def broken() -> None:
+        """Break."""
+        raise kind("no luck")
+
+    with pytest.raises(ToolFailed) as caught:
+        call(broken)
+
+    assert kind.__name__ in str(caught.value)
+    assert "no luck" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+def test_a_long_message_is_capped(call):
+    def broken() -> None:
+        """Break."""
+        raise ValueError("x" * 10_000)
+
+    with pytest.raises(ToolFailed) as caught:
+        call(broken)
+
+    assert len(str(caught.value)) == 2000
+
+
+def test_our_own_errors_pass_as_they_are(call):
+    def refused() -> None:
+        """Refuse."""
+        raise PathRefused("not there")
+
+    with pytest.raises(PathRefused, match="not there"):
+        call(refused)
+
+
+def leave_plainly() -> None:
+    """Leave."""
+    sys.exit(3)
+
+
+async def leave_async() -> None:
+    """Leave."""
+    raise SystemExit(3)
+
+
+async def interrupt() -> None:
+    """Interrupt."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("function", [leave_plainly, leave_async, interrupt])
+def test_a_tool_cannot_end_the_process(call, function):
+    with pytest.raises(ToolFailed, match=r"SystemExit|KeyboardInterrupt"):
+        call(function)
+
+
+def test_an_exception_whose_text_cannot_be_had_is_still_a_failure(call):
+    class Hopeless(Exception):
+        def __str__(self):
+            raise RuntimeError("never")
+
+    def broken() -> None:
+        """Break."""
+        raise Hopeless
+
+    with pytest.raises(ToolFailed, match="Hopeless"):
+        call(broken)
+
+
+def test_a_result_that_cannot_be_written_is_a_failure(call):
+    class Mute:
+        def __str__(self):
+            raise RuntimeError("mute")
+
+    def mute() -> object:
+        """Be mute."""
+        return Mute()
+
+    with pytest.raises(ToolFailed, match="not JSON serializable: Mute"):
+        call(mute)
+
+
+def test_a_plain_tool_that_never_returns_costs_a_thread_and_not_its_place(context, caplog):
+    forever = threading.Event()
+
+    def stuck() -> None:
+        """Never return."""
+        forever.wait()
+
+    async def many() -> list[BaseException]:
+        tool = build_tool(stuck)
+        calls = [call_tool(tool, {}, context, 0.05) for _ in range(MAX_THREADS + 5)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    found = asyncio.run(many())
+    forever.set()
+
+    assert {type(item) for item in found} == {ToolTimeout}
+    assert "did not answer within 0.05 seconds" in str(found[0])
+    assert "left behind" in caplog.text
+    assert executor._threads._value == MAX_THREADS
+
+
+def test_an_async_tool_is_cancelled_at_its_timeout(call):
+    cancelled = []
+
+    async def stuck() -> None:
+        """Never return."""
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    with pytest.raises(ToolTimeout):
+        call(stuck, timeout_s=0.02)
+
+    assert cancelled == [True]
+
+
+def test_a_timeout_inside_the_tool_is_the_tools_own(call):
+    async def impatient() -> None:
+        """Give up."""
+        async with asyncio.timeout(0.001):
+            await asyncio.Event().wait()
+
+    with pytest.raises(ToolFailed, match="TimeoutError"):
+        call(impatient)
+
+
+def test_cancelling_the_caller_leaves_the_thread_behind(context):
+    started, forever = threading.Event(), threading.Event()
+
+    def stuck() -> None:
+        """Never return."""
+        started.set()
+        forever.wait()
+
+    async def cancel() -> bool:
+        task = asyncio.create_task(call_tool(build_tool(stuck), {}, context, 60))
+        await asyncio.to_thread(started.wait)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(cancel()) is True
+    assert executor._threads._value == MAX_THREADS
+    forever.set()
+
+
+class Point(BaseModel):
+    x: int
+
+
+@dataclass
+class Size:
+    width: int
+    point: Point
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        (None, None),
+        (True, True),
+        (3, 3),
+        ("text", "text"),
+        ("half \ud800", "half ?"),
+        ({"a": "half \ud800"}, {"a": "half ?"}),
+        ({1: (2, 3)}, {"1": [2, 3]}),
+        (Point(x=1), {"x": 1}),
+        (Size(width=2, point=Point(x=1)), {"width": 2, "point": {"x": 1}}),
+        ([Size(width=2, point=Point(x=1))], [{"width": 2, "point": {"x": 1}}]),
+        ({"b", "a"}, ["a", "b"]),
+        (b"\xffok", "\ufffdok"),
+        (float("nan"), None),
+        (2**70, str(2**70)),
+        pytest.param(10**5000, "a number of 16610 bits", id="huge"),
+        (ValueError("x"), "x"),
+    ],
+)
+def test_every_result_becomes_json(value, result):
+    assert to_result(value) == result
+
+
+def test_a_loop_in_a_result_is_cut():
+    loop: list = []
+    loop.append(loop)
+
+    assert "..." in str(to_result(loop))
+
+
+@pytest.mark.parametrize("value", ["é" * MAX_BYTES, ["é" * 1000] * 1000])
+def test_a_long_result_is_cut_and_says_so(value):
+    text = to_result(value)
+
+    assert len(text.encode()) <= MAX_BYTES
+    assert "cut here" in text

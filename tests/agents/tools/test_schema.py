@@ -1,0 +1,180 @@
+"""From a plain function to what the model is told."""
+
+import enum
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from agents.tools import tool
+from agents.tools.arguments import validate_arguments
+from agents.tools.schema import build_tool
+from agents.tools.tool import Effect
+from config.errors import ArgumentsInvalid, ToolUnknown
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Address:
+    street: str
+    number: int = 1
+
+
+class Person(BaseModel):
+    name: str
+    friends: "list[Person]" = []
+
+
+@tool(effect="pure", timeout_s=3, confirm=True)
+def paint(
+    wall: str,
+    colour: Colour,
+    coats: Annotated[int, Field(ge=1, le=5)] = 2,
+    finish: Literal["matt", "gloss"] = "matt",
+    where: Address | None = None,
+) -> str:
+    """Paint a wall.
+
+    It takes a while.
+
+    Args:
+        wall: which one,
+            counted from the door
+        colour (Colour): what colour.
+
+    Returns:
+        wall: not an argument.
+    """
+    return f"{wall} {colour!r} {coats} {where}"
+
+
+def test_name_docstring_hints_and_marks_become_the_tool():
+    built = build_tool(paint)
+
+    assert (built.name, built.description) == ("paint", "Paint a wall.\n\nIt takes a while.")
+    assert (built.effect, built.timeout_s, built.confirm, built.is_async) == (Effect.PURE, 3, True, False)
+    schema = dict(built.parameters)
+    assert schema["type"] == "object"
+    assert schema["additionalProperties"] is False
+    assert schema["required"] == ["wall", "colour"]
+    assert schema["properties"]["wall"] == {"type": "string", "description": "which one, counted from the door"}
+    assert schema["properties"]["coats"] == {"type": "integer", "minimum": 1, "maximum": 5, "default": 2}
+    assert schema["properties"]["finish"]["enum"] == ["matt", "gloss"]
+    assert schema["properties"]["colour"] == {"$ref": "#/$defs/Colour", "description": "what colour."}
+
+
+def test_a_function_without_marks_is_unsafe():
+    def send(text: str) -> None:
+        """Send it."""
+
+    assert build_tool(send).effect is Effect.UNSAFE
+
+
+def test_arguments_become_what_the_hints_say():
+    built = build_tool(paint)
+
+    text = built.function(wall="north", colour="red", where={"street": "Main"})
+
+    assert text == "north <Colour.RED: 'red'> 2 Address(street='Main', number=1)"
+
+
+def test_a_schema_may_refer_to_itself():
+    def invite(person: Person) -> int:
+        """Invite somebody and their friends."""
+        return len(person.friends)
+
+    built = build_tool(invite)
+    arguments = {"person": {"name": "Ada", "friends": [{"name": "Tom"}]}}
+    validate_arguments(built, arguments)
+
+    assert built.function(**arguments) == 1
+
+
+def test_arguments_may_have_any_name():
+    def odd(model_config: int, _x: int = 1, self: int = 2) -> int:
+        """Add."""
+        return model_config + _x + self
+
+    assert build_tool(odd).function(model_config=1, _x=2) == 5
+
+
+async def nothing():
+    """Do nothing."""
+
+
+def test_an_async_function_stays_one():
+    assert build_tool(nothing).is_async
+
+
+def star(*a: int):
+    """X."""
+
+
+def stars(**a: int):
+    """X."""
+
+
+def slash(a: int, /):
+    """X."""
+
+
+def bare(a):
+    """X."""
+
+
+def silent(a: int):
+    pass
+
+
+def strange(a: "Nope"):  # type: ignore[name-defined]  # noqa: F821 - that is the point
+    """X."""
+
+
+def odd_type(a: object, b: Colour, c: type):
+    """X."""
+
+
+@tool(name="a b")
+def misnamed(a: int):
+    """X."""
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (star, r"takes \*a, which no schema"),
+        (stars, r"takes \*\*a, which no schema"),
+        (slash, "by position only"),
+        (bare, "'a' has no type; write `a: str`"),
+        (silent, "has no docstring"),
+        (strange, "name 'Nope' is not defined"),
+        (odd_type, "type of 'c' has no JSON Schema"),
+        (misnamed, "needs a name of letters"),
+    ],
+)
+def test_a_function_that_cannot_be_a_tool_is_told_why(function, words):
+    with pytest.raises(ToolUnknown, match=words):
+        build_tool(function)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"wall": "n"}, '"colour" is a required property'),
+        ({"wall": 1, "colour": "red"}, 'wall: 1 is not of type "string"'),
+        ({"wall": "n", "colour": "green"}, "colour: "),
+        ({"wall": "n", "colour": "red", "coats": 9}, "coats: 9 is greater than"),
+        ({"wall": "n", "colour": "red", "extra": 1}, "'extra' was unexpected"),
+        ({"wall": "n", "colour": "red", "__proto__": {}}, "__proto__"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_told_where(arguments, words):
+    with pytest.raises(ArgumentsInvalid, match="the arguments of paint do not fit") as caught:
+        validate_arguments(build_tool(paint), arguments)
+
+    assert words in str(caught.value)

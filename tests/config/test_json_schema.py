@@ -1,0 +1,69 @@
+"""Schemas that come from outside: checked before they are used, and never able to reach out or run away."""
+
+import pytest
+
+from config.json_schema import SchemaRefused, check_schema, compiled, misfits
+
+DOUBLING = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)} | {"a40": {}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "objct"}, "not a JSON Schema at type"),
+        ({"$ref": "http://127.0.0.1:1/x"}, "leads elsewhere"),
+        ({"$ref": "file:///etc/passwd"}, "leads elsewhere"),
+        ({"$ref": "//host/x"}, "leads elsewhere"),
+        ({"$dynamicRef": "#x"}, r"\$dynamicRef"),
+        ({"properties": {"a": {"$id": "http://h/", "$ref": "#/x"}}}, r"\$id"),
+        ({"$defs": {"a": {"$anchor": "a"}}}, r"\$anchor"),
+        ({"$ref": "#/$defs/nope"}, "does not exist"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "back to itself"),
+        ({"$ref": "#/$defs/a0", "$defs": DOUBLING}, "multiply"),
+        ({"pattern": "(?=x)"}, "not a JSON Schema at pattern"),
+        ({"$schema": "http://example.org/mine"}, "draft/2020-12"),
+        ({"description": "x" * 70_000}, "65,536"),
+        ({"default": {1, 2}}, "plain JSON"),
+    ],
+)
+def test_a_schema_that_could_hurt_is_refused(schema, words):
+    with pytest.raises(SchemaRefused, match=words):
+        check_schema(schema)
+
+
+def test_a_schema_nested_too_deeply_is_refused():
+    schema: dict = {}
+    for _ in range(5000):
+        schema = {"not": schema}
+
+    with pytest.raises(SchemaRefused, match="levels deep"):
+        check_schema(schema)
+
+
+def test_a_schema_that_descends_with_each_step_may_refer_to_itself():
+    schema = {"type": "object", "properties": {"child": {"$ref": "#"}}}
+
+    check_schema(schema)
+
+    assert misfits(schema, {"child": {"child": 4}}) == ['child.child: 4 is not of type "object"']
+
+
+def test_a_property_may_be_called_like_a_keyword():
+    check_schema({"properties": {"$ref": {"type": "string"}, "$id": {"type": "string"}}})
+
+
+def test_misfits_name_the_place_and_are_few():
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
+
+    found = misfits(schema, {"a": list("abcdefgh")})
+
+    assert found[0] == 'a[0]: "a" is not of type "integer"'
+    assert len(found) == 5
+
+
+def test_a_schema_is_compiled_once():
+    assert compiled({"type": "string"}) is compiled({"type": "string"})
+
+
+def test_a_pattern_takes_linear_time():
+    assert misfits({"pattern": r"^(a+)+$"}, "a" * 50_000 + "!")

@@ -1,0 +1,115 @@
+import base64
+
+import pytest
+
+from config.redaction import REDACTED, Redactor, forget, redact
+
+OPENAI = "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12Mn34Op56"
+ANTHROPIC = "sk-ant-api03-Ab12Cd34Ef56Gh78Ij90_Kl12-Mn34"
+AWS_ID = "AKIAIOSFODNN7EXAMPLE"
+AWS_SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA7\nq2w3e4r5t6\n-----END RSA PRIVATE KEY-----"
+GITHUB = "ghp_" + "a1B2" * 9
+SECRETS = [OPENAI, ANTHROPIC, AWS_ID, JWT, PEM, GITHUB, "gsk_" + "x9" * 20, "AIza" + "Sy1_" * 9, "hf_" + "aB3" * 11]
+
+
+@pytest.fixture
+def plain() -> Redactor:
+    return Redactor({})
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize(
+    "around", ["{}", "key={} was refused", '{{"api_key": "{}"}}', "https://h/v1?key={}&a=1", "x\n{}\ny", "({}), '{}'"]
+)
+def test_keys_of_the_usual_forms_are_gone_wherever_they_stand(plain, secret, around):
+    text = plain(around.format(secret, secret))
+
+    assert secret not in text
+    assert REDACTED in text
+
+
+@pytest.mark.parametrize("secret", [OPENAI, ANTHROPIC, AWS_ID, PEM])
+def test_their_base64_is_gone_too(plain, secret):
+    encoded = base64.b64encode(secret.encode()).decode()
+
+    assert encoded not in plain(f"blob {encoded} end")
+
+
+@pytest.mark.parametrize(
+    ("line", "secret"),
+    [
+        (f"Authorization: Bearer {'t0k3n' * 5}", "t0k3n" * 5),
+        ("authorization: bearer abcdef012345", "abcdef012345"),
+        ("Authorization: Basic dXNlcjpwYXNzd29yZA==", "dXNlcjpwYXNzd29yZA=="),
+        ("x-api-key: 0123456789abcdef", "0123456789abcdef"),
+        ("redis://:hunter2@host:6379/0", "hunter2"),
+        ("postgresql+psycopg://me:s3cr%40t@db/callboard", "s3cr%40t"),
+        ('{"password": "correct horse"}', "correct"),
+        ("OPENAI_API_KEY=abcdef0123456789", "abcdef0123456789"),
+        (f"aws_secret_access_key = {AWS_SECRET}", AWS_SECRET),
+        ("client_secret='q1w2e3r4t5'", "q1w2e3r4t5"),
+        ("-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADANBg", "MIIEvQIBADANBg"),
+    ],
+)
+def test_what_a_word_calls_a_secret_is_gone_and_the_word_stays(plain, line, secret):
+    text = plain(line)
+
+    assert secret not in text
+    assert REDACTED in text
+
+
+def test_a_cut_or_escaped_pem_block_leaks_nothing(plain):
+    text = plain("key -----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIIrYSSNQFaA2Hwf1duRSxKt")
+
+    assert "MHcCAQ" not in text
+
+
+def test_values_of_variables_named_like_secrets_are_gone_whatever_their_form():
+    own = Redactor({"ACME_API_KEY": "plain-looking-value", "DB_PASSWORD": "swordfish1", "HOME": "/home/somebody"})
+
+    text = own("plain-looking-value swordfish1 /home/somebody " + base64.b64encode(b"swordfish1").decode())
+
+    assert text == f"{REDACTED} {REDACTED} /home/somebody {REDACTED}"
+
+
+def test_short_values_are_left_alone_because_they_are_words():
+    assert Redactor({"PIN_TOKEN": "cat"})("the cat sat") == "the cat sat"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "a plain sentence", "https://example.org/a:b@c is no password?", "the token was late", "skip-the-line",
+        "17 * 23 = 391", "password", "desk-lamp-with-a-very-long-name", "run_01JD sk", "bearer of news",
+        "http://127.0.0.1:8000/v1/runs",
+    ],
+)  # fmt: skip
+def test_plain_text_comes_back_as_it_was(plain, text):
+    assert plain(text) == text
+
+
+def test_redacting_twice_changes_nothing(plain):
+    once = plain(" ".join(SECRETS) + " password=abcdefgh redis://:pw@h/0")
+
+    assert plain(once) == once
+
+
+def test_this_process_reads_its_environment_once(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "zzz-yyy-xxx-www")
+    forget()
+    try:
+        assert redact("zzz-yyy-xxx-www") == REDACTED
+    finally:
+        monkeypatch.undo()
+        forget()
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "hostile", ["sk-" * 70_000, "-----BEGIN " * 20_000, "://" * 70_000, "a" * 200_000 + "://", "password " * 20_000,
+                "eyJ" * 70_000, "x-api-key" * 20_000, "-" * 200_000 + "token", " " * 200_000 + "secret="]
+)  # fmt: skip
+def test_hostile_text_of_200_kb_ends(plain, hostile):
+    assert plain(hostile) is not None  # a quadratic pattern would take minutes, and the time limit stops the test

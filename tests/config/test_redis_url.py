@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import pytest
+
+from config.redis_url import broker_form, socket_of, socket_url, without_password
+
+
+def test_a_socket_is_spelt_as_redis_py_reads_it_and_back():
+    url = socket_url(Path("/run/call board/redis.sock"), db=3)
+
+    assert url == "unix:///run/call%20board/redis.sock?db=3"
+    assert socket_of(url) == Path("/run/call board/redis.sock")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("unix:///run/bus.sock?db=0", "redis+socket:///run/bus.sock?virtual_host=0"),
+        ("unix:///run/bus.sock", "redis+socket:///run/bus.sock?virtual_host=0"),
+        ("redis://:pw@host:6379/2", "redis://:pw@host:6379/2"),
+        ("rediss://host/0", "rediss://host/0"),
+        ("amqp://guest@host//", "amqp://guest@host//"),
+    ],
+)
+def test_the_broker_form_changes_only_sockets(url, expected):
+    assert broker_form(url) == expected
+
+
+def test_both_clients_reach_the_same_database(redis_url):
+    import redis
+    from kombu import Connection
+
+    client = redis.Redis.from_url(redis_url)
+    with client, Connection(broker_form(redis_url)) as connection:
+        queue = connection.SimpleQueue("spelt")
+        queue.put({"a": 1})
+        waiting = client.llen("spelt")
+        queue.clear()
+        queue.close()
+
+    assert waiting == 1
+
+
+def test_a_password_is_not_shown():
+    assert without_password("redis://:hunter2hunter2@host:6379/0") == "redis://:***@host:6379/0"
+    assert without_password("redis://user:pw@host") == "redis://user:***@host"
+    assert without_password("redis://host:6379/0") == "redis://host:6379/0"
