@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 from agents.registry import AgentRegistry
-from bus.celery_app import publish
+from bus.celery_app import Publisher
 from bus.journal.journal import Journal
 from config.migrate import require_current
 from config.settings import Settings, settings
@@ -44,7 +44,7 @@ def process() -> Process:
 
 def open_process(with_settings: Settings) -> Process:
     """Return a journal and a registry for these settings."""
-    journal = Journal(with_settings, publish=publish)
+    journal = Journal(with_settings, publish=Publisher(with_settings))
     require_current(journal.database)
     return Process(settings=with_settings, journal=journal, registry=AgentRegistry(with_settings.agent_folders))
 

@@ -1,0 +1,208 @@
+"""A model's answer while it arrives: batches of chunks, four timers, and the result so far."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+from agents.models.calls import CallCollector, ToolCall
+from agents.models.chunk import Chunk, Usage
+from agents.models.failures import too_slow
+from agents.models.open import ModelStream
+from agents.models.timer import StreamTimer
+from config.errors import ModelFailed, ModelRefused
+
+__all__ = ["StreamedResponseWrapper", "ToolCall"]
+
+_LAST_WORDS_S = 0.25
+"""How long the end of a finished stream is waited for, so that its connection can be used again."""
+_CLOSE_S = 0.8
+
+
+class StreamedResponseWrapper:
+    """Iterates over an opened stream and gathers its result.
+
+    ``async for batch in stream: for chunk in batch:`` where a batch is what arrived in one read. After the
+    loop ``text``, ``tool_calls`` and the rest are the whole answer, which is never an empty one: that, a
+    stream that breaks off and one that never ends are raised. Use it as ``async with``, or call ``aclose``.
+    """
+
+    def __init__(self, stream: ModelStream) -> None:
+        self._call = stream.call
+        self._reader = stream.reader
+        self._loop = asyncio.get_running_loop()
+        self._timer = StreamTimer(self._loop)
+        self._first_by = stream.started_at + stream.call.timeouts.first_token_s
+        self._total_by = stream.started_at + stream.call.timeouts.total_s
+        self._between_s = stream.call.timeouts.between_chunks_s
+        self._has_begun = False
+        self._is_closed = False
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls = CallCollector()
+        self._chars = 0
+        self._thinking: list[dict[str, Any]] = []
+        self._thought_from = 0
+        self.finish_reason: str | None = None
+        """stop, length, tool_calls or content_filter."""
+        self.usage: Usage | None = None
+        """Tokens as the provider counted them; None when it did not."""
+        self.signature = ""
+        """The last proof of a thinking block, Anthropic's."""
+
+    @property
+    def text(self) -> str:
+        """The answer so far."""
+        return "".join(self._text)
+
+    @property
+    def reasoning(self) -> str:
+        """The thinking so far."""
+        return "".join(self._reasoning)
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The tool calls so far, in the order they began, with unique ids."""
+        return self._calls.calls()
+
+    @property
+    def thinking_blocks(self) -> list[dict[str, Any]]:
+        """Signed and sealed thinking in LiteLLM's form; goes back unchanged with the assistant's message."""
+        return list(self._thinking)
+
+    def newly_named(self) -> list[ToolCall]:
+        """Return the calls whose name became complete since this was asked last; their arguments still stream."""
+        return self._calls.newly_named()
+
+    def __aiter__(self) -> AsyncIterator[list[Chunk]]:
+        return self
+
+    async def __anext__(self) -> list[Chunk]:
+        """Return the next batch, never empty.
+
+        Raises:
+            ModelTimeout: names the timer and its setting.
+            ModelFailed: broken, cut off, empty or endless.
+            ModelRefused: the provider's own refusal.
+        """
+        if self._is_closed:
+            raise StopAsyncIteration
+        try:
+            batch = await self._read()
+            while batch is not None and not batch:
+                batch = await self._read()
+            if batch is None:
+                self._check_result()
+        except BaseException:
+            await self.aclose()
+            raise
+        if batch is None:
+            await self.aclose()
+            raise StopAsyncIteration
+        return batch
+
+    async def __aenter__(self) -> StreamedResponseWrapper:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Let go of the provider's connection, in less than a second; what was gathered stays."""
+        self._timer.stop()
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with suppress(Exception):  # a connection that cannot be closed nicely is gone all the same
+            async with asyncio.timeout(_CLOSE_S):
+                await self._reader.aclose()
+
+    async def _read(self) -> list[Chunk] | None:
+        """Return what arrived next; None at the end, also when a finished stream only stays open."""
+        which, deadline = self._deadline()
+        self._timer.watch(deadline)
+        try:
+            batch = await self._reader.read()
+        except BaseException:
+            if not self._timer.has_rung:
+                raise
+            self._late(which)
+            return None
+        finally:
+            self._timer.rest()
+        if self._timer.has_rung:
+            self._late(which)
+            return None
+        if batch:
+            self._gather(batch)
+        return batch
+
+    def _deadline(self) -> tuple[str, float]:
+        now = self._loop.time()
+        if self._reader.done:
+            return "", now + _LAST_WORDS_S
+        if self._has_begun:
+            which, deadline = "between_chunks_s", now + self._between_s
+        else:
+            which, deadline = "first_token_s", self._first_by
+        return (which, deadline) if deadline < self._total_by else ("total_s", self._total_by)
+
+    def _late(self, which: str) -> None:
+        """Raise the timer's error, unless the answer is complete; a cancellation from outside goes first."""
+        task = asyncio.current_task()
+        if task is not None and task.uncancel() > self._timer.cancelled_before:
+            raise asyncio.CancelledError
+        if not self._reader.finished:
+            raise too_slow(which, self._call)
+
+    def _gather(self, batch: list[Chunk]) -> None:
+        for chunk in batch:
+            if chunk.text:
+                self._text.append(chunk.text)
+                self._chars += len(chunk.text)
+            if chunk.reasoning:
+                self._reasoning.append(chunk.reasoning)
+                self._chars += len(chunk.reasoning)
+            for delta in chunk.tools:
+                self._chars += self._calls.take(delta)
+            if chunk.signature or chunk.redacted:
+                self._gather_thinking(chunk)
+            if chunk.finish_reason is not None and self.finish_reason in (None, "stop"):
+                self.finish_reason = chunk.finish_reason
+            if chunk.usage is not None:
+                self.usage = chunk.usage
+        if self._chars:
+            self._has_begun = True
+        if self._chars > self._call.max_output_chars:
+            raise ModelFailed(
+                f"the answer of '{self._call.model}' is too long: over {self._call.max_output_chars:,} characters; "
+                "it was cut off. Set max_tokens in the agent's params."
+            )
+
+    def _gather_thinking(self, chunk: Chunk) -> None:
+        """Close a thinking block with its proof, or keep a sealed one."""
+        if chunk.redacted:
+            self._thinking.append({"type": "redacted_thinking", "data": chunk.redacted})
+        if chunk.signature:
+            self.signature = chunk.signature
+            thought = "".join(self._reasoning[self._thought_from :])
+            self._thought_from = len(self._reasoning)
+            self._thinking.append({"type": "thinking", "thinking": thought, "signature": chunk.signature})
+
+    def _check_result(self) -> None:
+        """Refuse an answer that says nothing."""
+        self._calls.finish()
+        if any(not call.name for call in self._calls.calls()):
+            raise ModelFailed(f"'{self._call.model}' called a tool without naming it.")
+        if len(self._calls) or any(piece.strip() for piece in self._text):
+            return
+        if self.finish_reason == "content_filter":
+            raise ModelRefused(f"the provider's content filter kept back the answer of '{self._call.model}'.")
+        if self.finish_reason == "length":
+            raise ModelFailed(
+                f"'{self._call.model}' used up its tokens before it began to answer; raise max_tokens in the "
+                "agent's params."
+            )
+        raise ModelFailed(f"'{self._call.model}' sent an empty answer.")
