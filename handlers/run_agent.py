@@ -8,6 +8,7 @@ from typing import Any
 
 from agents.agent import Agent
 from agents.context import RunContext
+from agents.models.lite import litellm_ready
 from agents.process import Process, process
 from agents.tools.catalogue import tools_of
 from bus.celery_app import app
@@ -45,6 +46,7 @@ class RunAgentHandler:
 
     async def handle(self, message: RunAgentMessage) -> None:
         """Work the run off if it can be had; never raises for what happens inside the run."""
+        await litellm_ready(self._journal.loop)
         lease = await self._journal.claim(message.run_id)
         if lease is None:
             return

@@ -1,0 +1,79 @@
+"""Real worker processes for journeys: started as anybody starts Celery, gone with the test."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+from bus.journal import workers
+from config.database import open_database
+from config.settings import Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+READY_S = 60
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """Return the environment in which a process reads these settings."""
+    ours = {
+        f"CALLBOARD_{name.upper()}": str(value)
+        for name, value in settings.model_dump(exclude_defaults=True, mode="json").items()
+        if value is not None
+    }
+    return {name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")} | ours
+
+
+class Worker:
+    """One `celery worker` process."""
+
+    def __init__(self, settings: Settings, *options: str, log: Path) -> None:
+        self._settings = settings
+        self._options = options
+        self._log = log
+
+    def __enter__(self) -> Worker:
+        command = [sys.executable, "-m", "celery", "--quiet", "-A", "bus.celery_app", "worker"]
+        quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+        before = set(self._alive())
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, *quiet, *self._options], cwd=ROOT, env=environment(self._settings) | {"PYTHONPATH": str(ROOT)},
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        self._wait(before)
+        return self
+
+    def _alive(self) -> list[str]:
+        database = open_database(self._settings.database)
+        try:
+            with database.read() as connection:
+                return [row["worker_id"] for row in workers.alive(database, connection)]
+        finally:
+            database.close()
+
+    def _wait(self, before: set[str]) -> None:
+        until = time.monotonic() + READY_S
+        while not set(self._alive()) - before:
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise AssertionError(f"the worker did not start:\n{self._log.read_text()[-3000:]}")
+            time.sleep(0.05)  # another process; its row is the only sign
+
+    def stop(self) -> None:
+        """Ask it to end, and end it if it does not."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(5)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.stop()

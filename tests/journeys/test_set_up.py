@@ -1,0 +1,184 @@
+"""`./callboard` makes its environment: with uv and with pip, once, repaired after an interruption."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from config.rooms import ROOT
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
+
+PROJECT = """
+[build-system]
+requires = ["setuptools>=80"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "callboard"
+version = "0.1.0"
+[project.entry-points."callboard.observers"]
+probe = "web.terminal:probe"
+[tool.setuptools]
+packages = []
+"""
+COMMAND = """
+import importlib.metadata as m, os, sys
+points = [p.name for p in m.entry_points(group="callboard.observers")]
+print("ran", sys.argv[1:], points, os.getcwd(), sys.path[0])
+"""
+
+
+RUN_FIRST_ARGUMENT = "import runpy; sys.argv[0] = sys.argv.pop(1); runpy.run_path(sys.argv[0], run_name='__main__')"
+
+
+class Clone:
+    """A clone of the project with a short lock."""
+
+    def __init__(self, root: Path, path: str) -> None:
+        self.root = root
+        self.path = path
+        (root / "web" / "terminal").mkdir(parents=True)
+        (root / "web" / "__init__.py").touch()
+        (root / "web" / "terminal" / "__init__.py").touch()
+        (root / "web" / "terminal" / "__main__.py").write_text(COMMAND)
+        (root / "pyproject.toml").write_text(PROJECT)
+        (root / "requirements.lock").write_text(entry("setuptools") + entry("blinker"))
+        shutil.copy2(ROOT / "callboard", root / "callboard")
+
+    def start(self, *arguments: str, cwd: Path | None = None) -> "subprocess.Popen[str]":
+        environment = {**os.environ, "PATH": self.path}
+        command = [sys.executable, str(self.root / "callboard"), *arguments]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, env=environment, cwd=cwd or self.root, stdout=pipe, stderr=pipe, text=True)
+
+    def run(self, *arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+        process = self.start(*arguments, cwd=cwd)
+        out, err = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def entry(name: str) -> str:
+    """Return one package's lines of the real lock."""
+    found = re.search(rf"^{name}==.*(?:\n    .*)*\n", (ROOT / "requirements.lock").read_text(), re.M)
+    assert found
+    return found.group()
+
+
+WITH_UV = os.environ["PATH"]
+WITHOUT_UV = "/usr/bin:/bin"
+INSTALLERS = {"uv": WITH_UV, "pip": WITHOUT_UV} if shutil.which("uv") else {"pip": WITHOUT_UV}
+
+
+@pytest.fixture(params=INSTALLERS)
+def clone(request, tmp_path):
+    """A clone on a machine with each installer."""
+    return Clone(tmp_path / "clone", INSTALLERS[request.param])
+
+
+@pytest.fixture
+def quick_clone(tmp_path):
+    """A clone on a machine with the quickest installer there is, for what does not depend on it."""
+    return Clone(tmp_path / "clone", WITH_UV)
+
+
+def test_the_first_run_sets_up_the_second_runs_at_once_and_a_changed_lock_keeps_your_packages(clone):
+    first = clone.run("agents", "--json")
+    again = clone.run("agents")
+    (clone.root / "requirements.local.txt").write_text("itsdangerous\n")
+    with_local = clone.run("agents")
+    (clone.root / "requirements.lock").write_text(entry("setuptools") + entry("blinker") + entry("click"))
+    updated = clone.run("agents")
+
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.startswith("ran ['agents', '--json'] ['probe']")
+    assert "setting up .venv" in first.stderr
+    assert len(first.stderr.splitlines()) == 2, "one line before, one line after"
+    assert (again.returncode, again.stderr) == (0, "")
+    assert with_local.returncode == 0, with_local.stderr
+    assert updated.returncode == 0, updated.stderr
+    installed = {path.name.partition("-")[0] for path in clone.root.glob(".venv/lib/python*/site-packages/*.dist-info")}
+    assert {"setuptools", "blinker", "click", "itsdangerous"} <= installed
+
+
+def test_two_at_once_set_up_once_and_both_run(clone):
+    both = [clone.start("agents"), clone.start("agents")]
+
+    said = [process.communicate() for process in both]
+
+    assert [process.returncode for process in both] == [0, 0], said
+    assert sum("ready after" in err for _, err in said) == 1
+
+
+def test_an_interrupted_set_up_is_done_again(clone):
+    assert clone.run("agents").returncode == 0
+    (clone.root / ".venv" / "callboard.digest").unlink()
+    for package in clone.root.glob(".venv/lib/python*/site-packages/blinker*"):
+        shutil.rmtree(package)
+
+    repaired = clone.run("agents")
+
+    assert repaired.returncode == 0, repaired.stderr
+    assert list(clone.root.glob(".venv/lib/python*/site-packages/blinker"))
+
+
+def test_a_python_that_is_gone_is_replaced(quick_clone):
+    assert quick_clone.run("agents").returncode == 0
+    for name in quick_clone.root.glob(".venv/bin/python*"):
+        name.unlink()
+
+    assert quick_clone.run("agents").stdout.startswith("ran")
+
+
+def test_a_failure_shows_the_installers_words_and_a_remedy(quick_clone):
+    wrong = re.sub(r"sha256:\w", "sha256:0", entry("blinker"))
+    (quick_clone.root / "requirements.lock").write_text(entry("setuptools") + wrong.replace("sha256:00", "sha256:11"))
+
+    failed = quick_clone.run("agents")
+
+    assert failed.returncode == 1
+    assert "could not install requirements.lock" in failed.stderr
+    assert "  | " in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert not (quick_clone.root / ".venv" / "callboard.digest").exists()
+
+
+def test_a_callers_folder_full_of_our_names_changes_nothing(quick_clone, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "web").mkdir(parents=True)
+    (elsewhere / "web" / "__init__.py").write_text("raise SystemExit('a stranger was imported')")
+
+    ran = quick_clone.run("agents", cwd=elsewhere)
+
+    assert ran.returncode == 0, ran.stderr
+    assert str(elsewhere) in ran.stdout, "the command runs where the caller stands"
+
+
+def test_a_python_without_venv_gets_a_sentence(tmp_path):
+    clone = Clone(tmp_path / "clone", "/usr/bin:/bin")
+    code = f"import sys; sys.modules['ensurepip'] = None; {RUN_FIRST_ARGUMENT}"
+    command = [sys.executable, "-c", code, str(clone.root / "callboard"), "agents"]
+
+    ran = subprocess.run(command, env={"PATH": clone.path}, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 1
+    assert "apt install python3-venv" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_an_old_python_can_read_the_file_as_far_as_its_sentence():
+    ast.parse((ROOT / "callboard").read_text(), feature_version=(3, 4))
+
+
+def test_an_old_python_is_told_what_is_needed(tmp_path):
+    code = f"import sys; sys.version_info = (3, 9, 18); {RUN_FIRST_ARGUMENT}"
+    command = [sys.executable, "-c", code, str(ROOT / "callboard"), "up"]
+
+    ran = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 1
+    assert "Python 3.11 or later is needed" in ran.stderr

@@ -1,0 +1,222 @@
+"""`./callboard up`: its three ways, its supervisor, and what it says when something is in the way."""
+
+import signal
+import socket
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from config.rooms import ROOT
+from tests.journeys.up import Up
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+
+
+def run_up(*flags, **environment):
+    """Run `up` where it ends by itself, and return how."""
+    command = [sys.executable, "-P", "-m", "web.terminal", "up", *flags]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("way", ["path", "wheel", "process"])
+def test_each_way_of_the_embedded_default_works_a_run_off(tmp_path, way):
+    with Up(tmp_path / "state", "--port", "0", "--workers", "1", CALLBOARD_EMBEDDED=way) as up:
+        end = up.ask("assistant", "What is 17 * 23?")
+
+        servers = [child.name() for child in up.children("unixsocket")]
+        status = up.stop()
+
+    assert end["type"] == "end"
+    assert end["status"] == "succeeded"
+    assert "391" in end["output"]
+    assert len(servers) == (0 if way == "process" else 1)
+    assert status == 0
+    assert ("everything runs in one process" in "\n".join(up.lines)) == (way == "process")
+    assert not any("Traceback" in line for line in up.lines)
+
+
+def test_one_line_says_where_the_page_is_and_what_auto_means(tmp_path):
+    keys = {"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": "", "GEMINI_API_KEY": ""}
+    with Up(tmp_path / "state", "--port", "0", "--workers", "1", **keys) as up:
+        line = up.wait_for("Callboard is up at http://127.0.0.1:")
+        up.get("/ready")
+        up.stop()
+
+    assert "model auto is " in line
+    assert "not a language model" in line or "ollama" in line
+    assert up.lines == [line], "quiet: nothing else is printed"
+
+
+def test_a_second_up_prints_the_first_ones_address_and_is_content(tmp_path):
+    with Up(tmp_path / "state", "--port", "0", "--workers", "1") as up:
+        address = up.address
+
+        second = run_up("--state-dir", str(tmp_path / "state"), "--port", "0")
+
+        up.stop()
+    assert second.returncode == 0
+    assert f"already up at {address}" in second.stdout
+
+
+def test_the_doctor_finds_a_running_installation_well(tmp_path):
+    with Up(tmp_path / "state", "--port", "0", "--workers", "1") as up:
+        up.get("/ready")
+        command = [sys.executable, "-P", "-m", "web.terminal", "doctor", "--state-dir", str(tmp_path / "state")]
+
+        said = subprocess.run(
+            command, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+        )
+
+        up.stop()
+    assert said.returncode == 0, said.stdout
+    assert "maxmemory-policy noeviction" in said.stdout
+    assert "fail" not in said.stdout
+
+
+@pytest.mark.parametrize("kind", ["celery", "gunicorn", "unixsocket"])
+def test_a_killed_child_is_replaced_and_runs_go_on(tmp_path, kind):
+    with Up(tmp_path / "state", "--port", "0", "--workers", "1", "--verbose") as up:
+        assert up.ask("assistant", "What is 1 + 1?")["status"] == "succeeded"
+        victims = {child.pid for child in up.children(kind)}
+        assert victims
+
+        for pid in victims:
+            psutil.Process(pid).kill()
+
+        up.wait_for("(SIGKILL); starting it again")
+        assert up.ask("assistant", "What is 2 + 2?")["status"] == "succeeded"
+        assert not victims & {child.pid for child in up.children(kind)}
+        assert up.stop() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_everything(tmp_path, number):
+    with Up(tmp_path / "state", "--port", "0", "--workers", "2") as up:
+        up.ask("assistant", "What is 1 + 1?")
+        children = up.children()
+        port = int(up.address.rpartition(":")[2])
+
+        status = up.stop(number)
+
+    assert status == 0
+    assert len(children) >= 4
+    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # our own connections may linger; a listener may not
+        free.bind(("127.0.0.1", port))
+
+
+def test_children_die_with_a_supervisor_that_is_killed(tmp_path):
+    with Up(tmp_path / "state", "--port", "0", "--workers", "1") as up:
+        up.ask("assistant", "What is 1 + 1?")
+        children = up.children()
+
+        up.process.kill()
+
+        _, alive = psutil.wait_procs(children, timeout=20)
+        assert not alive
+    with Up(tmp_path / "state", "--port", "0", "--workers", "1") as again:
+        assert again.ask("assistant", "What is 2 + 2?")["status"] == "succeeded"
+        assert len(again.get("/v1/runs")["runs"]) == 2, "what was there before is still there"
+        again.stop()
+
+
+def test_a_configured_redis_and_postgres_are_used_instead_of_our_own(tmp_path, redis_url, deployment):
+    environment = {"CALLBOARD_REDIS_URL": redis_url, "CALLBOARD_DEPLOYMENT": deployment}
+    with Up(tmp_path / "state", "--port", "0", "--workers", "1", **environment) as up:
+        end = up.ask("assistant", "What is 17 * 23?")
+
+        assert end["status"] == "succeeded"
+        assert not up.children("unixsocket")
+        up.stop()
+
+
+@pytest.mark.postgres
+def test_on_postgres_the_same_run_comes_out(tmp_path, postgres_url):
+    with Up(tmp_path / "state", "--port", "0", "--workers", "1", CALLBOARD_DATABASE_URL=postgres_url) as up:
+        end = up.ask("assistant", "What is 17 * 23?")
+        up.stop()
+
+    assert end["status"] == "succeeded"
+    assert "391" in end["output"]
+
+
+def test_a_broken_append_only_file_is_set_aside(tmp_path):
+    folder = tmp_path / "state" / "redis"
+    folder.mkdir(parents=True)
+    (folder / "appendonlydir").write_text("not a folder")
+
+    with Up(tmp_path / "state", "--port", "0", "--workers", "1") as up:
+        assert up.ask("assistant", "What is 1 + 1?")["status"] == "succeeded"
+        up.stop()
+
+    assert list(folder.parent.glob("redis.unreadable-*"))
+
+
+class TestWhatIsInTheWay:
+    """Each a sentence with its remedy, on stderr, without a traceback; and nothing is left running."""
+
+    def refused(self, code, *flags, status=1, **environment):
+        ended = run_up(*flags, **environment)
+
+        assert ended.returncode == status, ended.stdout + ended.stderr
+        assert ended.stderr.startswith("error: ")
+        assert f"[{code}]" in ended.stderr
+        assert len(ended.stderr.strip().splitlines()) == 1
+        return ended.stderr
+
+    def test_a_port_in_use(self, tmp_path):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+
+            said = self.refused("port_in_use", "--state-dir", str(tmp_path / "state"), "--port", str(port))
+
+        assert f"--port {port + 1}" in said
+
+    def test_an_unwritable_state_folder(self, tmp_path):
+        (tmp_path / "file").write_text("")
+
+        said = self.refused("state_dir_unwritable", "--state-dir", str(tmp_path / "file" / "state"))
+
+        assert "--state-dir" in said
+
+    def test_a_redis_that_does_not_answer(self, tmp_path):
+        url = "redis://:hunter2hunter2@127.0.0.1:1/0"
+
+        said = self.refused(
+            "redis_unreachable", "--state-dir", str(tmp_path / "state"), "--port", "0", CALLBOARD_REDIS_URL=url
+        )
+
+        assert "CALLBOARD_REDIS_URL" in said
+        assert "hunter2" not in said
+
+    def test_a_database_that_does_not_answer(self, tmp_path):
+        url = "postgresql+psycopg://me:hunter2hunter2@127.0.0.1:1/none"
+
+        said = self.refused(
+            "database_unreachable", "--state-dir", str(tmp_path / "state"), "--port", "0", CALLBOARD_DATABASE_URL=url
+        )
+
+        assert "hunter2" not in said
+
+    def test_a_host_others_reach(self, tmp_path):
+        flags = ("--state-dir", str(tmp_path / "state"), "--host", "0.0.0.0")
+
+        said = self.refused("setting_invalid", *flags, status=2)
+
+        assert "--no-auth" in said
+
+    def test_a_host_that_is_not_this_machines(self, tmp_path):
+        flags = ("--state-dir", str(tmp_path / "state"), "--host", "192.0.2.1", "--no-auth", "--port", "0")
+
+        assert "127.0.0.1" in self.refused("setting_invalid", *flags, status=2)
+
+    def test_a_setting_that_cannot_be_used(self, tmp_path):
+        said = self.refused("setting_invalid", "--state-dir", str(tmp_path), status=2, CALLBOARD_PORT="eight")
+
+        assert "CALLBOARD_PORT" in said
