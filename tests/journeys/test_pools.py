@@ -1,0 +1,68 @@
+"""Every pool Celery has that can run agents: the same outcome, and a stop that stops."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bus.payloads import Payload, ResponsePayload
+from config.settings import Settings
+from tests.fleet import ROOT, Worker, environment
+from tests.house import House
+from tests.model_server import Call, Turn
+
+pytestmark = pytest.mark.journey
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork", "solo"])
+def test_a_pool_runs_agents_and_stops_them(pool: str, fleet_settings: Settings, fleet_house: House) -> None:
+    fleet_house.agent("tools: ['tests.agents.sample_tools:add']")
+    fleet_house.model.script([
+        Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})]), Turn(text="Three."),
+        Turn(text=["one ", "two ", "three"], stall_after=3),
+    ])  # fmt: skip
+    log = fleet_settings.state / f"{pool}.log"
+
+    with Worker(fleet_settings, "--pool", pool, "--concurrency", "2", log=log):
+        end = fleet_house.run("What is 1 + 2?", detached=True).result(30)
+        stopped = fleet_house.run("Count.", detached=True)
+        events: list[Payload] = []
+        for event in stopped.events():
+            events.append(event)
+            if isinstance(event, ResponsePayload) and event.content == "two ":
+                stopped.cancel()
+
+    assert (end.status, end.output) == ("succeeded", "Three.")
+    assert stopped.status() == "cancelled"
+    assert fleet_house.model.closed_early.wait(1)
+
+
+@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
+def test_greenlet_pools_are_refused_with_a_sentence(pool: str, fleet_settings: Settings) -> None:
+    worker = subprocess.run(
+        [sys.executable, "-m", "web.terminal", "worker", "--pool", pool],
+        cwd=ROOT, env=environment(fleet_settings) | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+    assert worker.returncode != 0
+    assert "threads" in worker.stderr
+    assert "Traceback" not in worker.stderr
+
+
+def test_a_patched_process_is_refused_with_a_sentence(fleet_settings: Settings) -> None:
+    pretend = (
+        "import sys, types; m = types.ModuleType('gevent.monkey'); m.is_module_patched = lambda name: True; "
+        "sys.modules['gevent.monkey'] = m; "
+        "from celery.__main__ import main; sys.argv = ['celery', '-A', 'bus.celery_app', 'worker']; main()"
+    )
+
+    worker = subprocess.run(
+        [sys.executable, "-c", pretend], cwd=ROOT, capture_output=True, text=True, timeout=60,
+        env=environment(fleet_settings) | {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
+    )  # fmt: skip
+
+    assert worker.returncode != 0
+    assert "gevent and eventlet pools" in worker.stderr

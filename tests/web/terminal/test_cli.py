@@ -1,0 +1,176 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from config.errors import AgentUnknown, SettingInvalid
+from config.rooms import ROOT
+from web.terminal import cli as terminal
+from web.terminal.cli import status_of
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch, tmp_path):
+    """Flags go into the environment and commands change folder; afterwards both are as they were."""
+    import os
+
+    from config.settings import settings
+
+    before = dict(os.environ)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(terminal, "CALLER_DIR", tmp_path)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+    settings.cache_clear()
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Make `migrate` raise."""
+
+    def install(error: BaseException) -> None:
+        @click.command()
+        def command() -> None:
+            raise error
+
+        monkeypatch.setattr("web.terminal.migrate.migrate", command)
+
+    return install
+
+
+def test_an_unknown_command_names_the_nearest(capsys):
+    assert status_of(["wrker"]) == 2
+
+    said = capsys.readouterr().err
+    assert "Did you mean 'worker'?" in said
+    assert "./callboard --help" in said
+
+
+def test_a_wrong_flag_is_wrong_usage_and_says_where_to_look(capsys):
+    assert status_of(["migrate", "--nope"]) == 2
+
+    assert "./callboard migrate --help" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (AgentUnknown("suport", ["support"]), 1, "Did you mean 'support'?"),
+        (SettingInvalid("CALLBOARD_PORT cannot be used: too big."), 2, "[setting_invalid]"),
+        (RuntimeError("boom"), 1, "something unexpected went wrong: RuntimeError: boom"),
+        (RuntimeError("key sk-ant-api03-Ab12Cd34Ef56Gh78Ij90"), 1, "[redacted]"),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence_and_a_status(failing, capsys, error, status, words):
+    failing(error)
+
+    assert status_of(["migrate"]) == status
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: ")
+    assert len(said.err.splitlines()) == 1
+    assert words in said.err
+
+
+def test_with_debug_the_traceback_comes_through(failing, monkeypatch):
+    failing(RuntimeError("boom"))
+    monkeypatch.setenv("CALLBOARD_DEBUG", "1")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        status_of(["migrate"])
+
+
+@pytest.mark.parametrize("stopped", [KeyboardInterrupt(), click.Abort()])
+def test_ctrl_c_is_130_without_a_word(failing, capsys, stopped):
+    failing(stopped)
+
+    assert status_of(["migrate"]) == 130
+    assert capsys.readouterr().err.strip() == ""
+
+
+def test_a_relative_path_is_meant_from_where_the_caller_stands(capsys, tmp_path):
+    assert status_of(["migrate", "--state-dir", "mine"]) == 0
+
+    assert (tmp_path / "mine" / "callboard.db").exists()
+    assert "now at schema" in capsys.readouterr().out
+
+
+def test_migrating_twice_says_so(capsys):
+    assert [status_of(["migrate", "--state-dir", "mine"]) for _ in range(2)] == [0, 0]
+
+    assert "already at schema" in capsys.readouterr().out
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    code = "import sys; from web.terminal.cli import status_of; sys.exit(status_of(['--help']))"
+    command = f'{sys.executable} -c "{code}" | true'
+
+    ran = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert "Traceback" not in ran.stderr
+
+
+def test_the_doctor_finds_a_new_installation_well(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path))  # the shipped ones are looked at in a journey
+
+    status = status_of(["doctor", "--json", "--state-dir", "mine"])
+
+    findings = json.loads(capsys.readouterr().out)
+    assert status == 0, findings
+    by_name = {finding["about"]: finding for finding in findings}
+    assert set(by_name) == {
+        "settings", "state folder", "rooms", "redis", "broker", "database", "packages", "agents", "model",
+    }  # fmt: skip
+    assert by_name["database"]["verdict"] == "warn"
+    assert "./callboard migrate" in by_name["database"]["text"]
+
+
+def test_the_doctor_names_what_is_wrong_with_its_remedy(capsys, monkeypatch, tmp_path):
+    agents = tmp_path / "agents"
+    agents.mkdir()
+    (agents / "broken.yaml").write_text("name: Broken\nmodell: auto\nsystem_prompt: You.\n")
+    monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(agents))
+    monkeypatch.setenv("CALLBOARD_REDIS_URL", "redis://127.0.0.1:1/0")
+    monkeypatch.setenv("CALLBOARD_SLOTTS", "3")
+
+    status = status_of(["doctor", "--state-dir", "mine"])
+
+    said = capsys.readouterr().out
+    assert status == 1
+    assert "CALLBOARD_SLOTTS is not a setting. Did you mean 'CALLBOARD_SLOTS'?" in said
+    assert "fail redis" in said
+    assert "broken.yaml:2" in said
+
+
+def test_agents_lists_what_is_configured_and_fails_when_one_cannot_be_used(capsys, monkeypatch, tmp_path):
+    agents = tmp_path / "agents"
+    agents.mkdir()
+    (agents / "good.yaml").write_text("name: Good\nmodel: demo/assistant\nsystem_prompt: You.\n")
+    monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(agents))
+
+    well = status_of(["agents", "--json", "--quick"])
+    listed = json.loads(capsys.readouterr().out)
+    (agents / "bad.yaml").write_text("name: [\n")
+    unwell = status_of(["agents", "--quick"])
+    said = capsys.readouterr()
+
+    assert well == 0
+    assert [row["id"] for row in listed] == ["good"]
+    assert unwell == 1
+    assert "✓ good" in said.out
+    assert "bad.yaml" in said.err
+
+
+def test_an_unknown_agent_is_named_with_its_nearest(capsys):
+    assert status_of(["agents", "asistant"]) == 1
+
+    assert "Did you mean 'assistant'?" in capsys.readouterr().err
+
+
+def test_the_root_is_where_the_rooms_are():
+    assert (Path(terminal.ROOT) / "callboard").exists()

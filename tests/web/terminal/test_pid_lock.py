@@ -1,0 +1,26 @@
+import os
+
+from web.terminal.pid_lock import PidLock
+
+
+def test_the_second_one_is_told_where_the_first_one_is(tmp_path):
+    first, second = PidLock(tmp_path / "up.lock"), PidLock(tmp_path / "up.lock")
+    assert first.take() is None
+    first.announce("http://127.0.0.1:8000")
+
+    owner = second.take()
+
+    assert owner is not None
+    assert (owner.pid, owner.address) == (os.getpid(), "http://127.0.0.1:8000")
+    first.release()
+
+
+def test_a_lock_whose_owner_is_gone_is_free_whatever_the_file_says(tmp_path):
+    (tmp_path / "up.lock").write_text('{"pid": 1, "address": "http://old"}')
+
+    lock = PidLock(tmp_path / "up.lock")
+
+    assert lock.take() is None
+    lock.release()
+    assert lock.take() is None
+    lock.release()

@@ -1,0 +1,57 @@
+import socket
+
+import pytest
+
+from config.errors import PoolRefused, PortInUse, SettingInvalid
+from web.terminal.serving import address_of, bind, is_loopback, require_loopback, worker_command
+from web.terminal.worker import refuse_pool
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
+def test_this_machine_is_served_unasked(settings, host):
+    require_loopback(settings.model_copy(update={"host": host}))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", "localhost.example.org", ""])
+def test_other_machines_are_not(settings, host):
+    assert not is_loopback(host)
+    with pytest.raises(SettingInvalid, match="--no-auth"):
+        require_loopback(settings.model_copy(update={"host": host}))
+    require_loopback(settings.model_copy(update={"host": host, "no_auth": True}))
+
+
+def test_port_zero_is_a_free_one_and_the_address_says_which(settings):
+    with bind(settings.model_copy(update={"port": 0}), "up") as listener:
+        assert address_of(listener, "127.0.0.1") == f"http://127.0.0.1:{listener.getsockname()[1]}"
+        assert address_of(listener, "0.0.0.0").startswith("http://127.0.0.1:")
+        assert address_of(listener, "::").startswith("http://[::1]:")
+
+
+def test_a_port_in_use_names_another(settings):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        with pytest.raises(PortInUse, match=f"./callboard web --port {port + 1}"):
+            bind(settings.model_copy(update={"port": port}), "web")
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "a" * 300])
+def test_a_host_that_is_not_ours_says_what_to_use(settings, host):
+    with pytest.raises(SettingInvalid, match=r"127\.0\.0\.1"):
+        bind(settings.model_copy(update={"host": host, "port": 0}), "up")
+
+
+def test_the_pool_is_celerys_own_setting_unless_one_is_asked_for():
+    assert "--pool" not in worker_command("worker-1", None)
+    assert worker_command("worker-1", "solo")[-2:] == ("--pool", "solo")
+
+
+@pytest.mark.parametrize("pool", [None, "threads", "prefork", "solo"])
+def test_pools_a_run_can_be_stopped_in_are_taken(pool):
+    refuse_pool(pool)
+
+
+@pytest.mark.parametrize("pool", ["gevent", "eventlet", "processes"])
+def test_other_pools_are_refused_with_the_ones_there_are(pool):
+    with pytest.raises(PoolRefused, match="--pool threads"):
+        refuse_pool(pool)

@@ -1,0 +1,165 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from web.terminal.supervisor import ChildHopeless, ChildSpec, Supervisor
+
+
+class Lines:
+    """A sink one can wait on."""
+
+    def __init__(self):
+        self.seen = []
+        self._changed = threading.Condition()
+
+    def __call__(self, name, line):
+        with self._changed:
+            self.seen.append((name, line))
+            self._changed.notify_all()
+
+    def wait_for(self, wanted, times=1):
+        with self._changed:
+            found = self._changed.wait_for(lambda: sum(wanted in line for _, line in self.seen) >= times, timeout=20)
+        assert found, self.seen
+
+
+@pytest.fixture
+def lines():
+    return Lines()
+
+
+@pytest.fixture
+def supervisor(lines):
+    supervisor = Supervisor(lines)
+    yield supervisor
+    supervisor.stop(grace_s=0)
+
+
+def python(code, **more):
+    return ChildSpec(name=more.pop("name", "child"), argv=(sys.executable, "-uc", code), **more)
+
+
+SLEEP = "print('here', flush=True); import time; time.sleep(600)"
+DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_a_killed_child_is_started_again(supervisor, lines):
+    child = supervisor.keep(python(SLEEP))
+    lines.wait_for("here")
+    first = child.wait_for_pid()
+
+    os.kill(first, signal.SIGKILL)
+
+    assert child.wait_for_pid(other_than=first) != first
+    lines.wait_for("here", times=2)
+    lines.wait_for("ended (SIGKILL); starting it again")
+
+
+def test_what_a_dead_child_had_started_goes_with_it(supervisor, lines):
+    grandchildren = (
+        "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
+    )
+    code = f"{grandchildren}; print('grandchild', p.pid, flush=True); {SLEEP}"
+    child = supervisor.keep(python(code))
+    lines.wait_for("here")
+    grandchild = int(next(line for _, line in lines.seen if "grandchild" in line).split()[1])
+
+    os.kill(child.wait_for_pid(), signal.SIGKILL)
+    lines.wait_for("here", times=2)
+
+    assert not is_alive(grandchild)
+
+
+def test_stop_ends_children_by_sigterm_and_does_not_start_them_again(supervisor, lines):
+    polite = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: (print('drained', flush=True), sys.exit(0)))"
+    child = supervisor.keep(python(f"{polite}; {SLEEP}"))
+    lines.wait_for("here")
+
+    supervisor.stop(grace_s=20)
+
+    assert child.process.returncode == 0
+    assert ("child", "drained") in lines.seen
+    assert not any("starting it again" in line for _, line in lines.seen)
+
+
+def test_a_child_that_does_not_listen_is_killed_after_the_grace(supervisor, lines):
+    child = supervisor.keep(python(DEAF))
+    lines.wait_for("here")
+
+    supervisor.stop(grace_s=0.2)
+
+    assert child.process.returncode == -signal.SIGKILL
+
+
+def test_servers_end_after_those_that_use_them(supervisor, lines):
+    goodbye = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit(0)))"
+    for name in ("redis", "worker-1"):
+        supervisor.keep(python(f"{goodbye}; {SLEEP}", name=name))
+    lines.wait_for("here", times=2)
+
+    supervisor.stop(grace_s=20)
+
+    assert [name for name, line in lines.seen if line == "bye"] == ["worker-1", "redis"]
+
+
+def test_an_essential_child_that_never_lives_is_given_up_with_what_it_said(supervisor, lines):
+    child = supervisor.keep(python("print('no module named web.app'); raise SystemExit(3)"))
+    lines.wait_for("starting it again", times=3)
+
+    with pytest.raises(ChildHopeless, match="no module named web"):
+        child.raise_if_hopeless()
+
+
+def test_a_child_that_is_not_essential_is_tried_for_ever(supervisor, lines):
+    child = supervisor.keep(python("raise SystemExit(3)", essential=False))
+    lines.wait_for("starting it again", times=3)
+
+    child.raise_if_hopeless()
+
+
+def test_children_die_with_a_supervisor_that_is_killed(tmp_path):
+    code = (
+        "import sys, time\n"
+        "from web.terminal.supervisor import ChildSpec, Supervisor\n"
+        "s = Supervisor(lambda n, l: print(l, flush=True))\n"
+        "code = 'import os, time; print(os.getpid(), flush=True); time.sleep(600)'\n"
+        "s.keep(ChildSpec(name='c', argv=(sys.executable, '-uc', code)))\n"
+        "time.sleep(600)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    watched = os.pidfd_open(child)
+
+    parent.kill()
+    parent.wait()
+
+    import select
+
+    assert select.select([watched], [], [], 20)[0], "the child outlived its supervisor"
+    os.close(watched)
+    parent.stdout.close()
+
+
+def test_a_second_signal_does_not_wait_for_the_grace(supervisor, lines):
+    child = supervisor.keep(python(DEAF))
+    lines.wait_for("here")
+    supervisor.stop_asked.set()
+    supervisor.hurry.set()
+
+    supervisor.stop(grace_s=600)
+
+    assert child.process.returncode == -signal.SIGKILL

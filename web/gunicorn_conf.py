@@ -1,0 +1,25 @@
+"""How gunicorn serves the doors; `./callboard web` and `./callboard up` name the socket, a Procfile the address."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from config.settings import settings
+
+bind = f"{settings().host}:{settings().port}"
+workers = int(os.environ.get("WEB_CONCURRENCY", "1"))
+worker_class = "gthread"
+threads = 20
+"""Requests are short: a stream's socket leaves its thread for the process's loop (web/sse.py)."""
+keepalive = 5
+timeout = 60
+graceful_timeout = 3
+"""Seconds for requests under way at the end; streams are resumed elsewhere by their cursor."""
+backlog = 2048
+proc_name = "callboard-web"
+accesslog = None
+control_socket_disable = True
+"""gunicorn 27 would put one into the user's home."""
+worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+"""Heartbeat files on a disk can block the arbiter."""

@@ -1,0 +1,91 @@
+"""`./callboard agents`: which agents there are, and whether each would work."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from agents.registry import AgentRegistry
+from config.definitions import AgentDefinition
+from config.errors import DefinitionInvalid
+from config.settings import Settings
+from web.terminal import options
+
+if TYPE_CHECKING:
+    from agents.checkup import Problem
+
+MAX_DESCRIPTION_CHARS = 60
+
+
+@click.command()
+@click.argument("agent_ids", metavar="[AGENT]...", nargs=-1)
+@click.option("--quick", is_flag=True, help="Read the files only; import no tool and ask for no model.")
+@options.as_json
+def agents(agent_ids: tuple[str, ...], quick: bool, as_json: bool) -> int:
+    """List the agents and check each deeply: its file, its model, its tools."""
+    settings = options.apply()
+    registry = AgentRegistry(settings.agent_folders)
+    rows = [_row(settings, found, deep=not quick) for found in _wanted(registry, agent_ids)]
+    if as_json:
+        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+    else:
+        _print(rows, settings)
+    return 1 if any(_errors(row) for row in rows) else 0
+
+
+def _wanted(registry: AgentRegistry, agent_ids: tuple[str, ...]) -> list[AgentDefinition | DefinitionInvalid]:
+    if not agent_ids:
+        return registry.all()
+    return [_look_up(registry, agent_id) for agent_id in agent_ids]
+
+
+def _look_up(registry: AgentRegistry, agent_id: str) -> AgentDefinition | DefinitionInvalid:
+    try:
+        return registry.get(agent_id)
+    except DefinitionInvalid as wrong:
+        return wrong
+
+
+def _row(settings: Settings, found: AgentDefinition | DefinitionInvalid, *, deep: bool) -> dict[str, Any]:
+    from agents.checkup import deep_check, problem_of
+
+    if isinstance(found, DefinitionInvalid):
+        problem = problem_of(found)
+        return {"id": None, "file": problem.file, "problems": [_plain(problem)]}
+    return {
+        "id": found.id,
+        "name": found.name,
+        "model": found.model,
+        "description": found.description,
+        "tools": list(found.tools),
+        "problems": [_plain(problem) for problem in deep_check(found, settings)] if deep else [],
+    }
+
+
+def _plain(problem: Problem) -> dict[str, Any]:
+    return {name: value for name, value in asdict(problem).items() if value is not None} | {"message": str(problem)}
+
+
+def _errors(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return [problem for problem in row["problems"] if problem["severity"] == "error"]
+
+
+def _print(rows: list[dict[str, Any]], settings: Settings) -> None:
+    if not rows:
+        folders = ", ".join(str(folder) for folder in settings.agent_folders)
+        click.echo(f"There are no agents in {folders}; add a YAML file, its name is the agent's id.")
+        return
+    good = [row for row in rows if row["id"]]
+    width = max((len(row["id"]) for row in good), default=0)
+    model_width = max((len(row["model"]) for row in good), default=0)
+    for row in good:
+        mark = click.style("✗", fg="red") if _errors(row) else click.style("✓", fg="green")
+        summary = (row["description"] or "").split("\n")[0]
+        click.echo(f"{mark} {row['id']:<{width}}  {row['model']:<{model_width}}  {summary[:MAX_DESCRIPTION_CHARS]}")
+    for row in rows:
+        for problem in row["problems"]:
+            colour = "red" if problem["severity"] == "error" else "yellow"
+            click.echo(f"{click.style(problem['severity'], fg=colour)}: {problem['message']}", err=True)

