@@ -34,7 +34,7 @@ class RunContext:
         self.writer: RunWriter = journal.writer(lease, self.tell)
         self.is_stopped = False
         """Whether somebody asked this run to stop."""
-        self.halt: Callable[[], object] = lambda: None
+        self.halt: Callable[[], None] = lambda: None
         """Cancels the work on this run; set by whoever started it."""
 
     @classmethod

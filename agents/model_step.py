@@ -22,6 +22,8 @@ from bus.payloads import ErrorPayload, MessagePayload
 from config.errors import CallboardError
 from config.ids import new_id
 
+DEFAULT_POLICY = RetryPolicy()
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
@@ -44,7 +46,7 @@ class ModelStep:
         context: RunContext,
         call: ModelCall,
         *,
-        policy: RetryPolicy = RetryPolicy(),
+        policy: RetryPolicy = DEFAULT_POLICY,
         draw: Callable[[], float] = random.random,
     ) -> None:
         self.id = new_id("step")
@@ -146,8 +148,8 @@ class ModelStep:
             return None
         text, reasoning = self._stream.text, self._stream.reasoning
         payload = MessagePayload(
-            role="assistant", content=text, reasoning=reasoning or None, partial=is_cut or None, message_id=self.message_id,
-            step_id=self.id,
+            role="assistant", content=text, reasoning=reasoning or None, partial=is_cut or None,
+            message_id=self.message_id, step_id=self.id,
         )  # fmt: skip
         data = {"content": text} | ({"reasoning": reasoning} if reasoning else {})
         return payload, HistoryItem(id=self.message_id, role="assistant", data=data, partial=is_cut)

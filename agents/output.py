@@ -39,4 +39,3 @@ def parse_output(text: str, schema: Mapping[str, Any]) -> Any:
 def repair_request(problem: str) -> str:
     """Return what the model is told so that it can mend its answer."""
     return f"Your last answer cannot be used: {problem} Answer again with only the corrected JSON object."
-

@@ -41,7 +41,9 @@ class _Outcome:
 class ToolStep:
     """One call the model made, from its text to its result."""
 
-    def __init__(self, context: RunContext, call: ToolCall, tools: Mapping[str, Tool], default_timeout_s: float) -> None:
+    def __init__(
+        self, context: RunContext, call: ToolCall, tools: Mapping[str, Tool], default_timeout_s: float
+    ) -> None:
         self.id = new_id("step")
         self.key = new_id("key")
         self.call = call

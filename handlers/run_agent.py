@@ -98,7 +98,7 @@ class RunAgentHandler:
 
     async def _run(self, agent: Agent, context: RunContext) -> None:
         work = asyncio.create_task(agent.run(), name=f"run {context.lease.run_id}")
-        context.halt = context.writer.on_lost = work.cancel
+        context.halt = context.writer.on_lost = lambda: _cancel(work)
         await self._journal.keeper.keep(context.writer, context.stop)
         try:
             await work
@@ -124,6 +124,10 @@ class RunAgentHandler:
         )  # fmt: skip
         note = HistoryItem(id=new_id("msg"), role="error", data={"content": str(wrong), "code": wrong.code})
         await context.save(Commit(events=[error, end], history=[note], error_code=wrong.code))
+
+
+def _cancel(work: asyncio.Task[None]) -> None:
+    work.cancel()
 
 
 # --- the two ways in ------------------------------------------------------------------------------

@@ -104,9 +104,7 @@ def _begin(pool: str, slots: int) -> None:
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     here.journal.relay.start()
-    row = WorkerRow(
-        id=here.journal.owner, host=socket.gethostname(), pid=os.getpid(), pool=pool, slots=slots, busy=0
-    )
+    row = WorkerRow(id=here.journal.owner, host=socket.gethostname(), pid=os.getpid(), pool=pool, slots=slots, busy=0)
     here.journal.loop.submit(_say_alive(here, row))
     log.info("worker is ready pool=%s slots=%s after_s=%.1f", pool, slots, time.monotonic() - began)
 

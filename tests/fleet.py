@@ -42,9 +42,13 @@ class Worker:
         before = set(self._alive())
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*command, *quiet, *self._options], cwd=ROOT, env=environment(self._settings) | {"PYTHONPATH": str(ROOT)},
-                stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
+                [*command, *quiet, *self._options],
+                cwd=ROOT,
+                env=environment(self._settings) | {"PYTHONPATH": str(ROOT)},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         self._wait(before)
         return self
 
