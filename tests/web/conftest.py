@@ -1,0 +1,162 @@
+"""A web process on a temporary SQLite, and a hand that writes runs as a worker would."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from agents.process import Process
+from agents.registry import AgentRegistry
+from agents.runner import Runner
+from bus.journal.journal import Journal
+from bus.journal.threads import HistoryItem
+from bus.journal.writer import Commit, RunWriter
+from bus.payloads import EndPayload, MessagePayload, Payload, encode
+from config.migrate import migrate
+from config.settings import Settings
+from web.app import create_app
+from web.process import WebProcess
+
+AGENT = """\
+name: Assistant
+description: Answers.
+model: demo/assistant
+system_prompt: You answer.
+starters: ["What is 17 * 23?"]
+"""
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated database nobody has written to; copying it is much quicker than migrating."""
+    folder = tmp_path_factory.mktemp("empty")
+    migrate(Settings(state_dir=folder, database_url=f"sqlite:///{folder / 'callboard.db'}"))
+    return folder / "callboard.db"
+
+
+@pytest.fixture
+def settings(settings: Settings, tmp_path: Path, empty_database: Path) -> Settings:
+    return furnish(settings, tmp_path, empty_database)
+
+
+def furnish(settings: Settings, folder: Path, database: Path) -> Settings:
+    """Return settings of a folder with one agent and a database."""
+    agents = folder / "agents"
+    agents.mkdir()
+    (agents / "assistant.yaml").write_text(AGENT)
+    shutil.copy(database, folder / "callboard.db")
+    return settings.model_copy(update={"agents_dir": str(agents), "lease_s": 60.0, "reap_s": 5.0})
+
+
+@contextmanager
+def opened(settings: Settings) -> Iterator[Runner]:
+    """Yield a runner whose wake-ups go nowhere: the tests are the workers."""
+    journal = Journal(settings, publish=lambda message: None)
+    yield Runner(Process(settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders)))
+    journal.close()
+
+
+@pytest.fixture
+def runner(settings: Settings) -> Iterator[Runner]:
+    with opened(settings) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def door(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[FlaskClient]:
+    """A client of a process all tests share that only send what is refused."""
+    folder = tmp_path_factory.mktemp("door")
+    bare = Settings(state_dir=folder, database_url=f"sqlite:///{folder / 'callboard.db'}")
+    with opened(furnish(bare, folder, empty_database)) as made:
+        app = create_app(made.settings, made)
+        yield app.test_client()
+        process_of(app).close()
+
+
+@pytest.fixture
+def journal(runner: Runner) -> Journal:
+    return runner.journal
+
+
+@pytest.fixture
+def app(settings: Settings, runner: Runner) -> Iterator[Flask]:
+    made = create_app(settings, runner)
+    yield made
+    process_of(made).close()
+
+
+@pytest.fixture
+def client(app: Flask) -> FlaskClient:
+    return app.test_client()
+
+
+def process_of(app: Flask) -> WebProcess:
+    process = app.extensions["callboard"]
+    assert isinstance(process, WebProcess)
+    return process
+
+
+class Hand:
+    """Writes a run's events as a worker would: numbered, committed, and into the hot log."""
+
+    def __init__(self, journal: Journal, run_id: str) -> None:
+        self.journal = journal
+        self.run_id = run_id
+        self.message_id = "msg_1"
+        lease = journal.loop.run(journal.claim(run_id))
+        assert lease is not None
+        self.writer: RunWriter = journal.writer(lease, self._tell)
+        self._thread_id = lease.thread_id
+        journal.loop.run(self._begin(lease.fence))
+        for payload in lease.first_events:
+            journal.loop.run(self._told(payload))
+
+    def say(self, *pieces: str) -> None:
+        """Stream pieces of the answer, one event each."""
+
+        async def stream() -> None:
+            for piece in pieces:
+                self.writer.response(piece, self.message_id, "stp_1")
+
+        self.journal.loop.run(stream())
+
+    def commit(self, *events: Payload) -> None:
+        """Commit events."""
+        self.journal.loop.run(self.writer.commit(Commit(events=events)))
+
+    def finish(self, text: str = "done", status: str = "succeeded", **fields: object) -> None:
+        """Make the message whole and end the run."""
+        message = MessagePayload(role="assistant", content=text, message_id=self.message_id, step_id="stp_1")
+        end = EndPayload(status=status, output=text, **fields)  # type: ignore[arg-type]
+        item = HistoryItem(id=self.message_id, role="assistant", data={"content": text})
+        self.journal.loop.run(self.writer.commit(Commit(events=(message, end), history=(item,))))
+        self.journal.loop.run(self.journal.hot_log.detach(self.run_id))
+
+    async def _begin(self, fence: int) -> None:
+        self.journal.hot_log.attach(self.run_id, fence, self.writer)
+
+    async def _told(self, payload: Payload) -> None:
+        self._tell(payload)
+
+    def _tell(self, payload: Payload) -> None:
+        self.journal.hot_log.append(self.run_id, payload.seq, encode(payload, self.run_id, self._thread_id))
+
+
+def accept(runner: Runner, text: str = "Hello", **options: object) -> str:
+    return runner.run(text, "assistant", here=False, **options).run_id  # type: ignore[arg-type]
+
+
+def eventually(condition, timeout_s: float = 5.0) -> None:
+    """Wait until something another thread does has happened."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        threading.Event().wait(0.01)

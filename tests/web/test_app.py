@@ -1,0 +1,198 @@
+"""The application as a whole: nothing at import, problems for everything, the page, threads, agents, health."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from config.errors import DatabaseBusy, SettingInvalid
+from config.settings import Settings
+from tests.web.conftest import Hand, accept
+from web.app import create_app
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("litellm", "openai", "alembic", "rich", "mcp", "handlers", "agents.models.lite", "agents.tools.calculator")
+SHOW = f"print([name for name in {HEAVY!r} if name in sys.modules]);"
+
+
+def run_python(code: str) -> list[str]:
+    """Return the lines a fresh process printed."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    return done.stdout.split("\n")[:-1]
+
+
+def test_importing_the_application_brings_nothing_heavy() -> None:
+    code = f"import sys, threading, web.app; {SHOW} print(threading.active_count())"
+
+    assert run_python(code) == ["[]", "1"]
+
+
+def test_serving_brings_no_model_library_and_no_tool(settings: Settings) -> None:
+    chosen = settings.model_dump(include={"state_dir", "database_url", "agents_dir"}, mode="json")
+    code = f"""
+import sys
+from web.app import create_app
+from config.settings import Settings
+client = create_app(Settings(**{chosen!r})).test_client()
+print(client.post("/v1/runs", json={{"agent": "assistant", "input": "Hi"}}).status_code)
+{SHOW}
+"""
+
+    assert run_python(code) == ["202", "[]"]
+
+
+def test_an_old_schema_is_said_until_it_is_migrated(settings: Settings, tmp_path: Path) -> None:
+    from config.migrate import migrate
+
+    old = settings.model_copy(update={"database_url": f"sqlite:///{tmp_path / 'old.db'}"})
+    app = create_app(old)
+    client: Any = app.test_client()
+
+    before = [client.get(path) for path in ("/v1/runs", "/", "/ready")]
+    health = client.get("/health")
+    migrate(old)
+    after = client.get("/v1/runs")
+
+    assert {(answer.status_code, answer.json["code"]) for answer in before} == {(503, "schema_old")}
+    assert "./callboard migrate" in before[0].json["detail"]
+    assert (health.status_code, health.json["status"]) == (503, "degraded")
+    assert after.status_code == 200
+    app.extensions["callboard"].close()
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "status", "code"),
+    [
+        ("/nowhere", "GET", 404, "not_found"),
+        ("/v1/runs", "DELETE", 405, "method_not_allowed"),
+        ("/v1/threads/none", "GET", 404, "thread_unknown"),
+        ("/v1/agents/none", "GET", 404, "agent_unknown"),
+        ("/v1//runs", "GET", 404, "not_found"),
+    ],
+)
+def test_what_is_not_there_is_a_problem(door, path: str, method: str, status: int, code: str) -> None:
+    answer = door.open(path, method=method)
+
+    assert (answer.status_code, answer.json["code"], answer.mimetype) == (status, code, "application/problem+json")
+    assert answer.json["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "code", "retry"),
+    [
+        (DatabaseBusy("locked; try again."), 503, "database_busy", True),
+        (PoolTimeout("QueuePool limit"), 503, "database_busy", True),
+        (SettingInvalid("CALLBOARD_X cannot be used."), 500, "setting_invalid", False),
+        (KeyError("secret-detail"), 500, "internal", False),
+    ],
+)
+def test_errors_behind_the_door(app: Flask, caplog, wrong: Exception, status: int, code: str, retry: bool) -> None:
+    @app.get("/broken")
+    def broken() -> str:
+        raise wrong
+
+    caplog.set_level(logging.ERROR)
+    made: Any = app.test_client()
+    answer = made.get("/broken")
+
+    assert (answer.status_code, answer.json["code"]) == (status, code)
+    assert ("Retry-After" in answer.headers) is retry
+    assert "Traceback" not in answer.text
+    assert "secret-detail" not in answer.text
+    if code == "internal":
+        assert [record.error_id for record in caplog.records] == [answer.json["error_id"]]
+
+
+def test_the_page_is_checked_by_its_tag(door) -> None:
+    first = door.get("/")
+    again = door.get("/", headers={"If-None-Match": first.headers["ETag"]})
+
+    assert (first.status_code, first.mimetype) == (200, "text/html")
+    assert (again.status_code, again.data) == (304, b"")
+
+
+def test_static_files_have_their_types_and_stay_in_their_folder(door) -> None:
+    script = door.get("/static/services/api.js?v=1")
+
+    assert script.headers["Content-Type"] == "text/javascript; charset=utf-8"
+    assert "immutable" in script.headers["Cache-Control"]
+    for path in ("../app.py", "..%2fapp.py", "%2e%2e/api/runs.py", "/etc/passwd", "services", "none.js", "../../x.txt"):
+        assert door.get(f"/static/{path}").status_code == 404
+
+
+def test_threads_are_made_listed_and_read(client, runner, journal) -> None:
+    empty = client.post("/v1/threads", json={"title": "Plans"})
+    run_id = accept(runner, "Is 100% of it there?", thread_id="mine")
+    Hand(journal, run_id).finish("Yes.")
+
+    messages = client.get("/v1/threads/mine/messages").json["messages"]
+
+    assert empty.status_code == 201
+    assert client.get(empty.headers["Location"]).json["title"] == "Plans"
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+    assert [thread["thread_id"] for thread in client.get("/v1/threads?search=100%25").json["threads"]] == ["mine"]
+    assert len(client.get("/v1/threads?search=%25").json["threads"]) == 1
+
+
+def test_an_empty_thread_takes_its_first_message(client) -> None:
+    thread_id = client.post("/v1/threads").json["thread_id"]
+
+    client.post("/v1/runs", json={"agent": "assistant", "input": "Hi", "thread_id": thread_id})
+
+    assert [m["content"] for m in client.get(f"/v1/threads/{thread_id}/messages").json["messages"]] == ["Hi"]
+
+
+def test_messages_and_threads_come_in_pages(client, runner) -> None:
+    for number in range(5):
+        accept(runner, f"{number}", thread_id=f"t{number}")
+        accept(runner, f"{number}", thread_id="all")
+
+    first = client.get("/v1/threads/all/messages?limit=3").json
+    rest = client.get(f"/v1/threads/all/messages?limit=3&after={first['next']}").json
+    page = client.get("/v1/threads?limit=4").json
+    others = client.get(f"/v1/threads?limit=4&before={page['next']}").json
+
+    assert [m["content"] for m in first["messages"] + rest["messages"]] == ["0", "1", "2", "3", "4"]
+    assert len({t["thread_id"] for t in page["threads"] + others["threads"]}) == 6
+
+
+def test_agents_are_listed_and_broken_files_named(client, settings: Settings) -> None:
+    folder = settings.agent_folders[0]
+    (folder / "broken.yaml").write_text("name: Broken\nmodle: x\nsystem_prompt: y\n")
+
+    found = client.get("/v1/agents").json
+
+    assert found["agents"] == [client.get("/v1/agents/assistant").json]
+    assert found["agents"][0]["is_demo"] is True
+    assert "system_prompt" not in found["agents"][0]
+    assert (found["problems"][0]["id"], found["problems"][0]["code"]) == ("broken", "definition_invalid")
+    assert client.get("/v1/agents/broken").status_code == 422
+
+
+def test_health_counts_workers(client, journal) -> None:
+    from bus.journal import workers
+
+    alone = client.get("/health").json
+    workers.seen(journal.database, workers.WorkerRow(id="w1", host="h", pid=1, pool="threads", slots=10, busy=0))
+
+    assert (alone["status"], alone["workers"]) == ("degraded", 0)
+    assert client.get("/health").json == {"status": "ok", "database": "ok", "redis": "none", "workers": 1, "viewers": 0}
+    assert client.get("/ready").json == {"status": "ready"}
+
+
+def test_health_says_that_redis_is_away(settings: Settings, runner) -> None:
+    away = settings.model_copy(update={"redis_url": "unix:///nowhere/redis.sock?db=0"})
+    app = create_app(away, runner)
+
+    made: Any = app.test_client()
+    answer = made.get("/health")
+
+    assert (answer.status_code, answer.json["redis"], answer.json["status"]) == (200, "unreachable", "degraded")
+    app.extensions["callboard"].close()

@@ -1,0 +1,78 @@
+"""The board: a snapshot, then what changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.web.conftest import Hand, accept, eventually, process_of
+
+
+class Board:
+    """A reader of the board's stream, through the portable generator."""
+
+    def __init__(self, client: Any) -> None:
+        self.answer = client.get("/v1/events", buffered=False)
+        self._pieces: Iterator[bytes] = iter(self.answer.response)
+        self._rest = b""
+
+    def next(self, event: str) -> dict:
+        while True:
+            while b"\n\n" not in self._rest:
+                self._rest += next(self._pieces)
+            frame, _, self._rest = self._rest.partition(b"\n\n")
+            fields = dict(line.split(b": ", 1) for line in frame.split(b"\n") if b": " in line)
+            if fields.get(b"event") == event.encode():
+                return orjson.loads(fields[b"data"]) | {"number": int(fields[b"id"])}
+
+    def close(self) -> None:
+        self.answer.close()
+
+
+@pytest.fixture
+def board(client) -> Iterator[Board]:
+    made = Board(client)
+    yield made
+    made.close()
+
+
+def test_begins_with_a_snapshot(client, runner) -> None:
+    run_id = accept(runner)
+    board = Board(client)
+
+    snapshot = board.next("snapshot")
+    board.close()
+
+    assert [run["run_id"] for run in snapshot["runs"]] == [run_id]
+
+
+def test_tells_what_changes_and_nothing_else(board: Board, runner, journal) -> None:
+    first = board.next("snapshot")
+    run_id = accept(runner)
+    queued = board.next("run")
+    Hand(journal, run_id).finish("answer")
+    journal.nudge_board(run_id)
+
+    ended = board.next("run")
+    while ended["status"] != "succeeded":
+        ended = board.next("run")
+
+    assert first["runs"] == []
+    assert (queued["run_id"], queued["status"]) == (run_id, "queued")
+    assert ended["number"] > queued["number"] > first["number"]
+    assert "output" not in ended
+
+
+def test_is_asked_once_for_all(app, client) -> None:
+    boards = [Board(client) for _ in range(3)]
+    for each in boards:
+        each.next("snapshot")
+
+    hub = process_of(app).hub
+    assert len(hub._boards) == 1
+    for each in boards:
+        each.close()
+    eventually(lambda: not hub._boards)

@@ -1,0 +1,138 @@
+"""A run's events over HTTP: cursors, pages, long polls, streams that end."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from bus.payloads import StatusPayload
+from tests.web.conftest import Hand, accept
+
+JSON = {"Accept": "application/json"}
+
+
+@pytest.fixture
+def ended(runner, journal) -> str:
+    """A run of eight events: queued, running, a, b, c, waiting, message, end."""
+    run_id = accept(runner)
+    hand = Hand(journal, run_id)
+    hand.say("a", "b", "c")
+    hand.commit(StatusPayload(status="waiting"))
+    hand.finish("abc")
+    return run_id
+
+
+def numbers(text: str) -> list[int]:
+    return [int(line[4:]) for line in text.splitlines() if line.startswith("id: ")]
+
+
+def test_a_stream_has_every_event_and_closes(client, ended: str) -> None:
+    answer = client.get(f"/v1/runs/{ended}/events")
+
+    assert answer.mimetype == "text/event-stream"
+    assert answer.text.startswith("retry: 2000\n\n")
+    assert numbers(answer.text) == list(range(1, 9))
+    assert "event: end\n" in answer.text
+
+
+def test_resuming_anywhere_gives_the_same_bytes(client, ended: str) -> None:
+    whole = client.get(f"/v1/runs/{ended}/events").text.removeprefix("retry: 2000\n\n")
+
+    for cursor in range(8):
+        rest = client.get(f"/v1/runs/{ended}/events", headers={"Last-Event-ID": str(cursor)}).text
+        assert rest.removeprefix("retry: 2000\n\n") == whole[whole.index(f"id: {cursor + 1}\n") :]
+
+
+def test_after_the_end_there_is_nothing(client, ended: str) -> None:
+    answer = client.get(f"/v1/runs/{ended}/events?after=8")
+
+    assert (answer.status_code, answer.data) == (204, b"")
+
+
+def test_the_header_wins_over_the_address(client, ended: str) -> None:
+    answer = client.get(f"/v1/runs/{ended}/events?after=2&last_event_id=1", headers={"Last-Event-ID": "6"})
+
+    assert numbers(answer.text) == [7, 8]
+
+
+@pytest.mark.parametrize("cursor", ["-1", "x", "1.5", "1e3", "0x1", " 1", "١", "9" * 30, "1;2", "NaN", "%00"])
+def test_what_is_no_cursor_is_refused(client, ended: str, cursor: str) -> None:
+    answer = client.get(f"/v1/runs/{ended}/events?after={cursor}")
+
+    assert (answer.status_code, answer.json["code"]) == (400, "cursor_invalid")
+
+
+@pytest.mark.parametrize("cursor", ["9", "1000000", "9" * 19])
+def test_a_cursor_beyond_the_end_is_refused(client, ended: str, cursor: str) -> None:
+    answer = client.get(f"/v1/runs/{ended}/events", headers={"Last-Event-ID": cursor})
+
+    assert (answer.status_code, answer.json["code"], answer.json["last"]) == (409, "cursor_ahead", 8)
+
+
+def test_json_is_the_same_as_a_page(client, ended: str) -> None:
+    page = client.get(f"/v1/runs/{ended}/events?after=2&limit=3", headers=JSON).json
+    rest = client.get(f"/v1/runs/{ended}/events?after={page['cursor']}", headers=JSON).json
+
+    assert [event["seq"] for event in page["events"]] == [3, 4, 5]
+    assert (page["cursor"], page["ended"]) == ("5", False)
+    assert [event["type"] for event in rest["events"]] == ["status", "message", "end"]
+    assert (rest["cursor"], rest["ended"]) == ("8", True)
+
+
+def test_a_page_has_what_is_not_in_sql_yet(client, runner, journal) -> None:
+    run_id = accept(runner)
+    Hand(journal, run_id).say("x", "y")
+
+    page = client.get(f"/v1/runs/{run_id}/events", headers=JSON).json
+
+    assert [event.get("content") for event in page["events"]] == [None, None, "x", "y"]
+
+
+def test_a_long_poll_returns_with_the_first_event(client, runner, journal) -> None:
+    run_id = accept(runner)
+    hand = Hand(journal, run_id)
+    timer = threading.Timer(0.05, lambda: hand.say("x"))
+    timer.start()
+
+    page = client.get(f"/v1/runs/{run_id}/events?after=2&wait_s=20").json
+    timer.join()
+
+    assert [event["content"] for event in page["events"]] == ["x"]
+
+
+def test_a_long_poll_ends_without_events(client, runner, journal) -> None:
+    run_id = accept(runner)
+    Hand(journal, run_id)
+
+    page = client.get(f"/v1/runs/{run_id}/events?after=2&wait_s=1").json
+
+    assert page == {"events": [], "cursor": "2", "ended": False}
+
+
+def test_a_long_poll_on_an_ended_run_does_not_wait(client, ended: str) -> None:
+    page = client.get(f"/v1/runs/{ended}/events?after=8&wait_s=60").json
+
+    assert page["events"] == []
+
+
+@pytest.mark.parametrize("query", ["wait_s=61", "wait_s=-1", "limit=0", "limit=501", "aftr=1"])
+def test_a_wrong_parameter_is_refused(client, ended: str, query: str) -> None:
+    answer = client.get(f"/v1/runs/{ended}/events?{query}")
+
+    assert (answer.status_code, answer.json["code"]) == (400, "bad_request")
+
+
+def test_asking_for_the_head_streams_nothing(client, runner) -> None:
+    answer = client.head(f"/v1/runs/{accept(runner)}/events")
+
+    assert (answer.status_code, answer.data) == (200, b"")
+
+
+def test_a_full_process_says_when_to_come_back(client, app, runner) -> None:
+    app.extensions["callboard"].hub.max_viewers = 0
+
+    for path in (f"/v1/runs/{accept(runner)}/events", "/v1/events"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.json["code"]) == (503, "overloaded")
+        assert int(answer.headers["Retry-After"]) > 0

@@ -1,0 +1,52 @@
+"""The page's files as they lie there: small, and nothing in them that the content policy would refuse."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+STATIC = Path(__file__).parents[2] / "web" / "static"
+INDEX = (STATIC / "index.html").read_text()
+MODULES = sorted(path for path in STATIC.rglob("*.js"))
+FORBIDDEN = re.compile(
+    r"\b(innerHTML|outerHTML|insertAdjacentHTML|setHTML|document\.write|DOMParser|createContextualFragment)\b"
+    r"|\beval\(|\bnew Function\b"
+)
+MAX_COMPRESSED = 150 * 1024
+
+
+def test_the_page_is_small() -> None:
+    sizes = [len(gzip.compress(path.read_bytes())) for path in STATIC.rglob("*") if path.is_file()]
+
+    assert sum(sizes) <= MAX_COMPRESSED
+
+
+def test_every_module_is_preloaded() -> None:
+    preloaded = re.findall(r'<link rel="modulepreload" href="/static/([^"]+)">', INDEX)
+
+    assert sorted([*preloaded, "app.js"]) == sorted(str(path.relative_to(STATIC)) for path in MODULES)
+
+
+def test_the_shell_names_only_files_that_are_there() -> None:
+    named = re.findall(r'(?:href|src)="/static/([^"]+)"', INDEX)
+
+    assert [name for name in named if not (STATIC / name).is_file()] == []
+
+
+def test_the_shell_has_nothing_inline_and_nothing_foreign() -> None:
+    assert not re.search(r"<style|<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=|https?://", INDEX)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(STATIC)))
+def test_no_module_makes_markup_or_code_from_text(module: Path) -> None:
+    assert not FORBIDDEN.search(module.read_text())
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(STATIC)))
+def test_every_import_names_a_file_that_is_there(module: Path) -> None:
+    named = re.findall(r'^(?:import|export) .*from "([^"]+)";', module.read_text(), re.MULTILINE)
+
+    assert [name for name in named if not (module.parent / name).is_file()] == []

@@ -1,0 +1,149 @@
+"""Starting, listing and stopping runs."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.web.conftest import Hand, accept
+
+
+def start(client, headers: dict[str, str] | None = None, **fields: object):
+    return client.post("/v1/runs", json={"agent": "assistant", "input": "Hello", **fields}, headers=headers or {})
+
+
+def test_a_start_answers_where_to_look(client) -> None:
+    answer = start(client)
+
+    run_id = answer.json["run_id"]
+    assert answer.status_code == 202
+    assert answer.json["status"] == "queued"
+    assert answer.json["events_url"] == f"/v1/runs/{run_id}/events"
+    assert answer.headers["Location"] == f"/v1/runs/{run_id}"
+    assert client.get(answer.headers["Location"]).json["title"] == "Hello"
+
+
+def test_a_client_names_its_thread(client) -> None:
+    first, second = start(client, thread_id="mine:1"), start(client, thread_id="mine:1")
+
+    assert first.json["thread_id"] == second.json["thread_id"] == "mine:1"
+    assert [run["run_id"] for run in client.get("/v1/threads/mine:1").json["runs"]] == [
+        first.json["run_id"],
+        second.json["run_id"],
+    ]
+
+
+def test_an_unknown_agent_is_told_the_nearest(client) -> None:
+    answer = start(client, agent="asistant")
+
+    assert (answer.status_code, answer.json["code"]) == (404, "agent_unknown")
+    assert "Did you mean 'assistant'?" in answer.json["detail"]
+
+
+def test_the_same_key_and_body_is_the_same_run(client) -> None:
+    key = {"Idempotency-Key": "abc"}
+
+    first, second = start(client, key, metadata={"a": 1, "b": 2}), start(client, key, metadata={"b": 2, "a": 1})
+
+    assert second.status_code == 202
+    assert second.json == first.json
+    assert len(client.get("/v1/runs").json["runs"]) == 1
+
+
+def test_the_same_key_with_another_body_is_refused(client) -> None:
+    key = {"Idempotency-Key": "abc"}
+    start(client, key)
+
+    answer = start(client, key, metadata={"a": 1})
+
+    assert (answer.status_code, answer.json["code"]) == (409, "idempotency_conflict")
+
+
+@pytest.mark.parametrize("key", ["", "a" * 256, "ä", "a\tb"])
+def test_a_key_is_short_and_printable(door, key: str) -> None:
+    answer = start(door, {"Idempotency-Key": key})
+
+    assert (answer.status_code, answer.json["code"]) == (400, "bad_request")
+
+
+def test_a_caller_that_waits_gets_the_end(client, runner, journal) -> None:
+    def work() -> None:
+        while not (queued := client.application.test_client().get("/v1/runs?status=queued").json["runs"]):
+            pass
+        Hand(journal, queued[0]["run_id"]).finish("42")
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    answer = start(client, detached=False, wait_s=20)
+    worker.join()
+
+    assert answer.status_code == 200
+    assert (answer.json["type"], answer.json["status"], answer.json["output"]) == ("end", "succeeded", "42")
+
+
+def test_a_caller_that_waited_in_vain_gets_the_run(client) -> None:
+    answer = start(client, detached=False, wait_s=0.05)
+
+    assert answer.status_code == 202
+    assert answer.json["status"] == "queued"
+
+
+def test_runs_are_listed_in_pages(client, runner) -> None:
+    run_ids = [accept(runner, f"{number}") for number in range(7)]
+    seen, query = [], "/v1/runs?limit=3"
+
+    while True:
+        page = client.get(query).json
+        seen += [run["run_id"] for run in page["runs"]]
+        if "next" not in page:
+            break
+        query = f"/v1/runs?limit=3&before={page['next']}"
+
+    assert len(seen) == 7
+    assert sorted(seen) == sorted(run_ids)
+
+
+def test_runs_are_filtered(client, runner, journal) -> None:
+    accept(runner, thread_id="one")
+    other = accept(runner, thread_id="two")
+    Hand(journal, other).finish()
+
+    assert [run["run_id"] for run in client.get("/v1/runs?status=succeeded").json["runs"]] == [other]
+    assert [run["run_id"] for run in client.get("/v1/runs?thread_id=two").json["runs"]] == [other]
+    assert len(client.get("/v1/runs?status=open").json["runs"]) == 1
+    assert client.get("/v1/runs?agent=nobody").json == {"runs": []}
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=201", "limit=x", "limit=-1", "status=done", "before=x", "before=W10", "stauts=open"]
+)
+def test_a_wrong_filter_is_refused(door, query: str) -> None:
+    answer = door.get(f"/v1/runs?{query}")
+
+    assert (answer.status_code, answer.json["code"]) == (400, "bad_request")
+
+
+@pytest.mark.parametrize("run_id", ["none", "run_01m7wyc882adz9tga1jxhzbj7w", "%00", "a" * 500, "..", "%2e%2e%2f"])
+def test_an_unknown_run_is_a_problem(door, run_id: str) -> None:
+    for answer in (door.get(f"/v1/runs/{run_id}/events"), door.post(f"/v1/runs/{run_id}/cancel", json={})):
+        assert answer.status_code == 404
+        assert answer.json["code"] in ("run_unknown", "not_found")
+
+
+def test_a_queued_run_is_stopped_at_once_and_stopping_twice_is_harmless(client, runner) -> None:
+    run_id = accept(runner)
+
+    first, second = (client.post(f"/v1/runs/{run_id}/cancel", json={}) for _ in range(2))
+
+    assert (first.status_code, first.json["status"]) == (200, "cancelled")
+    assert (second.status_code, second.json["status"]) == (200, "cancelled")
+
+
+def test_a_running_run_is_stopped_by_its_owner(client, runner, journal) -> None:
+    run_id = accept(runner)
+    Hand(journal, run_id)
+
+    answer = client.post(f"/v1/runs/{run_id}/cancel", json={})
+
+    assert (answer.status_code, answer.json["status"]) == (202, "running")

@@ -1,0 +1,52 @@
+"""The page: files as they lie in ``web/static``, checked again by their tags each time they are used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flask import Blueprint, Response, request
+from werkzeug.exceptions import NotFound
+from werkzeug.security import safe_join
+
+page = Blueprint("page", __name__)
+
+STATIC = Path(__file__).resolve().parent.parent / "static"
+TYPES = {
+    ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8",
+    ".svg": "image/svg+xml", ".woff2": "font/woff2", ".png": "image/png", ".ico": "image/x-icon",
+    ".json": "application/json", ".webmanifest": "application/manifest+json", ".txt": "text/plain; charset=utf-8",
+}  # fmt: skip
+"""Named here, since what a machine guesses differs; anything else is not served."""
+YEAR_S = 31_536_000
+
+
+@page.get("/")
+def index() -> Response:
+    """Return the one page there is."""
+    return _file("index.html")
+
+
+@page.get("/favicon.ico")
+def icon() -> Response:
+    """Return the icon browsers ask for unasked."""
+    return _file("favicon.svg")
+
+
+@page.get("/static/<path:name>")
+def static_file(name: str) -> Response:
+    """Return a file of the page; with ``?v=`` in its address it may be kept for ever."""
+    return _file(name, kept="v" in request.args)
+
+
+def _file(name: str, kept: bool = False) -> Response:
+    kind = TYPES.get(Path(name).suffix)
+    if kind is None:
+        raise NotFound
+    path = safe_join(str(STATIC), name)
+    if path is None or not Path(path).is_file():
+        raise NotFound
+    answer = Response(Path(path).read_bytes(), content_type=kind)
+    answer.headers["Cache-Control"] = f"public, max-age={YEAR_S}, immutable" if kept else "no-cache"
+    answer.add_etag()
+    answer.make_conditional(request)
+    return answer

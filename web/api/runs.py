@@ -1,0 +1,93 @@
+"""Runs: start one, list them, look at one, stop one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, url_for
+
+from bus.journal.runs import get_run, list_runs
+from bus.payloads import TERMINAL
+from config.errors import BadRequest
+from web import parameters
+from web.api.answers import answer, wait_for_end
+from web.bodies import Body, read_body
+from web.process import here
+from web.security import current_who
+
+runs = Blueprint("runs", __name__)
+
+MAX_WAIT_S = 300
+FIELDS = ("agent", "input", "thread_id", "detached", "wait_s", "metadata")
+
+
+@runs.post("/v1/runs")
+def start() -> Response:
+    """Accept a run: 202 and where to watch it, or 200 with its end when the caller waits and it ends in time."""
+    body = read_body(*FIELDS)
+    process, who = here(), current_who()
+    detached, wait_s = body.flag("detached", True), body.seconds("wait_s", 30, MAX_WAIT_S)
+    handle = process.runner.run(
+        body.text("input"),
+        body.text("agent", max_chars=80),
+        thread_id=_thread_id(body),
+        detached=detached,
+        who=who,
+        metadata=body.mapping("metadata"),
+        idempotency=parameters.idempotency_key(body.raw),
+        here=False,
+    )
+    links = {"Location": url_for("runs.one", run_id=handle.run_id)}
+    if not detached:
+        end = wait_for_end(process, handle.run_id, handle.thread_id, wait_s)
+        if end is not None:
+            return Response(end.data, 200, links, content_type="application/json")
+    status = "queued" if handle.is_new and detached else handle.status()
+    return answer(_accepted(handle.run_id, handle.thread_id, status), 202, **links)
+
+
+@runs.get("/v1/runs")
+def many() -> Response:
+    """List runs, the newest first."""
+    parameters.only("status", "agent", "thread_id", "limit", "before")
+    limit, before = parameters.number("limit", 50, 1, 200), parameters.list_cursor()
+    with here().journal.read() as connection:
+        found = list_runs(
+            connection, current_who(), status=parameters.text("status"), agent=parameters.text("agent"),
+            thread_id=parameters.text("thread_id"), limit=limit, **_behind(before),
+        )  # fmt: skip
+    return answer({"runs": found, **parameters.next_place(found, limit, "created_at", "run_id")})
+
+
+@runs.get("/v1/runs/<run_id>")
+def one(run_id: str) -> Response:
+    """Return one run."""
+    with here().journal.read() as connection:
+        return answer(get_run(connection, current_who(), run_id))
+
+
+@runs.post("/v1/runs/<run_id>/cancel")
+def cancel(run_id: str) -> Response:
+    """Ask a run to stop: 200 when it has ended, 202 while its owner has yet to see it. Asking twice is harmless."""
+    read_body(optional=True)
+    who = current_who()
+    stop = here().journal.cancel(who, run_id, by=who.principal)
+    body = {"run_id": run_id, "thread_id": stop.thread_id, "status": stop.status}
+    return answer(body, 200 if stop.status in TERMINAL else 202)
+
+
+def _accepted(run_id: str, thread_id: str, status: str) -> dict[str, str]:
+    events_url = url_for("events.of_run", run_id=run_id)
+    return {"run_id": run_id, "thread_id": thread_id, "status": status, "events_url": events_url}
+
+
+def _thread_id(body: Body) -> str | None:
+    """Return the client's name for the thread, which has to fit into an address."""
+    thread_id = body.optional_text("thread_id")
+    if thread_id is not None and "/" in thread_id:
+        raise BadRequest("a thread id has no '/', since it stands in addresses; use ':' or '-'.")
+    return thread_id
+
+
+def _behind(before: parameters.Place | None) -> dict[str, Any]:
+    return {} if before is None else {"before_ms": before[0], "before_id": before[1]}

@@ -1,0 +1,115 @@
+"""The doors of the first orchestrator design: `/v1/agent/run` streams its dialect, `/process` waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from flask import Blueprint, Response, url_for
+
+from agents.handle import RunHandle
+from bus.journal.line import Line
+from config.errors import BadRequest
+from web.api.answers import answer, wait_for_end
+from web.bodies import Body, read_body
+from web.feeds.projected import ProjectedFeed
+from web.problems import problem
+from web.process import here
+from web.security import current_who
+from web.sse import StreamResponse
+
+seed = Blueprint("seed", __name__)
+
+WAIT_S = 30
+
+
+@seed.post("/v1/agent/run")
+def run() -> Response:
+    """Start a run and stream it as thinking, tool_start, tool_result, error and done."""
+    body = read_body("input", "thread_id", "correlation_id", "config")
+    correlation_id = body.optional_text("correlation_id")
+    hub = here().hub
+    hub.require_room()
+    handle = _start(body, body.text("input"), correlation_id)
+    run_id, thread_id = handle.run_id, handle.thread_id
+    stream = StreamResponse(
+        hub, lambda hub: ProjectedFeed(hub, run_id, thread_id, lambda line: project(line, correlation_id))
+    )
+    stream.headers["X-Run-Id"] = run_id  # before the first byte of the body: a line that breaks can be found again
+    stream.headers["Location"] = url_for("events.of_run", run_id=run_id)
+    return stream
+
+
+@seed.post("/process")
+def process() -> Response:
+    """Start a run and wait for its answer; 202 with the run's id when it takes longer than 30 s."""
+    body = read_body("thread_id", "message", "correlation_id")
+    correlation_id = body.optional_text("correlation_id")
+    echo = {"correlation_id": correlation_id} if correlation_id is not None else {}
+    handle = _start(body, body.text("message"), correlation_id)
+    ids = {"thread_id": handle.thread_id, **echo}
+    end = wait_for_end(here(), handle.run_id, handle.thread_id, WAIT_S)
+    if end is None:
+        events_url = url_for("events.of_run", run_id=handle.run_id)
+        return answer({"run_id": handle.run_id, "status": handle.status(), "events_url": events_url, **ids}, 202)
+    event = orjson.loads(end.data)
+    if event["status"] != "succeeded":
+        return problem(502, "run_failed", _why(event), run_id=handle.run_id, run_status=event["status"], **ids)
+    return answer({"response": _text(event.get("output")), **ids}, X_Run_Id=handle.run_id)
+
+
+def _start(body: Body, message: str, correlation_id: str | None) -> RunHandle:
+    agent_id = here().settings.default_agent
+    chosen = (body.mapping("config") or {}).get("agent_id", agent_id)
+    if not isinstance(chosen, str):
+        raise BadRequest("'config.agent_id' has to be text.")
+    thread_id = body.optional_text("thread_id")
+    if thread_id is not None and "/" in thread_id:
+        raise BadRequest("a thread id has no '/', since it stands in addresses; use ':' or '-'.")
+    metadata = {"correlation_id": correlation_id} if correlation_id is not None else None
+    return here().runner.run(message, chosen, thread_id=thread_id, who=current_who(), metadata=metadata, here=False)
+
+
+# --- the dialect -----------------------------------------------------------------------------------
+
+
+def project(line: Line, correlation_id: str | None) -> bytes:
+    """Return an event of the log in the dialect: frames, or nothing where it has no word for it."""
+    if line.type == "response":
+        return _frame({"type": "thinking", "content": orjson.loads(line.data).get("content", "")})
+    if line.type not in ("tool", "tool_result", "end"):
+        return b""
+    event = orjson.loads(line.data)
+    if line.type == "end":
+        return _ending(event, correlation_id)
+    if line.type == "tool_result":
+        return _frame({"type": "tool_result", "name": event["name"], "result": _text(event.get("result"))})
+    if "arguments" not in event:  # the name alone, ahead of the call
+        return b""
+    return _frame({"type": "tool_start", "name": event["name"], "args": event["arguments"]})
+
+
+def _ending(event: Mapping[str, Any], correlation_id: str | None) -> bytes:
+    usage = event.get("usage", {})
+    done = {"type": "done", "usage": {"tokens": usage.get("input_tokens", 0) + usage.get("output_tokens", 0)}}
+    if correlation_id is not None:
+        done["correlation_id"] = correlation_id
+    if event["status"] == "succeeded":
+        return _frame(done)
+    return _frame({"type": "error", "code": event["status"], "message": _why(event)}) + _frame(done)
+
+
+def _why(event: Mapping[str, Any]) -> str:
+    return str(event.get("reason") or f"the run {event['status']}.")
+
+
+def _text(value: Any) -> str:
+    """Return a value as the dialect's text."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else orjson.dumps(value).decode()
+
+
+def _frame(event: Mapping[str, Any]) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (str(event["type"]).encode(), orjson.dumps(event))

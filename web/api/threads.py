@@ -1,0 +1,60 @@
+"""Threads: conversations and their messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, url_for
+
+from bus.journal.threads import get_thread, list_messages, list_threads, open_thread
+from web import parameters
+from web.api.answers import answer
+from web.bodies import read_body
+from web.process import here
+from web.security import current_who
+
+threads = Blueprint("threads", __name__)
+
+MAX_TITLE_CHARS = 120
+
+
+@threads.get("/v1/threads")
+def many() -> Response:
+    """List threads, the one touched last first."""
+    parameters.only("search", "limit", "before")
+    limit, before = parameters.number("limit", 50, 1, 200), parameters.list_cursor()
+    place: dict[str, Any] = {} if before is None else {"before_ms": before[0], "before_id": before[1]}
+    with here().journal.read() as connection:
+        found = list_threads(connection, current_who(), search=parameters.text("search"), limit=limit, **place)
+    return answer({"threads": found, **parameters.next_place(found, limit, "updated_at", "thread_id")})
+
+
+@threads.post("/v1/threads")
+def start() -> Response:
+    """Make an empty thread: 201 and its id."""
+    body = read_body("agent", "title", optional=True)
+    process = here()
+    agent_id = body.text("agent", process.settings.default_agent, max_chars=80)
+    process.runner.registry.get(agent_id)
+    title = " ".join(body.text("title", "New thread", max_chars=MAX_TITLE_CHARS).split())
+    with process.journal.database.write() as connection:
+        thread_id = open_thread(connection, current_who(), agent_id, title)
+    return answer({"thread_id": thread_id}, 201, Location=url_for("threads.one", thread_id=thread_id))
+
+
+@threads.get("/v1/threads/<thread_id>")
+def one(thread_id: str) -> Response:
+    """Return one thread with its runs."""
+    with here().journal.read() as connection:
+        return answer(get_thread(connection, current_who(), thread_id))
+
+
+@threads.get("/v1/threads/<thread_id>/messages")
+def messages(thread_id: str) -> Response:
+    """Return a page of a thread's messages in reading order."""
+    parameters.only("after", "limit")
+    limit = parameters.number("limit", 200, 1, 500)
+    with here().journal.read() as connection:
+        found = list_messages(connection, current_who(), thread_id, after=parameters.message_cursor(), limit=limit)
+    following = {"next": f"{found[-1]['turn']}.{found[-1]['number']}"} if len(found) == limit else {}
+    return answer({"messages": found, **following})

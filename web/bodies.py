@@ -1,0 +1,140 @@
+"""Reading what a client sent: strict JSON, known fields, known types; everything else is a sentence."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+from flask import request
+
+from config.errors import BadRequest, MediaTypeRefused, did_you_mean
+
+MAX_DEPTH = 64
+
+
+class Body:
+    """A JSON object whose fields are asked for by name and type; what nobody may send is refused."""
+
+    def __init__(self, fields: Mapping[str, Any], known: Iterable[str]) -> None:
+        self.raw = fields
+        self._known = tuple(known)
+        for name in fields:
+            if name not in self._known:
+                raise BadRequest(
+                    f"there is no field '{name[:80]}' here.{did_you_mean(name[:80], self._known)} "
+                    f"Known fields: {', '.join(self._known) or 'none'}."
+                )
+
+    def text(self, name: str, default: str | None = None, *, max_chars: int | None = None) -> str:
+        """Return a text; without ``default`` it has to be there."""
+        value = self._get(name, default)
+        if not isinstance(value, str):
+            raise BadRequest(f"'{name}' has to be text.")
+        if max_chars is not None and len(value) > max_chars:
+            raise BadRequest(f"'{name}' has {len(value):,} characters and the limit is {max_chars:,}.")
+        return value
+
+    def optional_text(self, name: str, *, max_chars: int = 128) -> str | None:
+        """Return a text, or None when the field is not there."""
+        return self.text(name, max_chars=max_chars) if name in self.raw else None
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return true or false."""
+        value = self._get(name, default)
+        if not isinstance(value, bool):
+            raise BadRequest(f"'{name}' has to be true or false.")
+        return value
+
+    def seconds(self, name: str, default: float, most: float) -> float:
+        """Return a number of seconds from 0 to ``most``."""
+        value = self._get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+            raise BadRequest(f"'{name}' has to be a number of seconds from 0 to {most:g}.")
+        return float(value)
+
+    def mapping(self, name: str, *, max_bytes: int = 16 * 1024) -> Mapping[str, Any] | None:
+        """Return an object, or None when the field is not there."""
+        value = self.raw.get(name)
+        if name not in self.raw:
+            return None
+        if not isinstance(value, dict):
+            raise BadRequest(f"'{name}' has to be an object.")
+        size = len(orjson.dumps(value))
+        if size > max_bytes:
+            raise BadRequest(f"'{name}' has {size:,} bytes and the limit is {max_bytes:,}.")
+        return value
+
+    def _get(self, name: str, default: Any) -> Any:
+        if name not in self.raw:
+            if default is None:
+                raise BadRequest(f"'{name}' is missing. Known fields: {', '.join(self._known)}.")
+            return default
+        return self.raw[name]
+
+
+def read_body(*known: str, optional: bool = False) -> Body:
+    """Return this request's body.
+
+    Raises:
+        MediaTypeRefused: it is not said to be JSON.
+        BadRequest: it is not a JSON object, is ambiguous, or has fields nobody knows.
+    """
+    data = request.get_data(cache=False)
+    if not data and optional:
+        return Body({}, known)
+    if request.mimetype != "application/json":
+        raise MediaTypeRefused(request.mimetype)
+    return Body(parse_object(data), known)
+
+
+def parse_object(data: bytes) -> dict[str, Any]:
+    """Return a JSON object that means one thing only.
+
+    Refused besides what is not JSON: the same key twice, numbers nobody can hold, half characters,
+    more than 64 levels.
+    """
+    if not data:
+        raise BadRequest("the body is empty; send a JSON object.")
+    try:
+        value = orjson.loads(data)  # refuses NaN, infinite numbers, lone surrogates, a byte order mark
+        json.loads(data, object_pairs_hook=_once)
+    except orjson.JSONDecodeError as wrong:
+        raise BadRequest(f"the body is not JSON: {wrong}.") from wrong
+    except (RecursionError, ValueError) as wrong:
+        raise BadRequest("the body is nested too deeply or has a number nobody can hold.") from wrong
+    if not isinstance(value, dict):
+        raise BadRequest("the body has to be a JSON object, in braces.")
+    _require_plain(value)
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    """Refuse an object that has a key twice: readers differ on which of the two counts."""
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise BadRequest(f"the field '{name[:80]}' stands twice in the body; send it once.")
+        seen.add(name)
+
+
+def _require_plain(value: Any) -> None:
+    """Refuse what is nested too deeply, without recursion, and numbers that lost digits on the way."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [item for part in level for item in _inside(part)]
+        if not level:
+            return
+    raise BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels.")
+
+
+def _inside(part: Any) -> Iterable[Any]:
+    if isinstance(part, dict):
+        return part.values()
+    if isinstance(part, list):
+        return part
+    if isinstance(part, float) and not math.isfinite(part):
+        raise BadRequest("the body has a number nobody can hold.")
+    return ()

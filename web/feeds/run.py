@@ -1,0 +1,220 @@
+"""One run's log, read once for all its viewers of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from bus.journal.line import Line
+from bus.journal.reader import Merge
+from config.errors import CallboardError
+from web.sse import Frame, Viewer, frame
+
+if TYPE_CHECKING:
+    from web.hub import Hub
+
+log = logging.getLogger(__name__)
+
+RING_EVENTS, RING_BYTES = 512, 256 * 1024
+"""What a feed keeps for viewers that come, or come back, a little later."""
+NEAR_EVENTS = 100
+"""A page shorter than this has nothing behind it but what is being said just now."""
+SLICE_BYTES = 64 * 1024
+LINGER_S = 5.0
+"""How long a feed goes on without viewers: a page that is reloaded comes back to it."""
+PATIENCE_S = 0.5
+
+
+class RunFeed:
+    """Frames are built once; a viewer that is up to date shares them with all others.
+
+    A viewer behind the ring reads pages on its own until it gets there, at the pace it reads itself.
+    """
+
+    def __init__(self, hub: Hub, run_id: str, thread_id: str) -> None:
+        self.run_id = run_id
+        self._hub = hub
+        self._journal = hub.journal
+        self._thread_id = thread_id
+        self._viewers: set[Viewer] = set()
+        self._live: set[Viewer] = set()
+        self._ahead: dict[Viewer, int] = {}
+        self._ring: deque[Frame] = deque()
+        self._ring_bytes = 0
+        self._floor = 0
+        self._last = 0
+        self._reading: asyncio.Task[None] | None = None
+        self._pages: dict[int, asyncio.Task[list[Frame]]] = {}
+
+    # --- viewers (Stream)
+
+    def attach(self, viewer: Viewer) -> None:
+        self._viewers.add(viewer)
+        self.drained(viewer)
+
+    def detach(self, viewer: Viewer) -> None:
+        self._viewers.discard(viewer)
+        self._live.discard(viewer)
+        self._ahead.pop(viewer, None)
+        if not self._viewers:
+            asyncio.get_running_loop().call_later(LINGER_S, self._stop_unwatched)
+
+    def choked(self, viewer: Viewer) -> None:
+        if viewer in self._live:
+            self._live.discard(viewer)
+            viewer.cursor = self._last
+        self._ahead.pop(viewer, None)  # its cursor is its own still
+
+    def drained(self, viewer: Viewer) -> None:
+        if viewer.task is None and not self._join(viewer):
+            viewer.task = asyncio.get_running_loop().create_task(self._catch_up(viewer))
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._hub.forget_run(self)
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _stop_unwatched(self) -> None:
+        if not self._viewers:
+            self.stop()
+
+    def _join(self, viewer: Viewer) -> bool:
+        """Let the viewer go on with the others if the ring has everything it has not seen."""
+        if self._reading is None or self._reading.done() or viewer.cursor < self._floor:
+            return False
+        missed = [data for number, data in self._ring if number > viewer.cursor]
+        if viewer.cursor > self._last:
+            self._ahead[viewer] = viewer.cursor
+        else:
+            self._live.add(viewer)  # before the write, which may say that this was too much
+        if missed:
+            viewer.write(b"".join(missed))
+        return True
+
+    async def _catch_up(self, viewer: Viewer) -> None:
+        earlier: Sequence[Frame] = ()
+        try:
+            while not viewer.is_gone:
+                frames = await self._page(viewer.cursor)
+                for data, last in _slices(frames):
+                    viewer.write(data)
+                    viewer.cursor = last
+                    await viewer.room()
+                if _is_over(frames):
+                    viewer.finish()
+                    return
+                if len(frames) < NEAR_EVENTS:
+                    self._begin(viewer.cursor, frames or earlier)
+                if self._join(viewer):
+                    return
+                if not frames:  # what it misses is on its way into SQL
+                    await asyncio.sleep(PATIENCE_S)
+                earlier = frames
+        except CallboardError as wrong:
+            log.warning("viewer dropped: %s", wrong, extra={"run_id": self.run_id})
+            viewer.drop()
+        except Exception:
+            log.exception("viewer dropped", extra={"run_id": self.run_id})
+            viewer.drop()
+        finally:
+            viewer.task = None
+
+    # --- pages
+
+    async def _page(self, cursor: int) -> list[Frame]:
+        """Return what stands behind ``cursor``, read once for all that ask at the same moment."""
+        reading = self._pages.get(cursor)
+        if reading is None:
+            reading = self._pages[cursor] = asyncio.get_running_loop().create_task(self._read_page(cursor))
+            reading.add_done_callback(lambda done: self._forget_page(cursor, done))
+        return await asyncio.shield(reading)
+
+    def _forget_page(self, cursor: int, done: asyncio.Task[list[Frame]]) -> None:
+        self._pages.pop(cursor, None)
+        if not done.cancelled():
+            done.exception()  # those who still wait hear of it; nobody may be left
+
+    async def _read_page(self, cursor: int) -> list[Frame]:
+        loop, journal = self._journal.loop, self._journal
+        lines = await loop.read(journal.page, self.run_id, self._thread_id, cursor)
+        hot = await journal.hot_log.read_after(self.run_id, lines[-1].seq if lines else cursor)
+        return [(line.seq, frame(line)) for line in Merge(cursor).offer(lines + hot)]
+
+    # --- the one reader
+
+    def _begin(self, cursor: int, earlier: Sequence[Frame]) -> None:
+        """Read on from ``cursor``, where somebody has arrived, unless this feed reads already.
+
+        The page they read last, ``earlier``, is kept for those who come next: most runs are one page.
+        """
+        if self._reading is None or self._reading.done():
+            self._ring.clear()
+            self._ring_bytes, self._last, self._floor = 0, cursor, cursor
+            if earlier:
+                self._floor = earlier[0][0] - 1
+                self._keep(earlier)
+            self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    async def _read(self) -> None:
+        following = self._journal.follow(self.run_id, self._thread_id, self._last)
+        try:
+            async with aclosing(following) as batches:
+                async for batch in batches:
+                    self._deliver(batch)
+            for viewer in (*self._live, *self._ahead):  # the others find the end in their pages
+                viewer.finish()
+        except Exception:
+            log.exception("feed broke off; its viewers resume by their cursors", extra={"run_id": self.run_id})
+            for viewer in (*self._live, *self._ahead):
+                viewer.drop()
+        finally:
+            self._hub.forget_run(self)
+
+    def _deliver(self, batch: Sequence[Line]) -> None:
+        frames = [(line.seq, frame(line)) for line in batch]
+        data = frames[0][1] if len(frames) == 1 else b"".join(data for _, data in frames)
+        self._last = frames[-1][0]
+        self._keep(frames)
+        for viewer in tuple(self._live):
+            viewer.write(data)
+        if self._ahead:
+            self._deliver_ahead(frames)
+
+    def _deliver_ahead(self, frames: Sequence[Frame]) -> None:
+        """Send those whose own pages were ahead of this feed only what they have not seen."""
+        for viewer, cursor in tuple(self._ahead.items()):
+            if self._last < cursor:
+                continue
+            del self._ahead[viewer]
+            self._live.add(viewer)
+            unseen = [data for number, data in frames if number > cursor]
+            if unseen:
+                viewer.write(b"".join(unseen))
+
+    def _keep(self, frames: Sequence[Frame]) -> None:
+        self._ring.extend(frames)
+        self._ring_bytes += sum(len(data) for _, data in frames)
+        while len(self._ring) > RING_EVENTS or self._ring_bytes > RING_BYTES:
+            self._floor, oldest = self._ring.popleft()
+            self._ring_bytes -= len(oldest)
+
+
+def _is_over(frames: Sequence[Frame]) -> bool:
+    return bool(frames) and frames[-1][1].startswith(b"id: %d\nevent: end\n" % frames[-1][0])
+
+
+def _slices(frames: Sequence[Frame]) -> Iterator[tuple[bytes, int]]:
+    """Yield the frames joined into pieces of about 64 KiB, each with its last number."""
+    piece: list[bytes] = []
+    size = 0
+    for number, data in frames:
+        piece.append(data)
+        size += len(data)
+        if size >= SLICE_BYTES or number == frames[-1][0]:
+            yield b"".join(piece), number
+            piece, size = [], 0

@@ -1,0 +1,103 @@
+"""What stands in a request's address and headers: limits, cursors, keys."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import orjson
+from flask import request
+
+from bus.journal.accept import IdempotencyKey, canonical_digest
+from bus.journal.reader import parse_cursor
+from config.errors import BadRequest, did_you_mean
+
+MAX_KEY_CHARS = 255
+Place = tuple[int, str]
+"""Where a page of a list ended: milliseconds since 1970, and the id that stood there."""
+
+
+def only(*known: str) -> None:
+    """The address has no parameter but these; a misspelt filter would otherwise show everything."""
+    for name in request.args:
+        if name not in known:
+            raise BadRequest(
+                f"there is no parameter '{name[:80]}' here.{did_you_mean(name[:80], known)} "
+                f"Known parameters: {', '.join(known) or 'none'}."
+            )
+
+
+def text(name: str, max_chars: int = 200) -> str | None:
+    """Return a parameter, or None when it is not there or empty."""
+    value = request.args.get(name)
+    if value and len(value) > max_chars:
+        raise BadRequest(f"'{name}' has {len(value):,} characters and the limit is {max_chars}.")
+    return value or None
+
+
+def number(name: str, default: int, least: int, most: int) -> int:
+    """Return a whole number between ``least`` and ``most``."""
+    value = request.args.get(name)
+    if value is None:
+        return default
+    if not re.fullmatch(r"-?[0-9]{1,9}", value, re.ASCII) or not least <= int(value) <= most:
+        raise BadRequest(f"'{name}' has to be a whole number from {least} to {most}.")
+    return int(value)
+
+
+def event_cursor() -> int:
+    """Return the number of the last event the client saw; the header wins, since browsers set it themselves.
+
+    Raises:
+        CursorInvalid: it is not a number of ours.
+    """
+    header = request.headers.get("Last-Event-ID")
+    return parse_cursor(header or request.args.get("after") or request.args.get("last_event_id"))
+
+
+def message_cursor() -> tuple[int, int]:
+    """Return ``(turn, number)`` of the last message the client saw."""
+    value = text("after")
+    if value is None:
+        return 0, 0
+    if not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", value, re.ASCII):
+        raise BadRequest(f"'{value[:40]}' is not a place in a thread; send back `next` of the page before.")
+    turn, place = value.split(".")
+    return int(turn), int(place)
+
+
+def list_cursor() -> Place | None:
+    """Return where the page before this one ended, or None for the first page."""
+    value = text("before", 400)
+    if value is None:
+        return None
+    try:
+        ms, row_id = orjson.loads(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)))
+        if isinstance(ms, int) and isinstance(row_id, str) and abs(ms) < 2**53:
+            return ms, row_id
+    except (binascii.Error, ValueError, TypeError):
+        pass
+    raise BadRequest("`before` is not a place in this list; send back `next` of the page before.")
+
+
+def next_place(rows: Sequence[Mapping[str, Any]], limit: int, at: str, row_id: str) -> dict[str, str]:
+    """Return ``{"next": …}`` when there may be another page behind these rows."""
+    if len(rows) < limit:
+        return {}
+    last = rows[-1]
+    ms = round(datetime.fromisoformat(last[at]).timestamp() * 1000)
+    return {"next": base64.urlsafe_b64encode(orjson.dumps([ms, last[row_id]])).decode().rstrip("=")}
+
+
+def idempotency_key(body: Mapping[str, Any]) -> IdempotencyKey | None:
+    """Return what makes this request the same as an earlier one, if the client gave it a key."""
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return None
+    if not re.fullmatch(rf"[\x20-\x7e]{{1,{MAX_KEY_CHARS}}}", key):
+        raise BadRequest(f"an Idempotency-Key has 1 to {MAX_KEY_CHARS} printable ASCII characters.")
+    return IdempotencyKey(key=key, method=request.method, path=request.path, body_digest=canonical_digest(dict(body)))

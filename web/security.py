@@ -1,0 +1,95 @@
+"""Who may ask, until there is identity: this machine's own names, this page's own origin."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from flask import Flask, Response, request
+
+from bus.journal.threads import Who
+from config.errors import HostRefused, OriginRefused
+from config.settings import Settings
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+HOST = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9_][a-z0-9._-]{0,252})(:[0-9]{1,5})?", re.IGNORECASE)
+MAX_BODY_BYTES = 2 * 1024 * 1024
+
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_ANYBODY = Who()
+
+
+def current_who() -> Who:
+    """Return on whose behalf this request asks; every door takes it from here."""
+    return _ANYBODY
+
+
+def register(app: Flask, settings: Settings) -> None:
+    """Every request is checked before it is looked at, and every answer says what a browser may do with it."""
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
+
+    @app.before_request
+    def check() -> None:
+        require_host(request.environ.get("HTTP_HOST", ""), settings)
+        require_own_origin(request.environ.get("HTTP_ORIGIN"), request.environ.get("HTTP_HOST", ""))
+
+    @app.after_request
+    def protect(answer: Response) -> Response:
+        for name, value in HEADERS.items():
+            answer.headers.setdefault(name, value)
+        answer.headers.setdefault("Cache-Control", "no-store")
+        return answer
+
+
+def require_host(host: str, settings: Settings) -> None:
+    """The name we were called by is one of ours.
+
+    A foreign page can point its own name at 127.0.0.1, and a browser then takes us for its server; the
+    Host header still says the foreign name.
+
+    Raises:
+        HostRefused: it is another, or none, or not a name.
+    """
+    found = HOST.fullmatch(host)
+    name = found[1].lower() if found else ""
+    if name in LOOPBACK or (settings.no_auth and name and is_offered(name, settings)):
+        return
+    raise HostRefused(host)
+
+
+def is_offered(name: str, settings: Settings) -> bool:
+    """Tell whether somebody who gave up asking who calls also offered this name.
+
+    An address cannot be pointed elsewhere, so without a list any address is one of ours.
+    """
+    allowed = {part.strip().lower() for part in settings.allowed_hosts.split(",") if part.strip()}
+    if allowed:
+        return name in allowed
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def require_own_origin(origin: str | None, host: str) -> None:
+    """The page that asks, if a page asks, is ours. Browsers send Origin with every request that matters.
+
+    Raises:
+        OriginRefused: it is another's, or hides (``null``).
+    """
+    if origin is None:
+        return
+    scheme, _, authority = origin.partition("://")
+    if scheme not in ("http", "https") or authority.lower() != host.lower():
+        raise OriginRefused(origin)
