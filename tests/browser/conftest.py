@@ -1,0 +1,47 @@
+"""A Callboard as `./callboard up` starts it, with the demo model, and somebody who looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.visitor import Visitor
+from tests.journeys.up import Up
+
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def callboard_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Callboard of this session's own."""
+    state = tmp_path_factory.mktemp("callboard")
+    keys = {"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": "", "GEMINI_API_KEY": ""}
+    with Up(state, "--port", "0", **keys) as up:
+        up.ask("assistant", "What is 2 + 2?")  # the workers are warm from here on
+        yield up.address
+        up.stop()
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    """One Chromium for all tests of a file."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visitor(browser: Browser, callboard_url: str) -> Iterator[Visitor]:
+    """A visitor at a wide screen; the browser must have had nothing to complain about in the end."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    visitor = Visitor(context, callboard_url)
+    yield visitor
+    context.close()
+    assert visitor.complaints == []
+    assert visitor.foreign == []

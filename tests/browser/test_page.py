@@ -1,0 +1,291 @@
+"""The page in a real browser against a real Callboard with the demo model."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Route, expect
+
+from tests.browser.visitor import PATIENCE_MS, Visitor
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+HOSTILE = (
+    "say <img src=x onerror=document.title='owned'> <script>document.title='owned'</script> "
+    "<svg onload=alert(1)> [a](javascript:alert(1)) ![b](http://foreign.invalid/b.png) </textarea><b>"
+)
+
+
+# --- talking ------------------------------------------------------------------------------------
+
+
+def test_choosing_an_agent_and_typing_brings_its_answer(visitor: Visitor) -> None:
+    visitor.opens()
+
+    visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
+
+    expect(visitor.answer.last).to_contain_text("391")
+    expect(visitor.turns.last.locator(".end")).to_contain_text("succeeded")
+
+
+def test_text_arrives_before_the_run_has_ended(visitor: Visitor) -> None:
+    visitor.opens()
+
+    visitor.says("write 20 words slowly", agent="assistant")
+
+    expect(visitor.answer.last).to_have_text(re.compile(r"\w+ \w+"), timeout=PATIENCE_MS)
+    assert visitor.page.locator(".end").count() == 0
+
+
+def test_a_tool_is_a_card_with_arguments_result_effect_and_duration(visitor: Visitor) -> None:
+    visitor.opens()
+
+    visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
+
+    card = visitor.turns.last.locator(".tool").first
+    expect(card).to_contain_text("calculator")
+    expect(card).to_contain_text("17 * 23")
+    expect(card).to_contain_text("391")
+    expect(card.locator(".badge")).to_have_text(re.compile(r"pure · \d+ ms"))
+
+
+def test_thinking_is_one_line_that_unfolds(visitor: Visitor) -> None:
+    visitor.opens()
+    visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
+    thinking = visitor.turns.last.locator(".think").first
+    expect(thinking).to_have_text(re.compile(r"Thought for [\d.]+ m?s"))
+    expect(thinking.locator(".think-body")).to_be_hidden()
+
+    thinking.locator("summary").click()
+
+    expect(thinking.locator(".think-body .prose")).to_have_text(re.compile(r"\w+"))
+
+
+def test_a_tool_that_asks_first_is_refused_and_says_so(visitor: Visitor) -> None:
+    visitor.opens()
+
+    visitor.says("Order 3 boxes of paper", agent="office").waits_for_end()
+
+    card = visitor.turns.last.locator(".tool.is-refused").first
+    expect(card).to_contain_text("unsafe · refused")
+    expect(card).to_contain_text("Nothing was done")
+
+
+def test_a_structured_answer_is_a_list_of_terms(visitor: Visitor) -> None:
+    visitor.opens()
+
+    visitor.says("Lunch with Maria Rossi on 3 December 2026 at 12:30 in Lisbon", agent="calendar").waits_for_end()
+
+    terms = visitor.answer.last.locator("dl").first
+    expect(terms).to_contain_text("2026-12-03")
+    expect(terms.locator("dt").first).to_have_text(re.compile("title", re.IGNORECASE))
+
+
+def test_stop_ends_the_run_and_keeps_what_was_said(visitor: Visitor) -> None:
+    visitor.opens()
+    visitor.says("write 100 words slowly", agent="assistant")
+    expect(visitor.answer.last).to_have_text(re.compile(r"\w+ \w+"), timeout=PATIENCE_MS)
+
+    visitor.stop.click()
+    visitor.waits_for_end()
+
+    expect(visitor.turns.last.locator(".end")).to_contain_text("stopped")
+    expect(visitor.answer.last).to_have_text(re.compile(r"\w+ \w+"))
+
+
+def test_goes_on_talking_in_the_same_thread(visitor: Visitor) -> None:
+    visitor.opens()
+    visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
+    first = visitor.thread_id
+
+    visitor.says("What is 2 + 2?").waits_for_end(2)
+
+    assert visitor.thread_id == first
+    assert len(visitor.asks(f"/v1/threads/{first}")["runs"]) == 2
+
+
+def test_a_message_sent_while_a_run_is_on_waits_for_its_turn(visitor: Visitor) -> None:
+    visitor.opens()
+    visitor.says("write 16 words slowly", agent="assistant")
+    expect(visitor.answer.last).to_have_text(re.compile(r"\w+"), timeout=PATIENCE_MS)
+
+    visitor.says("What is 17 * 23?")
+
+    visitor.waits_for_end(2)
+    expect(visitor.answer.last).to_contain_text("391")
+
+
+# --- coming back --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("remembers", [True, False], ids=["from its cursor", "from the beginning"])
+def test_reload_in_the_middle_goes_on_and_repeats_nothing(visitor: Visitor, remembers: bool) -> None:
+    visitor.opens()
+    visitor.says("write 24 words slowly", agent="assistant")
+    expect(visitor.answer.last).to_have_text(re.compile(r"\w+ \w+ \w+"), timeout=PATIENCE_MS)
+    if not remembers:
+        visitor.page.evaluate("addEventListener('pagehide', () => localStorage.clear())")
+
+    visitor.page.reload()
+    visitor.waits_for_end()
+
+    messages = visitor.asks(f"/v1/threads/{visitor.thread_id}/messages")["messages"]
+    said = [message["content"] for message in messages if message["role"] == "assistant"][-1]
+    assert _words(visitor.answer.last.inner_text()) == _words(said)
+
+
+def test_an_old_thread_shows_its_tools_with_duration_and_effect(visitor: Visitor) -> None:
+    visitor.opens()
+    visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
+    visitor.page.evaluate("addEventListener('pagehide', () => localStorage.clear())")
+
+    visitor.page.reload()
+
+    expect(visitor.turns.last.locator(".tool .badge").first).to_have_text(re.compile(r"pure · \d+ ms"))
+    expect(visitor.turns.last.locator(".end")).to_contain_text("succeeded")
+
+
+def test_a_thread_that_does_not_exist_is_explained(visitor: Visitor) -> None:
+    visitor.opens("#/thread/nobody")
+
+    expect(visitor.page.locator(".notice")).to_contain_text("There is no thread 'nobody'")
+    assert visitor.complaints
+    assert all("404" in complaint for complaint in visitor.complaints)
+    visitor.complaints.clear()
+
+
+def test_a_lost_line_is_said_in_words_and_heals(visitor: Visitor) -> None:
+    visitor.opens()
+    line = visitor.page.locator(".board .line")
+    expect(line).to_contain_text("live")
+
+    visitor.context.set_offline(True)
+    expect(line).to_contain_text(re.compile("offline|reconnecting"))
+    visitor.context.set_offline(False)
+
+    expect(line).to_contain_text("live")
+    visitor.complaints[:] = [text for text in visitor.complaints if "ERR_INTERNET_DISCONNECTED" not in text]
+
+
+def test_where_streams_do_not_come_through_it_polls(visitor: Visitor) -> None:
+    page = visitor.page
+    page.route("**/events*", _hold_streams_back)
+    visitor.opens()
+
+    visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
+
+    expect(visitor.answer.last).to_contain_text("391")
+    page.unroute_all(behavior="ignoreErrors")
+
+
+# --- the board ----------------------------------------------------------------------------------
+
+
+def test_the_board_shows_a_run_in_its_lane_as_it_moves(visitor: Visitor) -> None:
+    visitor.opens()
+    visitor.says("write 16 words slowly", agent="assistant")
+    card = visitor.page.locator(f"a.run[href*='{_thread(visitor)}']")
+    expect(visitor.lane("running").and_(card)).to_have_count(1, timeout=PATIENCE_MS)
+
+    visitor.waits_for_end()
+
+    expect(visitor.lane("ended").and_(card)).to_have_count(1, timeout=PATIENCE_MS)
+
+
+def test_a_run_on_the_board_opens_its_thread(visitor: Visitor) -> None:
+    visitor.opens()
+    visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
+    thread_id = visitor.thread_id
+    visitor.opens("#/board")
+
+    visitor.page.locator(f"a.run[href*='{thread_id}']").click()
+
+    expect(visitor.turns.last).to_contain_text("391")
+
+
+def test_two_pages_see_the_same_run(visitor: Visitor, browser: Browser) -> None:
+    visitor.opens()
+    visitor.says("write 16 words slowly", agent="assistant")
+    expect(visitor.answer.last).to_have_text(re.compile(r"\w+"), timeout=PATIENCE_MS)
+    context = browser.new_context()
+    other = Visitor(context, visitor.url).opens(f"#/thread/{visitor.thread_id}")
+
+    visitor.waits_for_end()
+    other.waits_for_end()
+
+    assert _words(other.answer.last.inner_text()) == _words(visitor.answer.last.inner_text())
+    assert (other.complaints, other.foreign) == ([], [])
+    context.close()
+
+
+# --- what goes wrong ----------------------------------------------------------------------------
+
+
+def test_a_failed_run_says_what_happened_and_offers_another_try(visitor: Visitor) -> None:
+    visitor.opens()
+
+    visitor.says("fail", agent="assistant").waits_for_end()
+
+    notice = visitor.turns.last.locator(".notice")
+    expect(notice.locator(".code-name")).to_have_text(re.compile(r"^[a-z_]+$"))
+    expect(notice.get_by_role("button", name="Try again")).to_be_visible()
+
+
+def test_what_a_broken_attempt_wrote_is_withdrawn_but_not_gone(visitor: Visitor) -> None:
+    visitor.opens()
+
+    visitor.says("fail halfway", agent="assistant").waits_for_end()
+
+    lost = visitor.turns.last.locator(".lost-note").first
+    expect(lost).to_contain_text("Withdrawn")
+    lost.locator("summary").click()
+    expect(lost.locator(".lost")).to_be_visible()
+
+
+def test_a_message_the_server_does_not_take_can_be_sent_again(visitor: Visitor) -> None:
+    visitor.opens()
+    visitor.page.route("**/v1/runs", _lose_posts)
+    visitor.says("What is 17 * 23?", agent="assistant")
+    again = visitor.page.get_by_role("button", name="Send again")
+    expect(again).to_be_visible()
+    visitor.page.unroute("**/v1/runs")
+
+    again.click()
+    visitor.waits_for_end()
+
+    expect(visitor.answer.last).to_contain_text("391")
+    visitor.complaints[:] = [text for text in visitor.complaints if "ERR_FAILED" not in text]
+
+
+def test_hostile_text_is_only_text(visitor: Visitor) -> None:
+    visitor.opens()
+
+    visitor.says(HOSTILE, agent="assistant").waits_for_end()
+
+    assert visitor.page.locator(":is(.said, .run, .thread, .head) :is(img, script, iframe, b.x, textarea)").count() == 0
+    assert visitor.page.locator("a[href^='javascript']").count() == 0
+    expect(visitor.turns.last.locator(".is-user")).to_contain_text("<img src=x onerror=")
+    assert "owned" not in visitor.page.title().replace(HOSTILE, "")[:5]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
+
+
+def _thread(visitor: Visitor) -> str:
+    visitor.page.wait_for_url("**/#/thread/**")
+    return visitor.thread_id
+
+
+def _hold_streams_back(route: Route) -> None:
+    """As a proxy that waits for the whole answer: the stream's never comes."""
+    if "event-stream" not in (route.request.headers.get("accept") or ""):
+        route.continue_()
+
+
+def _lose_posts(route: Route) -> None:
+    if route.request.method == "POST":
+        route.abort()
+    else:
+        route.continue_()

@@ -1,0 +1,266 @@
+"""The page's modules by themselves: Markdown in pieces, the event stream's grammar, events folded into a story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.visitor import Visitor
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+DOCUMENT = """# Title
+
+A *first* paragraph with **strong _and_ soft** words, `code`, ~~gone~~ and https://example.org/a_(b).
+Second line.
+
+- one
+  - inner
+- two
+
+  with a paragraph
+
+3. three
+4. four
+
+| a | b |
+|---|--:|
+| 1 | 2 |
+| x `|` | 4 |
+
+```python
+def f():
+
+    return "<b>"
+```
+
+> said
+> twice
+
+---
+[a link](https://example.org "t") and ![a picture](https://example.org/p.png)
+- [x] done
+- [ ] open
+"""
+WHOLE = """
+  const { renderMarkdown } = await import("/static/markdown/stream.js");
+  return renderMarkdown(given).innerHTML;
+"""
+PIECES = """
+  const { MarkdownStream } = await import("/static/markdown/stream.js");
+  const stream = new MarkdownStream();
+  for (let at = 0; at < given.text.length; at += given.size) {
+    stream.append(given.text.slice(at, at + given.size));
+    stream.paint();
+  }
+  return stream.finish().element.innerHTML;
+"""
+TELL = """
+  const { newStory, tell } = await import("/static/state/story.js");
+  const story = newStory({});
+  const touched = given.map((event) => tell(story, event));
+  return { story, touched: touched.map((items) => items && items.length) };
+"""
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, callboard_url: str) -> Iterator[Visitor]:
+    """A page whose modules can be imported."""
+    context = browser.new_context()
+    yield Visitor(context, callboard_url).opens()
+    context.close()
+
+
+# --- Markdown -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 40, 1000])
+def test_pieces_of_any_size_make_the_same_as_the_whole(page: Visitor, size: int) -> None:
+    whole = page.module(WHOLE, DOCUMENT)
+
+    assert page.module(PIECES, {"text": DOCUMENT, "size": size}) == whole
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("*a* **b** ***c***", "<em>a</em> <strong>b</strong> <em><strong>c</strong></em>"),
+        ("2 * 3 * 4 and snake_case_name", "2 * 3 * 4 and snake_case_name"),
+        ("`a*b*` and ``c`d``", "<code>a*b*</code> and <code>c`d</code>"),
+        ("interval [0, 1) holds", "interval [0, 1) holds"),
+        (r"\*not\* <b>bold</b> &amp;", "*not* &lt;b&gt;bold&lt;/b&gt; &amp;amp;"),
+        ("a  \nb", "a<br>b"),
+    ],
+)
+def test_inline_marks(page: Visitor, source: str, expected: str) -> None:
+    assert page.module(WHOLE, source) == f'<p dir="auto">{expected}</p>'
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "javascript:alert(1)", "JaVaScRiPt:alert(1)", "java\tscript:alert(1)", "&#106;avascript:alert(1)",
+        "data:text/html,x", "vbscript:x",
+        "//foreign.invalid/x", "/relative", "file:///etc/passwd", "blob:x", "\x01javascript:alert(1)",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["[x]({})", "![x]({})", "<{}>", "[x](<{}>)", '[x]({} "t")'])
+def test_only_web_and_mail_addresses_become_links(page: Visitor, form: str, address: str) -> None:
+    html = page.module(WHOLE, form.format(address))
+
+    assert "<a " not in html
+    assert "<img" not in html
+
+
+def test_links_open_elsewhere_and_tell_nothing(page: Visitor) -> None:
+    html = page.module(WHOLE, "[x](https://example.org/)")
+
+    assert 'rel="noopener noreferrer nofollow"' in html
+    assert 'referrerpolicy="no-referrer"' in html
+
+
+def test_an_image_is_a_link_and_is_not_fetched(page: Visitor) -> None:
+    html = page.module(WHOLE, "![plan](https://foreign.invalid/p.png)")
+
+    assert "<img" not in html
+    assert "image: plan" in html
+    assert page.foreign == []
+
+
+def test_characters_nobody_sees_are_written_out(page: Visitor) -> None:
+    html = page.module(WHOLE, "a\u202eb\U000e0041c")
+
+    assert "⟨U+202E⟩" in html
+    assert "⟨U+E0041⟩" in html
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "word ", "x", "line\n", "*a b_ ", "[", "`a``", "> q\n", "- item\n", "| a | b |\n|---|---|\n", "| 1 | 2 |\n",
+        "```\n", "# h\n\n",
+    ],
+)  # fmt: skip
+def test_a_megabyte_is_cut_into_small_blocks(page: Visitor, unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+
+    longest = page.module(
+        """
+        const { MarkdownStream } = await import("/static/markdown/stream.js");
+        const stream = new MarkdownStream();
+        for (let at = 0; at < given.length; at += 50_000) {
+          stream.append(given.slice(at, at + 50_000));
+          stream.paint();
+        }
+        const element = stream.finish().element;
+        return Math.max(...[...element.querySelectorAll("p, .piece")].map((block) => block.textContent.length), 0);
+        """,
+        text,
+    )
+
+    assert longest < 60_000
+
+
+# --- the event stream ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_the_event_stream_is_read_as_the_standard_says(page: Visitor, size: int) -> None:
+    text = (
+        '\ufeff: comment\nretry: 2000\n\nid: 1\nevent: a\ndata: {"x":\ndata: 1}\n\n'
+        "id: 2\r\nevent: b\r\ndata:two\r\n\r\nid: 3\revent: c\rdata: three\r\rdata\n\n"
+        "event: nothing\n\nid: 9\ndata: cut"
+    )
+
+    events = page.module(
+        """
+        const { EventStreamParser } = await import("/static/services/sse.js");
+        const found = [];
+        const parser = new EventStreamParser({ onEvent: (event) => found.push([event.id, event.event, event.data]) });
+        for (let at = 0; at < given.text.length; at += given.size) parser.push(given.text.slice(at, at + given.size));
+        return found;
+        """,
+        {"text": text, "size": size},
+    )
+
+    assert events == [["1", "a", '{"x":\n1}'], ["2", "b", "two"], ["3", "c", "three"], ["3", "message", ""]]
+
+
+# --- the story ----------------------------------------------------------------------------------
+
+
+def _log(*events: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"seq": seq, "at": f"2026-11-20T12:00:00.{seq:03}Z", **event} for seq, event in enumerate(events, 1)]
+
+
+def _piece(text: str, message: str = "m1", kind: str = "response") -> dict[str, Any]:
+    return {"type": kind, "content": text, "message_id": message}
+
+
+def _texts(told: dict[str, Any], *, withdrawn: bool = False) -> list[str]:
+    items = told["story"]["items"]
+    return [item["text"] for item in items if item["kind"] == "text" and bool(item.get("withdrawn")) is withdrawn]
+
+
+def test_pieces_grow_one_text_and_repeats_are_ignored(page: Visitor) -> None:
+    log = _log({"type": "status", "status": "running"}, _piece("Hel"), _piece("lo"))
+
+    told = page.module(TELL, [*log, *log])
+
+    assert _texts(told) == ["Hello"]
+    assert told["touched"][3:] == [None, None, None]
+
+
+def test_the_message_makes_its_text_final(page: Visitor) -> None:
+    log = _log(_piece("Helo"), {"type": "message", "role": "assistant", "content": "Hello", "message_id": "m1"})
+
+    told = page.module(TELL, log)
+
+    assert _texts(told) == ["Hello"]
+    assert told["story"]["items"][0]["final"] is True
+
+
+def test_a_withdrawal_takes_exactly_its_pieces(page: Visitor) -> None:
+    withdrawn = {"type": "withdrawn", "ranges": [[2, 3]]}
+
+    told = page.module(TELL, _log(_piece("kept "), _piece("lost "), _piece("lost"), withdrawn, _piece("new")))
+
+    assert _texts(told) == ["kept ", "new"]
+    assert _texts(told, withdrawn=True) == ["lost lost"]
+
+
+def test_what_is_final_is_never_withdrawn(page: Visitor) -> None:
+    message = {"type": "message", "role": "assistant", "content": "Hello", "message_id": "m1"}
+
+    told = page.module(TELL, _log(_piece("Hello"), message, {"type": "withdrawn", "ranges": [[1, 1]]}))
+
+    assert _texts(told) == ["Hello"]
+
+
+def test_a_tool_is_one_card_from_its_name_to_its_result(page: Visitor) -> None:
+    call = {"type": "tool", "call_id": "c1", "name": "calculator"}
+    full = {**call, "arguments": {"expression": "1+1"}, "effect": "pure"}
+    result = {**call, "type": "tool_result", "outcome": "done", "result": "2", "duration_ms": 3}
+
+    told = page.module(TELL, _log(call, full, result))
+
+    (card,) = told["story"]["items"]
+    assert (card["effect"], card["outcome"], card["result"], card["duration_ms"]) == ("pure", "done", "2", 3)
+
+
+def test_thinking_ends_where_the_answer_begins(page: Visitor) -> None:
+    told = page.module(TELL, _log(_piece("hm", kind="reasoning"), _piece("hm", kind="reasoning"), _piece("So")))
+
+    thinking, text = told["story"]["items"]
+    assert (thinking["text"], thinking["closed"], thinking["endedAt"]) == ("hmhm", True, "2026-11-20T12:00:00.003Z")
+    assert text["text"] == "So"
+
+
+def test_an_unknown_event_is_passed_over(page: Visitor) -> None:
+    told = page.module(TELL, _log({"type": "from_the_future", "x": 1}, _piece("a")))
+
+    assert _texts(told) == ["a"]
+    assert told["story"]["cursor"] == 2

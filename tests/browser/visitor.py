@@ -1,0 +1,98 @@
+"""Somebody at the page: what they can do, what they can see, and what the browser complained about."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, expect
+
+PATIENCE_MS = 20_000
+Scheme = Literal["light", "dark"]
+
+
+class Visitor:
+    """A page of Callboard in a browser of its own."""
+
+    def __init__(self, context: BrowserContext, url: str) -> None:
+        self.url = url
+        self.complaints: list[str] = []
+        """Errors and violations the browser reported."""
+        self.foreign: list[str] = []
+        """Requests that left the page's own origin."""
+        self.context = context
+        self.page: Page = context.new_page()
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        context.on("request", self._saw_request)
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def _saw_request(self, request: Request) -> None:
+        if urlsplit(request.url).netloc != urlsplit(self.url).netloc and not request.url.startswith("blob:"):
+            self.foreign.append(request.url)
+
+    # --- doing
+
+    def opens(self, hash_: str = "") -> Visitor:
+        """Load the page, with its agents known."""
+        self.page.goto(f"{self.url}/{hash_}")
+        expect(self.agents.locator("option").first).to_be_attached(timeout=PATIENCE_MS)
+        return self
+
+    def says(self, text: str, agent: str | None = None) -> Visitor:
+        """Choose an agent and send a message."""
+        if agent is not None:
+            self.agents.select_option(agent)
+        self.page.get_by_label("Message").fill(text)
+        self.page.keyboard.press("Enter")
+        return self
+
+    def waits_for_end(self, runs: int = 1) -> Visitor:
+        """Wait until so many runs of the conversation have ended."""
+        expect(self.page.locator(".end")).to_have_count(runs, timeout=PATIENCE_MS)
+        return self
+
+    def presses(self, *keys: str) -> Visitor:
+        """Press keys, one after the other."""
+        for key in keys:
+            self.page.keyboard.press(key)
+        return self
+
+    # --- seeing
+
+    @property
+    def agents(self) -> Locator:
+        return self.page.locator("select[aria-label=Agent]")
+
+    @property
+    def turns(self) -> Locator:
+        return self.page.locator(".run-turn")
+
+    @property
+    def answer(self) -> Locator:
+        """The last run's text."""
+        return self.turns.last.locator(".text")
+
+    @property
+    def stop(self) -> Locator:
+        return self.page.get_by_role("button", name="Stop", exact=True)
+
+    def lane(self, name: str) -> Locator:
+        """The cards of one lane of the board."""
+        return self.page.locator(f".lane[data-lane={name}] a.run")
+
+    @property
+    def thread_id(self) -> str:
+        return self.page.url.split("#/thread/")[1].split("/")[0]
+
+    def asks(self, path: str) -> Any:
+        """Return what the server answers to a GET."""
+        return self.context.request.get(f"{self.url}{path}").json()
+
+    def module(self, script: str, argument: Any = None) -> Any:
+        """Run ``script``, the body of an async function over the page's modules, and return what it returns."""
+        return self.page.evaluate(f"async (given) => {{ {script} }}", argument)

@@ -1,0 +1,3 @@
+import { App } from "./pages/App.js";
+
+new App().mount(document.getElementById("app"));

@@ -1,0 +1,104 @@
+import { fill, h, say } from "../dom/h.js";
+import { paintSoon } from "../dom/paint.js";
+import { count } from "../dom/format.js";
+import { LineState, runsWords } from "./LineState.js";
+import { LoadingIndicator } from "./LoadingIndicator.js";
+import { RunCard } from "./RunCard.js";
+
+const LANES = { running: ["Running", 80], waiting: ["Waiting", 80], ended: ["Ended", 40] };
+
+/** The call board: every run as a card, in lanes by state. */
+export class Board {
+  #cards = new Map();
+  #lanes = {};
+  #rates = null;
+
+  constructor({ board, nameOf, onRetry }) {
+    Object.assign(this, { board, nameOf });
+    this.line = new LineState({ onRetry });
+    this.lanes = h("div.lanes");
+    this.empty = h("div.board-empty", {}, LoadingIndicator("Reading the board"));
+    for (const [name, [title]] of Object.entries(LANES)) this.lanes.append(this.#lane(name, title));
+    this.element = h("aside.board", { id: "board", "aria-label": "The board" }, h("header.board-head", {}, h("h2", {}, "The board"), this.line.element), this.empty, this.lanes);
+    this.lanes.hidden = true;
+  }
+
+  /** Draw what the board state holds, with the next frame. */
+  update() {
+    paintSoon(this.#paint);
+  }
+
+  showLine(state) {
+    this.line.show(state, runsWords(this.board().size));
+  }
+
+  tick() {
+    for (const card of this.#cards.values()) if (card.run.status === "running" || !card.run.ended_at) card.tick();
+  }
+
+  /** Show the liveliness of the run being watched. */
+  drawRate(runId, counts) {
+    if (this.#rates && this.#rates !== runId) this.#cards.get(this.#rates)?.drawRate([]);
+    this.#rates = runId;
+    this.#cards.get(runId)?.drawRate(counts);
+  }
+
+  /** Mark the cards of the thread on screen. */
+  mark(threadId) {
+    this.marked = threadId;
+    for (const card of this.#cards.values()) card.element.classList.toggle("is-here", card.run.thread_id === threadId);
+  }
+
+  /** Move the focus to the next (1) or previous (-1) card. */
+  step(by) {
+    const cards = [...this.lanes.querySelectorAll("a.run")];
+    const next = cards[Math.min(cards.length - 1, Math.max(0, cards.indexOf(document.activeElement) + by))];
+    next?.focus();
+  }
+
+  #lane(name, title) {
+    const total = h("span.total", {}, "0");
+    const cards = h("div.cards");
+    const more = h("p.more", { hidden: true });
+    this.#lanes[name] = { total, cards, more };
+    return h("section.lane", { dataset: { lane: name }, "aria-label": title }, h("h3.caps", {}, h("span", {}, title), total), cards, more);
+  }
+
+  #paint = () => {
+    const lanes = this.board().lanes();
+    const some = this.board().size > 0;
+    this.lanes.hidden = !some;
+    this.empty.hidden = some;
+    if (!some) fill(this.empty, h("p", {}, "No runs yet."), h("p.faint", {}, "Ask an agent something, or start one from a terminal:"), h("pre", {}, "./callboard run assistant \"What is 17 * 23?\""));
+    const kept = new Set();
+    for (const [name, [, most]] of Object.entries(LANES)) this.#fillLane(this.#lanes[name], lanes[name], most, kept);
+    for (const id of this.#cards.keys()) if (!kept.has(id)) this.#drop(id);
+    this.mark(this.marked);
+    this.showLine(this.line.state);
+  };
+
+  #fillLane({ total, cards, more }, runs, most, kept) {
+    say(total, count(runs.length));
+    let place = cards.firstElementChild;
+    for (const run of runs.slice(0, most)) {
+      kept.add(run.run_id);
+      const element = this.#cardOf(run).element;
+      if (element === place) place = place.nextElementSibling;
+      else cards.insertBefore(element, place);
+    }
+    more.hidden = runs.length <= most;
+    say(more, `and ${count(runs.length - most)} more: ./callboard runs`);
+  }
+
+  #cardOf(run) {
+    let card = this.#cards.get(run.run_id);
+    if (!card) this.#cards.set(run.run_id, (card = new RunCard(this.nameOf)));
+    card.update(run);
+    return card;
+  }
+
+  #drop(id) {
+    this.#cards.get(id).element.remove();
+    this.#cards.delete(id);
+  }
+}

@@ -1,0 +1,53 @@
+import { fill, h, icon, say } from "../dom/h.js";
+import { cost, duration, ticking } from "../dom/format.js";
+import { visible } from "../dom/visible.js";
+import { isOver } from "../state/story.js";
+import { LineState } from "./LineState.js";
+
+const WORDS = { queued: "queued", running: "running", waiting: "waiting", succeeded: "done", failed: "failed", cancelled: "stopped", dead: "given up" };
+
+/** The title of the conversation, how its run goes, whether the line is live, and Stop. */
+export class ChatHead {
+  #shown = "";
+
+  constructor({ onStop, onRetry, onMenu }) {
+    this.title = h("h1", { tabindex: "-1" }, "New conversation");
+    this.state = h("span.state");
+    this.clock = h("span.clock");
+    this.rate = h("span.rate");
+    this.cost = h("span.cost");
+    this.line = new LineState({ onRetry, quietWhenLive: true });
+    this.stop = h("button.btn.stop", { type: "button", hidden: true, onclick: onStop }, icon("stop"), "Stop");
+    const menu = h("button.menu", { type: "button", "aria-label": "Threads", onclick: onMenu }, icon("menu"));
+    const meta = h("span.meta", {}, this.line.element, this.state, this.clock, this.rate, this.cost);
+    this.element = h("header.head", {}, h("div.head-inner", {}, menu, this.title, meta, this.stop));
+    this.line.show({ name: "none" });
+  }
+
+  name(title) {
+    say(this.title, visible(title || "New conversation"));
+    this.title.title = title;
+  }
+
+  /** Show a run's state; without one, nothing. `rate` is pieces a second. */
+  show(story, rate) {
+    this.stop.hidden = !story?.run_id || isOver(story) || Boolean(story.stopping);
+    this.#showState(story?.stopping ? "stopping" : story?.status ?? "");
+    say(this.clock, story ? elapsed(story) : "");
+    say(this.rate, rate >= 1 && story?.status === "running" ? `${Math.round(rate)} tok/s` : "");
+    say(this.cost, story?.end?.cost_usd !== undefined ? cost(story.end.cost_usd) : "");
+  }
+
+  #showState(status) {
+    if (this.#shown === status) return;
+    this.#shown = status;
+    this.state.dataset.state = status;
+    fill(this.state, status && icon(status === "stopping" ? "running" : status, status === "running" ? "is-pulsing" : ""), WORDS[status] ?? status);
+  }
+}
+
+function elapsed(story) {
+  if (story.end) return story.end.duration_ms === undefined ? "" : duration(story.end.duration_ms);
+  const since = Date.parse(story.startedAt ?? story.createdAt);
+  return Number.isNaN(since) ? "" : ticking(Date.now() - since);
+}

@@ -1,0 +1,184 @@
+import { fill, h, icon, say } from "../dom/h.js";
+import { paintSoon } from "../dom/paint.js";
+import { useFollowEnd } from "../hooks/useFollowEnd.js";
+import { isOver } from "../state/story.js";
+import { ChatHead } from "./ChatHead.js";
+import { LoadingIndicator } from "./LoadingIndicator.js";
+import { Notice, withCode } from "./Notice.js";
+import { RunTurn } from "./RunTurn.js";
+
+// Older turns come when asked for: a thread of a thousand runs opens as fast as one of ten.
+const SHOWN_AT_ONCE = 30;
+
+/** The conversation: head, turns, and a place for the composer. It shows what a Conversation tells it. */
+export class ChatWindow {
+  #turns = new Map();
+  #older = [];
+
+  constructor({ nameOf, workers, onStop, onRetry, onMenu, onAgain, onEdit, onNamed, onDetail, onTouched, onEvent, composer }) {
+    Object.assign(this, { nameOf, workers, onAgain, onEdit, onNamed, onDetail, onTouched, onEvent });
+    this.head = new ChatHead({ onStop, onRetry, onMenu });
+    this.turns = h("div.turns", { role: "log", "aria-live": "off", "aria-label": "Conversation" });
+    this.talk = h("div.talk", { tabindex: "-1" }, this.turns);
+    this.below = h("button.below", { type: "button", hidden: true, onclick: () => this.follow.jump() }, icon("down"), "New below");
+    this.demo = h("div.demo", { hidden: true }, h("p", {}, h("strong", {}, "Demo"), " ", "— not a language model. ", h("span.how", {}, withCode("Set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or `GEMINI_API_KEY`, or start Ollama, then restart for real answers."))));
+    this.spoken = h("div.offscreen", { role: "status", "aria-live": "polite" });
+    this.element = h("main", { id: "talk", "aria-label": "Conversation" }, this.head.element, this.talk, h("div.dock", {}, h("div.dock-inner", {}, this.below, composer.element, this.demo)), this.spoken);
+    this.follow = useFollowEnd(this.talk, this.turns, (away) => { this.below.hidden = !away; });
+    this.talk.addEventListener("click", (event) => event.target.closest("summary, .tool-head, .quiet") && this.follow.hold(), true);
+    this.sight = new IntersectionObserver((entries) => this.#seen(entries), { root: this.talk, rootMargin: "200px" });
+  }
+
+  showWelcome(element) {
+    this.#clear();
+    this.head.name("");
+    this.turns.append(element);
+    this.follow.rest();
+  }
+
+  showLoading() {
+    this.#clear();
+    this.head.name("…");
+    this.turns.append(h("div.welcome", {}, LoadingIndicator("Opening the conversation")));
+  }
+
+  showThread({ title, stories }) {
+    this.#clear();
+    this.head.name(title);
+    this.#older = stories.slice(0, -SHOWN_AT_ONCE);
+    if (this.#older.length) this.turns.append(this.#earlier());
+    for (const story of stories.slice(-SHOWN_AT_ONCE)) this.#add(story);
+    if (!stories.length) this.turns.append(h("div.welcome", {}, Notice({ tone: "plain", text: "Nothing was said here yet." })));
+    this.follow.jump();
+  }
+
+  showStory(story) {
+    if (!this.#turns.size) this.turns.replaceChildren();
+    if (this.#turns.has(story)) this.#turns.get(story).touch();
+    else this.#add(story);
+    this.follow.jump();
+  }
+
+  replaceStory(old, fresh) {
+    const turn = this.#turns.get(old);
+    if (!turn) return;
+    const next = this.#make(fresh);
+    turn.element.replaceWith(next.element);
+    this.#turns.delete(old);
+  }
+
+  removeStory(story) {
+    this.#turns.get(story)?.element.remove();
+    this.#turns.delete(story);
+  }
+
+  touch(story, items, event) {
+    this.follow.live = !isOver(story);
+    this.#turns.get(story)?.touch(items);
+    this.onTouched();
+    if (!event) return;
+    this.#speak(story, event);
+    this.onEvent(event);
+  }
+
+  showLine(state) {
+    this.head.line.show(state);
+  }
+
+  showFailure(error, retry) {
+    const missing = error.status === 404;
+    const notice = Notice({ title: missing ? "This conversation does not exist" : "The conversation could not be opened", text: error.message, code: error.code, actions: missing ? [] : [["Try again", retry]] });
+    if (this.#turns.size) return this.complain(error);
+    this.#clear();
+    this.head.name("Conversation");
+    this.turns.append(h("div.welcome", {}, notice));
+  }
+
+  /** Say that something asked for did not happen. */
+  complain(error) {
+    const notice = Notice({ text: error.message, code: error.code });
+    this.turns.append(h("div.turn", {}, h("div.who"), h("div.said", {}, notice)));
+    setTimeout(() => notice.parentElement?.parentElement?.remove(), 12_000);
+  }
+
+  named(threadId, title) {
+    this.head.name(title);
+    this.onNamed(threadId, title);
+  }
+
+  /** Bring one run into view. */
+  scrollToRun(runId) {
+    const turn = this.turns.querySelector(`[data-run="${CSS.escape(runId)}"]`);
+    if (!turn || turn === this.turns.lastElementChild) return;
+    this.follow.hold();
+    paintSoon(() => turn.scrollIntoView({ block: "start" }));
+  }
+
+  /** Return the approval that waits for a decision, if one is in view. */
+  openApproval() {
+    for (const turn of this.#turns.values()) if (turn.openApproval()) return turn.openApproval();
+    return null;
+  }
+
+  /** Look again at what depends on the time: queued notes. */
+  tick() {
+    for (const turn of this.#turns.values()) if (!isOver(turn.story)) turn.touch();
+  }
+
+  #clear() {
+    this.sight.disconnect();
+    this.#turns.clear();
+    this.#older = [];
+    this.turns.replaceChildren();
+    this.element.classList.remove("has-turns");
+    this.below.hidden = true;
+  }
+
+  #make(story) {
+    const turn = new RunTurn(story, { nameOf: this.nameOf, workers: this.workers, onAgain: this.onAgain, onEdit: this.onEdit });
+    this.#turns.set(story, turn);
+    this.element.classList.add("has-turns");
+    this.sight.observe(turn.element);
+    return turn;
+  }
+
+  #add(story) {
+    this.turns.append(this.#make(story).element);
+  }
+
+  #earlier() {
+    const button = h("button.btn.earlier", { type: "button", onclick: () => this.#showEarlier(button) }, `Show ${Math.min(SHOWN_AT_ONCE, this.#older.length)} earlier`);
+    return button;
+  }
+
+  #showEarlier(button) {
+    this.follow.hold();
+    const before = this.talk.scrollHeight;
+    const batch = this.#older.splice(-SHOWN_AT_ONCE);
+    button.after(...batch.map((story) => this.#make(story).element));
+    if (this.#older.length) button.replaceWith(this.#earlier());
+    else button.remove();
+    this.talk.scrollTop += this.talk.scrollHeight - before;
+  }
+
+  // Tool calls read from messages lack their duration and effect; their events are asked for when they are looked at.
+  async #seen(entries) {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      this.sight.unobserve(target);
+      const story = [...this.#turns.values()].find((turn) => turn.element === target)?.story;
+      if (!story?.items.some((item) => item.kind === "tool")) continue;
+      const fresh = await this.onDetail(story);
+      if (fresh) this.replaceStory(story, fresh);
+    }
+  }
+
+  // Screen readers hear what happened and the whole answer, not every piece.
+  #speak(story, event) {
+    const name = story.agent_name ?? this.nameOf(story.agent);
+    if (event.type === "tool" && event.arguments) say(this.spoken, `${name} uses ${event.name}`);
+    else if (event.type === "tool_result" && event.outcome !== "done") say(this.spoken, `${event.name}: ${event.outcome}`);
+    else if (event.type === "error") say(this.spoken, event.message);
+    else if (event.type === "end") say(this.spoken, `${name}, ${event.status}: ${story.items.findLast((item) => item.kind === "text")?.text.slice(0, 1500) ?? ""}`);
+  }
+}

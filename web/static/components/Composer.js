@@ -1,0 +1,65 @@
+import { fill, h, icon } from "../dom/h.js";
+
+/** Where one writes: Enter sends, Shift+Enter breaks the line. */
+export class Composer {
+  constructor({ onSend, onAgent, onDraft }) {
+    this.onSend = onSend;
+    this.area = h("textarea", { rows: 1, placeholder: "Write a message", "aria-label": "Message", enterkeyhint: "send", oninput: () => this.#changed(onDraft), onkeydown: (event) => this.#key(event) });
+    this.agents = h("select", { "aria-label": "Agent", onchange: () => onAgent(this.agents.value) });
+    this.button = h("button.btn.go", { type: "submit" }, "Send", icon("up"));
+    this.hint = h("span.hint", {}, "Enter sends · Shift+Enter breaks the line");
+    const form = h("form.box", { onsubmit: (event) => this.#submit(event) }, this.area, h("div.row", {}, this.agents, this.hint, this.button));
+    this.element = h("div.compose", {}, form);
+    this.#changed(() => {});
+  }
+
+  get text() {
+    return this.area.value;
+  }
+
+  /** Put a text there, as a draft or to be edited. */
+  write(text) {
+    this.area.value = text;
+    this.#changed(() => {});
+  }
+
+  focus() {
+    this.area.focus();
+  }
+
+  showAgents(agents, chosen) {
+    fill(this.agents, agents.map((agent) => h("option", { value: agent.id }, agent.name ?? agent.id)));
+    this.choose(chosen);
+  }
+
+  choose(id) {
+    this.agents.value = id;
+  }
+
+  /** Say what sending does now. */
+  showOpenRun(isOpen) {
+    this.area.placeholder = isOpen ? "Write the next message; it waits for its turn" : "Write a message";
+  }
+
+  #key(event) {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    this.#submit(event);
+  }
+
+  #submit(event) {
+    event.preventDefault();
+    const text = this.area.value;
+    if (!text.trim() || !this.agents.value) return this.area.focus();
+    this.write("");
+    this.onSend(text);
+  }
+
+  #changed(onDraft) {
+    onDraft(this.area.value);
+    this.button.classList.toggle("is-idle", !this.area.value.trim());
+    // For browsers without `field-sizing: content`.
+    this.area.style.height = "auto";
+    this.area.style.height = `${Math.min(this.area.scrollHeight, 240)}px`;
+  }
+}

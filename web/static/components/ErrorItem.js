@@ -1,0 +1,24 @@
+import { fill, h, icon } from "../dom/h.js";
+import { duration } from "../dom/format.js";
+import { visible } from "../dom/visible.js";
+import { Notice, sentence } from "./Notice.js";
+
+/** An error of the run: a quiet line when the run went on, a notice with the remedy when it is what ended it. */
+export class ErrorItem {
+  constructor(story, again) {
+    Object.assign(this, { story, again });
+    this.element = h("div.error-item");
+  }
+
+  update(item) {
+    const final = !item.retryable || this.story.end?.status === "failed" || this.story.end?.status === "dead";
+    const last = this.story.items.findLast((other) => other.kind === "error") === item;
+    fill(this.element, final && last ? Notice({ text: item.message ?? item.code, code: item.code, actions: this.story.end ? [["Try again", this.again]] : [] }) : passing(item));
+  }
+}
+
+function passing(item) {
+  const again = item.retry_in_ms !== undefined ? `trying again in ${duration(item.retry_in_ms)}` : item.retryable ? "trying again" : "";
+  const which = item.attempt ? `attempt ${item.attempt}` : "";
+  return h("p.passing", { title: item.code }, icon("again"), h("span", {}, visible(sentence(item.message ?? item.code)), " ", h("span.faint", {}, [which, again].filter(Boolean).join(" · "))));
+}

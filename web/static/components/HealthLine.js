@@ -1,0 +1,38 @@
+import { fill, h } from "../dom/h.js";
+import { plural } from "../dom/format.js";
+import { visible } from "../dom/visible.js";
+import { workersOf } from "../hooks/useHealth.js";
+
+/** How the system is, in one line; what is wrong is said first. */
+export class HealthLine {
+  constructor() {
+    this.element = h("p.health", { dataset: { health: "unknown" } }, "…");
+  }
+
+  show(health) {
+    const workers = workersOf(health);
+    const trouble = health === null ? ["server does not answer"] : troubles(health, workers);
+    this.element.dataset.health = trouble.length ? "bad" : "good";
+    this.element.title = health?.detail ?? "";
+    fill(this.element, h("span.health-dot", { "aria-hidden": "true" }), h("span", {}, trouble.length ? visible(trouble.join(" · ")) : calm(workers)));
+  }
+}
+
+function calm(workers) {
+  return workers === undefined ? "All is well" : `${plural(workers, "worker")} on duty`;
+}
+
+function troubles(health, workers) {
+  const parts = [["redis", "Redis"], ["database", "database"]].filter(([key]) => isBad(health[key])).map(([, name]) => `${name} does not answer`);
+  if (workers === 0) parts.push("no worker is alive");
+  return parts.length || isFine(health.status) ? parts : [`health: ${health.status ?? "unknown"}`];
+}
+
+// `none` is a Redis that is not needed: everything runs in one process.
+function isBad(part) {
+  return part !== undefined && part !== null && !/^(ok|none)$/.test(part);
+}
+
+function isFine(status) {
+  return status === undefined || status === "ok";
+}

@@ -1,0 +1,41 @@
+import { h, say } from "../dom/h.js";
+import { plural } from "../dom/format.js";
+
+/** Says in words whether what is shown is current. */
+export class LineState {
+  constructor({ onRetry = () => {}, quietWhenLive = false } = {}) {
+    this.quietWhenLive = quietWhenLive;
+    this.words = h("span");
+    this.retry = h("button.quiet", { type: "button", onclick: onRetry, hidden: true }, "Try now");
+    this.element = h("span.line", { dataset: { line: "connecting" } }, this.words, this.retry);
+    this.show({ name: "connecting" });
+  }
+
+  show(state, extra = "") {
+    this.state = state;
+    this.element.dataset.line = state.name;
+    this.element.hidden = this.quietWhenLive && (state.name === "live" || state.name === "ended" || state.name === "none");
+    this.retry.hidden = state.name !== "waiting";
+    this.element.title = state.error?.message ?? "";
+    say(this.words, lineWords(state) + (state.name === "live" && extra ? ` · ${extra}` : ""));
+  }
+}
+
+/** Return the words for a line's state. */
+export function lineWords({ name, seconds, error }) {
+  switch (name) {
+    case "live": return "live";
+    case "behind": return `behind by ${seconds} s`;
+    case "waiting": return seconds > 0 ? `reconnecting in ${seconds} s` : "reconnecting…";
+    case "offline": return "offline — this device has no network";
+    case "paused": return "paused while hidden";
+    case "refused": return error ? `closed: ${error.code}` : "closed";
+    case "ended": case "none": return "";
+    default: return "connecting…";
+  }
+}
+
+/** Return `live · 6 runs` without the state. */
+export function runsWords(n) {
+  return plural(n, "run");
+}

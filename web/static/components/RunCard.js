@@ -1,0 +1,71 @@
+import { fill, h, icon, say } from "../dom/h.js";
+import { cost, duration, exactly, ticking } from "../dom/format.js";
+import { visible } from "../dom/visible.js";
+import { threadHash } from "../hooks/useRoute.js";
+
+const WORDS = { queued: "queued", running: "running", waiting: "waiting", succeeded: "succeeded", failed: "failed", cancelled: "stopped", dead: "given up" };
+
+/** One run on the board: who, what, how long, and why when it waits or failed. */
+export class RunCard {
+  #key = "";
+
+  constructor(nameOf) {
+    this.nameOf = nameOf;
+    this.mark = h("span.mark");
+    this.name = h("b");
+    this.clock = h("span.clock");
+    this.what = h("div.what");
+    this.why = h("div.why");
+    this.spark = h("div.spark", { "aria-hidden": "true", hidden: true });
+    this.element = h("a.run", {}, h("div.top", {}, this.mark, this.name, this.clock), this.what, this.why, this.spark);
+  }
+
+  update(run) {
+    this.run = run;
+    const key = JSON.stringify([run.status, run.reason, run.title, run.agent_name, run.error, run.cost_usd]);
+    if (key !== this.#key) this.#paint(run);
+    this.#key = key;
+    this.tick();
+  }
+
+  /** Let the clock go on. */
+  tick() {
+    say(this.clock, clockOf(this.run));
+  }
+
+  /** Draw how lively the run is: pieces in each of the last half seconds. */
+  drawRate(counts) {
+    this.spark.hidden = this.run.status !== "running" || !counts.some(Boolean);
+    if (this.spark.hidden) return;
+    while (this.spark.children.length < counts.length) this.spark.append(h("i"));
+    const most = Math.max(4, ...counts);
+    counts.forEach((n, i) => { this.spark.children[i].style.height = `${Math.max(6, (n / most) * 100)}%`; });
+  }
+
+  #paint(run) {
+    this.element.href = threadHash(run.thread_id, run.run_id);
+    this.element.dataset.run = run.run_id;
+    this.element.dataset.state = run.status;
+    this.element.title = exactly(run.created_at);
+    fill(this.mark, icon(run.status, run.status === "running" ? "is-pulsing" : ""), h("span.offscreen", {}, WORDS[run.status] ?? run.status));
+    say(this.name, visible(run.agent_name ?? this.nameOf(run.agent)));
+    say(this.what, visible(run.title ?? run.run_id));
+    say(this.why, visible(whyOf(run)));
+    this.why.hidden = !this.why.textContent;
+  }
+}
+
+function clockOf(run) {
+  if (run.ended_at || run.duration_ms !== undefined) {
+    const took = run.duration_ms ?? Date.parse(run.ended_at) - Date.parse(run.started_at ?? run.created_at);
+    return [duration(took), run.cost_usd ? cost(run.cost_usd) : ""].filter(Boolean).join(" · ");
+  }
+  return ticking(Date.now() - Date.parse(run.started_at ?? run.created_at));
+}
+
+function whyOf(run) {
+  const error = typeof run.error === "object" && run.error !== null ? run.error.message ?? run.error.code : run.error;
+  if (run.status === "failed" || run.status === "dead") return error ?? run.reason ?? "";
+  if (run.status === "queued") return run.reason ?? "queued";
+  return run.status === "waiting" || (run.status === "succeeded" && run.reason) ? run.reason ?? "" : "";
+}

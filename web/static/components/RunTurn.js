@@ -1,0 +1,185 @@
+import { fill, h, icon, put, say } from "../dom/h.js";
+import { paintSoon } from "../dom/paint.js";
+import { cost, count, duration, exactly, plural } from "../dom/format.js";
+import { visible } from "../dom/visible.js";
+import { isOver } from "../state/story.js";
+import { ConfirmInline } from "./ConfirmInline.js";
+import { ErrorItem } from "./ErrorItem.js";
+import { LLMResponse } from "./LLMResponse.js";
+import { LoadingIndicator } from "./LoadingIndicator.js";
+import { MessageBubble } from "./MessageBubble.js";
+import { Notice } from "./Notice.js";
+import { TextItem } from "./TextItem.js";
+import { ThinkingItem } from "./ThinkingItem.js";
+import { ToolCard } from "./ToolCard.js";
+import { ChildItem } from "./ChildItem.js";
+
+const VIEWS = { text: TextItem, thinking: ThinkingItem, tool: ToolCard, approval: ConfirmInline, error: ErrorItem, child: ChildItem };
+const LONG_INPUT = 1200;
+// A worker needs ten seconds or so to warm up; a run queued for longer with none alive needs a person.
+const LATE_MS = 3000;
+const FORSAKEN_MS = 20_000;
+
+/** One run in the conversation: what the person said, what the agent did, how it ended. */
+export class RunTurn {
+  #views = new Map();
+  #dirty = new Set();
+
+  constructor(story, { nameOf, onAgain, onEdit, workers }) {
+    Object.assign(this, { story, nameOf, onAgain, onEdit, workers });
+    this.you = new MessageBubble({ who: "you", role: "user" });
+    this.agent = new MessageBubble({ who: "", role: "agent" });
+    this.items = h("div.items");
+    this.foot = h("div.foot");
+    this.agent.body.append(this.items, this.foot);
+    this.element = h("article.run-turn", { "aria-label": "Run" }, this.you.element, this.agent.element);
+    for (const item of story.items) this.#dirty.add(item);
+    this.#paint();
+  }
+
+  /** Show what changed, with the next frame. */
+  touch(items = []) {
+    for (const item of items) this.#dirty.add(item);
+    paintSoon(this.#paint);
+  }
+
+  /** Return the approval that waits for a decision, if there is one. */
+  openApproval() {
+    const item = this.story.items.find((each) => each.kind === "approval" && !each.decision);
+    return item && this.#views.get(item.key);
+  }
+
+  #paint = () => {
+    const { story } = this;
+    if (story.run_id) this.element.dataset.run = story.run_id;
+    this.element.dataset.status = story.status;
+    this.#showInput(story);
+    say(this.agent.who, story.unsent ? "" : visible(story.agent_name ?? this.nameOf(story.agent)));
+    for (const item of this.#dirty) this.#viewOf(item).update(item);
+    this.#dirty.clear();
+    this.#showFoot(story);
+  };
+
+  #viewOf(item) {
+    const known = this.#views.get(item.key);
+    if (known) return known;
+    const view = new (VIEWS[item.kind] ?? ErrorItem)(this.story, () => this.onAgain(this.story));
+    this.#views.set(item.key, view);
+    const following = this.story.items.slice(this.story.items.indexOf(item) + 1);
+    const next = following.map((other) => this.#views.get(other.key)?.element).find(Boolean);
+    this.items.insertBefore(view.element, next ?? null);
+    return view;
+  }
+
+  #showInput(story) {
+    if (this.shownInput === story.input) return;
+    this.shownInput = story.input;
+    const long = story.input.length > LONG_INPUT || story.input.split("\n").length > 16;
+    const text = h(`p${long ? ".is-clamped" : ""}`, { dir: "auto" }, visible(story.input));
+    fill(this.you.body, text);
+    if (long) this.you.body.append(h("button.quiet", { type: "button", onclick: (event) => unclamp(event, text) }, "Show all"));
+    this.you.element.hidden = !story.input;
+  }
+
+  // The foot is made again only when what it says has changed.
+  #showFoot(story) {
+    const key = footKey(story, this.workers());
+    if (this.footKey === key) return;
+    this.footKey = key;
+    fill(this.foot, this.#footOf(story));
+  }
+
+  #footOf(story) {
+    if (story.unsent) return this.#unsent(story.unsent);
+    if (story.lost) return Notice({ text: story.lost.message, code: story.lost.code });
+    if (story.sending) return LoadingIndicator("Sending");
+    if (isOver(story)) return [this.#output(story), endNotice(story, () => this.onAgain(story)), endLine(story)];
+    if (story.stopping) return LoadingIndicator("Stopping");
+    if (story.status === "queued") return queued(story, this.workers());
+    if (this.openApproval()) return null;
+    if (story.status === "waiting") return LoadingIndicator(story.reason ? `Waiting: ${story.reason}` : "Waiting");
+    return isSilent(story) ? LoadingIndicator(story.items.length ? "Working" : "Waiting for the model") : null;
+  }
+
+  #unsent(error) {
+    return Notice({ title: "Not sent", text: error.message, code: error.code, actions: [["Send again", () => this.onAgain(this.story)], ["Edit", () => this.onEdit(this.story)]] });
+  }
+
+  // A structured answer that no message showed.
+  #output(story) {
+    const { output } = story.end ?? {};
+    if (output === null || typeof output !== "object") return null;
+    const shown = story.items.some((item) => this.#views.get(item.key)?.structured);
+    return shown ? null : LLMResponse(output);
+  }
+}
+
+function footKey(story, workers) {
+  const late = story.status === "queued" && workers === 0 && [isOlder(story, LATE_MS), isOlder(story, FORSAKEN_MS)];
+  return JSON.stringify([story.status, story.reason, story.end, story.sending, story.stopping, Boolean(story.unsent), Boolean(story.lost), isSilent(story), story.items.length === 0, story.items.filter((item) => item.kind === "approval" && !item.decision).length, late]);
+}
+
+// Nothing grows and nothing runs: the model is being waited for.
+function isSilent(story) {
+  const last = story.items.at(-1);
+  if (!last || last.withdrawn) return true;
+  if (last.kind === "tool") return Boolean(last.outcome);
+  return last.kind === "error" || Boolean(last.closed);
+}
+
+function queued(story, workers) {
+  if (workers === 0 && isOlder(story, FORSAKEN_MS)) {
+    return Notice({ tone: "wait", title: "Queued, and no worker is alive", text: "The run is safe and starts as soon as there is one: `./callboard worker`, or `./callboard up` for everything." });
+  }
+  if (workers === 0 && isOlder(story, LATE_MS)) return LoadingIndicator("Queued: no worker is alive yet");
+  return LoadingIndicator(story.reason ? `Queued: ${story.reason}` : "Queued");
+}
+
+function isOlder(story, ms) {
+  return Date.now() - Date.parse(story.createdAt ?? 0) > ms;
+}
+
+function endNotice(story, again) {
+  const { status, reason } = story.end ?? story;
+  if (status === "cancelled") return null;
+  const told = story.items.some((item) => item.kind === "error");
+  if (status === "succeeded") return reason && h("p.passing", {}, icon("unknown"), h("span", {}, earlyWords(reason)));
+  // The error's own item says it, with the same button.
+  if (told) return null;
+  const { code, message } = errorOf(story, reason);
+  return Notice({ text: message, code, actions: [["Try again", again]] });
+}
+
+function earlyWords(reason) {
+  if (reason === "max_iterations") return "It reached its limit of steps and answered with what it had. Send a message to go on.";
+  return `Ended early: ${visible(reason)}.`;
+}
+
+function errorOf(story, reason) {
+  const error = story.error ?? reason ?? "The run failed without a reason.";
+  if (typeof error === "object") return { code: error.code, message: error.message ?? error.code };
+  const isCode = /^[a-z_]+$/.test(error);
+  return { code: isCode ? error : undefined, message: isCode ? `The run ended with ${error.replaceAll("_", " ")}.` : error };
+}
+
+const END_WORDS = { succeeded: "succeeded", failed: "failed", cancelled: "stopped", dead: "given up after three crashes" };
+
+function endLine(story) {
+  const end = story.end ?? {};
+  const status = end.status ?? story.status;
+  const { input_tokens: read, output_tokens: written } = end.usage ?? {};
+  const facts = [
+    END_WORDS[status] ?? status,
+    end.duration_ms !== undefined && duration(end.duration_ms),
+    written !== undefined && `${count(read ?? 0)} in, ${count(written)} out`,
+    end.cost_usd !== undefined && cost(end.cost_usd),
+    end.steps > 1 && plural(end.steps, "step"),
+  ];
+  const line = h(`p.end.is-${status}`, { title: exactly(story.lastAt ?? story.createdAt) }, icon(status));
+  return put(line, facts.filter(Boolean).map((fact) => h("span", {}, fact)));
+}
+
+function unclamp(event, text) {
+  const clamped = text.classList.toggle("is-clamped");
+  say(event.currentTarget, clamped ? "Show all" : "Show less");
+}

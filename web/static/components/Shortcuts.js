@@ -1,0 +1,20 @@
+import { h } from "../dom/h.js";
+
+const KEYS = [
+  ["/", "Search threads"], ["n", "New conversation"], ["c", "Write"], ["j  k", "Next and previous run on the board"], ["Enter", "Open the run"],
+  ["b", "The board alone"], ["s", "Stop the run"], ["a  e  r", "Approve, edit, reject what is asked"], ["Esc", "Stop typing, close"], ["?", "These keys"],
+];
+
+/** The list of keys, as a dialog. */
+export class Shortcuts {
+  constructor() {
+    const rows = KEYS.map(([keys, what]) => [h("dt", {}, keys.split("  ").map((key) => h("kbd", {}, key))), h("dd", {}, what)]);
+    this.element = h("dialog.keys", { "aria-label": "Keyboard", onclick: (event) => event.target === this.element && this.element.close() },
+      h("h2", {}, "Keyboard"), h("dl", {}, rows), h("form", { method: "dialog" }, h("button.btn", {}, "Close")));
+  }
+
+  toggle() {
+    if (this.element.open) this.element.close();
+    else this.element.showModal();
+  }
+}

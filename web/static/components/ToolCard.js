@@ -1,0 +1,143 @@
+import { fill, h, icon } from "../dom/h.js";
+import { copyButton } from "../dom/copyButton.js";
+import { duration } from "../dom/format.js";
+import { visible } from "../dom/visible.js";
+import { isRows, structured } from "./LLMResponse.js";
+import { ArgumentList } from "./ConfirmInline.js";
+
+const PREVIEW_LINES = 6;
+const MOST_SHOWN = 60_000;
+
+const LOOKS = {
+  running: ["running", "is-live"],
+  done: ["succeeded", "is-live"],
+  failed: ["failed", "is-bad"],
+  refused: ["refused", "is-wait"],
+  unknown: ["unknown", "is-wait"],
+  stopped: ["cancelled", "is-faint"],
+};
+
+const MEANING = {
+  refused: "Not run. This tool asks a person first, and asking is not possible here yet. Nothing was changed.",
+  unknown: "Nobody knows whether this happened: the worker was lost while the tool ran. Check before you repeat it.",
+};
+
+/** A tool call: name, arguments, effect class, result and duration. */
+export class ToolCard {
+  #open = false;
+  #item = null;
+
+  constructor() {
+    this.element = h("section.tool");
+  }
+
+  update(item) {
+    this.#item = item;
+    this.#paint();
+  }
+
+  #paint() {
+    const item = this.#item;
+    const state = item.outcome ?? (item.closed ? "stopped" : "running");
+    this.element.className = `tool ${LOOKS[state]?.[1] ?? ""} is-${state}${item.withdrawn ? " is-withdrawn" : ""}`;
+    this.element.setAttribute("aria-label", `Tool ${item.name}, ${stateWord(item, state)}`);
+    const focused = this.element.contains(document.activeElement) && document.activeElement.tagName === "BUTTON";
+    fill(this.element, this.#header(item, state), this.#open && this.#details(item), meaningOf(item, state), this.#result(item));
+    if (focused) this.element.querySelector("button.tool-head")?.focus();
+  }
+
+  #header(item, state) {
+    return h("button.tool-head", { type: "button", "aria-expanded": String(this.#open), onclick: () => this.#toggle() },
+      icon(LOOKS[state]?.[0] ?? "unknown", state === "running" ? "is-pulsing" : ""),
+      h("span.tool-name", {}, visible(item.name ?? "tool")),
+      h("em", {}, this.#open ? "" : brief(item.arguments)),
+      h(`span.badge${item.effect === "unsafe" ? ".is-unsafe" : ""}`, {}, badgeOf(item, state)));
+  }
+
+  #toggle() {
+    this.#open = !this.#open;
+    this.#paint();
+  }
+
+  #details(item) {
+    return h("div.tool-args", {}, ArgumentList(item.arguments), h("div.row", {}, copyButton(() => JSON.stringify(item.arguments ?? {}, null, 2), "Copy arguments")));
+  }
+
+  #result(item) {
+    if (item.result === undefined || item.result === null || item.result === "") return null;
+    const value = decoded(item.result);
+    const rows = rowsOf(value);
+    if (rows) return h("div.tool-result.is-rows", {}, structured(this.#open ? rows : rows.slice(0, PREVIEW_LINES)), this.#more(rows.length, "rows"));
+    if (isShortRecord(value)) return h("div.tool-result", {}, ArgumentList(value));
+    const text = resultText(item.result);
+    const lines = text.split("\n");
+    const shown = this.#open ? text.slice(0, MOST_SHOWN) : lines.slice(0, PREVIEW_LINES).join("\n").slice(0, 800);
+    const long = text.length > shown.length && !this.#open;
+    return h("div.tool-result", {}, h("pre", { tabindex: "0" }, visible(shown) + (text.length > shown.length ? " …" : "")),
+      long && h("button.quiet", { type: "button", onclick: () => this.#toggle() }, lines.length > PREVIEW_LINES ? `Show all ${lines.length} lines` : "Show all"),
+      this.#open && copyButton(() => text, "Copy result"));
+  }
+
+  #more(n, what) {
+    if (this.#open || n <= PREVIEW_LINES) return null;
+    return h("button.quiet", { type: "button", onclick: () => this.#toggle() }, `Show all ${n} ${what}`);
+  }
+}
+
+function badgeOf(item, state) {
+  const words = [item.effect, stateWord(item, state)];
+  return words.filter(Boolean).join(" · ");
+}
+
+function stateWord(item, state) {
+  if (state === "done") return item.duration_ms === undefined ? "done" : duration(item.duration_ms);
+  if (state === "running") return item.arguments ? "running" : "preparing";
+  if (state === "unknown") return "outcome unknown";
+  return state === "failed" && item.duration_ms !== undefined ? `failed · ${duration(item.duration_ms)}` : state;
+}
+
+function meaningOf(item, state) {
+  const said = state === "refused" && item.result ? null : MEANING[state];
+  return said && h("p.tool-meaning", {}, said);
+}
+
+function brief(args) {
+  if (args === undefined) return "…";
+  const values = Object.entries(args);
+  if (!values.length) return "()";
+  const said = values.length === 1 ? briefValue(values[0][1]) : values.map(([name, value]) => `${name}: ${briefValue(value)}`).join(", ");
+  return visible(`(${said})`.replace(/\s+/g, " ").slice(0, 300));
+}
+
+function briefValue(value) {
+  return typeof value === "string" ? `“${value.slice(0, 200)}”` : JSON.stringify(value).slice(0, 200);
+}
+
+// A result is often JSON as text: what the model was given.
+function decoded(result) {
+  if (typeof result !== "string" || !/^\s*[[{]/.test(result) || result.length > 200_000) return result;
+  try {
+    return JSON.parse(result);
+  } catch {
+    return result;
+  }
+}
+
+// Rows come as a list of records, under a key of their own, or as columns and rows apart.
+function rowsOf(value) {
+  if (isRows(value)) return value;
+  if (isRows(value?.rows)) return value.rows;
+  const isGrid = Array.isArray(value?.columns) && Array.isArray(value?.rows) && value.rows.length > 0 && value.rows.every(Array.isArray);
+  const records = isGrid && value.rows.map((row) => Object.fromEntries(value.columns.map((column, i) => [String(column), row[i] ?? null])));
+  return records && isRows(records) ? records : null;
+}
+
+function isShortRecord(value) {
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return false;
+  const values = Object.values(value);
+  return values.length > 0 && values.length <= 8 && values.every((each) => each === null || typeof each !== "object") && JSON.stringify(value).length < 600;
+}
+
+function resultText(result) {
+  return typeof result === "string" ? result : JSON.stringify(result, null, 2);
+}

@@ -1,0 +1,35 @@
+import { h } from "../dom/h.js";
+import { visible } from "../dom/visible.js";
+import { LoadingIndicator } from "./LoadingIndicator.js";
+import { Notice } from "./Notice.js";
+
+/** The empty conversation: who can be asked, and what to ask them. */
+export function Welcome({ agents, problems = [], chosen, error, onAgent, onStarter, onRetry }) {
+  if (error) return h("div.welcome", {}, Notice({ title: "The agents could not be read", text: error.message, code: error.code, actions: [["Try again", onRetry]] }));
+  if (!agents) return h("div.welcome", {}, LoadingIndicator("Looking who is there"));
+  if (!agents.length) return h("div.welcome", {}, Notice({ tone: "wait", title: "No agent is configured", text: "Put a file such as `config/agents/assistant.yaml` in the agents folder; `./callboard agents` checks it." }), problems.map((problem) => Notice({ title: problem.id, text: problem.detail, code: problem.code })));
+  const agent = agents.find((each) => each.id === chosen) ?? agents[0];
+  return h("div.welcome", {},
+    h("h2", {}, "Whom do you want to call?"),
+    h("div.agents", { role: "radiogroup", "aria-label": "Agent", onkeydown: arrowKeys }, agents.map((each) => agentCard(each, each === agent, onAgent))),
+    problems.map((problem) => Notice({ tone: "wait", title: `${problem.id} cannot be asked`, text: problem.detail, code: problem.code })),
+    agent.starters?.length > 0 && h("div.starters", {}, h("p.caps", {}, "Begin with"), agent.starters.slice(0, 4).map((text) => h("button.starter", { type: "button", onclick: () => onStarter(text) }, visible(text)))));
+}
+
+function agentCard(agent, chosen, onAgent) {
+  return h("button.agent", { type: "button", role: "radio", "aria-checked": String(chosen), tabindex: chosen ? "0" : "-1", dataset: { agent: agent.id }, onclick: () => onAgent(agent.id) },
+    h("span.agent-name", {}, visible(agent.name ?? agent.id)),
+    h("span.agent-what", {}, visible(agent.description ?? "")),
+    h("span.agent-model", {}, visible(agent.model ?? "")));
+}
+
+function arrowKeys(event) {
+  const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  const cards = [...event.currentTarget.children];
+  const next = cards[(cards.indexOf(document.activeElement) + step + cards.length) % cards.length];
+  next.click();
+  // The choice draws the cards anew.
+  document.querySelector(`[data-agent="${CSS.escape(next.dataset.agent)}"]`)?.focus();
+}

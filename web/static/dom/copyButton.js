@@ -1,0 +1,32 @@
+import { h, say } from "./h.js";
+
+/** Return a button that copies what `text()` gives and says whether it did. */
+export function copyButton(text, what = "Copy") {
+  const button = h("button.quiet.copy", { type: "button", onclick: copy }, what);
+  async function copy(event) {
+    event.stopPropagation();
+    say(button, (await toClipboard(text())) ? "Copied" : "Not allowed");
+    setTimeout(() => say(button, what), 1600);
+  }
+  return button;
+}
+
+async function toClipboard(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return viaSelection(text);
+  }
+}
+
+// Without HTTPS there is no clipboard interface outside the machine itself.
+function viaSelection(text) {
+  const area = h("textarea.offscreen", { "aria-hidden": "true", tabindex: "-1" });
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done;
+}

@@ -1,0 +1,67 @@
+// Numbers and times as people read them.
+
+const COUNT = new Intl.NumberFormat("en");
+const DAY = new Intl.DateTimeFormat("en", { day: "numeric", month: "long" });
+const WHEN = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium" });
+
+/** Return `340 ms`, `4.2 s`, `3 min 12 s` or `2 h 5 min`. */
+export function duration(ms) {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  return ticking(ms);
+}
+
+/** Return a running time in whole units, so that it does not fidget. */
+export function ticking(ms) {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${String(seconds % 60).padStart(2, "0")} s`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${String(minutes % 60).padStart(2, "0")} min` : `${Math.floor(hours / 24)} d`;
+}
+
+/** Return `just now`, `5 min ago`, `3 h ago` or the day. */
+export function ago(at, now = Date.now()) {
+  const seconds = (now - Date.parse(at)) / 1000;
+  if (!Number.isFinite(seconds)) return "";
+  if (seconds < 60) return "just now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
+  return DAY.format(new Date(at));
+}
+
+/** Return the heading a day's threads stand under. */
+export function dayName(at, now = new Date()) {
+  const then = new Date(at);
+  const days = Math.round((startOfDay(now) - startOfDay(then)) / 86_400_000);
+  if (!Number.isFinite(days)) return "Earlier";
+  return days <= 0 ? "Today" : days === 1 ? "Yesterday" : days < 7 ? "This week" : "Earlier";
+}
+
+/** Return a date and time in full, for titles. */
+export function exactly(at) {
+  const date = new Date(at);
+  return Number.isNaN(date.getTime()) ? "" : WHEN.format(date);
+}
+
+/** Return `1,234`. */
+export function count(n) {
+  return COUNT.format(n);
+}
+
+/** Return dollars with as many places as it takes to see anything: `$0.0007`, `$1.24`. */
+export function cost(usd) {
+  if (!usd) return "$0";
+  if (usd >= 0.995) return `$${usd.toFixed(2)}`;
+  return `$${Number(usd.toPrecision(2)).toFixed(8).replace(/(\.\d\d\d*?)0+$/, "$1")}`;
+}
+
+/** Return `1 run`, `2 runs`. */
+export function plural(n, one, many = `${one}s`) {
+  return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+function startOfDay(date) {
+  return new Date(date.getFullYear(), date.getMonth(), date.getDate()).getTime();
+}

@@ -1,0 +1,82 @@
+// Elements are made here and nowhere else: only createElement and text nodes, never markup from a string.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Return a new element: `h("p.note", {title: "x", onclick: f}, "text", child, null)`. Empty children are left out. */
+export function h(spec, props = {}, ...children) {
+  const [tag, ...classes] = spec.split(".");
+  const element = document.createElement(tag || "div");
+  if (classes.length) element.className = classes.join(" ");
+  for (const [name, value] of Object.entries(props)) setProp(element, name, value);
+  put(element, children);
+  return element;
+}
+
+/** Append children; strings become text nodes, null, undefined and false are left out. */
+export function put(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child);
+  }
+  return element;
+}
+
+/** Give the element new children. */
+export function fill(element, ...children) {
+  element.replaceChildren();
+  return put(element, children);
+}
+
+/** Set the text only when it differs, so that nothing is laid out twice. */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function setProp(element, name, value) {
+  if (value === null || value === undefined || value === false) return;
+  if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+  else if (name === "dataset") Object.assign(element.dataset, value);
+  else if (name === "value") element.value = value;
+  else element.setAttribute(name, value === true ? "" : String(value));
+}
+
+// 16 x 16, drawn with the current colour: a state is a shape first and a colour second.
+const PATHS = {
+  queued: [["circle", { cx: 8, cy: 8, r: 4.5, fill: "none", "stroke-dasharray": "2.4 2.3" }]],
+  running: [["circle", { cx: 8, cy: 8, r: 4.5, fill: "currentColor", stroke: "none" }]],
+  waiting: [
+    ["circle", { cx: 8, cy: 8, r: 4.5, fill: "none" }],
+    ["path", { d: "M8 3.5a4.5 4.5 0 0 1 0 9z", fill: "currentColor", stroke: "none" }],
+  ],
+  succeeded: [["path", { d: "M3.5 8.5l3 3 6-7", fill: "none" }]],
+  failed: [["path", { d: "M4.2 4.2l7.6 7.6M11.8 4.2l-7.6 7.6", fill: "none" }]],
+  cancelled: [["rect", { x: 4, y: 4, width: 8, height: 8, rx: 1, fill: "none" }]],
+  dead: [["path", { d: "M8 2.5v11M4.8 5.8h6.4", fill: "none" }]],
+  refused: [
+    ["circle", { cx: 8, cy: 8, r: 5, fill: "none" }],
+    ["path", { d: "M4.6 11.4l6.8-6.8", fill: "none" }],
+  ],
+  unknown: [["path", { d: "M5.6 6a2.4 2.4 0 1 1 3.4 2.2c-.7.4-1 .8-1 1.6M8 12.4v.1", fill: "none" }]],
+  again: [["path", { d: "M12.5 8a4.5 4.5 0 1 1-1.5-3.4M11.3 2v3h-3", fill: "none" }]],
+  chevron: [["path", { d: "M6 4l4 4-4 4", fill: "none" }]],
+  down: [["path", { d: "M8 3v9.5M4 9l4 4 4-4", fill: "none" }]],
+  up: [["path", { d: "M8 13V3.5M4 7l4-4 4 4", fill: "none" }]],
+  menu: [["path", { d: "M2.5 4.5h11M2.5 8h11M2.5 11.5h7", fill: "none" }]],
+  plus: [["path", { d: "M8 3v10M3 8h10", fill: "none" }]],
+  stop: [["rect", { x: 4, y: 4, width: 8, height: 8, rx: 1.5, fill: "currentColor", stroke: "none" }]],
+  talk: [["path", { d: "M2.5 3.5h11v7.5H7.5L4.5 13.5V11h-2z", fill: "none" }]],
+  board: [["path", { d: "M2.5 3h3.2v10H2.5zM6.9 3h3.2v6H6.9zM11.3 3h2.2v8h-2.2z", fill: "none" }]],
+};
+
+/** Return a small drawing; it says nothing to a screen reader, the words beside it do. */
+export function icon(name, extra = "") {
+  const svg = document.createElementNS(SVG, "svg");
+  const frame = { viewBox: "0 0 16 16", class: `icon i-${name} ${extra}`.trim(), "aria-hidden": "true", focusable: "false" };
+  for (const [key, value] of Object.entries(frame)) svg.setAttribute(key, value);
+  for (const [tag, attributes] of PATHS[name] ?? PATHS.unknown) {
+    const shape = document.createElementNS(SVG, tag);
+    for (const [key, value] of Object.entries(attributes)) shape.setAttribute(key, value);
+    svg.append(shape);
+  }
+  return svg;
+}

@@ -1,0 +1,253 @@
+// The conversation on screen: opens a thread, follows its open run, sends, stops. It knows no elements.
+
+import { ApiError, eventsUrl, getConversationHistory, getEvents, getThread, newKey, pollEvents, sendPrompt, stopRun } from "../services/api.js";
+import { Feed } from "../services/feed.js";
+import { applySummary, retell, storiesOf } from "../state/history.js";
+import { isOver, newStory, tell } from "../state/story.js";
+
+const SAVE_EVERY_MS = 1500;
+
+/**
+ * Drives a view with showLoading(), showThread({title, agent, stories}), showStory(story), touch(story, items, event?),
+ * showLine(state), showFailure(error, retry) and named(threadId, title).
+ */
+export class Conversation {
+  #feed = null;
+  #visit = 0;
+  #saving = 0;
+
+  constructor(view, history) {
+    Object.assign(this, { view, history, threadId: null, title: "", agent: "", stories: [], followed: null });
+    addEventListener("pagehide", () => this.#save());
+  }
+
+  /** Leave the present thread; nothing of it is shown or followed any more. */
+  close() {
+    this.#save();
+    this.#visit += 1;
+    this.#unfollow();
+    Object.assign(this, { threadId: null, title: "", agent: "", stories: [] });
+  }
+
+  /** Show a thread: from memory at once, then as the server has it. */
+  async open(threadId) {
+    this.close();
+    const visit = this.#visit;
+    this.threadId = threadId;
+    const cached = this.history.load(threadId);
+    if (cached) this.#show(cached, cached.stories);
+    else this.view.showLoading();
+    try {
+      const [thread, messages] = await Promise.all([getThread(threadId), getConversationHistory(threadId)]);
+      if (visit !== this.#visit) return;
+      this.#show(thread, preferTold(storiesOf(thread, messages), this.stories));
+      this.#followNext();
+    } catch (error) {
+      if (visit !== this.#visit) return;
+      if (error.status === 404) this.history.forget(threadId);
+      this.view.showFailure(error, () => this.open(threadId));
+    }
+  }
+
+  /** Say something; the story appears at once and is marked unsent when the server did not take it. */
+  async send({ agent, input }) {
+    const story = newStory({ agent, input, key: newKey(), thread_id: this.threadId, createdAt: new Date().toISOString() });
+    this.stories.push(story);
+    await this.#post(story);
+  }
+
+  /** Send again: the same message if it never arrived (with the same key), else as a new one. */
+  async again(story) {
+    if (!story.unsent) return this.send({ agent: story.agent, input: story.input });
+    await this.#post(story);
+  }
+
+  /** Take an unsent story back. */
+  withdraw(story) {
+    this.stories = this.stories.filter((other) => other !== story);
+  }
+
+  /** Ask the followed run to stop. */
+  async stop() {
+    const story = this.openStory;
+    if (!story?.run_id || story.stopping) return;
+    story.stopping = true;
+    this.view.touch(story, []);
+    try {
+      await stopRun(story.run_id);
+    } catch (error) {
+      story.stopping = false;
+      this.view.touch(story, []);
+      this.view.complain(error);
+    }
+  }
+
+  /** The story that is being told, or the next that waits. */
+  get openStory() {
+    return this.stories.find((story) => !isOver(story) && !story.unsent && !story.lost);
+  }
+
+  /** Try the line again now. */
+  hurry() {
+    this.#feed?.hurry();
+  }
+
+  /** Take a board summary: a run of this thread that others started appears here too. */
+  noteRun(run) {
+    if (run.thread_id !== this.threadId) return;
+    const story = this.stories.find((each) => each.run_id === run.run_id);
+    if (!story) return this.#catchUp();
+    if (run.title && !this.title) this.#rename(run.title);
+    if (story === this.followed || isOver(story)) return;
+    applySummary(story, run);
+    this.view.touch(story, []);
+    this.#followNext();
+  }
+
+  /** Tell an ended run again from its events, which know more than its messages. */
+  async detail(story) {
+    if (story.cursor > 0 || story.detailing || !isOver(story)) return null;
+    story.detailing = true;
+    const events = await getEvents(story.run_id).catch(() => []);
+    const fresh = retell(story, events);
+    if (!fresh.end || !this.stories.includes(story)) return null;
+    this.stories[this.stories.indexOf(story)] = fresh;
+    this.#saveSoon();
+    return fresh;
+  }
+
+  async #post(story) {
+    const visit = this.#visit;
+    Object.assign(story, { sending: true, unsent: null });
+    this.view.showStory(story);
+    try {
+      const accepted = await sendPrompt({ agent: story.agent, input: story.input, threadId: this.threadId, key: story.key });
+      Object.assign(story, { run_id: accepted.run_id, thread_id: accepted.thread_id, status: accepted.status ?? "queued", sending: false });
+      if (visit !== this.#visit) return;
+      if (!this.threadId) this.#enter(accepted.thread_id, story);
+      this.view.touch(story, []);
+      this.#followNext();
+    } catch (error) {
+      Object.assign(story, { sending: false, unsent: error });
+      if (visit === this.#visit) this.view.touch(story, []);
+    }
+  }
+
+  #enter(threadId, story) {
+    this.threadId = threadId;
+    this.agent = story.agent;
+    this.#rename(story.input.split("\n")[0].slice(0, 80));
+  }
+
+  #rename(title) {
+    this.title = title;
+    this.view.named(this.threadId, title);
+  }
+
+  #show(thread, stories) {
+    Object.assign(this, { title: thread.title ?? "", agent: thread.agent ?? "", stories });
+    this.view.showThread({ thread_id: this.threadId, title: this.title, agent: this.agent, stories });
+    this.view.named(this.threadId, this.title);
+  }
+
+  #catchUp() {
+    if (this.stories.some((story) => story.sending)) return;
+    clearTimeout(this.catching);
+    const visit = this.#visit;
+    this.catching = setTimeout(async () => {
+      const [thread, messages] = await Promise.all([getThread(this.threadId), getConversationHistory(this.threadId)]).catch(() => [null, []]);
+      if (!thread || visit !== this.#visit) return;
+      const known = new Set(this.stories.map((story) => story.run_id));
+      for (const story of storiesOf(thread, messages)) {
+        if (known.has(story.run_id)) continue;
+        this.stories.push(story);
+        this.view.showStory(story);
+      }
+      this.#followNext();
+    }, 300);
+  }
+
+  #followNext() {
+    const story = this.openStory;
+    if (!story?.run_id || story === this.followed) return;
+    this.#unfollow();
+    this.followed = story;
+    this.#feed = new Feed({
+      url: (cursor) => `${eventsUrl(story.run_id)}?after=${cursor || 0}`,
+      poll: (cursor) => pollEvents(story.run_id, cursor),
+      cursor: story.cursor,
+      onEvent: ({ data }) => this.#take(story, data),
+      onState: (state) => this.#line(story, state),
+    }).start();
+  }
+
+  #take(story, event) {
+    const items = tell(story, event);
+    if (!items) return;
+    this.view.touch(story, items, event);
+    this.#saveSoon();
+    if (event.type === "end") this.#ended(story);
+  }
+
+  #ended(story) {
+    story.stopping = false;
+    this.#unfollow();
+    this.#save();
+    this.view.touch(story, story.items.filter((item) => item.kind === "error"));
+    this.#followNext();
+  }
+
+  #line(story, state) {
+    if (story !== this.followed) return;
+    if (state.name === "ended" && !isOver(story)) this.#retellFromStart(story);
+    else if (state.name === "refused") this.#refused(story, state.error);
+    else this.view.showLine(state);
+  }
+
+  // A cursor the server has never issued: its log was made anew, so this story starts anew too.
+  #refused(story, error) {
+    if (error instanceof ApiError && error.code === "cursor_ahead" && story.cursor > 0) return this.#retellFromStart(story);
+    story.lost = error;
+    this.#unfollow();
+    this.view.touch(story, []);
+    this.#followNext();
+  }
+
+  #retellFromStart(story) {
+    if (story.cursor === 0) return this.#unfollow();
+    const { run_id, thread_id, agent, input, createdAt } = story;
+    const fresh = newStory({ run_id, thread_id, agent, input, createdAt });
+    this.stories[this.stories.indexOf(story)] = fresh;
+    this.view.replaceStory(story, fresh);
+    this.#unfollow();
+    this.#followNext();
+  }
+
+  #unfollow() {
+    this.#feed?.stop();
+    this.#feed = null;
+    this.followed = null;
+    this.view.showLine({ name: "none" });
+  }
+
+  #saveSoon() {
+    this.#saving ||= setTimeout(() => this.#save(), SAVE_EVERY_MS);
+  }
+
+  #save() {
+    clearTimeout(this.#saving);
+    this.#saving = 0;
+    const stories = this.stories.filter((story) => story.run_id && !story.lost);
+    if (this.threadId && stories.length) this.history.save(this.threadId, { thread_id: this.threadId, title: this.title, agent: this.agent, stories });
+  }
+}
+
+// A story this browser has told from events knows durations and effects that messages do not hold.
+function preferTold(stories, cached) {
+  const told = new Map(cached.filter((story) => story.cursor > 0).map((story) => [story.run_id, story]));
+  return stories.map((story) => {
+    const known = told.get(story.run_id);
+    if (!known || (isOver(story) && !isOver(known))) return story;
+    return Object.assign(known, { stopping: false, detailing: false });
+  });
+}

@@ -1,0 +1,65 @@
+// What this browser remembers of its conversations: the server's thread is the truth, this is the first paint and
+// the cursor to go on from. Losing it loses nothing.
+
+const PREFIX = "callboard:1:";
+const KEPT_THREADS = 8;
+const KEPT_STORIES = 20;
+const MOST_CHARS = 250_000;
+
+/** Return {load, save, forget, draft, setDraft, remember, recall}; none of them ever throws. */
+export function useLocalChatHistory(storage = browserStorage()) {
+  const read = (key) => parse(storage.getItem(PREFIX + key));
+  const write = (key, value) => attempt(() => storage.setItem(PREFIX + key, JSON.stringify(value)));
+  return {
+    load: (threadId) => read(`thread:${threadId}`),
+    save: (threadId, thread) => {
+      const text = JSON.stringify(shortened(thread));
+      if (text.length > MOST_CHARS) return attempt(() => storage.removeItem(`${PREFIX}thread:${threadId}`));
+      makeRoom(storage, read, write, threadId);
+      return attempt(() => storage.setItem(`${PREFIX}thread:${threadId}`, text));
+    },
+    forget: (threadId) => attempt(() => storage.removeItem(`${PREFIX}thread:${threadId}`)),
+    draft: (threadId) => read(`draft:${threadId ?? "new"}`) ?? "",
+    setDraft: (threadId, text) => (text ? write(`draft:${threadId ?? "new"}`, text) : attempt(() => storage.removeItem(`${PREFIX}draft:${threadId ?? "new"}`))),
+    remember: (name, value) => write(`choice:${name}`, value),
+    recall: (name) => read(`choice:${name}`),
+  };
+}
+
+function shortened({ thread_id, title, agent, stories }) {
+  const kept = stories.filter((story) => story.run_id).slice(-KEPT_STORIES);
+  return { thread_id, title, agent, stories: kept, whole: kept.length === stories.length };
+}
+
+// The least recently opened threads go first.
+function makeRoom(storage, read, write, threadId) {
+  const order = [threadId, ...(read("order") ?? []).filter((id) => id !== threadId)];
+  for (const old of order.slice(KEPT_THREADS)) attempt(() => storage.removeItem(`${PREFIX}thread:${old}`));
+  write("order", order.slice(0, KEPT_THREADS));
+}
+
+function parse(text) {
+  try {
+    return text ? JSON.parse(text) : null;
+  } catch {
+    return null;
+  }
+}
+
+function attempt(work) {
+  try {
+    work();
+  } catch {
+    // Full or forbidden: the page works without.
+  }
+}
+
+function browserStorage() {
+  try {
+    localStorage.getItem(PREFIX);
+    return localStorage;
+  } catch {
+    const memory = new Map();
+    return { getItem: (key) => memory.get(key) ?? null, setItem: (key, value) => memory.set(key, value), removeItem: (key) => memory.delete(key) };
+  }
+}

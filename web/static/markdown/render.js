@@ -1,0 +1,94 @@
+// Blocks and inline nodes into elements. Text only ever becomes text nodes; nothing is fetched.
+
+import { h } from "../dom/h.js";
+import { copyButton } from "../dom/copyButton.js";
+import { visible } from "../dom/visible.js";
+import { parseInline } from "./inline.js";
+
+/** Return the element of one block. */
+export function renderBlock(block) {
+  return RENDERERS[block.kind](block);
+}
+
+const RENDERERS = {
+  paragraph: (block) => h("p", { dir: "auto" }, inline(block.text)),
+  // The page's own headings are h1 and h2, so an answer's begin at h3.
+  heading: (block) => h(`h${Math.min(6, block.level + 2)}`, { dir: "auto" }, inline(block.text)),
+  rule: () => h("hr"),
+  quote: (block) => h("blockquote", {}, block.blocks.map(renderBlock)),
+  list: (block) => h(block.ordered ? "ol" : "ul", { start: block.ordered && block.start !== 1 ? block.start : null }, block.items.map(listItem)),
+  table: renderTable,
+  // A closed fence ends with a line end, as it does when it arrives in pieces.
+  code: (block) => new CodeBlock(block.language).append(block.text && `${block.text}\n`).element,
+};
+
+/** A fenced block that grows cheaply: text goes into short pieces, so that only the last is laid out again. */
+export class CodeBlock {
+  #text = "";
+  #piece = null;
+
+  constructor(language = "") {
+    const bar = h("div.code-bar", {}, h("span", {}, visible(language.slice(0, 40))), copyButton(() => this.#text));
+    this.code = h("code");
+    this.element = h("div.code", {}, bar, h("pre", { tabindex: "0" }, this.code));
+  }
+
+  append(text) {
+    this.#text += text;
+    for (const part of inPieces(text)) this.#add(visible(part));
+    return this;
+  }
+
+  #add(text) {
+    const full = this.#piece && this.#piece.length > 4000 && this.#piece.data.endsWith("\n");
+    if (!this.#piece || full || this.#piece.length > 16_000) {
+      this.#piece = document.createTextNode("");
+      this.code.append(h("span.piece", {}, this.#piece));
+    }
+    this.#piece.appendData(text);
+  }
+}
+
+function* inPieces(text, size = 4000) {
+  for (let at = 0; at < text.length; ) {
+    const newline = text.indexOf("\n", at + size);
+    const end = newline < 0 || newline > at + size * 3 ? Math.min(text.length, at + size) : newline + 1;
+    yield text.slice(at, end);
+    at = end;
+  }
+}
+
+function listItem(blocks) {
+  const task = blocks[0]?.kind === "paragraph" && /^\[([ xX])\]\s+/.exec(blocks[0].text);
+  if (task) return taskItem(blocks, task);
+  // A tight item is its text; only an item of several blocks has paragraphs.
+  if (blocks.length && blocks[0].kind === "paragraph") return h("li", { dir: "auto" }, inline(blocks[0].text), blocks.slice(1).map(renderBlock));
+  return h("li", {}, blocks.map(renderBlock));
+}
+
+function taskItem(blocks, [prefix, state]) {
+  const done = state !== " ";
+  const box = h("span.task", { role: "img", "aria-label": done ? "done" : "open" }, done ? "☑" : "☐");
+  return h("li.has-task", {}, box, " ", inline(blocks[0].text.slice(prefix.length)), blocks.slice(1).map(renderBlock));
+}
+
+function renderTable({ head, align, rows }) {
+  const row = (cells, tag) => h("tr", {}, head.map((_, i) => h(`${tag}.is-${align[i] ?? "left"}`, tag === "th" ? { scope: "col" } : {}, inline(cells[i] ?? ""))));
+  return h("div.table", { tabindex: "0" }, h("table", {}, h("thead", {}, row(head, "th")), h("tbody", {}, rows.map((cells) => row(cells, "td")))));
+}
+
+function inline(text) {
+  return parseInline(text).map(renderInline);
+}
+
+function renderInline(node) {
+  if (node.text !== undefined) return visible(node.text);
+  if (node.code !== undefined) return h("code", {}, visible(node.code));
+  if (node.br) return h("br");
+  if (node.link) return renderLink(node);
+  return h(node.mark, {}, node.children.map(renderInline));
+}
+
+function renderLink({ href, children }) {
+  return h("a", { href, title: href, target: "_blank", rel: "noopener noreferrer nofollow", referrerpolicy: "no-referrer" }, children.map(renderInline));
+}

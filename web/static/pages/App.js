@@ -1,0 +1,294 @@
+// The page: makes its parts, and tells each what the others learned.
+
+import { h } from "../dom/h.js";
+import { paintSoon } from "../dom/paint.js";
+import { Board } from "../components/Board.js";
+import { ChatWindow } from "../components/ChatWindow.js";
+import { Composer } from "../components/Composer.js";
+import { HealthLine } from "../components/HealthLine.js";
+import { NavBar } from "../components/NavBar.js";
+import { Shortcuts } from "../components/Shortcuts.js";
+import { ThreadList } from "../components/ThreadList.js";
+import { Welcome } from "../components/Welcome.js";
+import { useBoard } from "../hooks/useBoard.js";
+import { Conversation } from "../hooks/useConversation.js";
+import { useHealth } from "../hooks/useHealth.js";
+import { useKeys } from "../hooks/useKeys.js";
+import { useLocalChatHistory } from "../hooks/useLocalChatHistory.js";
+import { useRate } from "../hooks/useRate.js";
+import { threadHash, useRoute } from "../hooks/useRoute.js";
+import { useTicker } from "../hooks/useTicker.js";
+import { listAgents, listThreads } from "../services/api.js";
+
+const THREADS_PAUSE_MS = 700;
+
+/** The whole page; `mount` puts it into the document and begins. */
+export class App {
+  #agents = null;
+  #agentsError = null;
+  #problems = [];
+  #threadsTimer = 0;
+
+  constructor() {
+    this.history = useLocalChatHistory();
+    this.rate = useRate();
+    this.chosen = this.history.recall("agent");
+    this.keys = new Shortcuts();
+    this.healthLine = new HealthLine();
+    this.threads = new ThreadList({ nameOf: this.nameOf, statusOf: (runId) => this.feed?.board.get(runId)?.status, onSearch: () => this.#threadsSoon(200), onRetry: this.readThreads });
+    this.nav = new NavBar({ threads: this.threads.element, health: this.healthLine.element, onNew: () => this.#tab("talk"), onTab: (tab) => this.#tab(tab), onClose: () => this.#menu(false) });
+    this.composer = new Composer({ onSend: this.send, onAgent: this.choose, onDraft: (text) => this.history.setDraft(this.conversation?.threadId, text) });
+    this.chat = new ChatWindow(this.#chatCallbacks());
+    this.conversation = new Conversation(this.chat, this.history);
+    this.board = new Board({ board: () => this.feed.board, nameOf: this.nameOf, onRetry: () => this.feed.hurry() });
+  }
+
+  mount(root) {
+    root.replaceChildren(h("a.skip", { href: "#talk", onclick: (event) => this.#skip(event) }, "To the conversation"), this.nav.element, this.nav.shade, this.chat.element, this.board.element, this.nav.tabs, this.keys.element);
+    this.feed = useBoard({ onRuns: this.noteRuns, onLine: (state) => this.#boardLine(state) });
+    this.health = useHealth((health) => this.healthLine.show(health));
+    this.replaceRoute = useRoute((route) => this.#go(route));
+    this.feed.start();
+    this.readAgents();
+    this.readThreads();
+    useTicker(() => this.#tick());
+    this.#bindKeys();
+  }
+
+  /** Return the name people know an agent by. */
+  nameOf = (id) => this.#agents?.find((agent) => agent.id === id)?.name ?? id ?? "agent";
+
+  send = async (input) => {
+    const story = this.conversation.send({ agent: this.composer.agents.value, input });
+    this.history.setDraft(this.conversation.threadId, "");
+    await story;
+    this.#threadsSoon();
+  };
+
+  choose = (id) => {
+    this.chosen = id;
+    this.history.remember("agent", id);
+    this.composer.choose(id);
+    this.#welcomeIfNew();
+    this.#showDemo();
+  };
+
+  readAgents = async () => {
+    try {
+      const { agents, problems } = await listAgents();
+      this.#agents = agents;
+      this.#problems = problems;
+      this.#agentsError = null;
+    } catch (error) {
+      this.#agentsError = error;
+    }
+    this.#showAgents();
+  };
+
+  readThreads = async () => {
+    clearTimeout(this.#threadsTimer);
+    this.#threadsTimer = 0;
+    try {
+      this.threads.show(await listThreads(this.threads.words));
+    } catch (error) {
+      this.threads.fail(error);
+    }
+  };
+
+  noteRuns = (runs, isSnapshot) => {
+    const lanes = this.feed?.board.lanes();
+    this.board.update();
+    this.threads.update();
+    for (const run of runs) this.conversation.noteRun(run);
+    if (lanes) {
+      this.nav.count(lanes.running.length);
+      this.health.curious = lanes.waiting.some((run) => run.status === "queued");
+    }
+    if (!isSnapshot) this.#threadsSoon();
+  };
+
+  #chatCallbacks() {
+    return {
+      nameOf: this.nameOf,
+      composer: this.composer,
+      workers: () => this.health?.workers,
+      onStop: () => this.conversation.stop(),
+      onRetry: () => this.conversation.hurry(),
+      onMenu: () => this.#menu(true),
+      onAgain: (story) => this.conversation.again(story),
+      onEdit: (story) => this.#edit(story),
+      onNamed: (threadId, title) => this.#named(threadId, title),
+      onDetail: (story) => this.conversation.detail(story),
+      onTouched: () => paintSoon(this.#showHead),
+      onEvent: (event) => this.#noteEvent(event),
+    };
+  }
+
+  #go(route) {
+    document.body.dataset.page = route.name === "board" ? "board" : "talk";
+    if (route.name === "board") this.#tab("board", false);
+    else this.#open(route);
+    this.#menu(false);
+    this.#mark();
+  }
+
+  #open({ name, threadId, runId }) {
+    this.#tab("talk", false);
+    if (name === "new" || threadId !== this.conversation.threadId) {
+      this.rate.reset();
+      if (name === "new") this.#openNew();
+      else this.conversation.open(threadId).then(() => runId && this.chat.scrollToRun(runId));
+      this.composer.write(this.history.draft(threadId));
+    } else if (runId) this.chat.scrollToRun(runId);
+  }
+
+  #openNew() {
+    this.conversation.close();
+    this.chat.showWelcome(this.#welcome());
+    paintSoon(this.#showHead);
+    this.#showDemo();
+    if (matchMedia("(min-width: 761px)").matches) this.composer.focus();
+  }
+
+  #welcome() {
+    return Welcome({ agents: this.#agents, problems: this.#problems, chosen: this.composer.agents.value || this.chosen, error: this.#agents ? null : this.#agentsError, onAgent: this.choose, onStarter: (text) => this.#starter(text), onRetry: this.readAgents });
+  }
+
+  #welcomeIfNew() {
+    if (!this.conversation.threadId && !this.conversation.stories.length) this.chat.showWelcome(this.#welcome());
+  }
+
+  #starter(text) {
+    this.send(text);
+  }
+
+  #showAgents() {
+    const agents = this.#agents ?? [];
+    const wanted = this.conversation.agent || this.chosen;
+    const chosen = agents.some((agent) => agent.id === wanted) ? wanted : agents[0]?.id;
+    this.composer.showAgents(agents, chosen);
+    this.#welcomeIfNew();
+    this.#showDemo();
+    this.threads.update();
+    this.board.update();
+    for (const story of this.conversation.stories) this.chat.touch(story, []);
+  }
+
+  #showDemo() {
+    const agent = this.#agents?.find((each) => each.id === this.composer.agents.value);
+    this.chat.demo.hidden = !(agent?.is_demo ?? agent?.model?.startsWith("demo/"));
+  }
+
+  #named(threadId, title) {
+    if (threadId && location.hash.split("/run/")[0] !== threadHash(threadId)) this.replaceRoute(threadHash(threadId));
+    if (this.conversation.agent && this.#agents?.some((agent) => agent.id === this.conversation.agent)) this.composer.choose(this.conversation.agent);
+    this.#showDemo();
+    this.#mark();
+    paintSoon(this.#showHead);
+  }
+
+  #noteEvent(event) {
+    if (event.type === "response" || event.type === "reasoning") this.rate.note();
+    if (event.type === "end") this.#threadsSoon();
+    paintSoon(this.#showHead);
+  }
+
+  #boardLine(state) {
+    this.board.showLine(state);
+    document.body.dataset.line = state.name;
+    if (state.name === "waiting") this.healthLine.show(null);
+    // A server that comes back may be another one, with other agents.
+    if (state.name === "live" && this.wasDown) this.#backAgain();
+    this.wasDown = state.name === "waiting" || state.name === "offline" || (this.wasDown && state.name === "connecting");
+  }
+
+  #backAgain() {
+    this.health.ask();
+    this.readAgents();
+    this.readThreads();
+    this.conversation.hurry();
+  }
+
+  #showHead = () => {
+    const story = this.conversation.openStory ?? this.conversation.stories.findLast((each) => each.run_id);
+    this.chat.head.show(story, this.rate.perSecond());
+    this.composer.showOpenRun(Boolean(this.conversation.openStory));
+    this.board.drawRate(this.conversation.followed?.run_id, this.rate.counts());
+    this.#titleOf(story);
+  };
+
+  #tick() {
+    this.#showHead();
+    this.chat.tick();
+    this.board.tick();
+  }
+
+  #titleOf(story) {
+    const mark = this.conversation.openStory ? "● " : story?.end?.status === "failed" ? "✕ " : "";
+    const title = `${mark}${this.conversation.title || "New conversation"} — Callboard`;
+    if (document.title !== title) document.title = title;
+  }
+
+  #threadsSoon(pause = THREADS_PAUSE_MS) {
+    this.#threadsTimer ||= setTimeout(this.readThreads, pause);
+  }
+
+  #edit(story) {
+    this.conversation.withdraw(story);
+    this.chat.removeStory(story);
+    this.composer.write(story.input);
+    this.composer.focus();
+    this.#welcomeIfNew();
+  }
+
+  #mark() {
+    const board = document.body.dataset.page === "board";
+    this.nav.mark(board ? "board" : this.conversation.threadId ? "" : "new", document.body.dataset.tab);
+    this.threads.mark(this.conversation.threadId);
+    this.board.mark(this.conversation.threadId);
+  }
+
+  #tab(tab, byHand = true) {
+    document.body.dataset.tab = tab;
+    if (byHand && tab === "talk" && document.body.dataset.page === "board") location.hash = this.conversation.threadId ? threadHash(this.conversation.threadId) : "#/";
+    this.#mark();
+  }
+
+  #menu(open) {
+    document.body.classList.toggle("has-menu", open);
+    if (open) this.threads.search.focus();
+  }
+
+  #skip(event) {
+    event.preventDefault();
+    this.composer.focus();
+  }
+
+  #bindKeys() {
+    const approval = (decision) => () => this.chat.openApproval()?.press(decision);
+    useKeys({
+      "/": () => this.#search(),
+      n: () => { location.hash = "#/"; },
+      c: () => this.composer.focus(),
+      j: () => this.board.step(1),
+      k: () => this.board.step(-1),
+      b: () => { location.hash = document.body.dataset.page === "board" ? this.#back() : "#/board"; },
+      s: () => this.conversation.stop(),
+      a: approval("approve"),
+      e: approval("edit"),
+      r: approval("reject"),
+      "?": () => this.keys.toggle(),
+      Escape: () => this.#menu(false),
+    });
+  }
+
+  #back() {
+    return this.conversation.threadId ? threadHash(this.conversation.threadId) : "#/";
+  }
+
+  #search() {
+    if (matchMedia("(max-width: 1120px)").matches) this.#menu(true);
+    if (matchMedia("(max-width: 760px)").matches) this.#tab("threads");
+    this.threads.search.focus();
+  }
+}

@@ -1,0 +1,210 @@
+import { EventStreamParser } from "./sse.js";
+import { ApiError, errorFrom, unreachable } from "./api.js";
+
+// The server sends at least a comment each 15 s; a line silent for longer than this is dead, whatever TCP says.
+const SILENCE_MS = 40_000;
+const STALE_AFTER_SLEEP_MS = 18_000;
+const BACKOFF_MS = [400, 1000, 2000, 4000, 8000, 15_000];
+const BEHIND_MS = 2000;
+// The server says something at once; a proxy that holds it back for longer than this holds back everything.
+const FIRST_BYTE_MS = 6000;
+
+/**
+ * One stream of events that heals itself: it resumes after its cursor and is honest about its state.
+ *
+ * `url(cursor)` gives the address; `onEvent({id, event, data})` gets each event with its data decoded;
+ * `poll(cursor)` returns {events, ended} and takes over where something on the way holds streams back;
+ * `onState({name, seconds, error})` is told connecting, live, behind, waiting (for the next attempt),
+ * offline, refused (nothing more will come) and ended.
+ */
+export class Feed {
+  #controller = null;
+  #timers = new Set();
+  #failures = 0;
+  #lastByte = 0;
+  #wake = null;
+  #quiet = 0;
+
+  constructor({ url, poll, cursor = "", onEvent, onState }) {
+    Object.assign(this, { url, poll, cursor, onEvent, onState });
+    this.stopped = true;
+    this.heldBack = false;
+    this.state = { name: "connecting" };
+  }
+
+  /** Open the line and keep it open. */
+  start() {
+    if (!this.stopped) return this;
+    this.stopped = false;
+    addEventListener("online", this.hurry);
+    addEventListener("offline", this.drop);
+    document.addEventListener("visibilitychange", this.afterSleep);
+    this.#every(5000, () => Date.now() - this.#lastByte > SILENCE_MS && this.drop());
+    this.#live();
+    return this;
+  }
+
+  /** Close the line; the cursor stays, so start() goes on where it was. */
+  stop() {
+    this.stopped = true;
+    removeEventListener("online", this.hurry);
+    removeEventListener("offline", this.drop);
+    document.removeEventListener("visibilitychange", this.afterSleep);
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#timers.clear();
+    clearTimeout(this.#quiet);
+    this.drop();
+    this.hurry();
+  }
+
+  /** Try again now instead of after the pause. */
+  hurry = () => this.#wake?.();
+
+  /** Give up the present connection; the next one resumes after the cursor. */
+  drop = () => this.#controller?.abort();
+
+  afterSleep = () => {
+    if (document.hidden) return;
+    this.hurry();
+    if (Date.now() - this.#lastByte > STALE_AFTER_SLEEP_MS) this.drop();
+  };
+
+  async #live() {
+    while (!this.stopped) {
+      const failure = await (this.heldBack ? this.#poll() : this.#attempt());
+      if (this.stopped) return;
+      if (failure === "ended") return this.#finish({ name: "ended" });
+      if (isFinal(failure)) return this.#finish({ name: "refused", error: failure });
+      if (failure !== "again") await this.#pause(failure);
+    }
+  }
+
+  async #poll() {
+    try {
+      const { events, ended } = await this.poll(this.cursor);
+      this.#failures = 0;
+      this.#lastByte = Date.now();
+      if (this.state.name !== "live") this.#tell({ name: "live" });
+      for (const event of events) this.#take(event);
+      return ended ? "ended" : "again";
+    } catch (error) {
+      return error;
+    }
+  }
+
+  // Returns a timer that turns to polling when not even the first byte comes.
+  #expectFirstByte() {
+    return setTimeout(() => {
+      this.heldBack = Boolean(this.poll);
+      this.drop();
+    }, FIRST_BYTE_MS);
+  }
+
+  #finish(state) {
+    this.stop();
+    this.#tell(state);
+  }
+
+  // Returns "ended", an error, or undefined when a working line broke off.
+  async #attempt() {
+    this.#controller = new AbortController();
+    this.#lastByte = Date.now();
+    if (this.state.name !== "waiting") this.#tell({ name: "connecting" });
+    const firstByte = this.#expectFirstByte();
+    try {
+      const response = await fetch(this.url(this.cursor), {
+        headers: { Accept: "text/event-stream" }, cache: "no-store", signal: this.#controller.signal,
+      });
+      if (response.status === 204) return "ended";
+      if (!response.ok) return await errorFrom(response);
+      await this.#read(response.body.pipeThrough(new TextDecoderStream()).getReader(), firstByte);
+    } catch {
+      return this.heldBack ? "again" : unreachable();
+    } finally {
+      clearTimeout(firstByte);
+      this.#controller = null;
+    }
+    return undefined;
+  }
+
+  async #read(reader, firstByte) {
+    const parser = new EventStreamParser({ onEvent: (event) => this.#deliver(event) });
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done || this.stopped) return;
+      clearTimeout(firstByte);
+      if (this.state.name === "connecting" || this.state.name === "waiting") this.#tell({ name: "live" });
+      this.#lastByte = Date.now();
+      this.#failures = 0;
+      parser.push(value);
+    }
+  }
+
+  #deliver({ id, event, data }) {
+    let decoded;
+    try {
+      decoded = JSON.parse(data);
+    } catch {
+      return; // Not ours: skip the one event rather than lose the line.
+    }
+    this.#take({ id, event, data: decoded });
+  }
+
+  #take(event) {
+    if (this.stopped) return;
+    if (event.id) this.cursor = event.id;
+    this.#measure(event.data.at);
+    this.onEvent(event);
+  }
+
+  // An event's age when it arrives is how far behind this line is; silence means there is nothing left to catch up.
+  #measure(at) {
+    const age = at ? Date.now() - Date.parse(at) - clockOffset(at) : 0;
+    if (age > BEHIND_MS) this.#tell({ name: "behind", seconds: Math.round(age / 1000) });
+    else if (this.state.name !== "live") this.#tell({ name: "live" });
+    clearTimeout(this.#quiet);
+    if (this.state.name === "behind") this.#quiet = setTimeout(() => this.#tell({ name: "live" }), 1200);
+  }
+
+  async #pause(error) {
+    const step = BACKOFF_MS[Math.min(this.#failures++, BACKOFF_MS.length - 1)];
+    const until = Date.now() + Math.max(error?.retryAfterMs ?? 0, step * (0.8 + Math.random() * 0.4));
+    const report = () => {
+      const seconds = Math.max(0, Math.ceil((until - Date.now()) / 1000));
+      this.#tell(navigator.onLine ? { name: "waiting", seconds, error } : { name: "offline" });
+    };
+    report();
+    const ticker = this.#every(1000, report);
+    await new Promise((resolve) => {
+      this.#wake = resolve;
+      setTimeout(resolve, until - Date.now());
+    });
+    this.#wake = null;
+    clearInterval(ticker);
+    this.#timers.delete(ticker);
+  }
+
+  #every(ms, work) {
+    const timer = setInterval(work, ms);
+    this.#timers.add(timer);
+    return timer;
+  }
+
+  #tell(state) {
+    this.state = state;
+    this.onState?.(state, this);
+  }
+}
+
+// Too many requests and a server that is starting up are worth another try; everything else the client did is not.
+function isFinal(failure) {
+  return failure instanceof ApiError && failure.status >= 400 && failure.status < 500 && ![408, 425, 429].includes(failure.status);
+}
+
+// The smallest difference ever seen between the server's stamp and this clock: clocks differ, lines only add to it.
+let offset = Infinity;
+
+function clockOffset(at) {
+  offset = Math.min(offset, Date.now() - Date.parse(at));
+  return offset;
+}

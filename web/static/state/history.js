@@ -1,0 +1,60 @@
+// A thread as SQL holds it, made into the same stories that live events make.
+
+import { foldFailure, newStory, OVER, pick, tell } from "./story.js";
+import { ToolCalls } from "./toolCalls.js";
+
+/** Return the stories of a thread, oldest first, from its runs and its messages. */
+export function storiesOf(thread, messages) {
+  const stories = new Map();
+  for (const run of [...(thread.runs ?? [])].sort(byAge)) stories.set(run.run_id, storyOfRun(thread, run));
+  for (const message of messages) {
+    const id = message.run_id ?? `message:${message.number}`;
+    if (!stories.has(id)) stories.set(id, newStory({ run_id: id, thread_id: thread.thread_id, agent: thread.agent, status: "succeeded" }));
+    addMessage(stories.get(id), message);
+  }
+  return [...stories.values()];
+}
+
+/** Take into a story what a run's summary knows. */
+export function applySummary(story, run) {
+  Object.assign(story, pick(run, "status", "reason", "agent", "agent_name", "error"));
+  story.createdAt = run.created_at ?? story.createdAt;
+  story.startedAt = run.started_at ?? story.startedAt;
+  if (OVER.has(run.status)) {
+    story.end = { ...pick(run, "status", "reason", "usage", "cost_usd", "steps", "duration_ms", "output"), ...story.end };
+    story.end.duration_ms ??= Date.parse(run.ended_at) - Date.parse(run.started_at ?? run.created_at) || undefined;
+  }
+  return story;
+}
+
+/** Return the story of an ended run told again from its events, with what only the summary knew. */
+export function retell(story, events) {
+  const fresh = newStory(pick(story, "run_id", "thread_id", "agent", "agent_name", "input", "createdAt", "error"));
+  for (const event of events) tell(fresh, event);
+  return fresh;
+}
+
+function storyOfRun(thread, run) {
+  const story = newStory({ run_id: run.run_id, thread_id: thread.thread_id, agent: run.agent ?? thread.agent });
+  return applySummary(story, run);
+}
+
+function addMessage(story, message) {
+  if (message.role === "user") story.input = story.input || (message.content ?? "");
+  else if (!OVER.has(story.status)) return; // An open run is told by its events, from the first.
+  else if (message.role === "tool") new ToolCalls(story).answer(message);
+  else if (message.role === "assistant") addAnswer(story, message);
+  else if (message.role === "error") foldFailure(story, message);
+}
+
+function addAnswer(story, message) {
+  const base = { final: true, closed: true, marks: [], partial: Boolean(message.partial) };
+  const key = `message:${message.number}`;
+  if (message.reasoning) story.items.push({ ...base, key: `${key}:thinking`, kind: "thinking", text: message.reasoning });
+  if (message.content) story.items.push({ ...base, key: `${key}:text`, kind: "text", text: message.content });
+  new ToolCalls(story).ask(message);
+}
+
+function byAge(a, b) {
+  return String(a.created_at ?? "").localeCompare(String(b.created_at ?? ""));
+}

@@ -1,0 +1,198 @@
+// A run's story: its events folded into the things a reader sees. Plain data, so that it can be stored and compared.
+
+import { ToolCalls } from "./toolCalls.js";
+
+/** Return the story of a run nobody has told anything about yet. */
+export function newStory(facts = {}) {
+  return { cursor: 0, status: "queued", items: [], input: "", pieces: 0, ...facts };
+}
+
+/**
+ * Fold one event into the story and return the items it touched, or null when the story had it already.
+ *
+ * Items are text, thinking, tool, approval, error, child and note; each has a `key` that never changes.
+ */
+export function tell(story, event) {
+  if (event.seq <= story.cursor) return null;
+  story.cursor = event.seq;
+  if (event.at) story.lastAt = event.at;
+  const fold = FOLDS[event.type];
+  return fold ? [fold(story, event)].flat().filter(Boolean) : [];
+}
+
+/** True when nothing more will come. */
+export function isOver(story) {
+  return Boolean(story.end) || OVER.has(story.status);
+}
+
+/** The states a run never leaves. */
+export const OVER = new Set(["succeeded", "failed", "cancelled", "dead"]);
+
+const FOLDS = {
+  status: foldStatus,
+  response: (story, event) => addPiece(story, event, "text"),
+  reasoning: (story, event) => addPiece(story, event, "thinking"),
+  tool: foldTool,
+  tool_result: foldToolResult,
+  approval: foldApproval,
+  message: foldMessage,
+  child: (story, event) => putItem(story, `child:${event.child_run_id}`, { kind: "child", ...pick(event, "child_run_id", "agent", "status") }),
+  withdrawn: foldWithdrawn,
+  error: foldError,
+  end: foldEnd,
+};
+
+function foldStatus(story, event) {
+  story.status = event.status;
+  story.reason = event.reason;
+  if (event.agent) story.agent = event.agent;
+  if (event.attempt) story.attempt = event.attempt;
+  if (event.status === "running") story.startedAt ??= event.at;
+}
+
+function addPiece(story, event, kind) {
+  startIfQueued(story, event);
+  story.pieces += 1;
+  const key = `${kind}:${event.message_id ?? event.step_id ?? "one"}:${attemptOf(story, kind, event)}`;
+  const touched = kind === "text" ? closeThinking(story, event) : [];
+  const item = itemOf(story, key) ?? addItem(story, key, { kind, text: "", marks: [], startedAt: event.at, messageId: event.message_id });
+  // Each mark is [number, where its piece begins]: what a withdrawal needs to cut it out again.
+  item.marks.push([event.seq, item.text.length]);
+  item.text += event.content ?? "";
+  item.endedAt = event.at;
+  return [...touched, item];
+}
+
+// After a withdrawal the same message begins again, in an item of its own.
+function attemptOf(story, kind, event) {
+  return story.items.filter((item) => item.withdrawn && item.kind === kind && item.messageId === event.message_id).length;
+}
+
+function closeThinking(story, event) {
+  const open = story.items.findLast((item) => item.kind === "thinking" && !item.closed && !item.withdrawn);
+  if (!open) return [];
+  open.closed = true;
+  open.endedAt = event.at ?? open.endedAt;
+  return [open];
+}
+
+function foldTool(story, event) {
+  startIfQueued(story, event);
+  const key = `tool:${event.call_id}`;
+  const item = itemOf(story, key) ?? addItem(story, key, { kind: "tool", call_id: event.call_id, seq: event.seq, messageId: event.message_id });
+  Object.assign(item, pick(event, "name", "arguments", "content", "effect"));
+  if (event.arguments) item.startedAt = event.at;
+  return [...closeThinking(story, event), item];
+}
+
+function foldToolResult(story, event) {
+  return putItem(story, `tool:${event.call_id}`, {
+    kind: "tool", call_id: event.call_id, ...pick(event, "name", "outcome", "result", "duration_ms"),
+  }, event.seq);
+}
+
+function foldApproval(story, event) {
+  const fields = pick(event, "approval_id", "call_id", "name", "arguments", "digest", "decisions", "expires_at", "reason", "decision", "by");
+  return putItem(story, `approval:${event.approval_id}`, { kind: "approval", ...fields }, event.seq);
+}
+
+function foldMessage(story, event) {
+  if (event.role === "user") {
+    if (!story.input) story.input = event.content ?? "";
+    return [];
+  }
+  if (event.role === "tool") return new ToolCalls(story).answer(event);
+  if (event.role === "error") return foldFailure(story, event);
+  if (event.role !== "assistant") return [];
+  return [
+    ...closeThinking(story, event),
+    finalText(story, event, "thinking", event.reasoning),
+    finalText(story, event, "text", event.content),
+    ...new ToolCalls(story).ask(event),
+  ];
+}
+
+/** Keep a failure the history remembers, unless its event told it already. */
+export function foldFailure(story, { content, code, seq, number }) {
+  const told = story.items.some((item) => item.kind === "error" && item.message === content);
+  if (told || story.status === "cancelled") return [];
+  return [addItem(story, `error:${seq ?? number}:message`, { kind: "error", code, message: content, retryable: false })];
+}
+
+// The message is what entered the history: it makes the text final, whatever its pieces were.
+function finalText(story, event, kind, content) {
+  if (!content) return null;
+  const shown = (item) => item.kind === kind && !item.withdrawn && !item.final && item.messageId === event.message_id;
+  const item = story.items.findLast(shown) ?? addItem(story, `${kind}:${event.message_id ?? event.seq}:final`, { kind, messageId: event.message_id });
+  Object.assign(item, { text: content, marks: [], final: true, closed: true, partial: Boolean(event.partial) });
+  return item;
+}
+
+function foldWithdrawn(story, event) {
+  const lost = (seq) => event.ranges.some(([first, last]) => seq >= first && seq <= last);
+  const touched = [];
+  for (const item of [...story.items]) {
+    if (item.final || item.withdrawn) continue;
+    if (item.marks) touched.push(...withdrawPieces(story, item, lost));
+    else if (item.seq && lost(item.seq) && !item.outcome) touched.push(Object.assign(item, { withdrawn: true }));
+  }
+  return touched;
+}
+
+function withdrawPieces(story, item, lost) {
+  const gone = item.marks.filter(([seq]) => lost(seq));
+  if (!gone.length) return [];
+  if (gone.length === item.marks.length) return [Object.assign(item, { withdrawn: true, closed: true })];
+  const kept = { ...item, key: `${item.key}:kept`, text: "", marks: [] };
+  let removed = "";
+  item.marks.forEach(([seq, start], index) => {
+    const piece = item.text.slice(start, item.marks[index + 1]?.[1] ?? item.text.length);
+    if (lost(seq)) removed += piece;
+    else {
+      kept.marks.push([seq, kept.text.length]);
+      kept.text += piece;
+    }
+  });
+  Object.assign(item, { text: removed, marks: [], withdrawn: true, closed: true });
+  story.items.splice(story.items.indexOf(item), 0, kept);
+  return [kept, item];
+}
+
+function foldError(story, event) {
+  const fields = pick(event, "code", "message", "retryable", "attempt", "retry_in_ms");
+  return addItem(story, `error:${event.seq}`, { kind: "error", seq: event.seq, at: event.at, ...fields });
+}
+
+function foldEnd(story, event) {
+  story.status = event.status;
+  story.reason = event.reason;
+  story.end = pick(event, "status", "reason", "output", "usage", "cost_usd", "steps", "duration_ms");
+  const open = story.items.filter((item) => item.kind === "tool" || ((item.kind === "text" || item.kind === "thinking") && !item.final));
+  for (const item of open) item.closed = true;
+  return open;
+}
+
+function startIfQueued(story, event) {
+  if (story.status === "queued" || story.status === "waiting") story.status = "running";
+  story.startedAt ??= event.at;
+}
+
+function itemOf(story, key) {
+  return story.items.find((item) => item.key === key);
+}
+
+function addItem(story, key, fields) {
+  const item = { key, ...fields };
+  story.items.push(item);
+  return item;
+}
+
+function putItem(story, key, fields, seq) {
+  const item = itemOf(story, key) ?? addItem(story, key, { seq });
+  return Object.assign(item, fields);
+}
+
+/** Return the named fields the event has; absent stays absent. */
+export function pick(event, ...names) {
+  return Object.fromEntries(names.filter((name) => event[name] !== undefined).map((name) => [name, event[name]]));
+}
