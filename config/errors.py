@@ -263,6 +263,7 @@ class RoomTaken(Permanent):
     """A stranger answers to the name of one of our rooms."""
 
     code = "room_taken"
+    status = 500
 
 
 class PoolRefused(Permanent):

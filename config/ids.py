@@ -6,13 +6,11 @@ import os
 import time
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = tuple(a + b for a in _ALPHABET for b in _ALPHABET)
+_SHIFTS = tuple(range(120, -10, -10))
 
 
 def new_id(prefix: str) -> str:
     """Return ``prefix_`` and 26 characters: 48 bits of milliseconds, 80 bits of randomness (a ULID)."""
     value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
-    letters = []
-    for _ in range(26):
-        letters.append(_ALPHABET[value & 31])
-        value >>= 5
-    return f"{prefix}_{''.join(reversed(letters))}"
+    return f"{prefix}_{''.join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import inf, isfinite
 from typing import Any, Literal
 
 import orjson
@@ -67,11 +68,11 @@ class Figure:
     def compared(self) -> float:
         """The median of the rounds' own ratios (or differences): what moves all of a round cancels out."""
         pairs = list(zip(self.rounds, self.references, strict=False))
-        if self.bar is not None and self.bar.compares == "difference" and pairs:
-            return statistics.median(mine - its for mine, its in pairs)
-        if self.bar is not None and self.bar.compares == "figure":
+        if not pairs or (self.bar is not None and self.bar.compares == "figure"):
             return self.value
-        return statistics.median(mine / its if its else float("inf") for mine, its in pairs) if pairs else self.value
+        if self.bar is not None and self.bar.compares == "difference":
+            return statistics.median(mine - its for mine, its in pairs)
+        return statistics.median(mine / its if its else inf for mine, its in pairs)
 
     @property
     def is_ok(self) -> bool | None:
@@ -97,14 +98,8 @@ class Figure:
         if not self.references:
             return ""
         if self.bar is not None and self.bar.compares == "difference":
-            return f"{self.compared:+.2f} {self.unit}"
-        return f"{self.value / self.reference if self.reference else 0:.2f}x" if self._stands_alone else (
-            f"{self.compared:.2f}x"
-        )  # fmt: skip
-
-    @property
-    def _stands_alone(self) -> bool:
-        return self.bar is not None and self.bar.compares == "figure"
+            return f"{self.compared:+.2f} {self.unit}".rstrip()
+        return _times(self.compared)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything, for programs."""
@@ -115,8 +110,9 @@ class Figure:
     def from_dict(cls, data: Mapping[str, Any]) -> Figure:
         """Return the figure ``as_dict`` wrote."""
         bar = Bar(**data["bar"]) if data.get("bar") else None
+        rounds, references = ([inf if x is None else x for x in data[name]] for name in ("rounds", "references"))
         return cls(
-            name=data["name"], unit=data["unit"], rounds=data["rounds"], references=data["references"], bar=bar,
+            name=data["name"], unit=data["unit"], rounds=rounds, references=references, bar=bar,
             note=data["note"],
         )  # fmt: skip
 
@@ -173,6 +169,12 @@ def markdown(reports: Iterable[Report]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _times(ratio: float) -> str:
+    return f"{ratio:.2f}x" if isfinite(ratio) else ""
+
+
 def _shown(value: float, unit: str) -> str:
+    if not isfinite(value):
+        return "never"
     digits = 0 if value >= 1000 or value == int(value) else 1 if value >= 100 else 2 if value >= 1 else 3
     return f"{value:,.{digits}f} {unit}".rstrip()

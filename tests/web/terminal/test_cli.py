@@ -59,7 +59,7 @@ def test_a_wrong_flag_is_wrong_usage_and_says_where_to_look(capsys):
 @pytest.mark.parametrize(
     ("error", "status", "words"),
     [
-        (AgentUnknown("suport", ["support"]), 1, "Did you mean 'support'?"),
+        (AgentUnknown("suport", ["support"]), 2, "Did you mean 'support'?"),
         (SettingInvalid("CALLBOARD_PORT cannot be used: too big."), 2, "[setting_invalid]"),
         (RuntimeError("boom"), 1, "something unexpected went wrong: RuntimeError: boom"),
         (RuntimeError("key sk-ant-api03-Ab12Cd34Ef56Gh78Ij90"), 1, "[redacted]"),
@@ -167,7 +167,7 @@ def test_agents_lists_what_is_configured_and_fails_when_one_cannot_be_used(capsy
 
 
 def test_an_unknown_agent_is_named_with_its_nearest(capsys):
-    assert status_of(["agents", "asistant"]) == 1
+    assert status_of(["agents", "asistant"]) == 2
 
     assert "Did you mean 'assistant'?" in capsys.readouterr().err
 
