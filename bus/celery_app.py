@@ -9,26 +9,55 @@ import sys
 from typing import Any
 
 from celery import Celery
+from kombu import Connection, Producer
 
+from bus.celery_config import celery_config
 from bus.messages import RunAgentMessage
 from config.errors import PoolRefused
+from config.settings import Settings, settings
 
 app = Celery("callboard", set_as_current=False)
 
 
 def _configuration() -> dict[str, Any]:
-    from bus.celery_config import celery_config
-    from config.settings import settings
-
     return celery_config(settings())
 
 
 app.add_defaults(_configuration)  # called when Celery first looks, not now
 
 
-def publish(message: RunAgentMessage) -> None:
-    """Put a wake-up on the queue; raises what kombu raises when the broker is away."""
-    app.send_task(RunAgentMessage.name, args=(message.to_wire(),), ignore_result=True)
+class Publisher:
+    """Puts wake-ups on the queue of one settings' broker, over a connection of its own.
+
+    Belongs to the relay's thread. It raises what kombu raises when the broker is away, and connects anew then.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._producer: Producer | None = None
+
+    def __call__(self, message: RunAgentMessage) -> None:
+        try:
+            if self._producer is None:
+                self._producer = self._connect()
+            app.send_task(RunAgentMessage.name, args=(message.to_wire(),), producer=self._producer, ignore_result=True)
+        except Exception:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the connection; the next message makes another."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.connection.release()
+
+    def _connect(self) -> Producer:
+        configuration = celery_config(self._settings)
+        connection = Connection(
+            configuration["broker_url"], transport_options=configuration["broker_transport_options"], connect_timeout=2
+        )
+        producer: Producer = app.amqp.Producer(connection, auto_declare=False)
+        return producer
 
 
 def refuse_greenlets() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from kombu import Exchange, Queue
 
 from bus.keys import Keys
-from bus.redis_wire import RedisAddress
+from config.redis_url import broker_form
 from config.settings import Settings
 
 QUEUE = "runs"
@@ -71,15 +70,3 @@ def transport_options(settings: Settings, url: str) -> dict[str, Any]:
         "health_check_interval": 10,
         "global_keyprefix": Keys(settings.deployment).prefix,
     }
-
-
-def broker_form(url: str) -> str:
-    """Return a Redis URL as Celery writes it: a socket is ``redis+socket://`` there; others stay."""
-    if not url.startswith("unix:"):
-        return url
-    address = RedisAddress.of(url)
-    login = ""
-    if address.password is not None:
-        login = f"{quote(address.username or '', safe='')}:{quote(address.password, safe='')}@"
-    query = urlencode({"virtual_host": address.db})
-    return f"redis+socket://{login}{quote(address.path or '')}?{query}"

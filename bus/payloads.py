@@ -194,6 +194,11 @@ _FIELDS = {
     kind: tuple(f.name for f in fields(kind) if f.name not in ("seq", "at", "extra", "unknown_type"))
     for kind in (*_KINDS, ToolNamePayload, UnknownPayload)
 }
+_WITH_BLANK = {
+    kind: tuple((f.name, "" if f.default == "" else None) for f in fields(kind) if f.name in names)
+    for kind, names in _FIELDS.items()
+}
+"""Each field, and the value besides None that means it is absent; an empty text somebody gave is none."""
 _ENVELOPE = frozenset({"seq", "run_id", "thread_id", "type", "at"})
 
 
@@ -206,9 +211,9 @@ def encode(payload: Payload, run_id: str, thread_id: str) -> bytes:
         "type": payload.event_type,
         "at": payload.at,
     }
-    for name in _FIELDS[type(payload)]:
+    for name, blank in _WITH_BLANK[type(payload)]:
         value = getattr(payload, name)
-        if value is not None and value != "":
+        if value is not None and value != blank:
             event[name] = value
     if payload.extra:
         event.update(payload.extra)

@@ -19,6 +19,7 @@ import hiredis
 from config.errors import RedisUnreachable, SettingInvalid
 
 Command = tuple[str | bytes | int, ...]
+_packed: Callable[[Command], bytes] = cast(Any, hiredis.pack_command)  # its types know tuples of one only
 CONNECT_TIMEOUT_S = 2.0
 
 
@@ -97,12 +98,12 @@ class RedisWire(asyncio.Protocol):
             future.set_exception(ConnectionError("the Redis connection is closed"))
             return future
         self._waiting.append((len(commands), [], future))
-        self._transport.write(b"".join(map(hiredis.pack_command, commands)))
+        self._transport.write(b"".join(map(_packed, commands)))
         return future
 
-    def subscribe(self, channel: str) -> asyncio.Future[None]:
-        """Ask for a channel's messages; the future is done when Redis confirmed it."""
-        return self._switch(b"subscribe", channel)
+    async def subscribe(self, channel: str) -> None:
+        """Ask for a channel's messages and return when Redis confirmed it."""
+        await asyncio.shield(self._switch(b"subscribe", channel))  # several may wait for the same confirmation
 
     def unsubscribe(self, channel: str) -> asyncio.Future[None]:
         """Take no more of a channel's messages."""
@@ -122,9 +123,10 @@ class RedisWire(asyncio.Protocol):
         future = asyncio.get_running_loop().create_future()
         if self._transport is None or self._transport.is_closing():
             future.set_exception(ConnectionError("the Redis connection is closed"))
+            future.exception()  # whoever takes no more messages does not look at it
             return future
         self._confirmations[verb + b" " + name] = future
-        self._transport.write(hiredis.pack_command((verb, name)))
+        self._transport.write(_packed((verb, name)))
         return future
 
     # asyncio.Protocol
@@ -182,7 +184,7 @@ async def connect(
         RedisUnreachable: nobody answers there, or it refuses us.
     """
     address = RedisAddress.of(url)
-    wire = RedisWire(None, on_lost)
+    wire = RedisWire(None, lambda: None)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -190,9 +192,10 @@ async def connect(
                 await loop.create_unix_connection(lambda: wire, address.path)
             else:
                 context = ssl.create_default_context() if address.tls else None
-                await loop.create_connection(lambda: wire, address.host, address.port, ssl=context)
+                await loop.create_connection(lambda: wire, address.host or "", address.port, ssl=context)
             replies = await wire.send([*address.greeting(), ("PING",)])
     except (OSError, TimeoutError) as wrong:
+        wire.close()
         raise RedisUnreachable(
             f"Redis at {address} does not answer ({type(wrong).__name__}); start it, or mend CALLBOARD_REDIS_URL."
         ) from wrong
@@ -200,5 +203,5 @@ async def connect(
         if isinstance(reply, Exception):
             wire.close()
             raise RedisUnreachable(f"Redis at {address} refuses us: {reply}. Mend CALLBOARD_REDIS_URL.")
-    wire._on_message = on_message
+    wire._on_message, wire._on_lost = on_message, on_lost
     return wire

@@ -54,7 +54,7 @@ class AsynchronousRoute:
         self._relay = relay
 
     def send(self, message: RunAgentMessage) -> None:
-        self._relay.tell(message.run_id)
+        self._relay.tell(message.run_id, message)
 
 
 def find_handler(name: str) -> Handle:

@@ -70,12 +70,12 @@ def accept(database: Database, new: NewRun) -> Accepted:
     Raises:
         IdempotencyConflict: the key was used with another body.
     """
-    for attempt in (1, 2):
+    for attempt in (1, 2, 3):  # lost the race for the thread, then the one for the key
         try:
             with database.write() as connection:
                 return _accept(connection, new)
         except IntegrityError:  # two first messages of one new thread, or one key, at the same moment
-            if attempt == 2:
+            if attempt == 3:
                 raise
     raise AssertionError("unreachable")
 
@@ -186,5 +186,3 @@ def readable(text: str) -> str:
     words = " ".join(text[: TITLE_CHARS * 4].split())
     line = "".join(c if c.isprintable() else "\ufffd" for c in words)
     return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"
-
-

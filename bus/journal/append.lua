@@ -4,7 +4,7 @@
 -- Appends one body of events and publishes it. Answers:
 --   stale    a later owner wrote already; nothing was done
 --   same     these numbers are here already (a resent batch); nothing was done
---   missing  appended, but what came before is not here: the writer seals at once what it holds
+--   missing  appended, but what came before is neither here nor in SQL: the writer seals at once what it holds
 --   full     appended, but over the byte budget even without what SQL has: the writer seals early
 --   ok
 -- When the meta hash is gone (Redis lost its memory) the fence shown is adopted.
@@ -18,7 +18,7 @@ redis.call('XADD', KEYS[1], ARGV[3] .. '-0', 'e', ARGV[4])
 redis.call('PUBLISH', ARGV[5], ARGV[4])
 bytes = bytes + #ARGV[4]
 local answer = 'ok'
-if tonumber(ARGV[2]) > last + 1 then answer = 'missing' end
+if tonumber(ARGV[2]) > math.max(last, tonumber(ARGV[8])) + 1 then answer = 'missing' end
 if bytes > tonumber(ARGV[7]) then
   local before = redis.call('XLEN', KEYS[1])
   redis.call('XTRIM', KEYS[1], 'MINID', (tonumber(ARGV[8]) + 1) .. '-0')

@@ -80,11 +80,11 @@ def block_row(pieces: Sequence[tuple[Payload, int]], run_id: str, fence: int) ->
 def block_payloads(row: Any) -> Iterator[Payload]:
     """Yield the pieces of a block's row, as they were."""
     block = orjson.loads(row.data_json)
-    ids = {"message_id": row.message_id or "", "step_id": row.step_id or ""}
+    ids: dict[str, Any] = {"message_id": row.message_id or "", "step_id": row.step_id or ""}
     for segment in block["segments"]:
         at = 0
         for offset, (length, ms) in enumerate(zip(segment["cuts"], segment["ms"], strict=True)):
-            when = {"seq": segment["seq"] + offset, "at": stamp(block["base_ms"] + ms)}
+            when: dict[str, Any] = {"seq": segment["seq"] + offset, "at": stamp(block["base_ms"] + ms)}
             text = segment["text"][at : at + length]
             at += length
             if segment["type"] == "response":

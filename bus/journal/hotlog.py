@@ -29,13 +29,14 @@ class HotLog(Protocol):
     """Append, follow, read. All methods are called on the process's loop."""
 
     def attach(self, run_id: str, fence: int, source: LogSource) -> None:
-        """Let ``source`` write the run's log from now on."""
+        """Let ``source`` write the run's log from now on; an older owner in this process is told it lost it."""
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
         """Add one event behind the others; returns at once."""
 
-    async def detach(self, run_id: str) -> None:
-        """Let the run's log expire, after everything appended has left."""
+    async def detach(self, run_id: str, fence: int | None = None) -> None:
+        """Let the run's log expire, after everything appended has left; with a ``fence``, only if it is
+        that owner who writes here."""
 
     async def follow(self, run_id: str, listener: Listener) -> None:
         """Call ``listener`` with everything appended after this returned."""
@@ -45,6 +46,10 @@ class HotLog(Protocol):
 
     async def read_after(self, run_id: str, cursor: int) -> list[Line]:
         """Return what is held with numbers above ``cursor``, in order."""
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether those who follow hear at once what is appended; where not, they ask SQL more often."""
 
     async def keep(self, run_ids: Iterable[str]) -> None:
         """Put off the expiry of these runs' logs."""
@@ -77,7 +82,7 @@ async def end_writing(run_id: str, fence: int) -> None:
     """Let the run's hot log expire."""
     hot_log = _writing.pop((run_id, fence), None)
     if hot_log is not None:
-        await hot_log.detach(run_id)
+        await hot_log.detach(run_id, fence)
 
 
 class MemoryHotLog:
@@ -92,8 +97,13 @@ class MemoryHotLog:
         self._max_events = max_events
 
     def attach(self, run_id: str, fence: int, source: LogSource) -> None:
-        self._fences[run_id] = max(fence, self._fences.get(run_id, 0))
-        self._sources[run_id] = source
+        earlier = self._sources.get(run_id)
+        if earlier is not None and earlier is not source:
+            if fence < self._fences[run_id]:
+                source.lost_ownership()
+                return
+            earlier.lost_ownership()
+        self._fences[run_id], self._sources[run_id] = fence, source
         self._logs.setdefault(run_id, [])
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
@@ -103,11 +113,23 @@ class MemoryHotLog:
         entry = to_line(line)
         log.append(entry)
         if len(log) > self._max_events:
-            del log[: self._max_events // 2]
+            self._trim(run_id, log)
         for listener in tuple(self._listeners.get(run_id, ())):
             listener([entry])
 
-    async def detach(self, run_id: str) -> None:
+    def _trim(self, run_id: str, log: list[Line]) -> None:
+        """Forget what SQL has; where that is too little, have more put there."""
+        source = self._sources.get(run_id)
+        if source is None:
+            return
+        sealed_to = source.sealed_to
+        log[:] = [line for line in log if line.seq > sealed_to]
+        if len(log) > self._max_events // 2:
+            source.seal_soon()
+
+    async def detach(self, run_id: str, fence: int | None = None) -> None:
+        if fence is not None and self._fences.get(run_id) != fence:
+            return
         self._sources.pop(run_id, None)
         self._fences.pop(run_id, None)
         self._logs.pop(run_id, None)  # SQL has all of it, and nobody else could have been reading here
@@ -124,6 +146,10 @@ class MemoryHotLog:
 
     async def read_after(self, run_id: str, cursor: int) -> list[Line]:
         return [line for line in self._logs.get(run_id, ()) if line.seq > cursor]
+
+    @property
+    def is_heard(self) -> bool:
+        return True
 
     async def keep(self, run_ids: Iterable[str]) -> None:
         """Nothing expires while the process lives."""

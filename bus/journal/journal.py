@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -46,7 +46,8 @@ class Journal:
         self.hot_log: HotLog = _open_hot_log(settings, self.keys)
         self.owner = new_id("own")
         self.keeper = LeaseKeeper(self.owner, settings, self.database, self.loop, self.hot_log, self.keys)
-        self.relay = Relay(self.database, publish, every_s=settings.reap_s)
+        # The board hears of a run when its wake-up is out: off the path of whoever is accepting it.
+        self.relay = Relay(self.database, publish, every_s=settings.reap_s, on_published=self.nudge_board)
         if not self.database.is_sqlite:
             self.loop.widen_writes(POSTGRES_WRITERS)
 
@@ -54,9 +55,7 @@ class Journal:
 
     def accept(self, new: NewRun) -> Accepted:
         """Return once the run is committed; see ``bus.journal.accept``."""
-        accepted = accepting.accept(self.database, new)
-        self.nudge_board(accepted.run_id)
-        return accepted
+        return accepting.accept(self.database, new)
 
     async def claim(self, run_id: str) -> Lease | None:
         """Return the lease of a run that is this process's now, or None; see ``bus.journal.leases``."""
@@ -84,7 +83,7 @@ class Journal:
             self.hot_log.attach(run_id, stop.fence, _Sealed(stop.events[-1].seq))
             for payload in stop.events:
                 self.hot_log.append(run_id, payload.seq, encode(payload, run_id, stop.thread_id))
-            self.loop.submit(self.hot_log.detach(run_id))
+            self.loop.submit(self.hot_log.detach(run_id, stop.fence))
             self.hot_log.nudge(self.keys.board, run_id)
         elif stop.status not in TERMINAL and not self.keeper.stop_here(run_id):
             self.hot_log.nudge(self.keys.nudges, f"stop {run_id}")
@@ -97,7 +96,7 @@ class Journal:
         with self.database.read() as connection:
             yield connection
 
-    def follow(self, run_id: str, thread_id: str, cursor: int) -> AsyncIterator[list[Line]]:
+    def follow(self, run_id: str, thread_id: str, cursor: int) -> AsyncGenerator[list[Line], None]:
         """Return the run's events after ``cursor``, in order, to its end; to be iterated on the loop."""
         return Reader(run_id, thread_id, cursor, self.database, self.hot_log, self.loop).batches()
 
@@ -121,12 +120,16 @@ class Journal:
 
     async def wait(self, run_id: str, thread_id: str) -> Line:
         """Return the run's last event once it is there. Most of what comes before is not looked at."""
-        with self.database.read() as connection:
-            cursor = last_committed(connection, run_id)
-        async for batch in self.follow(run_id, thread_id, cursor):
-            if batch[-1].is_end:
-                return batch[-1]
+        cursor = await self.loop.read(self._last_committed, run_id)
+        async with aclosing(self.follow(run_id, thread_id, cursor)) as batches:
+            async for batch in batches:
+                if batch[-1].is_end:
+                    return batch[-1]
         raise AssertionError("a log ends with its end")
+
+    def _last_committed(self, run_id: str) -> int:
+        with self.database.read() as connection:
+            return last_committed(connection, run_id)
 
     def page(self, run_id: str, thread_id: str, cursor: int) -> list[Line]:
         """Return a page of what SQL has after ``cursor``; at most 500 rows' worth."""
@@ -138,6 +141,7 @@ class Journal:
     def close(self) -> None:
         """Send what is pending and close every connection."""
         self.relay.stop()
+        self.loop.call_soon(self.keeper.close)
         closing: Future[None] = self.loop.submit(self.hot_log.close())
         closing.result(5)
         self.database.close()
@@ -159,15 +163,14 @@ class _Sealed:
 def _open_hot_log(settings: Settings, keys: Keys) -> HotLog:
     if settings.redis_url is None:
         return MemoryHotLog()
-    return RedisHotLog(
-        settings.redis_url, keys, ttl_s=settings.hot_log_ttl_s, max_bytes=settings.hot_log_max_bytes
-    )
+    return RedisHotLog(settings.redis_url, keys, ttl_s=settings.hot_log_ttl_s, max_bytes=settings.hot_log_max_bytes)
 
 
-async def _pour(batches: AsyncIterator[list[Line]], put: Callable[[Any], None]) -> None:
+async def _pour(batches: AsyncGenerator[list[Line], None], put: Callable[[Any], None]) -> None:
     try:
-        async for batch in batches:
-            put(batch)
+        async with aclosing(batches):
+            async for batch in batches:
+                put(batch)
         put(None)
     except Exception as wrong:  # it is raised where the lines are read
         put(wrong)

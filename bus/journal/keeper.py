@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -14,7 +15,6 @@ from bus.journal.writer import RunWriter
 from bus.keys import Keys
 from bus.loop import ProcessLoop
 from config.database import Database
-from config.errors import CallboardError
 from config.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ class LeaseKeeper:
         self._keys = keys
         self._kept: dict[str, Kept] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._nudged = asyncio.Event()
         self._last_good_s = time.monotonic()
 
     @property
@@ -59,9 +60,11 @@ class LeaseKeeper:
         if writer.lease.stop_requested:
             on_stop()
 
-    def let_go(self, run_id: str) -> None:
-        """Beat for this run no more."""
-        self._kept.pop(run_id, None)
+    def let_go(self, run_id: str, fence: int | None = None) -> None:
+        """Beat for this run no more; with a ``fence``, only if it is this owner of it that is kept."""
+        kept = self._kept.get(run_id)
+        if kept is not None and fence in (None, kept.writer.lease.fence):
+            del self._kept[run_id]
 
     def stop_here(self, run_id: str) -> bool:
         """Stop a run if this process works on it."""
@@ -69,6 +72,11 @@ class LeaseKeeper:
         if kept is not None:
             kept.on_stop()
         return kept is not None
+
+    def close(self) -> None:
+        """Beat no more for anything; the leases run out by themselves."""
+        for task in self._tasks:
+            task.cancel()
 
     async def _begin(self) -> None:
         if not self._kept:
@@ -80,8 +88,8 @@ class LeaseKeeper:
 
     def _heed_nudge(self, text: str) -> None:
         verb, _, run_id = text.partition(" ")
-        if verb == "stop":  # a hint anybody could forge: SQL says whether it is true
-            asyncio.get_running_loop().create_task(self._look_for_stops())
+        if verb == "stop" and run_id in self._kept:  # a hint anybody could forge: SQL says whether it is true
+            self._nudged.set()
 
     async def _beats(self) -> None:
         while True:
@@ -90,23 +98,23 @@ class LeaseKeeper:
                 await self._beat()
 
     async def _beat(self) -> None:
-        run_ids = list(self._kept)
+        asked, began_s = dict(self._kept), time.monotonic()
         try:
-            found = await self._loop.write(beat, self._database, self.owner, self._settings.lease_s, run_ids)
-        except CallboardError as wrong:
-            log.warning("heartbeat failed: %s", wrong)
+            async with asyncio.timeout(max(0.0, self._last_good_s + self._silence_s - began_s)):
+                found = await self._loop.write(beat, self._database, self.owner, self._settings.lease_s, list(asked))
+        except Exception as wrong:  # whatever it is, the next beat must come
+            log.warning("heartbeat failed: %s: %s", type(wrong).__name__, wrong)
             self._fence_if_silent()
             return
-        self._last_good_s = time.monotonic()
-        self._heed(run_ids, found)
+        self._last_good_s = began_s
+        self._heed(asked, found)
         await self._hot_log.keep([b.run_id for b in found])
 
-    def _heed(self, asked: list[str], found: list[Beat]) -> None:
+    def _heed(self, asked: dict[str, Kept], found: list[Beat]) -> None:
         """Tell the writers whose runs belong to somebody else, or were asked to stop."""
         still = {b.run_id: b for b in found}
-        for run_id in asked:
-            kept = self._kept.get(run_id)
-            if kept is None or kept.writer.is_closed:
+        for run_id, kept in asked.items():
+            if self._kept.get(run_id) is not kept or kept.writer.is_closed:
                 continue
             seen = still.get(run_id)
             if seen is None or seen.fence != kept.writer.lease.fence:
@@ -114,23 +122,31 @@ class LeaseKeeper:
             elif seen.stop_requested:
                 kept.on_stop()
 
+    @property
+    def _silence_s(self) -> float:
+        """How old the last good beat may be: a third of the lease is left then."""
+        return self._settings.lease_s * 2 / 3
+
     def _fence_if_silent(self) -> None:
         """Stop writing everywhere when the leases may have run out without our knowing."""
-        if time.monotonic() - self._last_good_s > self._settings.lease_s * 2 / 3:
+        if time.monotonic() - self._last_good_s >= self._silence_s:
             for kept in list(self._kept.values()):
                 kept.writer.lost_ownership()
 
     async def _stops(self) -> None:
         while True:
-            await asyncio.sleep(STOP_POLL_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOP_POLL_S):
+                    await self._nudged.wait()
+            self._nudged.clear()
             if self._kept:
                 await self._look_for_stops()
 
     async def _look_for_stops(self) -> None:
         try:
             wanted = await self._loop.read(stops, self._database, self.owner)
-        except CallboardError as wrong:
-            log.warning("looking for stops failed: %s", wrong)
+        except Exception as wrong:  # whatever it is, the next look must come
+            log.warning("looking for stops failed: %s: %s", type(wrong).__name__, wrong)
             return
         for run_id in wanted:
             self.stop_here(run_id)

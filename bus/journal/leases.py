@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, exists, func, or_, select, update
+from sqlalchemy import Connection, RowMapping, and_, bindparam, exists, func, or_, select, update
 
 from bus.journal.events import event_row, insert_rows, undeclared
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
@@ -57,9 +57,7 @@ def claim(database: Database, run_id: str, owner: str, lease_s: float) -> Lease 
     Called twice, or by fifty at once, one gets it and the others get None.
     """
     with database.write() as connection:
-        if not database.is_sqlite:  # SQLite has one writer at a time anyway
-            thread = select(runs.c.thread_key).where(runs.c.id == run_id).scalar_subquery()
-            connection.execute(select(threads.c.key).where(threads.c.key == thread).with_for_update())
+        # A run's row is locked before its thread's, here as in every commit: two orders would deadlock.
         row = connection.execute(_claim(database, run_id, owner, lease_s)).mappings().first()
         if row is None:
             return None
@@ -105,7 +103,7 @@ def expired(database: Database) -> Any:
     return past if boot is None else or_(past, runs.c.lease_boot != boot)
 
 
-def _first_events(connection: Connection, row: Mapping[str, Any], used_before: int) -> list[Payload]:
+def _first_events(connection: Connection, row: RowMapping, used_before: int) -> list[Payload]:
     at, seq, first = stamp(), used_before + 1, []
     if row["fence"] > 1:
         ranges = undeclared(connection, row["id"], used_before)
@@ -115,7 +113,7 @@ def _first_events(connection: Connection, row: Mapping[str, Any], used_before: i
     return [*first, StatusPayload(seq=seq, at=at, status="running", attempt=row["fence"], agent=row["agent_id"])]
 
 
-def _lease(row: Mapping[str, Any], owner: str, next_seq: int, first_events: tuple[Payload, ...]) -> Lease:
+def _lease(row: RowMapping, owner: str, next_seq: int, first_events: tuple[Payload, ...]) -> Lease:
     taken = {name: row[name] for name in _LEASE_COLUMNS}
     return Lease(
         **taken,
@@ -162,7 +160,8 @@ def beat(database: Database, owner: str, lease_s: float, run_ids: Sequence[str])
 
 def reserve(database: Database, run_id: str, fence: int, upto: int) -> bool:
     """Let the owner use numbers up to ``upto`` and return whether it still is the owner."""
-    query = update(runs).where(*_is_owned(), runs.c.reserved_to < bindparam("upto")).values(reserved_to=bindparam("upto"))
+    more = runs.c.reserved_to <= bindparam("upto")
+    query = update(runs).where(*_is_owned(), more).values(reserved_to=bindparam("upto"))
     with database.write() as connection:
         return connection.execute(query, {"its_id": run_id, "its_fence": fence, "upto": upto}).rowcount == 1
 

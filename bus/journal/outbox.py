@@ -6,7 +6,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from sqlalchemy import bindparam, delete, select
 
@@ -24,16 +25,29 @@ OVERDUE_MS = 1000
 """A row this old was missed by whoever wrote it (it died, or Redis was down), so anybody publishes it."""
 
 
+class _Told(NamedTuple):
+    run_id: str
+    message: RunAgentMessage | None
+
+
 class Relay:
     """One thread with its own connection. Publishing twice is harmless, so it need not be careful."""
 
-    def __init__(self, database: Database, publish: Publish, *, every_s: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        publish: Publish,
+        *,
+        every_s: float,
+        on_published: Callable[[str], None] = lambda run_id: None,
+    ) -> None:
         self._database = database
         self._publish = publish
         self._every_s = every_s
-        self._told: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._idle = threading.Event()
-        self._idle.set()
+        self._on_published = on_published
+        self._told: queue.SimpleQueue[_Told | None] = queue.SimpleQueue()
+        self._untold = 0
+        self._settled = threading.Condition()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
@@ -44,16 +58,18 @@ class Relay:
                 self._thread = threading.Thread(target=self._work, name="callboard-relay", daemon=True)
                 self._thread.start()
 
-    def tell(self, run_id: str) -> None:
-        """Publish this run's wake-up soon; returns at once."""
-        self._idle.clear()
-        self._told.put(run_id)
+    def tell(self, run_id: str, message: RunAgentMessage | None = None) -> None:
+        """Publish this run's wake-up soon, ``message`` where it is known already; returns at once."""
+        with self._settled:
+            self._untold += 1
+        self._told.put(_Told(run_id, message))
         if self._thread is None:
             self.start()
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until everything told has been published, and return whether it was."""
-        return self._idle.wait(timeout_s)
+        """Wait until the publishing of everything told has been tried, and return whether it was."""
+        with self._settled:
+            return self._settled.wait_for(lambda: self._untold == 0, timeout_s)
 
     def stop(self) -> None:
         """End the thread after what it was told."""
@@ -63,38 +79,36 @@ class Relay:
             self._thread = None
 
     def _work(self) -> None:
-        next_look = time.monotonic()
-        while True:
-            try:
-                told = self._gather(max(0.01, next_look - time.monotonic()))
-            except StopIteration:
-                return
+        next_look, going_on = time.monotonic(), True
+        while going_on:
+            told, going_on = self._gather(max(0.01, next_look - time.monotonic()))
             if told:
-                self._send(told)
-            if time.monotonic() >= next_look:
-                self._send(self._overdue())
-                next_look = time.monotonic() + self._every_s
-            if self._told.empty():
-                self._idle.set()
+                self._send([one.run_id for one in told], {one.run_id: one.message for one in told if one.message})
+                with self._settled:
+                    self._untold -= len(told)
+                    self._settled.notify_all()
+            if going_on and time.monotonic() >= next_look:
+                overdue = self._overdue()
+                is_more = self._send(overdue, {}) and len(overdue) == BATCH
+                next_look = time.monotonic() + (0.0 if is_more else self._every_s)
 
-    def _gather(self, timeout_s: float) -> list[str]:
-        told: list[str] = []
+    def _gather(self, timeout_s: float) -> tuple[list[_Told], bool]:
+        """Return what was told, and whether there will be more."""
+        told: list[_Told] = []
         try:
             item = self._told.get(timeout=timeout_s)
-            while True:
-                if item is None:
-                    raise StopIteration
+            while item is not None:
                 told.append(item)
                 if len(told) == BATCH:
-                    return told
+                    return told, True
                 item = self._told.get_nowait()
         except queue.Empty:
-            return told
+            return told, True
+        return told, False
 
     def _overdue(self) -> list[str]:
-        query = (
-            select(outbox.c.run_id).where(outbox.c.created_ms < epoch_ms() - OVERDUE_MS).order_by(outbox.c.id).limit(BATCH)
-        )
+        overdue = outbox.c.created_ms < epoch_ms() - OVERDUE_MS
+        query = select(outbox.c.run_id).where(overdue).order_by(outbox.c.id).limit(BATCH)
         try:
             with self._database.read() as connection:
                 return list(dict.fromkeys(connection.execute(query).scalars()))
@@ -102,20 +116,31 @@ class Relay:
             log.warning("looking for overdue wake-ups failed: %s", wrong)
             return []
 
-    def _send(self, run_ids: list[str]) -> None:
+    def _send(self, run_ids: list[str], known: Mapping[str, RunAgentMessage]) -> bool:
+        """Publish the wake-ups of these runs and return whether that went well; unknown ones are looked up."""
         if not run_ids:
-            return
+            return True
         try:
-            messages = self._messages(run_ids)
-            for message in messages:
+            rows = self._rows(run_ids)
+            unknown = [run_id for run_id in run_ids if run_id not in known]
+            for message in [*known.values(), *(self._messages(unknown) if unknown else ())]:
                 self._publish(message)
-            self._forget(run_ids)
+                self._on_published(message.run_id)
+            self._forget(rows)
+            return True
         except CallboardError as wrong:
             log.warning("wake-ups stay in the outbox: %s", wrong)
         except Exception as wrong:  # kombu raises its transports' own errors
             log.warning("wake-ups stay in the outbox: %s: %s", type(wrong).__name__, wrong)
+        return False
+
+    def _rows(self, run_ids: list[str]) -> list[int]:
+        """Return the rows that are there now: one added from here on asks for another wake-up."""
+        with self._database.read() as connection:
+            return list(connection.execute(select(outbox.c.id).where(outbox.c.run_id.in_(run_ids))).scalars())
 
     def _messages(self, run_ids: list[str]) -> list[RunAgentMessage]:
+        """Return the wake-ups of those that wait; the others were begun, or are over."""
         query = _FOR_MESSAGE.where(runs.c.id.in_(run_ids))
         with self._database.read() as connection:
             return [
@@ -126,12 +151,13 @@ class Relay:
                 for row in connection.execute(query)
             ]  # fmt: skip
 
-    def _forget(self, run_ids: list[str]) -> None:
-        with self._database.write() as connection:
-            connection.execute(_FORGET, [{"its_run": run_id} for run_id in run_ids])
+    def _forget(self, rows: list[int]) -> None:
+        if rows:
+            with self._database.write() as connection:
+                connection.execute(_FORGET, [{"its_id": row} for row in rows])
 
 
 _FOR_MESSAGE = select(
     runs.c.id, runs.c.agent_id, runs.c.thread_id, runs.c.detached, runs.c.definition_digest, runs.c.status
 ).where(runs.c.status == "queued")
-_FORGET = delete(outbox).where(outbox.c.run_id == bindparam("its_run"))
+_FORGET = delete(outbox).where(outbox.c.id == bindparam("its_id"))

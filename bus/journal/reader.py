@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from bus.journal.events import read_after
 from bus.journal.hotlog import HotLog
@@ -108,8 +108,9 @@ class Reader:
         self._arrived: list[Line] = []
         self._signal = asyncio.Event()
         self._must_ask = True
+        self._stuck_since_s: float | None = None
 
-    async def batches(self) -> AsyncIterator[list[Line]]:
+    async def batches(self) -> AsyncGenerator[list[Line], None]:
         """Yield events in order, as many at a time as there are, until after the terminal one."""
         await self._hot_log.follow(self._run_id, self._listen)
         try:
@@ -132,20 +133,30 @@ class Reader:
         self._signal.set()
 
     async def _next(self) -> list[Line]:
-        if self._must_ask:
-            self._must_ask = False
+        if self._must_ask or self._gap_left_s() <= 0:
+            self._must_ask, self._stuck_since_s = False, None
             ready = await self._ask()
             if ready:
                 self._must_ask = True  # there may be another page
                 return ready
         if not self._arrived:
-            await self._wait(GAP_S if self._merge.has_gap else QUIET_S)
+            await self._wait(min(QUIET_S if self._hot_log.is_heard else GAP_S, self._gap_left_s()))
         self._signal.clear()
         if not self._arrived:
             self._must_ask = True
             return []
         arrived, self._arrived = self._arrived, []
         return self._merge.offer(arrived)
+
+    def _gap_left_s(self) -> float:
+        """Return how long to wait on a gap yet, whatever else arrives behind it."""
+        if not self._merge.has_gap:
+            self._stuck_since_s = None
+            return QUIET_S
+        now_s = self._loop.loop.time()
+        if self._stuck_since_s is None:
+            self._stuck_since_s = now_s
+        return self._stuck_since_s + GAP_S - now_s
 
     async def _wait(self, timeout_s: float) -> None:
         try:
@@ -155,13 +166,22 @@ class Reader:
             return
 
     async def _ask(self) -> list[Line]:
-        """Ask SQL, and the hot log for what is not there yet."""
-        try:
-            lines = await self._loop.read(self._read_page)
-        except CallboardError:  # the database is away for a moment; the next look tries again
-            return []
-        return self._merge.offer(lines + await self._hot_log.read_after(self._run_id, self._merge.last))
+        """Ask SQL, and the hot log for what is not there yet.
 
-    def _read_page(self) -> list[Line]:
+        What declares a gap may be many pages behind it, so a page that sets nothing free is followed by the next.
+        """
+        cursor = self._merge.last
+        ready: list[Line] = []
+        while not ready:
+            try:
+                lines = await self._loop.read(self._read_page, cursor)
+            except CallboardError:  # the database is away for a moment; the next look tries again
+                return []
+            if not lines:
+                break
+            ready, cursor = self._merge.offer(lines), lines[-1].seq
+        return ready + self._merge.offer(await self._hot_log.read_after(self._run_id, self._merge.last))
+
+    def _read_page(self, cursor: int) -> list[Line]:
         with self._database.read() as connection:
-            return read_after(connection, self._run_id, self._thread_id, self._merge.last)
+            return read_after(connection, self._run_id, self._thread_id, cursor)

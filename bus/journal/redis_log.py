@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 SCRIPT = (Path(__file__).parent / "append.lua").read_text()
 SCRIPT_SHA = hashlib.sha1(SCRIPT.encode()).hexdigest()
 RETRY_FIRST_S, RETRY_MOST_S = 0.2, 2.0
+DOWN_S = 1.0
+"""Seconds between two attempts to reach Redis, and so between two early seals while it is away."""
 MAX_ENTRY_BYTES = 64 * 1024
 """A body is cut about here, so that one reader's page stays small."""
 
@@ -62,6 +64,7 @@ class RedisHotLog:
         self._dirty: dict[str, _Run] = {}
         self._others: list[Command] = []
         self._writer: RedisWire | None = None
+        self._connecting: asyncio.Task[RedisWire] | None = None
         self._flushing: asyncio.Task[None] | None = None
         self._scheduled = False
         self._listeners: dict[str, list[Listener]] = {}
@@ -76,7 +79,12 @@ class RedisHotLog:
     # --- writing
 
     def attach(self, run_id: str, fence: int, source: LogSource) -> None:
-        keys = self._keys
+        keys, earlier = self._keys, self._runs.get(run_id)
+        if earlier is not None and earlier.source is not source:
+            if fence < earlier.fence:
+                source.lost_ownership()
+                return
+            earlier.source.lost_ownership()
         self._runs[run_id] = _Run(fence, source, keys.stream(run_id), keys.meta(run_id), keys.live(run_id))
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
@@ -93,9 +101,10 @@ class RedisHotLog:
             self._dirty[run_id] = run
         self._schedule()
 
-    async def detach(self, run_id: str) -> None:
-        run = self._runs.pop(run_id, None)
-        if run is not None:  # what it still has pending stands before these in the next pipeline
+    async def detach(self, run_id: str, fence: int | None = None) -> None:
+        run = self._runs.get(run_id)
+        if run is not None and fence in (None, run.fence):
+            del self._runs[run_id]  # what it still has pending stands before these in the next pipeline
             self._others += [("PEXPIRE", run.stream, self._ttl_ms), ("PEXPIRE", run.meta, self._ttl_ms)]
             self._schedule()
 
@@ -132,27 +141,34 @@ class RedisHotLog:
 
     async def _flush(self) -> None:
         try:
-            if self._writer is None or not self._writer.is_open:
-                self._writer = await connect(self._url)
+            wire = await self._connection()
         except RedisUnreachable as wrong:
             self._drop(wrong)
-            await asyncio.sleep(RETRY_FIRST_S)
+            await asyncio.sleep(DOWN_S)
             return
         commands, runs = self._take_batch()
         try:
             async with asyncio.timeout(5):
-                replies = await self._writer.send(commands)
+                replies = await wire.send(commands)
                 if any(_is_noscript(reply) for reply in replies):
-                    await self._writer.send([("SCRIPT", "LOAD", SCRIPT)])
-                    replies = await self._writer.send(commands)
+                    await wire.send([("SCRIPT", "LOAD", SCRIPT)])
+                    replies = await wire.send(commands)
         except (ConnectionError, TimeoutError) as wrong:
-            self._writer.close()
+            wire.close()
             for run in runs:
                 run.source.seal_soon()
             self._drop(wrong)
             return
         for run, reply in zip(runs, replies, strict=False):
             self._heed(run, reply)
+
+    async def _connection(self) -> RedisWire:
+        """Return the connection for everything but messages; whoever needs it waits for the same attempt."""
+        if self._writer is None or not self._writer.is_open:
+            if self._connecting is None or self._connecting.done():
+                self._connecting = asyncio.get_running_loop().create_task(connect(self._url))
+            self._writer = await asyncio.shield(self._connecting)
+        return self._writer
 
     def _take_batch(self) -> tuple[list[Command], list[_Run]]:
         commands: list[Command] = []
@@ -195,15 +211,18 @@ class RedisHotLog:
 
     async def read_after(self, run_id: str, cursor: int) -> list[Line]:
         try:
-            if self._writer is None or not self._writer.is_open:
-                self._writer = await connect(self._url)
+            wire = await self._connection()
             async with asyncio.timeout(5):
-                (entries,) = await self._writer.send([("XRANGE", self._keys.stream(run_id), f"({cursor}-0", "+")])
+                (entries,) = await wire.send([("XRANGE", self._keys.stream(run_id), f"({cursor}-0", "+")])
         except (RedisUnreachable, ConnectionError, TimeoutError):
             return []
         if isinstance(entries, Exception):
             return []
         return [line for _, (_, body) in entries for line in unpack(body) if line.seq > cursor]
+
+    @property
+    def is_heard(self) -> bool:
+        return self._subscriber is not None and self._subscriber.is_open
 
     async def follow(self, run_id: str, listener: Listener) -> None:
         channel = self._keys.live(run_id)
@@ -226,6 +245,8 @@ class RedisHotLog:
         """Be subscribed, or have it tried in the background: a reader that hears nothing polls SQL."""
         try:
             async with self._subscribing:
+                if self._reviving is not None and not self._reviving.done():
+                    return  # it takes every channel there is
                 if self._subscriber is None or not self._subscriber.is_open:
                     self._subscriber = await connect(
                         self._url, on_message=self._on_message, on_lost=self._on_subscriber_lost
@@ -262,15 +283,26 @@ class RedisHotLog:
             pause_s = min(pause_s * 2, RETRY_MOST_S)
             try:
                 wire = await connect(self._url, on_message=self._on_message, on_lost=self._on_subscriber_lost)
+            except RedisUnreachable:
+                continue
+            try:
                 async with asyncio.timeout(5):
-                    await asyncio.gather(*(wire.subscribe(c) for c in [*self._listeners, *self._hints]))
-            except (RedisUnreachable, ConnectionError, TimeoutError):
+                    await self._subscribe_all(wire)
+            except (ConnectionError, TimeoutError):
+                wire.close()
                 continue
             self._subscriber = wire
             for listeners in self._listeners.values():
                 for listener in tuple(listeners):
                     listener([])
             return
+
+    async def _subscribe_all(self, wire: RedisWire) -> None:
+        """Subscribe to every channel somebody wants, also to those wanted meanwhile."""
+        done: set[str] = set()
+        while missing := {*self._listeners, *self._hints} - done:
+            await asyncio.gather(*(wire.subscribe(channel) for channel in missing))
+            done |= missing
 
     async def close(self) -> None:
         try:
@@ -279,6 +311,9 @@ class RedisHotLog:
         except TimeoutError:
             log.warning("hot log closed with events unsent; SQL has them")
         self._closed = True
+        for task in (self._reviving, self._flushing):
+            if task is not None:
+                task.cancel()
         for wire in (self._writer, self._subscriber):
             if wire is not None:
                 wire.close()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, and_, insert, or_, select, update
 
 from bus.journal.events import event_row, insert_rows, undeclared
 from bus.journal.leases import OPEN, expired
@@ -48,8 +48,13 @@ def list_runs(
     thread_id: str | None = None,
     limit: int = 50,
     before_ms: int | None = None,
+    before_id: str = "",
 ) -> list[dict[str, Any]]:
-    """Return runs, the newest first; ``status`` may be ``open`` for all that have not ended."""
+    """Return runs, the newest first; ``status`` may be ``open`` for all that have not ended.
+
+    A next page begins behind the last run of the one before: its creation and, since several may be
+    made in one millisecond, its id.
+    """
     query = select(runs).where(runs.c.tenant == who.tenant, runs.c.principal == who.principal)
     if status == "open":
         query = query.where(runs.c.status.in_(OPEN))
@@ -62,8 +67,10 @@ def list_runs(
     if thread_id is not None:
         query = query.where(runs.c.thread_id == thread_id)
     if before_ms is not None:
-        query = query.where(runs.c.created_ms < before_ms)
-    return [summary(row) for row in connection.execute(query.order_by(runs.c.created_ms.desc()).limit(limit))]
+        same = and_(runs.c.created_ms == before_ms, runs.c.id < before_id)
+        query = query.where(or_(runs.c.created_ms < before_ms, same))
+    newest = query.order_by(runs.c.created_ms.desc(), runs.c.id.desc()).limit(limit)
+    return [summary(row) for row in connection.execute(newest)]
 
 
 def board(connection: Connection, who: Who, *, ended: int = 60) -> list[dict[str, Any]]:
@@ -156,7 +163,9 @@ def _end_without_owner(connection: Connection, row: Any, end: EndPayload) -> Sto
         )
     )  # fmt: skip
     insert_rows(connection, [event_row(payload, row.id, row.thread_id, fence) for payload in written])
-    note_ending(connection, row, HistoryItem(id=new_id("msg"), role="error", data={"content": f"Stopped: {end.reason}."}))
+    note_ending(
+        connection, row, HistoryItem(id=new_id("msg"), role="error", data={"content": f"Stopped: {end.reason}."})
+    )
     wake = close_thread_of(connection, row.thread_key, row.id)
     return Stop(status=end.status, thread_id=row.thread_id, fence=fence, events=tuple(written), wake=wake)
 
@@ -165,4 +174,3 @@ def reader_bounds(connection: Connection, who: Who, run_id: str) -> tuple[str, s
     """Return a run's thread, state and the highest number it may have used, for a reader to begin with."""
     row = find_run(connection, who, run_id)
     return row.thread_id, row.status, row.reserved_to
-

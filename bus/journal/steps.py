@@ -46,7 +46,9 @@ class StepEnded:
 
 
 _NUMBER = (
-    select(func.coalesce(func.max(steps.c.number), 0) + 1).where(steps.c.run_id == bindparam("its_run")).scalar_subquery()
+    select(func.coalesce(func.max(steps.c.number), 0) + 1)
+    .where(steps.c.run_id == bindparam("its_run"))
+    .scalar_subquery()
 )
 _START = insert(steps).inline().values(number=_NUMBER)
 _END = (

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, and_, insert, or_, select, update
 from bus.journal.leases import OPEN, Lease
 from config.clock import epoch_ms, stamp
 from config.errors import ThreadUnknown
+from config.ids import new_id
 from config.tables import messages, outbox, runs, threads
 
 
@@ -105,16 +106,34 @@ class Who:
 
 
 def list_threads(
-    connection: Connection, who: Who, *, search: str | None = None, limit: int = 50, before_ms: int | None = None
+    connection: Connection,
+    who: Who,
+    *,
+    search: str | None = None,
+    limit: int = 50,
+    before_ms: int | None = None,
+    before_id: str = "",
 ) -> list[dict[str, Any]]:
-    """Return threads, the one touched last first."""
+    """Return threads, the one touched last first; a next page begins behind the last one's time and id."""
     query = select(threads).where(threads.c.tenant == who.tenant, threads.c.principal == who.principal)
     if search:
         query = query.where(threads.c.title.icontains(search, autoescape=True))
     if before_ms is not None:
-        query = query.where(threads.c.updated_ms < before_ms)
-    rows = connection.execute(query.order_by(threads.c.updated_ms.desc()).limit(limit)).all()
+        same = and_(threads.c.updated_ms == before_ms, threads.c.id < before_id)
+        query = query.where(or_(threads.c.updated_ms < before_ms, same))
+    rows = connection.execute(query.order_by(threads.c.updated_ms.desc(), threads.c.id.desc()).limit(limit)).all()
     return [_summary(row) for row in rows]
+
+
+def open_thread(connection: Connection, who: Who, agent_id: str, title: str) -> str:
+    """Make an empty thread and return its id."""
+    now, its_id = epoch_ms(), new_id("thr")
+    row = {
+        "id": its_id, "tenant": who.tenant, "principal": who.principal, "agent_id": agent_id, "title": title,
+        "next_message": 1, "created_ms": now, "updated_ms": now,
+    }  # fmt: skip
+    connection.execute(insert(threads), row)
+    return its_id
 
 
 def get_thread(connection: Connection, who: Who, thread_id: str) -> dict[str, Any]:

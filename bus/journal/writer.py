@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import orjson
 from sqlalchemy import Connection, bindparam, update
@@ -33,11 +34,13 @@ from bus.payloads import (
 )
 from config.clock import epoch_ms, stamp
 from config.database import Database
-from config.errors import DatabaseBusy, StaleOwner
+from config.errors import CallboardError, DatabaseBusy, StaleOwner
 from config.tables import runs
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Tell = Callable[[Payload], None]
 
 
@@ -121,10 +124,12 @@ class RunWriter:
         return bool(self._blocked)
 
     async def room(self) -> None:
-        """Return when there are numbers again."""
-        self._extend()
-        if self._extending is not None:
-            await self._extending
+        """Return when there are numbers again.
+
+        Raises:
+            StaleOwner: there will never be any, the run belongs to somebody else.
+        """
+        await self._reserve_more_now()
 
     def _delta(self, kind: type[Payload], fields: dict[str, str]) -> None:
         if self.is_stale or self.is_closed:
@@ -145,7 +150,7 @@ class RunWriter:
     def _release_blocked(self) -> None:
         waiting, self._blocked = self._blocked, []
         for kind, fields in waiting:
-            if self.is_stale:
+            if self.is_stale or self.is_closed:
                 return
             self._delta(kind, fields)
 
@@ -154,21 +159,32 @@ class RunWriter:
             self._extending = asyncio.get_running_loop().create_task(self._reserve_more())
 
     async def _reserve_more(self) -> None:
-        upto = max(self._top, self._next) + RESERVE
-        lease = self.lease
-        if not await self._loop.write(reserve, self._database, lease.run_id, lease.fence, upto):
-            self.lost_ownership()
-            return
-        self._top = upto
-        if not self._committing:
-            self._release_blocked()
+        """Take numbers until nothing waits for one; what waits for a commit is let go behind it."""
+        lease, is_short = self.lease, True
+        while is_short and not self.is_closed:
+            upto = max(self._top, self._next) + RESERVE
+            if not await self._patiently(reserve, self._database, lease.run_id, lease.fence, upto):
+                self.lost_ownership()
+                return
+            self._top = upto
+            if not self._committing:
+                self._release_blocked()
+            is_short = bool(self._blocked) and not self._committing
+
+    async def _reserve_more_now(self) -> None:
+        self._extend()
+        assert self._extending is not None
+        await asyncio.shield(self._extending)  # others wait for it too
+        if self.is_stale:
+            raise StaleOwner(self.lease.run_id, self.lease.fence)
 
     # --- commits
 
     async def commit(self, change: Commit) -> list[Payload]:
         """Return the events as numbered, after they are in SQL and the observers were told.
 
-        Cancelling the caller does not cut a commit in half: it is finished, and the caller is cancelled then.
+        Cancelling the caller does not cut a commit in half: it is finished all the same, and whatever is
+        committed next stands behind it.
 
         Raises:
             StaleOwner: somebody else owns the run; nothing was written.
@@ -176,41 +192,49 @@ class RunWriter:
         return await asyncio.shield(self._commit_alone(change))
 
     async def _commit_alone(self, change: Commit) -> list[Payload]:
+        async with self._alone():
+            return await self._commit(change)
+
+    async def withdraw(self, message_id: str, *events: Payload) -> None:
+        """Take back every piece of a message that will not be finished, and commit ``events`` with that."""
+        await asyncio.shield(self._withdraw_alone(message_id, events))
+
+    async def _withdraw_alone(self, message_id: str, events: Sequence[Payload]) -> None:
+        self._blocked = [(kind, fields) for kind, fields in self._blocked if fields["message_id"] != message_id]
+        async with self._alone():
+            if events or self._withdrawal([message_id]):
+                await self._commit(Commit(events=events), [message_id])
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """Hold back the deltas that come from now on, and let those that came before have their numbers."""
         async with self._busy:
+            while self._blocked and not (self.is_stale or self.is_closed):
+                await self._reserve_more_now()
             if self.is_stale or self.is_closed:
                 raise StaleOwner(self.lease.run_id, self.lease.fence)
             self._committing = True
             try:
-                return await self._commit(change)
+                yield
             finally:
                 self._committing = False
-                if not self.is_closed:
-                    self._release_blocked()
+                self._release_blocked()
 
-    async def withdraw(self, message_id: str, *events: Payload) -> None:
-        """Take back every piece of a message that will not be finished, then commit ``events``."""
-        async with self._busy:
-            held = self._held.get(message_id, [])
-            numbers = [payload.seq for payload, _ in held] + self._sealed.get(message_id, [])
-        self._blocked = [(kind, fields) for kind, fields in self._blocked if fields["message_id"] != message_id]
-        gone = [WithdrawnPayload(ranges=ranges_of(numbers))] if numbers else []
-        if gone or events:
-            await self.commit(Commit(events=[*gone, *events]))
-        self._held.pop(message_id, None)
-        self._sealed.pop(message_id, None)
-
-    async def _commit(self, change: Commit) -> list[Payload]:
-        await self._make_room(len(change.events))
+    async def _commit(self, change: Commit, gone: Sequence[str] = ()) -> list[Payload]:
+        """Commit ``change`` behind the withdrawal of the messages in ``gone``."""
+        final = [p.message_id for p in change.events if isinstance(p, MessagePayload)]
+        is_end = any(isinstance(p, EndPayload) for p in change.events)
+        if is_end:  # what is no message by now never will be one
+            gone = self._unfinished(final)
+        events = [*self._withdrawal(gone), *change.events]
+        await self._make_room(len(events), is_end)
         at = stamp()
-        numbered = [replace(payload, seq=self._next + i, at=at) for i, payload in enumerate(change.events)]
-        final = [p.message_id for p in numbered if isinstance(p, MessagePayload)]
+        numbered = [replace(payload, seq=self._next + i, at=at) for i, payload in enumerate(events)]
         end = next((p for p in numbered if isinstance(p, EndPayload)), None)
         blocks = [block for message_id in final if (block := self._block(message_id)) is not None]
-        woken = await self._write_patiently(change, numbered, blocks, end)
+        woken = await self._patiently(self._write, change, numbered, blocks, end)
         self._next += len(numbered)
-        for message_id in final:
-            self._held.pop(message_id, None)
-            self._sealed.pop(message_id, None)
+        self._let_go([*final, *gone])
         self.is_closed = end is not None
         for payload in numbered:
             self._tell(payload)
@@ -218,13 +242,25 @@ class RunWriter:
             self._on_wake(woken)
         return numbered
 
-    async def _write_patiently(
-        self, change: Commit, numbered: Sequence[Payload], blocks: Sequence[dict[str, Any]], end: EndPayload | None
-    ) -> str | None:
+    def _unfinished(self, final: Sequence[str]) -> list[str]:
+        return [message_id for message_id in {**self._held, **self._sealed} if message_id not in final]
+
+    def _withdrawal(self, message_ids: Sequence[str]) -> list[Payload]:
+        """Return the event that takes these messages' pieces back, if anything of them was told."""
+        held = [payload.seq for message_id in message_ids for payload, _ in self._held.get(message_id, ())]
+        sealed = [number for message_id in message_ids for number in self._sealed.get(message_id, ())]
+        return [WithdrawnPayload(ranges=ranges_of(held + sealed))] if held or sealed else []
+
+    def _let_go(self, message_ids: Sequence[str]) -> None:
+        for message_id in message_ids:
+            self._held.pop(message_id, None)
+            self._sealed.pop(message_id, None)
+
+    async def _patiently(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Write, and again as long as another process holds the database's lock and the run is still ours."""
         while True:
             try:
-                return await self._loop.write(self._write, change, numbered, blocks, end)
+                return await self._loop.write(function, *args, **kwargs)
             except DatabaseBusy:
                 if self.is_stale:
                     raise StaleOwner(self.lease.run_id, self.lease.fence) from None
@@ -273,16 +309,11 @@ class RunWriter:
         pieces = self._held.get(message_id)
         return block_row(pieces, self.lease.run_id, self.lease.fence) if pieces else None
 
-    async def _make_room(self, count: int) -> None:
+    async def _make_room(self, count: int, is_end: bool) -> None:
         if self._next + count - 1 > self._top:
             await self._reserve_more_now()
-
-    async def _reserve_more_now(self) -> None:
-        self._extend()
-        assert self._extending is not None
-        await self._extending
-        if self.is_stale:
-            raise StaleOwner(self.lease.run_id, self.lease.fence)
+        if is_end and self._extending is not None and not self._extending.done():
+            await asyncio.wait([self._extending])  # an extension after the end would be refused, as if to a stale owner
 
     async def _seal_all(self) -> None:
         async with self._busy:
@@ -293,8 +324,11 @@ class RunWriter:
                 return
             blocks = [block_row(pieces, self.lease.run_id, self.lease.fence) for pieces in taken.values()]
             try:
-                await self._loop.write(self._write, Commit(), (), blocks, None)
+                await self._patiently(self._write, Commit(), (), blocks, None)
             except StaleOwner:
+                return
+            except CallboardError as wrong:  # the next reason to seal, or the message, tries again
+                log.warning("pieces were not sealed early run_id=%s: %s", self.lease.run_id, wrong)
                 return
             for message_id, pieces in taken.items():
                 del self._held[message_id][: len(pieces)]
