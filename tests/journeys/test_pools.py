@@ -44,7 +44,8 @@ def test_a_pool_runs_agents_and_stops_them(pool: str, fleet_settings: Settings, 
 def test_greenlet_pools_are_refused_with_a_sentence(pool: str, fleet_settings: Settings) -> None:
     worker = subprocess.run(
         [sys.executable, "-m", "web.terminal", "worker", "--pool", pool],
-        cwd=ROOT, env=environment(fleet_settings) | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, env=environment(fleet_settings) | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        timeout=60, check=False,
     )  # fmt: skip
 
     assert worker.returncode != 0
@@ -60,7 +61,7 @@ def test_a_patched_process_is_refused_with_a_sentence(fleet_settings: Settings) 
     )
 
     worker = subprocess.run(
-        [sys.executable, "-c", pretend], cwd=ROOT, capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", pretend], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
         env=environment(fleet_settings) | {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
     )  # fmt: skip
 

@@ -32,7 +32,8 @@ def type_(up: Up, *words: str) -> subprocess.CompletedProcess[str]:
     """Type a command beside the running `up`, in a terminal of its own that is closed afterwards."""
     return subprocess.run(
         [sys.executable, "-P", "-m", "web.terminal", *words, "--state-dir", str(up.state)],
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=60,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
+        timeout=60, check=False,
     )  # fmt: skip
 
 
