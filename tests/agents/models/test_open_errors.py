@@ -93,7 +93,14 @@ def test_a_key_the_provider_repeats_is_not_told(
 
 
 @pytest.mark.parametrize(
-    "text", ["sk-ant-api03-abcdefgh", "Bearer abcdefghijkl", "AIzaSyA1234567890abcdefghijklmnopqrstuv", "gsk_abcdefghijklmnopqrstuvwxyz", "?api_key=abcdef123"]
+    "text",
+    [
+        "sk-ant-api03-abcdefgh",
+        "Bearer abcdefghijkl",
+        "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+        "gsk_abcdefghijklmnopqrstuvwxyz",
+        "?api_key=abcdef123",
+    ],
 )
 def test_what_looks_like_a_key_is_blotted_out(text: str) -> None:
     assert redact(f"before {text} after").startswith("before ")

@@ -51,9 +51,7 @@ def test_run_prints_the_answer_on_stdout_and_the_rest_on_stderr(
     assert "succeeded" in said.err
 
 
-def test_run_json_prints_one_event_a_line(
-    type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_json_prints_one_event_a_line(type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
     model.script([Turn(text="Hello you.")])
 
     type_("run", "tester", "Hi", "--json")
@@ -153,7 +151,8 @@ def test_runs_threads_and_logs_list_what_happened(
     type_("logs")
     logs = capsys.readouterr().out
 
-    assert "Hi there" in runs and "And again" in runs
+    assert "Hi there" in runs
+    assert "And again" in runs
     assert [line.split()[0] for line in thread.splitlines()] == ["you", "agent", "you", "agent"]
     assert logs.count(" end ") == 2
 
@@ -178,7 +177,7 @@ def test_detach_without_a_worker_prints_the_id_and_says_that_it_waits(
 def test_what_a_model_says_cannot_move_the_cursor(
     type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model.script([Turn(text=["\x1b[2Jgone", "\x07", "‮evil"])])
+    model.script([Turn(text=["\x1b[2Jgone", "\x07", "\u202eevil"])])
 
     type_("run", "tester", "Hi")
 
