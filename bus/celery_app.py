@@ -13,7 +13,7 @@ from kombu import Connection, Producer
 
 from bus.celery_config import celery_config
 from bus.messages import RunAgentMessage
-from config.errors import PoolRefused
+from config.errors import BrokerMissing, PoolRefused
 from config.settings import Settings, settings
 
 app = Celery("callboard", set_as_current=False)
@@ -37,6 +37,7 @@ class Publisher:
         self._producer: Producer | None = None
 
     def __call__(self, message: RunAgentMessage) -> None:
+        require_broker_setting(self._settings)
         try:
             if self._producer is None:
                 self._producer = self._connect()
@@ -58,6 +59,18 @@ class Publisher:
         )
         producer: Producer = app.amqp.Producer(connection, auto_declare=False)
         return producer
+
+
+def require_broker_setting(settings: Settings) -> None:
+    """Return if there is a broker to send wake-ups through.
+
+    Raises:
+        BrokerMissing: there is none; what is accepted stays in the outbox until somebody has one.
+    """
+    if settings.broker is None:
+        raise BrokerMissing(
+            "no Redis and no other broker is configured: set CALLBOARD_REDIS_URL, or let `./callboard up` start one."
+        )
 
 
 def refuse_greenlets() -> None:

@@ -17,8 +17,7 @@ MEMORY_BROKER = "memory://"
 
 def celery_config(settings: Settings) -> dict[str, Any]:
     """Return what plain `celery worker` and our supervisor both use."""
-    broker = settings.broker_url or settings.redis_url
-    url = broker_form(broker) if broker else MEMORY_BROKER
+    url = broker_form(settings.broker) if settings.broker else MEMORY_BROKER
     return {
         "broker_url": url,
         "broker_transport_options": transport_options(settings, url),

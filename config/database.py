@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, create_engine, event, literal, literal_column
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Engine,
+    bindparam,
+    create_engine,
+    event,
+    literal,
+    literal_column,
+)
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
@@ -50,6 +60,15 @@ class Database:
         there the machine's boot clock is taken, which nobody can set.
         """
         return literal(boot_ms(), BigInteger) if self.is_sqlite else _PG_NOW_MS
+
+    @property
+    def lease_now(self) -> ColumnElement[int]:
+        """The same for a statement that is built once; ``lease_values`` has its value at a moment."""
+        return bindparam("boot_ms", type_=BigInteger) if self.is_sqlite else _PG_NOW_MS
+
+    def lease_values(self) -> dict[str, int]:
+        """Return the parameters that ``lease_now`` needs now."""
+        return {"boot_ms": boot_ms()} if self.is_sqlite else {}
 
     def wall_clock(self) -> ColumnElement[int]:
         """Return the expression for now, in milliseconds since 1970, that timers are compared with."""

@@ -318,6 +318,12 @@ class RedisRefused(Permanent):
     status = 503
 
 
+class BrokerMissing(Retryable):
+    """No broker is configured, so no worker can be told."""
+
+    code = "broker_missing"
+
+
 class DatabaseUnreachable(Retryable):
     code = "database_unreachable"
 

@@ -55,6 +55,8 @@ class Settings(BaseSettings):
     """Whether the observers and tools that ship with Callboard are offered."""
     embedded: Literal["auto", "path", "wheel", "process"] = "auto"
     """Which Redis ``up`` starts when no URL is set: the first there is, the one on the PATH, the wheel's, or none."""
+    fast_stream: bool = True
+    """Whether model streams are read on the fast path; ``0`` sends all of them through LiteLLM's wrapper."""
     debug: bool = False
     """Show tracebacks, and log message bodies too."""
     log_format: Literal["text", "json"] = "text"
@@ -98,6 +100,11 @@ class Settings(BaseSettings):
                 f"({self.lease_s:g}), or a healthy worker loses its runs"
             )
         return self
+
+    @property
+    def broker(self) -> str | None:
+        """The URL of Celery's broker, or None: then nobody can be woken, and accepted runs wait in the outbox."""
+        return self.broker_url or self.redis_url
 
     @property
     def state(self) -> Path:

@@ -32,6 +32,7 @@ class RunFailed(Permanent):
     """Something nobody foresaw; its details are in the worker's log."""
 
     code = "internal"
+    status = 500
 
 
 class RunAgentHandler:
@@ -55,7 +56,7 @@ class RunAgentHandler:
         except StaleOwner:
             log.info("run left to its new owner run_id=%s", lease.run_id)
         finally:
-            self._journal.keeper.let_go(lease.run_id)
+            self._journal.keeper.let_go(lease.run_id, lease.fence)
             await end_writing(lease.run_id, lease.fence)
             self._journal.hot_log.nudge(self._journal.keys.board, lease.run_id)
 

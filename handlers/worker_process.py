@@ -14,7 +14,7 @@ from celery import signals
 
 from agents.models.warm_up import warm_up
 from agents.process import Process, process
-from bus.celery_app import refuse_greenlets
+from bus.celery_app import refuse_greenlets, require_broker_setting
 from bus.journal import workers
 from bus.journal.workers import WorkerRow
 from config.errors import CallboardError, PoolRefused
@@ -40,6 +40,7 @@ def refuse_pools(conf: Any = None, options: Any = None, **_: Any) -> None:
                 "Use `--pool threads` (the default), prefork or solo."
             )
         refuse_greenlets()
+        require_broker_setting(settings())
         require_own_rooms()
     except CallboardError as wrong:
         raise SystemExit(f"error: {wrong} ({wrong.code})") from None

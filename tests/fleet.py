@@ -13,6 +13,7 @@ from types import TracebackType
 from bus.journal import workers
 from config.database import open_database
 from config.settings import Settings
+from web.terminal.child import guarded
 
 ROOT = Path(__file__).resolve().parent.parent
 READY_S = 60
@@ -42,7 +43,7 @@ class Worker:
         before = set(self._alive())
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*command, *quiet, *self._options],
+                guarded((*command, *quiet, *self._options)),
                 cwd=ROOT,
                 env=environment(self._settings) | {"PYTHONPATH": str(ROOT)},
                 stdout=log,

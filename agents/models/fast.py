@@ -16,6 +16,7 @@ from agents.models.anthropic_wire import AnthropicWire
 from agents.models.openai_wire import OpenAIWire
 from agents.models.reader import ByteReader
 from agents.models.wire import Wire
+from config.settings import settings
 
 if TYPE_CHECKING:
     import httpx
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from agents.models.call import ModelCall
 
 SWITCH = "CALLBOARD_FAST_STREAM"
-"""``0`` in the environment sends every stream through LiteLLM's wrapper; read at each call."""
+"""The setting's variable; in the environment it is read at each call."""
 
 FAMILIES: Mapping[str, tuple[str, type[Wire]]] = MappingProxyType({
     "openai": ("AsyncStream", OpenAIWire),
@@ -39,7 +40,7 @@ FAMILIES: Mapping[str, tuple[str, type[Wire]]] = MappingProxyType({
 
 def fast_reader(stream_wrapper: Any, call: ModelCall) -> ByteReader | None:
     """Return a reader of the response's bytes, or None where LiteLLM's wrapper has to do it."""
-    if os.environ.get(SWITCH) == "0":
+    if os.environ.get(SWITCH, "1" if settings().fast_stream else "0") == "0":
         return None
     family = FAMILIES.get(str(getattr(stream_wrapper, "custom_llm_provider", "")))
     stream = getattr(stream_wrapper, "completion_stream", None)

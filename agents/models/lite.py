@@ -10,6 +10,7 @@ from typing import Any
 from bus.loop import ProcessLoop
 
 _ENVIRONMENT = {
+    "LITELLM_MODE": "PRODUCTION",  # else it loads .env into the environment, where web would not see the same
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     # The slots of a worker limit its connections. 0 would fall back to aiohttp's own 100.
     "AIOHTTP_CONNECTOR_LIMIT": "4000",

@@ -62,7 +62,7 @@ class ToolContext:
     tenant: str
     principal: str
     sandbox: Path
-    """The folder this run's files live in; it exists."""
+    """The folder of this agent's files, shared by its runs; it exists."""
 
 
 _current: ContextVar[ToolContext | None] = ContextVar("callboard_tool_call", default=None)

@@ -56,7 +56,7 @@ class NewRun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Accepted:
-    """A run that will reach an end, whatever happens now."""
+    """A run that is in SQL: it exists, whatever is lost now."""
 
     run_id: str
     thread_id: str

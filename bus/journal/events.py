@@ -34,7 +34,10 @@ def event_row(payload: Payload, run_id: str, thread_id: str, fence: int) -> dict
 def insert_rows(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     """Add rows of events and blocks."""
     if rows:
-        connection.execute(insert(events), list(rows))
+        connection.execute(_INSERT, list(rows))
+
+
+_INSERT = insert(events).inline()
 
 
 # --- blocks: a message's pieces as text and cut points ---------------------------------------------

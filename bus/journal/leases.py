@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, RowMapping, and_, bindparam, exists, func, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    FromClause,
+    RowMapping,
+    and_,
+    bindparam,
+    exists,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from bus.journal.events import event_row, insert_rows, undeclared
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
@@ -50,18 +64,27 @@ class Lease:
     """What the claim committed to the log; the observers still have to be told."""
 
 
+def is_open(table: FromClause) -> ColumnElement[bool]:
+    """Return the condition that a run has not ended; spelled out, since ``IN`` is expanded at each execution."""
+    return or_(*(table.c.status == status for status in OPEN))
+
+
 def claim(database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:
     """Make ``owner`` the run's owner and return the lease, or None when there is nothing to claim.
 
     Only the oldest open run of a thread can be had: queued, or running with a lease that ran out.
     Called twice, or by fifty at once, one gets it and the others get None.
     """
+    asked = {
+        "its_id": run_id, "me": owner, "lease_ms": int(lease_s * 1000), "now_ms": epoch_ms(),
+        "boot": database.lease_boot(),
+    }  # fmt: skip
     with database.write() as connection:
         # A run's row is locked before its thread's, here as in every commit: two orders would deadlock.
-        row = connection.execute(_claim(database, run_id, owner, lease_s)).mappings().first()
+        row = connection.execute(_claim(database), asked | database.lease_values()).mappings().first()
         if row is None:
             return None
-        connection.execute(update(threads).where(threads.c.key == row["thread_key"]).values(open_run=run_id))
+        connection.execute(_OPEN_THREAD, {"its_key": row["thread_key"], "its_run": run_id})
         used_before = row["reserved_to"] - RESERVE
         first_events = _first_events(connection, row, used_before)
         insert_rows(
@@ -70,30 +93,37 @@ def claim(database: Database, run_id: str, owner: str, lease_s: float) -> Lease 
         return _lease(row, owner, used_before + 1 + len(first_events), tuple(first_events))
 
 
-def _claim(database: Database, run_id: str, owner: str, lease_s: float) -> Any:
-    now, boot = database.lease_clock(), database.lease_boot()
-    lapsed = and_(runs.c.status == "running", expired(database))
+@lru_cache(maxsize=4)
+def _claim(database: Database) -> Any:
+    """Return the one statement that decides who owns a run; built once, building it costs more than running it."""
+    past = runs.c.lease_until < database.lease_now
+    if database.is_sqlite:
+        past = or_(past, runs.c.lease_boot != bindparam("boot"))
     older = runs.alias("older")
     first_of_thread = ~exists(
         select(older.c.id).where(
-            older.c.thread_key == runs.c.thread_key, older.c.turn < runs.c.turn, older.c.status.in_(OPEN)
+            older.c.thread_key == runs.c.thread_key, older.c.turn < runs.c.turn, is_open(older)
         )
     )
+    free = or_(runs.c.status == "queued", and_(runs.c.status == "running", past))
     return (
         update(runs)
-        .where(runs.c.id == run_id, or_(runs.c.status == "queued", lapsed), first_of_thread)
+        .where(runs.c.id == bindparam("its_id"), free, first_of_thread)
         .values(
             status="running",
             reason=None,
-            owner=owner,
+            owner=bindparam("me"),
             fence=runs.c.fence + 1,
-            lease_until=now + int(lease_s * 1000),
-            lease_boot=boot,
+            lease_until=database.lease_now + bindparam("lease_ms", type_=BigInteger),
+            lease_boot=bindparam("boot"),
             reserved_to=runs.c.reserved_to + RESERVE,
-            started_ms=func.coalesce(runs.c.started_ms, epoch_ms()),
+            started_ms=func.coalesce(runs.c.started_ms, bindparam("now_ms", type_=BigInteger)),
         )
-        .returning(*runs.c)
+        .returning(*(runs.c[name] for name in ("id", "observers_json", "metadata_json", *_LEASE_COLUMNS)))
     )
+
+
+_OPEN_THREAD = update(threads).where(threads.c.key == bindparam("its_key")).values(open_run=bindparam("its_run"))
 
 
 def expired(database: Database) -> Any:

@@ -14,13 +14,15 @@ from sqlalchemy import bindparam, delete, select
 from bus.messages import RunAgentMessage
 from config.clock import epoch_ms
 from config.database import Database
-from config.errors import CallboardError
+from config.errors import BrokerMissing, CallboardError
 from config.tables import outbox, runs
 
 log = logging.getLogger(__name__)
 
 Publish = Callable[[RunAgentMessage], None]
 BATCH = 200
+LULL_S = 0.02
+"""How long nothing has to be told before what was published is cleared away."""
 OVERDUE_MS = 1000
 """A row this old was missed by whoever wrote it (it died, or Redis was down), so anybody publishes it."""
 
@@ -47,6 +49,8 @@ class Relay:
         self._on_published = on_published
         self._told: queue.SimpleQueue[_Told | None] = queue.SimpleQueue()
         self._untold = 0
+        self._tried = 0
+        self._published: list[int] = []
         self._settled = threading.Condition()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
@@ -81,16 +85,29 @@ class Relay:
     def _work(self) -> None:
         next_look, going_on = time.monotonic(), True
         while going_on:
-            told, going_on = self._gather(max(0.01, next_look - time.monotonic()))
+            told, going_on = self._gather(LULL_S if self._tried else max(0.01, next_look - time.monotonic()))
             if told:
-                self._send([one.run_id for one in told], {one.run_id: one.message for one in told if one.message})
-                with self._settled:
-                    self._untold -= len(told)
-                    self._settled.notify_all()
+                self._publish_all([one.run_id for one in told], {o.run_id: o.message for o in told if o.message})
+                self._tried += len(told)
+            if self._tried and (not told or not going_on or self._tried >= BATCH):
+                self._clear()
             if going_on and time.monotonic() >= next_look:
                 overdue = self._overdue()
-                is_more = self._send(overdue, {}) and len(overdue) == BATCH
+                is_more = self._publish_all(overdue, {}) and len(overdue) == BATCH
+                self._clear()
                 next_look = time.monotonic() + (0.0 if is_more else self._every_s)
+
+    def _clear(self) -> None:
+        """Take the rows of what was published out of the outbox, many in one commit, and tell who waits."""
+        rows, self._published = self._published, []
+        try:
+            self._forget(rows)
+        except CallboardError as wrong:
+            log.warning("published wake-ups stay in the outbox and are published again: %s", wrong)
+        tried, self._tried = self._tried, 0
+        with self._settled:
+            self._untold -= tried
+            self._settled.notify_all()
 
     def _gather(self, timeout_s: float) -> tuple[list[_Told], bool]:
         """Return what was told, and whether there will be more."""
@@ -116,7 +133,7 @@ class Relay:
             log.warning("looking for overdue wake-ups failed: %s", wrong)
             return []
 
-    def _send(self, run_ids: list[str], known: Mapping[str, RunAgentMessage]) -> bool:
+    def _publish_all(self, run_ids: list[str], known: Mapping[str, RunAgentMessage]) -> bool:
         """Publish the wake-ups of these runs and return whether that went well; unknown ones are looked up."""
         if not run_ids:
             return True
@@ -126,8 +143,10 @@ class Relay:
             for message in [*known.values(), *(self._messages(unknown) if unknown else ())]:
                 self._publish(message)
                 self._on_published(message.run_id)
-            self._forget(rows)
+            self._published += rows
             return True
+        except BrokerMissing as wrong:
+            log.debug("wake-ups stay in the outbox: %s", wrong)
         except CallboardError as wrong:
             log.warning("wake-ups stay in the outbox: %s", wrong)
         except Exception as wrong:  # kombu raises its transports' own errors

@@ -106,7 +106,7 @@ class Reader:
         self._loop = loop
         self._merge = Merge(cursor)
         self._arrived: list[Line] = []
-        self._signal = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
         self._must_ask = True
         self._stuck_since_s: float | None = None
 
@@ -130,7 +130,7 @@ class Reader:
             self._arrived += lines
         else:  # the hot log may have missed something
             self._must_ask = True
-        self._signal.set()
+        self._wake()
 
     async def _next(self) -> list[Line]:
         if self._must_ask or self._gap_left_s() <= 0:
@@ -141,7 +141,6 @@ class Reader:
                 return ready
         if not self._arrived:
             await self._wait(min(QUIET_S if self._hot_log.is_heard else GAP_S, self._gap_left_s()))
-        self._signal.clear()
         if not self._arrived:
             self._must_ask = True
             return []
@@ -159,11 +158,18 @@ class Reader:
         return self._stuck_since_s + GAP_S - now_s
 
     async def _wait(self, timeout_s: float) -> None:
+        """Return when something arrived, or after so long: a bare future, since this is done for every token."""
+        self._waiter = self._loop.loop.create_future()
+        timer = self._loop.loop.call_later(timeout_s, self._wake)
         try:
-            async with asyncio.timeout(timeout_s):
-                await self._signal.wait()
-        except TimeoutError:
-            return
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def _ask(self) -> list[Line]:
         """Ask SQL, and the hot log for what is not there yet.

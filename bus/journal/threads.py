@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, and_, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, insert, or_, select, update
 
-from bus.journal.leases import OPEN, Lease
+from bus.journal.leases import Lease, is_open
 from config.clock import epoch_ms, stamp
 from config.errors import ThreadUnknown
 from config.ids import new_id
@@ -31,15 +31,39 @@ class HistoryItem:
 
 def history(connection: Connection, thread_key: int, turn: int) -> list[HistoryItem]:
     """Return the messages up to and including those of ``turn``, each turn's together."""
-    query = (
-        select(messages.c.id, messages.c.role, messages.c.data_json, messages.c.partial)
-        .where(messages.c.thread_key == thread_key, messages.c.turn <= turn)
-        .order_by(messages.c.turn, messages.c.number)
-    )
+    rows = connection.execute(_HISTORY, {"its_thread": thread_key, "upto": turn})
     return [
-        HistoryItem(id=row.id, role=row.role, data=orjson.loads(row.data_json), partial=row.partial)
-        for row in connection.execute(query)
+        HistoryItem(id=row.id, role=row.role, data=orjson.loads(row.data_json), partial=row.partial) for row in rows
     ]
+
+
+# Statements a run executes are built once: building one costs more than running it.
+_HISTORY = (
+    select(messages.c.id, messages.c.role, messages.c.data_json, messages.c.partial)
+    .where(messages.c.thread_key == bindparam("its_thread"), messages.c.turn <= bindparam("upto"))
+    .order_by(messages.c.turn, messages.c.number)
+)
+_TAKE_NUMBERS = (
+    update(threads)
+    .where(threads.c.key == bindparam("its_key"))
+    .values(next_message=threads.c.next_message + bindparam("count"), updated_ms=bindparam("now_ms"))
+    .returning(threads.c.next_message)
+)
+_CLOSE_THREAD = (
+    update(threads)
+    .where(threads.c.key == bindparam("its_key"), threads.c.open_run == bindparam("its_run"))
+    .values(open_run=None)
+)
+_FOLLOWING = (
+    select(runs.c.id)
+    .where(
+        runs.c.thread_key == bindparam("its_thread"), is_open(runs), runs.c.id != bindparam("its_run")
+    )
+    .order_by(runs.c.turn)
+    .limit(1)
+)  # fmt: skip
+_ANNOUNCE = insert(outbox).inline()
+_ADD_MESSAGES = insert(messages).inline()
 
 
 def add_messages(connection: Connection, lease: Lease, items: Sequence[HistoryItem]) -> None:
@@ -54,13 +78,8 @@ def note_ending(connection: Connection, run: Any, item: HistoryItem) -> None:
 
 
 def _add(connection: Connection, thread_key: int, turn: int, run_id: str, items: Sequence[HistoryItem]) -> None:
-    query = (
-        update(threads)
-        .where(threads.c.key == thread_key)
-        .values(next_message=threads.c.next_message + len(items), updated_ms=epoch_ms())
-        .returning(threads.c.next_message)
-    )
-    first = connection.execute(query).scalar_one() - len(items)
+    asked = {"its_key": thread_key, "count": len(items), "now_ms": epoch_ms()}
+    first = connection.execute(_TAKE_NUMBERS, asked).scalar_one() - len(items)
     rows = [
         {
             "thread_key": thread_key, "number": first + i, "turn": turn, "run_id": run_id,
@@ -69,7 +88,7 @@ def _add(connection: Connection, thread_key: int, turn: int, run_id: str, items:
         }
         for i, item in enumerate(items)
     ]  # fmt: skip
-    connection.execute(insert(messages), rows)
+    connection.execute(_ADD_MESSAGES, rows)
 
 
 def close_thread(connection: Connection, lease: Lease) -> str | None:
@@ -79,18 +98,10 @@ def close_thread(connection: Connection, lease: Lease) -> str | None:
 
 def close_thread_of(connection: Connection, thread_key: int, run_id: str) -> str | None:
     """As ``close_thread``, for a run nobody holds a lease of."""
-    connection.execute(
-        update(threads).where(threads.c.key == thread_key, threads.c.open_run == run_id).values(open_run=None)
-    )
-    waiting = (
-        select(runs.c.id)
-        .where(runs.c.thread_key == thread_key, runs.c.status.in_(OPEN), runs.c.id != run_id)
-        .order_by(runs.c.turn)
-        .limit(1)
-    )
-    following = connection.execute(waiting).scalar()
+    connection.execute(_CLOSE_THREAD, {"its_key": thread_key, "its_run": run_id})
+    following = connection.execute(_FOLLOWING, {"its_thread": thread_key, "its_run": run_id}).scalar()
     if following is not None:
-        connection.execute(insert(outbox), {"run_id": following, "created_ms": epoch_ms()})
+        connection.execute(_ANNOUNCE, {"run_id": following, "created_ms": epoch_ms()})
     return following
 
 

@@ -290,12 +290,12 @@ class RunWriter:
 
     def _end(self, connection: Connection, end: EndPayload, error_code: str | None) -> None:
         values = {
-            "status": end.status, "reason": end.reason, "reserved_to": end.seq, "lease_until": None, "owner": None,
-            "usage_json": orjson.dumps(dict(end.usage)).decode() if end.usage else None, "cost_usd": end.cost_usd,
-            "output_json": orjson.dumps(end.output).decode() if end.output is not None else None,
-            "error_code": error_code, "ended_ms": epoch_ms(), "steps": end.steps or 0,
+            "new_status": end.status, "why": end.reason, "last": end.seq, "cost": end.cost_usd, "error": error_code,
+            "usage": orjson.dumps(dict(end.usage)).decode() if end.usage else None,
+            "output": orjson.dumps(end.output).decode() if end.output is not None else None,
+            "now_ms": epoch_ms(), "took_steps": end.steps or 0,
         }  # fmt: skip
-        if connection.execute(_OWNED.values(**values), self._owned()).rowcount != 1:
+        if connection.execute(_END, values | self._owned()).rowcount != 1:
             self._refuse()
 
     def _refuse(self) -> None:
@@ -338,4 +338,9 @@ class RunWriter:
 _OWNED = update(runs).where(
     runs.c.id == bindparam("its_id"), runs.c.fence == bindparam("its_fence"), runs.c.status == "running"
 )
+_END = _OWNED.values(
+    status=bindparam("new_status"), reason=bindparam("why"), reserved_to=bindparam("last"), lease_until=None,
+    owner=None, usage_json=bindparam("usage"), cost_usd=bindparam("cost"), output_json=bindparam("output"),
+    error_code=bindparam("error"), ended_ms=bindparam("now_ms"), steps=bindparam("took_steps"),
+)  # fmt: skip
 _TOUCH = _OWNED.values(steps=runs.c.steps + bindparam("started"))

@@ -24,7 +24,8 @@ def model() -> Iterator[ModelServer]:
 @pytest.fixture
 def house(settings: Settings, tmp_path: Path, model: ModelServer) -> Iterator[House]:
     """A runner and an agent called ``tester``."""
-    ours = settings.model_copy(update={"agents_dir": str(tmp_path / "agents"), "plugins": "tests.agents.sample_tools"})
+    # A lease that outlives LiteLLM's first call, which holds the loop for half a second and more.
+    ours = settings.model_copy(update={"agents_dir": str(tmp_path / "agents"), "lease_s": 15.0, "beat_s": 5.0})
     migrate(ours)
     runner = Runner.open(ours)
     house = House(runner, model, tmp_path / "agents")

@@ -42,6 +42,7 @@ def serve(settings: Settings, listener: socket.socket, address: str, output: Out
         signal.signal(number, lambda *_: stop.set())
     os.environ["CALLBOARD_BROKER_URL"] = MEMORY_BROKER
     read_once.cache_clear()  # Celery looks there
+    settings = settings.model_copy(update={"broker_url": MEMORY_BROKER})
     configure_logging(settings, "up", output.stream("process"))
     migrate(settings)
     output.warn(MISSING)

@@ -1,0 +1,54 @@
+"""What every measurement's command line shares: how much, how often, and in which form."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from web.terminal.bench_report import Report
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effort:
+    """How thoroughly is measured."""
+
+    rounds: int
+    is_quick: bool
+    """Small and short: shows that everything works; its figures prove nothing."""
+
+    def pick(self, thorough: int, quick: int) -> int:
+        """Return one of two sizes."""
+        return quick if self.is_quick else thorough
+
+
+def say(line: str) -> None:
+    """Show how far it is, on stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def run(measure: Callable[[Effort], Report], description: str | None) -> None:
+    """Read the command line, measure, print a table or a line of JSON."""
+    parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # not at once: what was started is ended first
+    began = time.monotonic()
+    found = measure(Effort(rounds=1 if given.quick else given.rounds, is_quick=given.quick))
+    report = Report(
+        name=found.name, title=found.title, figures=found.figures, details=found.details,
+        seconds=time.monotonic() - began,
+    )  # fmt: skip
+    if given.json:
+        print(report.to_json().decode(), flush=True)
+        return
+    from rich.console import Console
+
+    from web.terminal.bench_report import print_tables
+
+    print_tables([report], Console())

@@ -1,0 +1,152 @@
+"""How soon things are there, and how big: the web's import, a web process, ``--help``, and ``up`` to the page.
+
+PYTHONPATH=. .venv/bin/python -m tests.bench.start_up [--rounds 3] [--quick] [--json]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import orjson
+
+from tests.bench import rigs
+from tests.bench.command import Effort, run, say
+from tests.bench.processes import Process, answers, clean_environment, free_port, model_server, resident_mib, tree
+from web.terminal.bench_report import Bar, Figure, Report
+from web.terminal.serving import ROOT
+
+ROOMS = ("agents", "bus", "config", "handlers", "observers", "web")
+_IMPORT_WEB = f"""
+import sys, time
+there = set(sys.modules)
+wall, cpu = time.perf_counter(), time.process_time()
+import web.app
+wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+new = [name for name in sys.modules if name not in there]
+libraries = [name for name in new if name.partition(".")[0] not in {ROOMS!r}]
+import json
+print(json.dumps({{"wall": wall, "cpu": cpu, "libraries": libraries}}))
+"""
+_IMPORT_LIBRARIES = """
+import sys, time, importlib, json
+names = json.load(sys.stdin)
+wall, cpu = time.perf_counter(), time.process_time()
+for name in names:
+    if name not in sys.modules:
+        try:
+            importlib.import_module(name)
+        except ImportError:  # a module that only exists within another
+            pass
+print(json.dumps({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}))
+"""
+
+
+def measure(effort: Effort) -> Report:
+    """Return times and sizes."""
+    times = effort.pick(7, 3)
+    figures = [*_imports(times), *_web_process(effort), _help(times), _up(effort)]
+    return Report(name="start_up", title="Starting, and what it weighs", figures=figures)
+
+
+def _imports(times: int) -> list[Figure]:
+    ours: list[dict[str, float]] = []
+    theirs: list[dict[str, float]] = []
+    libraries: list[str] = []
+    for _ in range(times + 1):
+        found = orjson.loads(_python(_IMPORT_WEB))
+        libraries = found.pop("libraries")
+        ours.append(found)
+        theirs.append(orjson.loads(_python(_IMPORT_LIBRARIES, orjson.dumps(libraries))))
+    heavy = [name for name in libraries if name.partition(".")[0] in ("litellm", "openai")]
+    say(f"import web.app: {statistics.median(one['wall'] for one in ours[1:]):.2f} s, {len(libraries)} library modules")
+    return [
+        Figure(
+            name="import web.app, beside its libraries alone", unit="s", rounds=[one["cpu"] for one in ours[1:]],
+            references=[one["cpu"] for one in theirs[1:]], bar=Bar(compares="ratio", limit=1.2), note="CPU",
+        ),
+        Figure(
+            name="litellm's modules among them", unit="", rounds=[float(len(heavy))],
+            bar=Bar(compares="figure", limit=0),
+        ),
+    ]  # fmt: skip
+
+
+def _web_process(effort: Effort) -> list[Figure]:
+    """Return the size of gunicorn's worker once it has served runs, and whether it works without a model's library."""
+    with contextlib.ExitStack() as open_things:
+        folder = Path(open_things.enter_context(tempfile.TemporaryDirectory(prefix="cbbench")))
+        url = open_things.enter_context(model_server(folder))
+        ours = open_things.enter_context(rigs.callboard(folder, url))
+        for _ in range(effort.pick(3, 1)):
+            ours.load(streams=30, tokens=20, rate=100, ramp_s=0.5)
+        sizes = {pid: resident_mib(pid) for pid in tree(ours.pids["web"])}
+        master = sizes.pop(ours.pids["web"])
+        worker = max(sizes.values(), default=master)
+    say(f"web process {worker:.0f} MiB, its master {master:.0f} MiB")
+    return [
+        Figure(
+            name="web process, after some runs", unit="MiB", rounds=[worker],
+            bar=Bar(compares="figure", limit=110), note=f"resident; gunicorn's master {master:.0f} more",
+        )
+    ]  # fmt: skip
+
+
+def _help(times: int) -> Figure:
+    taken = []
+    for _ in range(times + 1):
+        began = time.perf_counter()
+        subprocess.run([_callboard(), "--help"], check=True, capture_output=True, cwd=ROOT, env=clean_environment())
+        taken.append(time.perf_counter() - began)
+    return Figure(name="./callboard --help", unit="s", rounds=taken[1:], bar=Bar(compares="figure", limit=0.3))
+
+
+def _up(effort: Effort) -> Figure:
+    taken = []
+    for number in range(effort.rounds):
+        with tempfile.TemporaryDirectory(prefix="cbbench") as name:
+            taken.append(_seconds_until_page(Path(name)))
+        say(f"up {number + 1}: the page answers after {taken[-1]:.2f} s")
+    return Figure(
+        name="./callboard up, until its page answers", unit="s", rounds=taken, bar=Bar(compares="figure", limit=3.0)
+    )
+
+
+def _seconds_until_page(folder: Path, patience_s: float = 60.0) -> float:
+    port = free_port()
+    argv = [_callboard(), "up", "--port", str(port), "--state-dir", str(folder / "state")]
+    began = time.perf_counter()
+    process = Process("up", argv, folder / "up.log")
+    try:
+        while not answers(port, "/"):
+            process.require_alive()
+            if time.perf_counter() - began > patience_s:
+                return patience_s
+            time.sleep(0.01)
+        return time.perf_counter() - began
+    finally:
+        process.interrupt()
+        process.stop(patience_s=15)
+
+
+def _callboard() -> str:
+    return str(ROOT / "callboard")
+
+
+def _python(source: str, given: bytes = b"") -> bytes:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", source], input=given, capture_output=True, check=False, cwd=ROOT,
+        env=clean_environment(),
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(done.stderr.decode()[-2000:])
+    return done.stdout.strip().splitlines()[-1]
+
+
+if __name__ == "__main__":
+    run(measure, __doc__)

@@ -1,0 +1,151 @@
+"""One fixture over each database and each hot log; every test has its own rows, keys and names."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from sqlalchemy import event
+
+from bus.journal.hotlog import HotLog, MemoryHotLog
+from bus.journal.redis_log import RedisHotLog
+from bus.keys import Keys
+from bus.loop import ProcessLoop
+from config.database import Database, open_database
+from config.migrate import migrate
+from config.settings import Settings
+from config.tables import metadata
+from tests.backends import RedisServer
+from tests.bus.world import World
+
+
+@pytest.fixture(scope="session")
+def loop() -> ProcessLoop:
+    """The process's loop, as on SQLite: one write at a time."""
+    return ProcessLoop()
+
+
+@pytest.fixture(scope="session")
+def wide_loop() -> ProcessLoop:
+    """A loop with the writers of Postgres."""
+    wide = ProcessLoop()
+    wide.widen_writes(8)
+    return wide
+
+
+@pytest.fixture(scope="session")
+def empty_database_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file to copy: migrating takes longer than most tests."""
+    folder = tmp_path_factory.mktemp("empty")
+    migrate(Settings(state_dir=folder, database_url=f"sqlite:///{folder / 'empty.db'}"))
+    return folder / "empty.db"
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path, empty_database_file: Path) -> str:
+    """The URL of this test's own migrated SQLite file."""
+    shutil.copy(empty_database_file, tmp_path / "callboard.db")
+    return f"sqlite:///{tmp_path / 'callboard.db'}"
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres_url(postgres_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a migrated Postgres database that tests empty before they use it."""
+    url: str = postgres_cluster.new_database()
+    migrate(Settings(state_dir=tmp_path_factory.mktemp("state"), database_url=url))
+    return url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """An empty database of each kind."""
+    if request.param == "sqlite":
+        opened = quick(open_database(request.getfixturevalue("sqlite_url")))
+    else:
+        opened = empty(open_database(request.getfixturevalue("migrated_postgres_url")))
+    yield opened
+    opened.close()
+
+
+def quick(database: Database) -> Database:
+    """Do not wait for the disk: no test turns the power off."""
+
+    @event.listens_for(database.engine, "connect")
+    def do_not_sync(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA synchronous=OFF")
+
+    return database
+
+
+def empty(database: Database) -> Database:
+    """Take every row away."""
+    with database.write() as connection:
+        names = ", ".join(table.name for table in metadata.sorted_tables)
+        connection.exec_driver_sql(f"TRUNCATE {names} CASCADE")
+    return database
+
+
+@pytest.fixture
+def postgres_world(migrated_postgres_url: str, wide_loop: ProcessLoop) -> Iterator[World]:
+    """Runs on Postgres alone; mark the test ``postgres``."""
+    opened = empty(open_database(migrated_postgres_url))
+    yield World(opened, wide_loop, MemoryHotLog())
+    opened.close()
+
+
+@pytest.fixture
+def sqlite(sqlite_url: str) -> Iterator[Database]:
+    """An empty SQLite database, for what does not depend on the kind."""
+    opened = quick(open_database(sqlite_url))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis of this test alone, to be emptied, stopped and started again."""
+    with RedisServer(tmp_path / "own_redis") as server:
+        yield server
+
+
+@pytest.fixture
+def redis_client(redis_url: str) -> Iterator[redis.Redis]:
+    """A client that looks into the Redis of the tests."""
+    with redis.Redis.from_url(redis_url) as client:
+        yield client
+
+
+@pytest.fixture
+def redis_log(redis_url: str, deployment: str, loop: ProcessLoop) -> Iterator[RedisHotLog]:
+    """The hot log in a real Redis."""
+    log = RedisHotLog(redis_url, Keys(deployment), ttl_s=60, max_bytes=1_000_000)
+    yield log
+    loop.run(log.close())
+
+
+@pytest.fixture(params=["memory", "redis"])
+def hot_log(request: pytest.FixtureRequest) -> HotLog:
+    """The hot log of each kind."""
+    return MemoryHotLog() if request.param == "memory" else request.getfixturevalue("redis_log")
+
+
+@pytest.fixture
+def world(database: Database, request: pytest.FixtureRequest) -> World:
+    """Runs on each database, written to a hot log in memory."""
+    return World(database, request.getfixturevalue("loop" if database.is_sqlite else "wide_loop"), MemoryHotLog())
+
+
+@pytest.fixture
+def small_world(sqlite: Database, loop: ProcessLoop) -> World:
+    """Runs on SQLite alone."""
+    return World(sqlite, loop, MemoryHotLog())
+
+
+@pytest.fixture
+def each_log_world(sqlite: Database, loop: ProcessLoop, hot_log: HotLog) -> World:
+    """Runs on SQLite, written to a hot log of each kind."""
+    return World(sqlite, loop, hot_log)

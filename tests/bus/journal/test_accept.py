@@ -1,0 +1,183 @@
+"""A start is answered only after everything of it is committed; asked twice with one key, it is one run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import event, func, select
+from sqlalchemy.exc import IntegrityError
+
+from bus.journal import accept as accepting
+from bus.journal.accept import TITLE_CHARS, IdempotencyKey, canonical_digest, readable
+from config.errors import IdempotencyConflict
+from config.tables import events, idempotency_keys, messages, outbox, runs, threads
+from tests.bus.world import World
+
+
+def key(body: Any = "Hello", name: str = "key-1", path: str = "/v1/runs") -> IdempotencyKey:
+    return IdempotencyKey(key=name, method="POST", path=path, body_digest=canonical_digest(body))
+
+
+def at_once(number: int, function: Callable[[int], Any]) -> list[Any]:
+    """Return what ``number`` threads got that all began at the same moment; an error is returned too."""
+    gate = threading.Barrier(number)
+
+    def begin(index: int) -> Any:
+        gate.wait(20)
+        try:
+            return function(index)
+        except Exception as wrong:
+            return wrong
+
+    with ThreadPoolExecutor(number) as pool:
+        return list(pool.map(begin, range(number)))
+
+
+def counts(world: World) -> dict[str, int]:
+    tables = (threads, runs, messages, events, outbox, idempotency_keys)
+    return {table.name: world.rows(select(func.count()).select_from(table))[0][0] for table in tables}
+
+
+def test_everything_of_a_start_is_one_commit(world: World):
+    commits: list[Any] = []
+    event.listen(world.database.engine, "commit", commits.append)
+
+    accepted = world.accept("What is 17 * 23?", idempotency=key(), metadata={"a": 1}, detached=True)
+
+    assert len(commits) == 1
+    assert set(counts(world).values()) == {1}
+    row = world.run_row(accepted.run_id)
+    assert (row.status, row.fence, row.reserved_to, row.turn, row.detached) == ("queued", 0, 1, 1, True)
+    assert (row.owner, row.lease_until, row.stop_requested) == (None, None, False)
+    assert orjson.loads(row.metadata_json) == {"a": 1}
+
+
+def test_the_first_event_says_that_the_run_waits(world: World):
+    accepted = world.accept()
+
+    (line,) = world.lines(accepted.run_id)
+    first = orjson.loads(line.data)
+    assert (line.seq, first["type"], first["status"], first["agent"]) == (1, "status", "queued", "assistant")
+    assert first["thread_id"] == accepted.thread_id
+
+
+def test_the_users_words_are_the_threads_first_message(world: World):
+    accepted = world.accept("Größe 🎈\nsecond line")
+
+    (row,) = world.rows(select(messages))
+    assert (row.number, row.turn, row.role, row.run_id) == (1, 1, "user", accepted.run_id)
+    assert orjson.loads(row.data_json) == {"content": "Größe 🎈\nsecond line"}
+
+
+def test_a_run_that_begins_right_here_is_not_announced(world: World):
+    world.accept(announce=False)
+
+    assert counts(world)["outbox"] == 0
+
+
+def test_a_failure_in_the_middle_leaves_nothing(small_world: World):
+    with pytest.raises(IntegrityError):
+        small_world.accept(agent_name=None)
+
+    assert set(counts(small_world).values()) == {0}
+
+
+def test_the_same_key_and_body_are_the_same_run(world: World):
+    first = world.accept(idempotency=key())
+    again = world.accept(idempotency=key())
+
+    assert first.is_new
+    assert not again.is_new
+    assert (again.run_id, again.thread_id) == (first.run_id, first.thread_id)
+    assert set(counts(world).values()) == {1}
+
+
+def test_the_same_key_with_another_body_is_refused(world: World):
+    world.accept(idempotency=key("one"))
+
+    with pytest.raises(IdempotencyConflict):
+        world.accept(idempotency=key("two"))
+
+    assert counts(world)["runs"] == 1
+
+
+@pytest.mark.parametrize("other", [{"tenant": "b"}, {"principal": "b"}, {"idempotency": key(path="/v1/agent/run")}])
+def test_a_key_counts_for_one_tenant_principal_and_path(world: World, other: dict[str, Any]):
+    first = world.accept(idempotency=key())
+
+    second = world.accept(**({"idempotency": key()} | other))
+
+    assert second.is_new
+    assert second.run_id != first.run_id
+
+
+def test_the_digest_does_not_mind_the_order_of_keys():
+    assert canonical_digest({"a": 1, "b": [2]}) == canonical_digest({"b": [2], "a": 1})
+    assert canonical_digest({"a": 1}) != canonical_digest({"a": "1"})
+
+
+def test_one_key_used_at_the_same_moment_is_one_run(world: World):
+    found = at_once(8, lambda _: world.accept(idempotency=key()))
+
+    assert len({accepted.run_id for accepted in found}) == 1
+    assert sum(accepted.is_new for accepted in found) == 1
+    assert set(counts(world).values()) == {1}
+
+
+def test_a_new_thread_named_by_many_at_once_is_one_thread(world: World):
+    found = at_once(8, lambda i: world.accept(thread_id="mine", idempotency=key(name=f"key-{i % 4}")))
+
+    assert {accepted.thread_id for accepted in found} == {"mine"}
+    assert counts(world) | {"threads": 1, "runs": 4, "messages": 4} == counts(world)
+    assert sorted(row.turn for row in world.rows(select(runs.c.turn))) == [1, 2, 3, 4]
+
+
+def test_each_run_of_a_thread_has_its_turn(world: World):
+    first = world.accept(thread_id="mine")
+    second = world.accept(thread_id="mine")
+
+    assert (world.run_row(first.run_id).turn, world.run_row(second.run_id).turn) == (1, 2)
+    assert world.rows(select(threads.c.next_message))[0][0] == 3
+
+
+def test_a_thread_id_is_its_owners_own(world: World):
+    for owner in ({}, {"principal": "other"}, {"tenant": "other"}):
+        world.accept(thread_id="mine", **owner)
+
+    assert counts(world)["threads"] == 3
+    assert {row.turn for row in world.rows(select(runs.c.turn))} == {1}
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("  Hello\n\tthere  ", "Hello there"),
+        ("a\x00b\x1b[31mred", "a�b�[31mred"),
+        ("\ud83d", "�"),
+        ("x" * 121, "x" * 119 + "…"),
+        ("x" * 120, "x" * 120),
+        ("word " * 60, ("word " * 24)[:119].rstrip() + "…"),
+    ],
+)
+def test_a_title_is_one_readable_line(text: str, title: str):
+    assert readable(text) == title
+    assert len(title) <= TITLE_CHARS
+
+
+def test_a_race_that_cannot_be_won_is_not_tried_for_ever(small_world: World, monkeypatch: pytest.MonkeyPatch):
+    tries = []
+
+    def lose(*_: Any) -> None:
+        tries.append(1)
+        raise IntegrityError("", {}, Exception())
+
+    monkeypatch.setattr(accepting, "_accept", lose)
+
+    with pytest.raises(IntegrityError):
+        small_world.accept()
+    assert len(tries) == 3

@@ -1,0 +1,537 @@
+"""The hot tail of the log: what it takes, what it refuses, and that losing it loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from bus.journal import redis_log as redis_logs
+from bus.journal.hotlog import HotLog, MemoryHotLog, begin_writing, end_writing, writing_to
+from bus.journal.line import Line, pack
+from bus.journal.redis_log import SCRIPT, SCRIPT_SHA, RedisHotLog
+from bus.keys import Keys
+from bus.loop import ProcessLoop
+from bus.payloads import ResponsePayload, encode
+from tests.backends import RedisServer
+
+
+class Source:
+    """A writer as the hot log sees it."""
+
+    def __init__(self, sealed_to: int = 0) -> None:
+        self.sealed_to = sealed_to
+        self.calls: list[str] = []
+        self.called = asyncio.Event()
+
+    def seal_soon(self) -> None:
+        self.calls.append("seal")
+        self.called.set()
+
+    def lost_ownership(self) -> None:
+        self.calls.append("lost")
+        self.called.set()
+
+
+def line(seq: int, text: str = "x") -> bytes:
+    return encode(ResponsePayload(seq=seq, content=text, message_id="msg_1"), "run_1", "thr_1")
+
+
+def seqs(lines: list[Line]) -> list[int]:
+    return [each.seq for each in lines]
+
+
+class Heard:
+    """A listener that can be waited for."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.gaps = 0
+        self._changed = asyncio.Event()
+
+    def __call__(self, lines: list[Line]) -> None:
+        self.lines += lines
+        self.gaps += not lines
+        self._changed.set()
+
+    async def until(self, is_enough: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not is_enough():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def heard(self, seq: int) -> None:
+        await self.until(lambda: bool(self.lines) and self.lines[-1].seq >= seq)
+
+
+async def sent(log: HotLog) -> None:
+    """Return when everything appended has left."""
+    if isinstance(log, RedisHotLog):
+        async with asyncio.timeout(20):
+            await log._idle.wait()
+
+
+@pytest.fixture
+def warm(loop: ProcessLoop) -> Callable[[Any], Any]:
+    """Run a coroutine on the loop."""
+    return lambda work: loop.run(work, 30)
+
+
+# --- both kinds
+
+
+def test_what_is_appended_can_be_read_after_any_cursor(hot_log: HotLog, warm):
+    async def play() -> list[list[int]]:
+        hot_log.attach("run_1", 1, Source())
+        for seq in range(1, 8):
+            hot_log.append("run_1", seq, line(seq))
+        await sent(hot_log)
+        hot_log.append("run_1", 8, line(8))
+        await sent(hot_log)
+        return [seqs(await hot_log.read_after("run_1", cursor)) for cursor in (0, 3, 7, 8, 99)]
+
+    assert warm(play()) == [list(range(1, 9)), [4, 5, 6, 7, 8], [8], [], []]
+
+
+def test_a_follower_hears_what_is_appended_after_and_reads_what_came_before(hot_log: HotLog, warm):
+    async def play() -> tuple[list[int], list[int]]:
+        hot_log.attach("run_1", 1, Source())
+        hot_log.append("run_1", 1, line(1))
+        await sent(hot_log)
+        heard = Heard()
+        await hot_log.follow("run_1", heard)
+        before = await hot_log.read_after("run_1", 0)
+        hot_log.append("run_1", 2, line(2))
+        await heard.heard(2)
+        await hot_log.unfollow("run_1", heard)
+        hot_log.append("run_1", 3, line(3))
+        await sent(hot_log)
+        return seqs(before), seqs(heard.lines)
+
+    assert warm(play()) == ([1], [2])
+
+
+def test_runs_do_not_hear_each_other(hot_log: HotLog, warm):
+    async def play() -> list[int]:
+        heard = Heard()
+        await hot_log.follow("run_a", heard)
+        for run_id, seq in (("run_b", 1), ("run_a", 2)):
+            hot_log.attach(run_id, 1, Source())
+            hot_log.append(run_id, seq, line(seq))
+        await heard.heard(2)
+        return seqs(heard.lines)
+
+    assert warm(play()) == [2]
+
+
+def test_a_nudge_reaches_everybody_who_listens(hot_log: HotLog, warm):
+    async def play() -> list[str]:
+        found: list[str] = []
+        both = asyncio.Event()
+
+        def hear(text: str) -> None:
+            found.append(text)
+            if len(found) == 2:
+                both.set()
+
+        await hot_log.listen("news", hear)
+        await hot_log.listen("news", hear)
+        hot_log.nudge("silence", "not this")
+        hot_log.nudge("news", "stop run_1")
+        async with asyncio.timeout(20):
+            await both.wait()
+        return found
+
+    assert warm(play()) == ["stop run_1"] * 2
+
+
+def test_an_older_owner_in_the_same_process_is_told_that_it_lost_the_run(hot_log: HotLog, warm):
+    old, new = Source(), Source()
+
+    async def play() -> None:
+        hot_log.attach("run_1", 1, old)
+        hot_log.attach("run_1", 2, new)
+        hot_log.attach("run_1", 2, new)
+
+    warm(play())
+
+    assert (old.calls, new.calls) == (["lost"], [])
+
+
+def test_an_owner_that_comes_late_is_told_so_and_takes_nothing_over(hot_log: HotLog, warm):
+    old, new = Source(), Source()
+
+    async def play() -> list[int]:
+        hot_log.attach("run_1", 2, new)
+        hot_log.attach("run_1", 1, old)
+        hot_log.append("run_1", 1, line(1))
+        await sent(hot_log)
+        return seqs(await hot_log.read_after("run_1", 0))
+
+    assert warm(play()) == [1]
+    assert (old.calls, "lost" in new.calls) == (["lost"], False)
+
+
+def test_an_owner_that_leaves_does_not_take_its_successors_log_along(hot_log: HotLog, warm):
+    async def play() -> list[int]:
+        begin_writing(hot_log, "run_1", 1, Source())
+        begin_writing(hot_log, "run_1", 2, Source())
+        await end_writing("run_1", 1)
+        assert writing_to("run_1", 1) is None
+        assert writing_to("run_1", 2) is hot_log
+        hot_log.append("run_1", 5, line(5))
+        await sent(hot_log)
+        found = seqs(await hot_log.read_after("run_1", 0))
+        await end_writing("run_1", 2)
+        await end_writing("run_1", 2)
+        return found
+
+    assert warm(play()) == [5]
+    assert writing_to("run_1", 2) is None
+
+
+def test_nothing_is_kept_of_a_run_nobody_writes(redis_log: RedisHotLog, warm):
+    async def play() -> list[int]:
+        redis_log.append("run_1", 1, line(1))
+        await sent(redis_log)
+        return seqs(await redis_log.read_after("run_1", 0))
+
+    assert warm(play()) == []
+
+
+def test_a_log_in_memory_forgets_only_what_sql_has(warm):
+    log, source = MemoryHotLog(max_events=10), Source()
+
+    async def play() -> None:
+        log.attach("run_1", 1, source)
+        for seq in range(1, 12):
+            log.append("run_1", seq, line(seq))
+        assert seqs(await log.read_after("run_1", 0)) == list(range(1, 12))
+        assert source.calls == ["seal"]
+        source.sealed_to = 9
+        log.append("run_1", 12, line(12))
+        assert seqs(await log.read_after("run_1", 0)) == [10, 11, 12]
+
+    warm(play())
+
+
+# --- the script, in a real Redis and in a fake one
+
+
+class Script:
+    """Calls the script as the batcher does."""
+
+    def __init__(self, client: redis.Redis, run_id: str) -> None:
+        self.client = client
+        self.keys = Keys("script")
+        self.run_id = run_id
+        client.delete(self.stream, self.meta)
+
+    @property
+    def stream(self) -> str:
+        return self.keys.stream(self.run_id)
+
+    @property
+    def meta(self) -> str:
+        return self.keys.meta(self.run_id)
+
+    def __call__(self, fence: int, first: int, last: int, *, text: str = "x", budget: int = 10**6, sealed_to: int = 0):
+        body, channel = pack(line(seq, text) for seq in range(first, last + 1)), self.keys.live(self.run_id)
+        arguments = (fence, first, last, body, channel, 60_000, budget, sealed_to)
+        answer = self.client.eval(SCRIPT, 2, self.stream, self.meta, *arguments)
+        return answer.decode()
+
+    def ids(self) -> list[Any]:
+        return [entry for entry, _ in self.client.xrange(self.stream) or ()]
+
+
+@pytest.fixture(params=["redis", "fake"])
+def script(request: pytest.FixtureRequest, deployment: str) -> Iterator[Script]:
+    if request.param == "redis":
+        client = request.getfixturevalue("redis_client")
+    else:
+        import fakeredis
+
+        client = fakeredis.FakeRedis()
+    yield Script(client, f"run_{deployment}")
+    if request.param == "fake":
+        client.close()
+
+
+def test_batches_are_appended_under_their_last_number(script: Script):
+    assert [script(1, 1, 3), script(1, 4, 4)] == ["ok", "ok"]
+    assert script.ids() == [b"3-0", b"4-0"]
+    assert script.client.hget(script.meta, "last") == b"4"
+
+
+def test_a_batch_sent_twice_is_there_once(script: Script):
+    script(1, 1, 3)
+
+    assert [script(1, 1, 3), script(1, 2, 2)] == ["same", "same"]
+    assert script.ids() == [b"3-0"]
+
+
+def test_an_older_fence_is_refused_and_a_newer_one_is_taken(script: Script):
+    script(1, 1, 3)
+
+    assert script(2, 4, 4) == "ok"
+    assert script(1, 5, 5) == "stale"
+    assert script.ids() == [b"3-0", b"4-0"]
+
+
+def test_a_fence_is_adopted_when_redis_lost_its_memory(script: Script):
+    script(5, 1, 3)
+    script.client.delete(script.stream, script.meta)
+
+    assert script(4, 4, 4) == "missing"
+    assert script(4, 5, 5) == "ok"
+    assert script(3, 6, 6) == "stale"
+
+
+def test_what_is_neither_here_nor_in_sql_is_missed(script: Script):
+    assert script(1, 2, 2, sealed_to=1) == "ok"
+    assert script(1, 5, 5, sealed_to=4) == "ok"
+    assert script(1, 9, 9, sealed_to=7) == "missing"
+    assert script.ids() == [b"2-0", b"5-0", b"9-0"]
+
+
+def test_over_its_budget_it_keeps_what_sql_has_not(script: Script):
+    for seq in range(1, 10):
+        assert script(1, seq, seq, text="x" * 100) == "ok"
+
+    assert script(1, 10, 10, text="x" * 100, budget=1500) == "full"
+    assert len(script.ids()) == 10
+    assert script(1, 11, 11, text="x" * 100, budget=1500, sealed_to=9) == "ok"
+    assert script.ids() == [b"10-0", b"11-0"]
+    assert 0 < int(script.client.hget(script.meta, "bytes") or 0) <= 1500
+
+
+def test_the_log_expires_by_itself_and_appending_does_not_shorten_its_life(script: Script):
+    script(1, 1, 1)
+    assert 0 < script.client.pttl(script.stream) <= 60_000
+    script.client.pexpire(script.stream, 500_000)
+    script.client.pexpire(script.meta, 500_000)
+
+    script(1, 2, 2)
+
+    assert script.client.pttl(script.stream) > 60_000
+    assert script.client.pttl(script.meta) > 60_000
+
+
+def test_the_script_is_named_by_its_digest():
+    assert hashlib.sha1(SCRIPT.encode()).hexdigest() == SCRIPT_SHA
+
+
+# --- in Redis
+
+
+def test_many_runs_leave_in_one_batch(redis_log: RedisHotLog, warm):
+    async def play() -> list[int]:
+        await redis_log.read_after("run_0", 0)
+        batches: list[int] = []
+        wire = redis_log._writer
+        assert wire is not None
+        send = wire.send
+
+        def counting(commands):
+            batches.append(len(commands))
+            return send(commands)
+
+        wire.send = counting  # type: ignore[method-assign]  # to count what leaves
+        for run in range(20):
+            redis_log.attach(f"run_{run}", 1, Source())
+            for seq in range(1, 6):
+                redis_log.append(f"run_{run}", seq, line(seq))
+        await sent(redis_log)
+        return batches
+
+    found = warm(play())
+
+    assert found[0] == 20
+    assert sum(found) in (20, 41)  # a fresh Redis is taught the script, and asked again
+
+
+def test_a_long_batch_is_cut(redis_log: RedisHotLog, redis_client, warm, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(redis_logs, "MAX_ENTRY_BYTES", 1000)
+
+    async def play() -> list[int]:
+        redis_log.attach("run_1", 1, Source())
+        for seq in range(1, 31):
+            redis_log.append("run_1", seq, line(seq, "x" * 90))
+        await sent(redis_log)
+        return seqs(await redis_log.read_after("run_1", 0))
+
+    assert warm(play()) == list(range(1, 31))
+    assert 3 < redis_client.xlen(redis_log._keys.stream("run_1")) < 10
+
+
+def test_a_later_owner_elsewhere_is_heard_of_with_the_next_append(redis_url: str, deployment: str, warm):
+    logs = [RedisHotLog(redis_url, Keys(deployment), ttl_s=60, max_bytes=10**6) for _ in range(2)]
+    sources = [Source(), Source()]
+
+    async def play() -> list[int]:
+        for number, log in enumerate(logs):
+            log.attach("run_1", number + 1, sources[number])
+        logs[1].append("run_1", 1000, line(1000))
+        await sent(logs[1])
+        logs[0].append("run_1", 5, line(5))
+        await sent(logs[0])
+        found = await logs[0].read_after("run_1", 0)
+        for log in logs:
+            await log.close()
+        return seqs(found)
+
+    assert warm(play()) == [1000]
+    assert sources[0].calls == ["lost"]
+    assert "lost" not in sources[1].calls
+
+
+def test_a_flush_in_the_middle_makes_the_writer_seal_and_the_stream_goes_on(own_redis: RedisServer, warm):
+    log, source = RedisHotLog(own_redis.url, Keys("own"), ttl_s=60, max_bytes=10**6), Source()
+
+    async def play() -> list[int]:
+        log.attach("run_1", 1, source)
+        log.append("run_1", 1, line(1))
+        await sent(log)
+        assert log._writer is not None
+        await log._writer.send([("FLUSHALL",), ("SCRIPT", "FLUSH")])
+        log.append("run_1", 2, line(2))
+        await sent(log)
+        log.append("run_1", 3, line(3))
+        await sent(log)
+        found = await log.read_after("run_1", 0)
+        await log.close()
+        return seqs(found)
+
+    assert warm(play()) == [2, 3]
+    assert source.calls == ["seal"]
+
+
+def test_a_log_outlives_its_run_for_a_while(redis_log: RedisHotLog, redis_client, warm):
+    keys = redis_log._keys
+
+    async def play() -> None:
+        redis_log.attach("run_1", 1, Source())
+        redis_log.append("run_1", 1, line(1))
+        await sent(redis_log)
+        redis_client.persist(keys.stream("run_1"))
+        await redis_log.keep(["run_1", "run_without_a_log"])
+        await sent(redis_log)
+        assert 0 < redis_client.pttl(keys.stream("run_1")) <= 60_000
+        redis_client.persist(keys.meta("run_1"))
+        redis_log.append("run_1", 2, line(2))
+        await redis_log.detach("run_1")
+        await sent(redis_log)
+
+    warm(play())
+
+    assert redis_client.xlen(keys.stream("run_1")) == 2
+    assert 0 < redis_client.pttl(keys.meta("run_1")) <= 60_000
+
+
+def test_redis_away_and_back(own_redis: RedisServer, warm, loop: ProcessLoop, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(redis_logs, "RETRY_FIRST_S", 0.02)
+    monkeypatch.setattr(redis_logs, "DOWN_S", 0.02)
+    log, source = RedisHotLog(own_redis.url, Keys("own"), ttl_s=60, max_bytes=10**6), Source()
+    heard: list[Heard] = []
+    nudges: list[str] = []
+    is_nudged = threading.Event()
+
+    def hear(text: str) -> None:
+        nudges.append(text)
+        is_nudged.set()
+
+    async def away() -> None:
+        heard.append(Heard())
+        await log.follow("run_1", heard[0])
+        await log.listen("news", hear)
+        log.attach("run_1", 1, source)
+        log.append("run_1", 1, line(1))
+        await heard[0].heard(1)
+        assert log.is_heard
+        await loop.read(own_redis._running.stop)
+        await heard[0].until(lambda: heard[0].gaps > 0)
+        assert not log.is_heard
+        source.called.clear()
+        log.append("run_1", 2, line(2))
+        async with asyncio.timeout(20):
+            await source.called.wait()
+        heard.append(Heard())
+        await log.follow("run_2", heard[1])
+        assert await log.read_after("run_1", 0) == []
+
+    async def back() -> None:
+        gaps = heard[0].gaps
+        await heard[0].until(lambda: heard[0].gaps > gaps)
+        assert log.is_heard
+        log.append("run_1", 3, line(3))
+        log.attach("run_2", 1, source)
+        log.append("run_2", 1, line(1))
+        log.nudge("news", "hello")
+        await heard[0].heard(3)
+        await heard[1].heard(1)
+        assert await loop.read(is_nudged.wait, 20)
+        await log.close()
+
+    warm(away())
+    with RedisServer(own_redis._settings.state_dir) as again:
+        own_redis._running = again._running
+        warm(back())
+
+    assert seqs(heard[0].lines) == [1, 3]
+    assert set(nudges) == {"hello"}  # a Redis that had to be taught the script heard it twice
+
+
+def test_many_readers_of_a_new_process_share_its_connections(redis_url: str, deployment: str, redis_client, warm):
+    log = RedisHotLog(redis_url, Keys(deployment), ttl_s=60, max_bytes=10**6)
+
+    async def play() -> int:
+        before = len(redis_client.client_list())
+        await asyncio.gather(*(log.read_after(f"run_{n}", 0) for n in range(20)))
+        await asyncio.gather(*(log.follow(f"run_{n}", Heard()) for n in range(20)))
+        opened = len(redis_client.client_list()) - before
+        await log.close()
+        return opened
+
+    assert warm(play()) == 2
+
+
+def test_a_reader_that_leaves_does_not_disturb_one_that_waits_for_the_same(redis_log: RedisHotLog, warm):
+    async def play() -> list[int]:
+        heard = Heard()
+        await redis_log.listen("warm", lambda _: None)
+        leaving = asyncio.ensure_future(redis_log.follow("run_1", Heard()))
+        staying = asyncio.ensure_future(redis_log.follow("run_1", heard))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        await staying
+        redis_log.attach("run_1", 1, Source())
+        redis_log.append("run_1", 1, line(1))
+        await heard.heard(1)
+        return seqs(heard.lines)
+
+    assert warm(play()) == [1]
+
+
+def test_nobody_waits_long_for_a_redis_that_is_not_there(warm, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(redis_logs, "DOWN_S", 0.02)
+    log = RedisHotLog("unix:///nowhere/redis.sock", Keys("x"), ttl_s=60, max_bytes=10**6)
+    source = Source()
+
+    async def play() -> None:
+        await asyncio.gather(*(log.follow(f"run_{n}", Heard()) for n in range(10)))
+        assert await log.read_after("run_1", 0) == []
+        log.attach("run_1", 1, source)
+        log.append("run_1", 1, line(1))
+        async with asyncio.timeout(20):
+            await source.called.wait()
+        await log.close()
+
+    warm(play())
+
+    assert source.calls == ["seal"]

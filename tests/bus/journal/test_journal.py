@@ -1,0 +1,237 @@
+"""One process's journal: everything opened together, used from any thread, and closed together."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlalchemy import update
+
+from bus.journal.journal import Journal
+from bus.journal.line import Line
+from bus.journal.threads import Who
+from bus.journal.writer import Commit
+from bus.loop import ProcessLoop
+from bus.messages import RunAgentMessage
+from bus.payloads import EndPayload, Payload, encode
+from config.errors import LoopBlocked
+from config.settings import Settings
+from config.tables import runs
+from tests.bus.world import assert_whole, new_run
+
+ME = Who()
+Make = Callable[[], Journal]
+
+
+class Hub:
+    """Two processes' journals over one database and one Redis, or one journal with a log in memory."""
+
+    def __init__(self) -> None:
+        self.journals: list[Journal] = []
+        self.published: list[str] = []
+
+    def publish(self, message: RunAgentMessage) -> None:
+        self.published.append(message.run_id)
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    made = Hub()
+    yield made
+    for journal in made.journals:
+        journal.close()
+
+
+@pytest.fixture(params=["alone", "fleet"])
+def make(request: pytest.FixtureRequest, settings: Settings, sqlite_url: str, loop: ProcessLoop, hub: Hub) -> Make:
+    """Return a maker of journals of one deployment; with a hot log in memory there is one journal only."""
+    its = settings.model_copy(update={"database_url": sqlite_url, "lease_s": 60.0, "beat_s": 20.0, "reap_s": 20.0})
+    if request.param == "fleet":
+        its = its.model_copy(update={"redis_url": request.getfixturevalue("redis_url")})
+
+    def one_more() -> Journal:
+        if request.param == "alone" and hub.journals:
+            return hub.journals[0]
+        hub.journals.append(Journal(its, publish=hub.publish, loop=loop))
+        return hub.journals[-1]
+
+    return one_more
+
+
+async def work(journal: Journal, run_id: str, thread_id: str, *pieces: str) -> list[Payload]:
+    """Work a run off as a handler does."""
+    told: list[Payload] = []
+
+    def tell(payload: Payload) -> None:
+        told.append(payload)
+        journal.hot_log.append(run_id, payload.seq, encode(payload, run_id, thread_id))
+
+    lease = await journal.claim(run_id)
+    assert lease is not None
+    writer = journal.writer(lease, tell)
+    journal.hot_log.attach(run_id, lease.fence, writer)
+    for payload in lease.first_events:
+        tell(payload)
+    for piece in pieces:
+        writer.response(piece, "msg_1", "stp_1")
+    await writer.commit(Commit(events=[EndPayload(status="succeeded", output="x")]))
+    await journal.hot_log.detach(run_id, lease.fence)
+    return told
+
+
+def test_a_run_is_followed_from_another_process_and_thread(make: Make):
+    here, there = make(), make()
+    accepted = here.accept(new_run())
+    got: list[Line] = []
+    reading = threading.Thread(
+        target=lambda: got.extend(there.follow_here(accepted.run_id, accepted.thread_id, 0)), daemon=True
+    )
+    reading.start()
+
+    here.loop.run(work(here, accepted.run_id, accepted.thread_id, "a", "b"), 20)
+    reading.join(20)
+
+    assert_whole(got)
+
+
+def test_the_end_is_waited_for_before_and_after_it_is_there(make: Make):
+    here, there = make(), make()
+    accepted = here.accept(new_run())
+
+    async def play() -> list[Line]:
+        waiting = asyncio.ensure_future(there.wait(accepted.run_id, accepted.thread_id))
+        await asyncio.sleep(0)
+        await work(here, accepted.run_id, accepted.thread_id, "a")
+        return [await waiting, await there.wait(accepted.run_id, accepted.thread_id)]
+
+    first, second = here.loop.run(play(), 20)
+
+    assert first == second
+    assert first.is_end
+
+
+def test_following_and_waiting_on_the_loops_own_thread_is_refused(make: Make):
+    journal = make()
+
+    async def block() -> None:
+        next(journal.follow_here("run_1", "thr_1", 0))
+
+    with pytest.raises(LoopBlocked):
+        journal.loop.run(block(), 20)
+
+
+def test_what_went_wrong_while_reading_is_raised_where_it_is_read(make: Make, monkeypatch: pytest.MonkeyPatch):
+    journal = make()
+
+    async def fail(*_: object) -> list[Line]:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(journal.hot_log, "read_after", fail)
+
+    with pytest.raises(ValueError, match="broken"):
+        list(journal.follow_here("run_1", "thr_1", 0))
+
+
+def test_a_viewer_hears_of_a_stop_that_nobody_owned(make: Make):
+    here, there = make(), make()
+    accepted = here.accept(new_run())
+    lines = there.follow_here(accepted.run_id, accepted.thread_id, 0)
+    assert next(lines).type == "status"
+
+    here.cancel(ME, accepted.run_id, by="ann")
+
+    assert [line.type for line in lines] == ["end"]
+
+
+def test_a_stop_reaches_the_owner_in_another_process(make: Make):
+    here, there = make(), make()
+    accepted = here.accept(new_run())
+
+    async def own() -> asyncio.Event:
+        lease = await there.claim(accepted.run_id)
+        assert lease is not None
+        stopped = asyncio.Event()
+        await there.keeper.keep(there.writer(lease, lambda _: None), stopped.set)
+        return stopped
+
+    async def happens(event: asyncio.Event) -> None:
+        async with asyncio.timeout(20):
+            await event.wait()
+
+    stopped = here.loop.run(own(), 20)
+    assert here.cancel(ME, accepted.run_id, by="ann").status == "running"
+
+    here.loop.run(happens(stopped), 20)
+
+
+def test_a_stop_wakes_the_threads_next_run(make: Make, hub: Hub):
+    journal = make()
+    first, second = (journal.accept(new_run(thread_id="mine")) for _ in range(2))
+
+    stop = journal.cancel(ME, first.run_id, by="ann")
+    assert journal.relay.settle(20)
+
+    assert stop.wake == second.run_id
+    assert hub.published == [second.run_id]
+
+
+def test_the_board_is_nudged_when_a_wake_up_is_out(make: Make):
+    here, there = make(), make()
+    heard: list[str] = []
+    changed = threading.Event()
+
+    def hear(run_id: str) -> None:
+        heard.append(run_id)
+        changed.set()
+
+    there.loop.run(there.hot_log.listen(there.keys.board, hear), 20)
+
+    accepted = here.accept(new_run())
+    here.relay.tell(accepted.run_id)
+
+    assert changed.wait(20)
+    assert heard[0] == accepted.run_id
+
+
+def test_a_page_is_what_sql_has(make: Make):
+    journal = make()
+    accepted = journal.accept(new_run())
+    told = journal.loop.run(work(journal, accepted.run_id, accepted.thread_id), 20)
+
+    page = journal.page(accepted.run_id, accepted.thread_id, 1)
+
+    assert [line.seq for line in page] == [payload.seq for payload in told]
+
+
+def test_a_zombie_of_this_process_stops_when_the_run_is_ended_over_it(make: Make):
+    journal = make()
+    accepted = journal.accept(new_run())
+    lost = threading.Event()
+
+    async def own() -> None:
+        lease = await journal.claim(accepted.run_id)
+        assert lease is not None
+        writer = journal.writer(lease, lambda _: None)
+        writer.on_lost = lost.set
+        journal.hot_log.attach(accepted.run_id, lease.fence, writer)
+
+    journal.loop.run(own(), 20)
+    with journal.database.write() as connection:
+        connection.execute(update(runs).values(lease_until=0))
+
+    assert journal.cancel(ME, accepted.run_id, by="ann").status == "cancelled"
+    assert lost.wait(20)
+
+
+def test_closing_ends_every_task_and_thread(make: Make, hub: Hub):
+    journal = make()
+    accepted = journal.accept(new_run())
+    journal.loop.run(work(journal, accepted.run_id, accepted.thread_id), 20)
+    journal.relay.tell(accepted.run_id)
+
+    journal.close()
+    hub.journals.clear()
+
+    assert journal.relay._thread is None

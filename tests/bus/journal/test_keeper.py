@@ -1,0 +1,256 @@
+"""Leases are kept while they are ours; a stop is seen; a silent or lost owner stops writing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from bus.journal import keeper as keepers
+from bus.journal import leases
+from bus.journal.hotlog import MemoryHotLog
+from bus.journal.keeper import LeaseKeeper
+from bus.journal.leases import Beat
+from bus.journal.runs import cancel
+from bus.journal.threads import Who
+from bus.keys import Keys
+from config.errors import DatabaseUnreachable
+from config.settings import Settings
+from tests.bus.world import Owner, World, settled
+
+BEAT_S = 0.03
+
+
+class Kept:
+    """A keeper and what became of the runs it keeps."""
+
+    def __init__(self, world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world = world
+        self.keys = Keys("keeper")
+        self.beats: list[list[str]] = []
+        self.fail: BaseException | None = None
+        self.is_silent = False
+        self._beat: Callable[..., list[Beat]] = leases.beat
+        monkeypatch.setattr(keepers, "beat", self.beat)
+        self.keeper = LeaseKeeper("own_1", settings, world.database, world.loop, world.hot_log, self.keys)
+
+    def beat(self, database, owner, lease_s, run_ids) -> list[Beat]:
+        self.beats.append(list(run_ids))
+        if self.fail is not None:
+            raise self.fail
+        return self._beat(database, owner, lease_s, run_ids)
+
+    async def keep(self, owner: Owner) -> tuple[asyncio.Event, asyncio.Event]:
+        """Keep a run; return what is set when it is stopped, and when it is lost."""
+        stopped, lost = asyncio.Event(), asyncio.Event()
+        owner.writer.on_lost = lost.set
+        await self.keeper.keep(owner.writer, stopped.set)
+        return stopped, lost
+
+    async def until_beats(self, number: int) -> None:
+        async with asyncio.timeout(20):
+            while len(self.beats) < number:
+                await asyncio.sleep(BEAT_S / 3)
+
+
+@pytest.fixture
+def kept(small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
+    made = Kept(small_world, settings.model_copy(update={"beat_s": BEAT_S, "lease_s": 60.0}), monkeypatch)
+    yield made
+    small_world.loop.call_soon(made.keeper.close)
+
+
+async def happens(event: asyncio.Event) -> None:
+    async with asyncio.timeout(20):
+        await event.wait()
+
+
+def test_beats_extend_the_lease_of_every_run_kept_and_of_no_other(kept: Kept, small_world: World):
+    mine, other, let_go = (small_world.own(lease_s=-1) for _ in range(3))
+
+    async def play() -> None:
+        for owner in (mine, let_go):
+            await kept.keep(owner)
+        kept.keeper.let_go(let_go.lease.run_id)
+        assert kept.keeper.busy == 1
+        await kept.until_beats(2)
+
+    small_world.do(play())
+
+    assert kept.beats[0] == [mine.lease.run_id]
+    assert small_world.claim(mine.lease.run_id, "own_2") is None
+    assert small_world.claim(other.lease.run_id, "own_2") is not None
+    assert small_world.claim(let_go.lease.run_id, "own_2") is not None
+
+
+def test_a_run_somebody_else_took_is_lost_with_the_next_beat(kept: Kept, small_world: World):
+    owner = small_world.own()
+
+    async def play() -> None:
+        stopped, lost = await kept.keep(owner)
+        small_world.lapse(owner.lease.run_id)
+        small_world.claim(owner.lease.run_id, "own_2")
+        await happens(lost)
+        assert not stopped.is_set()
+
+    small_world.do(play())
+
+    assert owner.writer.is_stale
+
+
+def test_a_run_this_process_took_again_is_lost_by_its_old_writer_only(kept: Kept, small_world: World):
+    old = small_world.own()
+    small_world.lapse(old.lease.run_id)
+    new = small_world.own(old.lease.run_id, "own_1")
+
+    async def play() -> None:
+        await kept.keep(new)
+        kept.keeper.let_go(old.lease.run_id, old.lease.fence)
+        assert kept.keeper.busy == 1
+        await kept.until_beats(2)
+        kept.keeper.let_go(new.lease.run_id, new.lease.fence)
+
+    small_world.do(play())
+
+    assert old.writer.is_stale
+    assert not new.writer.is_stale
+    assert kept.keeper.busy == 0
+
+
+def test_a_beat_that_fails_once_is_no_loss(kept: Kept, small_world: World):
+    owner = small_world.own()
+    kept.fail = RuntimeError("something nobody foresaw")
+
+    async def play() -> None:
+        await kept.keep(owner)
+        await kept.until_beats(1)
+        kept.fail = None
+        await kept.until_beats(4)
+
+    small_world.do(play())
+
+    assert not owner.writer.is_stale
+
+
+def test_an_owner_that_cannot_beat_stops_writing_before_its_lease_is_over(
+    small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    kept = Kept(small_world, settings.model_copy(update={"beat_s": BEAT_S, "lease_s": 0.3}), monkeypatch)
+    kept.fail = DatabaseUnreachable("gone")
+    owner = small_world.own()
+
+    async def play() -> None:
+        _, lost = await kept.keep(owner)
+        await happens(lost)
+        kept.keeper.close()
+
+    small_world.do(play())
+
+    assert owner.writer.is_stale
+    assert len(kept.beats) > 1
+
+
+def test_an_owner_whose_beat_never_comes_back_stops_writing_too(
+    small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    kept = Kept(small_world, settings.model_copy(update={"beat_s": BEAT_S, "lease_s": 0.3}), monkeypatch)
+    may_return = threading.Event()
+
+    def hang(*_: object) -> list[Beat]:
+        may_return.wait(20)
+        return []
+
+    kept._beat = hang
+    owner = small_world.own()
+
+    async def play() -> None:
+        _, lost = await kept.keep(owner)
+        await happens(lost)
+        kept.keeper.close()
+
+    try:
+        small_world.do(play())
+    finally:
+        may_return.set()
+
+    assert owner.writer.is_stale
+
+
+def test_a_run_that_ended_here_is_not_lost(kept: Kept, small_world: World):
+    owner = small_world.own()
+
+    async def play() -> None:
+        _, lost = await kept.keep(owner)
+        await owner.end()
+        await kept.until_beats(2)
+        await settled()
+        assert not lost.is_set()
+
+    small_world.do(play())
+
+    assert not owner.writer.is_stale
+
+
+@pytest.mark.parametrize("way", ["nudge", "poll", "beat", "here"])
+def test_a_stop_is_seen(kept: Kept, small_world: World, monkeypatch: pytest.MonkeyPatch, way: str):
+    poll_s = 0.02 if way == "poll" else 30
+    monkeypatch.setattr(keepers, "STOP_POLL_S", poll_s)
+    owner, other = small_world.own(), small_world.own()
+    if way in ("nudge", "poll"):
+        monkeypatch.setattr(kept, "_beat", lambda *_: [])
+        monkeypatch.setattr(LeaseKeeper, "_heed", lambda *_: None)
+
+    async def play() -> None:
+        stopped, _ = await kept.keep(owner)
+        not_stopped, _ = await kept.keep(other)
+        cancel(small_world.database, Who(), owner.lease.run_id, "ann")
+        if way == "nudge":
+            await settled()
+            small_world.hot_log.nudge(kept.keys.nudges, f"stop {owner.lease.run_id}")
+        if way == "here":
+            assert kept.keeper.stop_here(owner.lease.run_id)
+            assert not kept.keeper.stop_here("run_nobody_knows")
+        await happens(stopped)
+        assert not not_stopped.is_set()
+
+    small_world.do(play())
+
+
+def test_a_stop_from_before_the_claim_is_seen_at_once(kept: Kept, small_world: World):
+    first = small_world.own()
+    cancel(small_world.database, Who(), first.lease.run_id, "ann")
+    small_world.lapse(first.lease.run_id)
+    second = small_world.own(first.lease.run_id, "own_1")
+
+    async def play() -> bool:
+        stopped, _ = await kept.keep(second)
+        return stopped.is_set()
+
+    assert small_world.do(play())
+
+
+@pytest.mark.parametrize("text", ["stop {run}", "stop", "", "stop run_x", "kill {run}", "\x00", "stop  {run}"])
+def test_a_forged_nudge_stops_nothing(kept: Kept, small_world: World, text: str, monkeypatch: pytest.MonkeyPatch):
+    looks: list[str] = []
+
+    def look(*args) -> list[str]:
+        looks.append("look")
+        return leases.stops(*args)
+
+    monkeypatch.setattr(keepers, "stops", look)
+    monkeypatch.setattr(keepers, "STOP_POLL_S", 30)
+    owner = small_world.own()
+    assert isinstance(small_world.hot_log, MemoryHotLog)
+
+    async def play() -> bool:
+        stopped, _ = await kept.keep(owner)
+        for _ in range(100):
+            small_world.hot_log.nudge(kept.keys.nudges, text.format(run=owner.lease.run_id))
+        await kept.until_beats(2)
+        return stopped.is_set()
+
+    assert small_world.do(play()) is False
+    assert len(looks) <= 2
+    assert not owner.writer.is_stale

@@ -1,0 +1,264 @@
+"""Whoever was accepted is told about, once or more often, sooner or later, by somebody."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import insert, select, update
+
+from bus.journal import outbox as relays
+from bus.journal.outbox import Relay
+from bus.journal.runs import cancel
+from bus.journal.threads import Who
+from bus.messages import RunAgentMessage
+from config.clock import epoch_ms
+from config.tables import outbox
+from tests.bus.world import World
+
+
+class Post:
+    """Takes messages, unless it is closed."""
+
+    def __init__(self) -> None:
+        self.sent: list[RunAgentMessage] = []
+        self.tries = 0
+        self.is_closed = False
+        self._changed = threading.Condition()
+
+    def __call__(self, message: RunAgentMessage) -> None:
+        with self._changed:
+            self.tries += 1
+            self._changed.notify_all()
+            if self.is_closed:
+                raise ConnectionError("Redis is away")
+            self.sent.append(message)
+
+    def until_tried(self, times: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.tries >= times, 20)
+
+    @property
+    def run_ids(self) -> list[str]:
+        return [message.run_id for message in self.sent]
+
+
+@pytest.fixture
+def post() -> Post:
+    return Post()
+
+
+@pytest.fixture
+def relay(world: World, post: Post) -> Iterator[Relay]:
+    """A relay that looks for overdue rows when it starts, and then only long after."""
+    made = Relay(world.database, post, every_s=30)
+    yield made
+    made.stop()
+
+
+def rows(world: World) -> list[str]:
+    return [row.run_id for row in world.rows(select(outbox.c.run_id))]
+
+
+def until_gone(world: World) -> None:
+    """Wait until the outbox is empty."""
+    until = time.monotonic() + 20
+    while rows(world):
+        assert time.monotonic() < until, "the outbox did not drain"
+        time.sleep(0.005)
+
+
+def age(world: World) -> None:
+    with world.database.write() as connection:
+        connection.execute(update(outbox).values(created_ms=epoch_ms() - relays.OVERDUE_MS - 1))
+
+
+def test_what_it_was_told_is_published_and_forgotten(world: World, relay: Relay, post: Post):
+    accepted = world.accept(detached=True)
+
+    relay.tell(accepted.run_id)
+    assert relay.settle(20)
+
+    expected = RunAgentMessage(
+        run_id=accepted.run_id, agent_id="assistant", thread_id=accepted.thread_id, detached=True,
+        definition_digest="d" * 64,
+    )  # fmt: skip
+    assert post.sent == [expected]
+    assert rows(world) == []
+
+
+def test_a_message_that_is_known_already_is_published_as_it_is(world: World, relay: Relay, post: Post):
+    accepted = world.accept()
+    message = RunAgentMessage(run_id=accepted.run_id, agent_id="assistant", thread_id=accepted.thread_id, grant="grn_1")
+
+    relay.tell(accepted.run_id, message)
+    assert relay.settle(20)
+
+    assert post.sent == [message]
+    assert rows(world) == []
+
+
+def test_whoever_shows_runs_hears_of_each_that_was_published(small_world: World, post: Post):
+    shown: list[str] = []
+    relay = Relay(small_world.database, post, every_s=30, on_published=shown.append)
+    accepted = small_world.accept()
+
+    relay.tell(accepted.run_id)
+    assert relay.settle(20)
+    relay.stop()
+
+    assert shown == [accepted.run_id]
+
+
+def test_settled_means_that_it_was_tried(world: World, relay: Relay, post: Post):
+    assert relay.settle(0)
+    for _ in range(20):
+        relay.tell(world.accept().run_id)
+        assert relay.settle(20)
+        assert rows(world) == []
+
+    assert len(post.sent) == 20
+
+
+def test_stopping_at_once_still_publishes_what_it_was_told(
+    small_world: World, post: Post, monkeypatch: pytest.MonkeyPatch
+):
+    relay, run_ids = Relay(small_world.database, post, every_s=30), [small_world.accept().run_id for _ in range(2)]
+    with monkeypatch.context() as held_back:
+        held_back.setattr(relay, "start", lambda: None)
+        for run_id in run_ids:
+            relay.tell(run_id)
+    relay._told.put(None)
+
+    relay.start()
+    relay.stop()
+
+    assert sorted(post.run_ids) == sorted(run_ids)
+
+
+def test_what_could_not_be_published_stays_and_is_published_later(small_world: World, post: Post):
+    relay = Relay(small_world.database, post, every_s=0.02)
+    accepted, post.is_closed = small_world.accept(), True
+    relay.tell(accepted.run_id)
+    assert relay.settle(20)
+    assert rows(small_world) == [accepted.run_id]
+
+    post.is_closed = False
+    age(small_world)
+
+    until_gone(small_world)
+    relay.stop()
+    assert post.run_ids == [accepted.run_id]
+
+
+def test_what_somebody_else_did_not_get_to_is_published_by_anybody(world: World, relay: Relay, post: Post):
+    overdue = world.accept()
+    age(world)
+    fresh = world.accept()
+
+    relay.start()
+    post.until_tried(1)
+    relay.tell("run_nobody_knows")
+    assert relay.settle(20)
+
+    assert post.run_ids == [overdue.run_id]
+    assert rows(world) == [fresh.run_id]
+
+
+def test_a_long_backlog_drains_at_once(small_world: World, post: Post, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(relays, "BATCH", 7)
+    run_ids = {small_world.accept().run_id for _ in range(30)}
+    age(small_world)
+    relay = Relay(small_world.database, post, every_s=30)
+
+    relay.start()
+    until_gone(small_world)
+    relay.stop()
+
+    assert set(post.run_ids) == run_ids
+    assert len(post.sent) == 30
+
+
+def test_a_backlog_is_not_tried_in_a_loop_while_redis_is_away(
+    small_world: World, post: Post, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(relays, "BATCH", 3)
+    for _ in range(9):
+        small_world.accept()
+    age(small_world)
+    post.is_closed = True
+    relay = Relay(small_world.database, post, every_s=30)
+
+    relay.start()
+    post.until_tried(1)
+    relay.tell("run_nobody_knows")
+    relay.settle(20)
+    relay.stop()
+
+    assert post.tries == 1
+
+
+def test_telling_twice_is_harmless(world: World, relay: Relay, post: Post):
+    accepted = world.accept()
+    for _ in range(3):
+        relay.tell(accepted.run_id)
+    assert relay.settle(20)
+
+    owner = world.own(accepted.run_id)
+    relay.tell(accepted.run_id)
+    assert relay.settle(20)
+
+    assert set(post.run_ids) == {accepted.run_id}
+    assert world.run_row(accepted.run_id).fence == owner.lease.fence == 1
+
+
+def test_runs_that_began_or_ended_meanwhile_leave_no_row(world: World, relay: Relay, post: Post):
+    running, ended = world.own(), world.accept()
+    cancel(world.database, Who(), ended.run_id, "ann")
+    assert set(rows(world)) == {running.lease.run_id, ended.run_id}
+
+    for run_id in (running.lease.run_id, ended.run_id):
+        relay.tell(run_id)
+    assert relay.settle(20)
+
+    assert post.sent == []
+    assert rows(world) == []
+
+
+def test_a_wake_up_asked_for_while_it_publishes_is_not_forgotten(world: World):
+    accepted, sent = world.accept(), []
+
+    def publish(message: RunAgentMessage) -> None:
+        sent.append(message.run_id)
+        with world.database.write() as connection:
+            connection.execute(insert(outbox).values(run_id=message.run_id, created_ms=epoch_ms()))
+
+    relay = Relay(world.database, publish, every_s=30)
+    relay.tell(accepted.run_id)
+    assert relay.settle(20)
+    relay.stop()
+
+    assert sent == [accepted.run_id]
+    assert rows(world) == [accepted.run_id]
+
+
+def test_a_database_that_is_away_does_not_end_the_relay(small_world: World, post: Post):
+    relay = Relay(small_world.database, post, every_s=30)
+    messages, failures = relay._messages, iter([True])
+
+    def fail_once(run_ids: list[str]) -> list[RunAgentMessage]:
+        if next(failures, False):
+            raise RuntimeError("gone")
+        return messages(run_ids)
+
+    relay._messages = fail_once  # type: ignore[method-assign]  # a database that is away
+    first, second = small_world.accept(), small_world.accept()
+    relay.tell(first.run_id)
+    assert relay.settle(20)
+    relay.tell(second.run_id)
+    assert relay.settle(20)
+    relay.stop()
+
+    assert post.run_ids == [second.run_id]

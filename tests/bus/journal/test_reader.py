@@ -1,0 +1,304 @@
+"""A reader gets every event once and in order, whatever arrives when, and from wherever."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import update
+
+from bus.journal import events as log
+from bus.journal import reader as readers
+from bus.journal.hotlog import MemoryHotLog
+from bus.journal.line import Line, to_line
+from bus.journal.reader import Merge, check_cursor, parse_cursor
+from bus.journal.writer import Commit
+from bus.payloads import EndPayload, StatusPayload, WithdrawnPayload, encode, ranges_of
+from config.errors import CursorAhead, CursorInvalid, DatabaseUnreachable
+from config.tables import runs
+from tests.bus.world import World, assert_whole, settled
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask SQL often; how long the pauses are is not what these tests are about."""
+    monkeypatch.setattr(readers, "GAP_S", 0.02)
+    monkeypatch.setattr(readers, "QUIET_S", 0.04)
+
+
+# --- cursors
+
+
+@pytest.mark.parametrize(("text", "cursor"), [(None, 0), ("", 0), ("0", 0), ("007", 7), ("9" * 19, int("9" * 19))])
+def test_a_cursor_is_a_number(text, cursor):
+    assert parse_cursor(text) == cursor
+
+
+@pytest.mark.parametrize("text", ["-1", "1.5", "abc", " 1", "１２", "²", "1" * 20, "1e3", "\x00", "0x1"])
+def test_what_is_no_cursor_of_ours_is_refused(text):
+    with pytest.raises(CursorInvalid):
+        parse_cursor(text)
+
+
+def test_a_cursor_beyond_the_last_number_issued_is_refused():
+    assert check_cursor(7, 7) == 7
+    with pytest.raises(CursorAhead):
+        check_cursor(8, 7)
+
+
+# --- merging
+
+
+def stored(seq: int) -> Line:
+    return to_line(encode(StatusPayload(seq=seq, status="x"), "run_1", "thr_1"))
+
+
+def withdrawn(seq: int, *ranges: list[int]) -> Line:
+    return to_line(encode(WithdrawnPayload(seq=seq, ranges=ranges), "run_1", "thr_1"))
+
+
+@given(st.integers(0, 30), st.sets(st.integers(2, 29)), st.randoms(use_true_random=False), st.integers(1, 5))
+def test_any_order_with_repetitions_comes_out_in_order_once(cursor: int, holes: set[int], rnd: random.Random, at_once):
+    complete = [stored(n) for n in range(1, 30) if n not in holes]
+    complete.append(withdrawn(30, *ranges_of(holes)))
+    offered = [line for line in complete if line.seq > cursor] + rnd.choices(complete, k=10)
+    rnd.shuffle(offered)
+    merge = Merge(cursor)
+
+    delivered = [line for i in range(0, len(offered), at_once) for line in merge.offer(offered[i : i + at_once])]
+
+    assert delivered == [line for line in complete if line.seq > cursor]
+    assert not merge.has_gap
+
+
+@given(st.sets(st.integers(1, 20), min_size=1), st.sets(st.integers(1, 20)), st.randoms(use_true_random=False))
+def test_nothing_passes_a_number_that_is_neither_there_nor_declared(there: set[int], declared: set[int], rnd):
+    lines, declared = [stored(n) for n in there], declared - there
+    rnd.shuffle(lines)
+    merge = Merge(0)
+    merge.offer([withdrawn(50, *ranges_of(declared))])
+
+    delivered = [line.seq for line in lines for line in merge.offer([line])]
+
+    expected = []
+    for n in range(1, 51):
+        if n in there:
+            expected.append(n)
+        elif n == 50 or n not in declared:
+            break
+    assert delivered == expected or delivered == [*expected, 50]
+    assert merge.last == (delivered[-1] if delivered else 0)
+
+
+def test_a_declaration_counts_also_when_it_comes_long_after():
+    merge = Merge(0)
+
+    assert merge.offer([stored(1), stored(5)]) == [stored(1)]
+    assert merge.has_gap
+    assert merge.offer([withdrawn(9, [2, 2], [4, 4], [6, 8])]) == []
+    assert [line.seq for line in merge.offer([stored(3)])] == [3, 5, 9]
+
+
+# --- reading
+
+
+async def collect(world: World, accepted, cursor: int = 0) -> list[Line]:
+    async with asyncio.timeout(20):
+        return await world.read_all(accepted, cursor)
+
+
+def test_a_run_is_read_from_before_its_claim_to_its_end(each_log_world: World):
+    world = each_log_world
+    accepted = world.accept()
+
+    async def play() -> list[Line]:
+        reading = asyncio.ensure_future(collect(world, accepted))
+        await settled()
+        owner = await world.loop.write(world.own, accepted.run_id)
+        await owner.say("a", "b")
+        await settled()
+        await owner.say("c")
+        await owner.message()
+        await owner.end()
+        return await reading
+
+    lines = world.do(play())
+
+    assert_whole(lines)
+    assert [line.type for line in lines] == ["status"] * 2 + ["response"] * 3 + ["message", "end"]
+    assert lines == world.lines(accepted.run_id)
+
+
+def test_pieces_are_heard_before_sql_has_them(each_log_world: World):
+    world = each_log_world
+    owner = world.own()
+
+    async def play() -> list[str]:
+        owner.tell_first()
+        found: list[str] = []
+        await owner.say("early")
+        async for batch in world.reader(owner.lease).batches():
+            found += [line.type for line in batch]
+            if "response" in found:
+                break
+        return found
+
+    assert world.do(play()) == ["status", "status", "response"]
+    assert world.kinds(owner.lease.run_id) == ["status", "status"]
+
+
+def test_readers_that_drop_and_come_back_miss_and_repeat_nothing(each_log_world: World):
+    world = each_log_world
+    owner = world.own()
+
+    async def drop_often(lines: list[Line]) -> None:
+        while not (lines and lines[-1].is_end):
+            batches = world.reader(owner.lease, lines[-1].seq if lines else 0).batches()
+            lines += await anext(batches)
+            await batches.aclose()
+
+    async def play() -> list[list[Line]]:
+        owner.tell_first()
+        found: list[list[Line]] = [[], [], []]
+        reading = [asyncio.ensure_future(drop_often(lines)) for lines in found]
+        for number in range(6):
+            await owner.say(*"text", message_id=f"msg_{number}")
+            await asyncio.sleep(0.001)
+            await owner.message(message_id=f"msg_{number}")
+        await owner.end()
+        async with asyncio.timeout(20):
+            await asyncio.gather(*reading)
+        return found
+
+    for lines in world.do(play()):
+        assert lines == world.lines(owner.lease.run_id)
+
+
+def test_an_ended_run_is_read_from_sql_and_after_its_end_there_is_nothing(small_world: World):
+    owner = small_world.own()
+    small_world.do(owner.say("a"))
+    small_world.do(owner.message())
+    small_world.do(owner.end())
+
+    async def play() -> list[list[Line]]:
+        return [await collect(small_world, owner.lease, cursor) for cursor in (0, 3, 4)]
+
+    whole, middle, last = small_world.do(play())
+
+    assert [line.seq for line in whole] == [1, 2, 3, 4, 5]
+    assert [[line.seq for line in lines] for lines in (middle, last)] == [[4, 5], [5]]
+
+
+def test_what_the_hot_log_lost_comes_from_sql_also_while_more_keeps_coming(small_world: World):
+    """A gap is asked about after a while, however busy the stream behind it is."""
+    owner = small_world.own()
+    hot, reader = small_world.hot_log, small_world.reader(owner.lease)
+    assert isinstance(hot, MemoryHotLog)
+
+    async def talk() -> None:
+        while True:
+            await owner.say("x")
+            if len(owner.told) > 40:  # the reader asked SQL long ago, and found nothing
+                owner.writer.seal_soon()
+            await asyncio.sleep(0.002)
+
+    async def play() -> list[int]:
+        owner.tell_first()
+        await owner.say("lost", "too")
+        hot._logs[owner.lease.run_id].clear()
+        talking, seqs = asyncio.ensure_future(talk()), []
+        async with asyncio.timeout(20):
+            async for batch in reader.batches():
+                seqs += [line.seq for line in batch]
+                if seqs[-1] > 6:
+                    break
+        talking.cancel()
+        return seqs
+
+    seqs = small_world.do(play())
+
+    assert seqs == list(range(1, seqs[-1] + 1))
+
+
+def test_a_hole_is_passed_though_what_declares_it_is_pages_away(small_world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(log, "_AFTER", log._AFTER.limit(3))
+    monkeypatch.setattr(log, "PAGE", 3)
+    owner = small_world.own()
+
+    async def play() -> list[Line]:
+        await owner.say("lost")
+        for _ in range(10):
+            await owner.writer.commit(Commit(events=[StatusPayload(status="running")]))
+        await owner.writer.withdraw("msg_1", EndPayload(status="failed"))
+        await small_world.hot_log.detach(owner.lease.run_id)
+        return await collect(small_world, owner.lease)
+
+    lines = small_world.do(play())
+
+    assert_whole(lines)
+    assert len(lines) == 14
+
+
+def test_an_end_nobody_published_is_found(small_world: World):
+    owner = small_world.own()
+
+    async def play() -> list[Line]:
+        owner.tell_first()
+        reading = asyncio.ensure_future(collect(small_world, owner.lease))
+        await settled()
+        owner.hot_log = MemoryHotLog()
+        await owner.end()
+        return await reading
+
+    assert [line.type for line in small_world.do(play())] == ["status", "status", "end"]
+
+
+def test_a_database_that_is_away_for_a_moment_is_asked_again(small_world: World, monkeypatch: pytest.MonkeyPatch):
+    owner = small_world.own()
+    small_world.do(owner.end())
+    asked, read_page = [], readers.Reader._read_page
+
+    def fail_twice(self, cursor):
+        asked.append(cursor)
+        if len(asked) < 3:
+            raise DatabaseUnreachable("gone")
+        return read_page(self, cursor)
+
+    monkeypatch.setattr(readers.Reader, "_read_page", fail_twice)
+
+    assert_whole(small_world.do(collect(small_world, owner.lease)))
+    assert len(asked) >= 3
+
+
+def test_a_reader_that_leaves_lets_go(small_world: World):
+    owner = small_world.own()
+    hot = small_world.hot_log
+    assert isinstance(hot, MemoryHotLog)
+
+    async def play() -> None:
+        batches = small_world.reader(owner.lease).batches()
+        await anext(batches)
+        assert hot._listeners
+        await batches.aclose()
+
+    small_world.do(play())
+
+    assert not hot._listeners
+
+
+def test_a_run_that_ended_without_an_event_would_be_waited_for(small_world: World):
+    """The end is an event, not a state: a reader follows the log and nothing else."""
+    owner = small_world.own()
+    with small_world.database.write() as connection:
+        connection.execute(update(runs).values(status="failed"))
+
+    async def play() -> bool:
+        reading = asyncio.ensure_future(collect(small_world, owner.lease))
+        done, _ = await asyncio.wait([reading], timeout=0.1)
+        reading.cancel()
+        return bool(done)
+
+    assert small_world.do(play()) is False

@@ -1,0 +1,243 @@
+"""Stops, and what lists show; a foreign run and an unknown one look the same."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from sqlalchemy import func, select
+
+from bus.journal.leases import RESERVE
+from bus.journal.line import withdrawn_ranges
+from bus.journal.runs import board, cancel, get_run, list_runs, reader_bounds
+from bus.journal.threads import Who
+from bus.journal.writer import Commit
+from bus.payloads import EndPayload
+from config.errors import BadRequest, RunUnknown, StaleOwner
+from config.tables import controls, messages, outbox, threads
+from tests.bus.journal.test_accept import at_once
+from tests.bus.world import World, assert_whole
+
+ME = Who()
+OTHERS = [Who(principal="eve"), Who(tenant="other")]
+
+
+def stop(world: World, run_id: str, who: Who = ME):
+    return cancel(world.database, who, run_id, "ann")
+
+
+# --- stopping
+
+
+def test_a_run_that_waits_is_ended_here(world: World):
+    accepted = world.accept()
+
+    done = stop(world, accepted.run_id)
+
+    assert (done.status, done.fence) == ("cancelled", 1)
+    assert [payload.event_type for payload in done.events] == ["end"]
+    lines = world.lines(accepted.run_id)
+    assert_whole(lines)
+    row = world.run_row(accepted.run_id)
+    assert (row.status, row.fence, row.reserved_to, row.observers_told) == ("cancelled", 1, 2, False)
+    assert row.ended_ms is not None
+    assert world.claim(accepted.run_id) is None
+
+
+def test_a_stop_is_in_the_history(world: World):
+    accepted = world.accept()
+    stop(world, accepted.run_id)
+
+    _, item = world.rows(select(messages).order_by(messages.c.number))
+    assert (item.role, item.run_id) == ("error", accepted.run_id)
+    assert "Stopped" in orjson.loads(item.data_json)["content"]
+
+
+def test_an_owner_that_lives_is_asked_and_not_overruled(world: World):
+    owner = world.own()
+
+    done = stop(world, owner.lease.run_id)
+    again = stop(world, owner.lease.run_id)
+
+    assert (done.status, done.events, again.status) == ("running", (), "running")
+    (order,) = world.rows(select(controls))
+    assert (order.kind, order.by, order.run_id) == ("stop", "ann", owner.lease.run_id)
+    assert world.run_row(owner.lease.run_id).stop_requested
+    world.do(owner.message())
+
+
+def test_a_run_whose_owner_is_gone_is_ended_here_with_its_holes_declared(world: World):
+    owner = world.own()
+    world.do(owner.say("lost", "text"))
+    world.lapse(owner.lease.run_id)
+
+    done = stop(world, owner.lease.run_id)
+
+    assert [payload.event_type for payload in done.events] == ["withdrawn", "end"]
+    lines = world.lines(owner.lease.run_id)
+    assert_whole(lines)
+    assert withdrawn_ranges(lines[-2]) == [(3, 1 + RESERVE)]
+    with pytest.raises(StaleOwner):
+        world.do(owner.message())
+
+
+def test_an_ended_run_is_left_as_it_is(world: World):
+    owner = world.own()
+    world.do(owner.end())
+
+    done = stop(world, owner.lease.run_id)
+
+    assert (done.status, done.events, done.wake) == ("succeeded", (), None)
+    assert world.kinds(owner.lease.run_id)[-1] == "end"
+
+
+def test_stopping_twice_ends_once(world: World):
+    run_id = world.accept().run_id
+
+    found = at_once(6, lambda _: stop(world, run_id))
+
+    assert {done.status for done in found} == {"cancelled"}
+    assert sum(bool(done.events) for done in found) == 1
+    assert_whole(world.lines(run_id))
+
+
+def test_a_stop_and_a_claim_at_the_same_moment_have_one_outcome(world: World):
+    for _ in range(8):
+        run_id = world.accept().run_id
+
+        def do(index: int, run_id: str = run_id) -> object:
+            return world.claim(run_id) if index else stop(world, run_id)
+
+        done, lease = at_once(2, do)
+
+        if lease is None:
+            assert done.status == "cancelled"
+            assert_whole(world.lines(run_id))
+        else:
+            assert done.status == "running"
+            assert world.run_row(run_id).stop_requested
+
+
+def test_the_threads_next_run_may_begin_after_a_stop(world: World):
+    first, second = (world.accept(thread_id="mine") for _ in range(2))
+
+    done = stop(world, first.run_id)
+
+    assert done.wake == second.run_id
+    assert world.rows(select(func.count()).select_from(outbox).where(outbox.c.run_id == second.run_id))[0][0] == 2
+    assert world.claim(second.run_id) is not None
+
+
+def test_stopping_a_run_that_waits_behind_another_leaves_that_one_alone(world: World):
+    first = world.own(world.accept(thread_id="mine").run_id)
+    second = world.accept(thread_id="mine")
+
+    stop(world, second.run_id)
+
+    assert world.rows(select(threads.c.open_run))[0][0] == first.lease.run_id
+    world.do(first.end())
+    assert first.woken == []
+
+
+@pytest.mark.parametrize("who", OTHERS)
+def test_somebody_elses_run_cannot_be_stopped_nor_told_from_none(world: World, who: Who):
+    run_id = world.accept().run_id
+    texts = []
+
+    for its_id in (run_id, "run_" + "x" * len(run_id[4:])):
+        with pytest.raises(RunUnknown) as wrong:
+            stop(world, its_id, who)
+        texts.append(str(wrong.value).replace(its_id, "ID"))
+
+    assert texts[0] == texts[1]
+    assert world.run_row(run_id).status == "queued"
+
+
+# --- lists
+
+
+@pytest.fixture
+def some_runs(world: World) -> dict[str, str]:
+    """A run of each kind, the newest first."""
+    ended = world.own(world.accept("one", agent_id="data").run_id)
+    end = EndPayload(status="failed", reason="why", output="x", usage={"input_tokens": 1}, cost_usd=0.1, steps=3)
+    world.do(ended.writer.commit(Commit(events=[end], error_code="model_failed")))
+    running = world.own(world.accept("two", thread_id="mine", metadata={"a": 1}).run_id)
+    queued = world.accept("three")
+    for who in OTHERS:
+        world.accept("theirs", tenant=who.tenant, principal=who.principal, thread_id="mine")
+    return {"queued": queued.run_id, "running": running.lease.run_id, "failed": ended.lease.run_id}
+
+
+def listed(world: World, who: Who = ME, **filters):
+    with world.database.read() as connection:
+        return [run["run_id"] for run in list_runs(connection, who, **filters)]
+
+
+def test_lists_show_ones_own_runs_by_state_agent_and_thread(world: World, some_runs: dict[str, str]):
+    assert sorted(listed(world)) == sorted(some_runs.values())
+    assert listed(world, status="failed") == [some_runs["failed"]]
+    assert set(listed(world, status="open")) == {some_runs["queued"], some_runs["running"]}
+    assert listed(world, agent="data") == [some_runs["failed"]]
+    assert listed(world, thread_id="mine") == [some_runs["running"]]
+    assert listed(world, status="succeeded") == listed(world, thread_id="unknown") == []
+    assert len(listed(world, OTHERS[0])) == 1
+
+
+def test_a_state_there_is_not_is_refused(world: World):
+    with pytest.raises(BadRequest):
+        listed(world, status="sleeping")
+
+
+def test_pages_of_runs_join_also_within_one_millisecond(world: World):
+    from sqlalchemy import update
+
+    from config.tables import runs
+
+    run_ids = [world.accept().run_id for _ in range(7)]
+    with world.database.write() as connection:
+        connection.execute(update(runs).values(created_ms=5))
+    found, before = [], None
+    with world.database.read() as connection:
+        while page := list_runs(connection, ME, limit=3, before_ms=5 if before else None, before_id=before or ""):
+            found += page
+            before = page[-1]["run_id"]
+
+    assert [run["run_id"] for run in found] == sorted(run_ids, reverse=True)
+
+
+def test_a_run_shows_what_is_known_of_it_and_no_nulls(world: World, some_runs: dict[str, str]):
+    with world.database.read() as connection:
+        failed, running = (get_run(connection, ME, some_runs[name]) for name in ("failed", "running"))
+
+    assert (failed["status"], failed["reason"], failed["error"], failed["output"]) == (
+        "failed",
+        "why",
+        "model_failed",
+        "x",
+    )
+    assert (failed["usage"], failed["cost_usd"], failed["steps"]) == ({"input_tokens": 1}, 0.1, 3)
+    assert failed["duration_ms"] >= 0
+    assert (running["metadata"], running["attempt"], running["title"]) == ({"a": 1}, 1, "two")
+    assert None not in [*failed.values(), *running.values()]
+
+
+def test_the_board_shows_what_is_open_and_the_last_that_ended(world: World, some_runs: dict[str, str]):
+    with world.database.read() as connection:
+        everything = {run["run_id"] for run in board(connection, ME)}
+        without_ended = {run["run_id"] for run in board(connection, ME, ended=0)}
+
+    assert everything == set(some_runs.values())
+    assert without_ended == everything - {some_runs["failed"]}
+
+
+def test_a_reader_learns_where_a_run_may_have_got_to(world: World, some_runs: dict[str, str]):
+    with world.database.read() as connection:
+        assert reader_bounds(connection, ME, some_runs["running"]) == ("mine", "running", 1 + RESERVE)
+
+
+@pytest.mark.parametrize("who", OTHERS)
+@pytest.mark.parametrize("look", [get_run, reader_bounds])
+def test_nobody_sees_somebody_elses_run(world: World, some_runs: dict[str, str], look, who: Who):
+    for run_id in (some_runs["running"], "run_nobody_knows"):
+        with world.database.read() as connection, pytest.raises(RunUnknown):
+            look(connection, who, run_id)

@@ -1,0 +1,297 @@
+"""Random schedules of owners, zombies, lost leases, flushes, ownerless ends and readers over the real code.
+
+Each seed is one schedule; a failure names it. ``SCHEDULES=20000`` in the environment plays more of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+import pytest
+import redis
+
+from bus.journal import leases, reader, writer
+from bus.journal.hotlog import HotLog, MemoryHotLog
+from bus.journal.line import Line, withdrawn_ranges
+from bus.journal.redis_log import RedisHotLog
+from bus.journal.runs import cancel
+from bus.journal.threads import Who
+from bus.journal.writer import Commit
+from bus.keys import Keys
+from bus.loop import ProcessLoop
+from bus.payloads import TERMINAL, StatusPayload, encode
+from config.database import Database
+from config.errors import StaleOwner
+from tests.bus.world import Owner, World, assert_whole, message_commit
+
+SCHEDULES = int(os.environ.get("SCHEDULES", "100"))
+RESERVED_AT_A_TIME = 6
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few numbers at a time, and impatient readers: extensions, holes and questions happen often."""
+    for module in (leases, writer):
+        monkeypatch.setattr(module, "RESERVE", RESERVED_AT_A_TIME)
+    monkeypatch.setattr(reader, "GAP_S", 0.01)
+    monkeypatch.setattr(reader, "QUIET_S", 0.02)
+
+
+class Actor:
+    """An owner of the run, and what it can do next; a zombie is one that goes on."""
+
+    def __init__(self, schedule: Schedule, lease: Any, hot_log: HotLog) -> None:
+        self.schedule = schedule
+        self.owner = Owner(schedule.world, lease, hot_log)
+        self.owner.tell_first()
+        self.message_id: str | None = None
+        self.said: list[str] = []
+
+    async def say(self) -> None:
+        if self.message_id is None:
+            self.message_id, self.said = self.schedule.new_message(), []
+        for _ in range(self.schedule.rnd.choice([1, 1, 1, 2, 9])):
+            piece = f"{self.message_id}.{len(self.said)} "
+            await self.owner.say(piece, message_id=self.message_id)
+            self.said.append(piece)
+
+    async def message(self) -> None:
+        if self.message_id is not None:
+            message_id, self.message_id = self.message_id, None
+            await self.owner.writer.commit(message_commit("".join(self.said), message_id))
+
+    async def tool(self) -> None:
+        await self.owner.writer.commit(Commit(events=[StatusPayload(status="running")]))
+
+    async def retry(self) -> None:
+        if self.message_id is not None:
+            message_id, self.message_id = self.message_id, None
+            await self.owner.writer.withdraw(message_id)
+
+    async def seal(self) -> None:
+        self.owner.writer.seal_soon()
+
+    async def room(self) -> None:
+        await self.owner.writer.room()
+
+    async def end(self) -> None:
+        if self.schedule.rnd.random() < 0.5:
+            await self.message()
+        await self.owner.end()
+
+    def choose(self) -> Callable[[], Awaitable[None]]:
+        acts = [self.say] * 9 + [self.message] * 3 + [self.tool, self.retry, self.seal, self.room, self.end]
+        return self.schedule.rnd.choice(acts)
+
+
+class Viewer:
+    """A reader that drops and reconnects with the last number it saw."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.got: list[Line] = []
+        self.task: asyncio.Task[None] | None = None
+
+    def connect(self) -> None:
+        if self.task is None and not (self.got and self.got[-1].is_end):
+            self.task = asyncio.create_task(self._follow())
+
+    async def drop(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.wait([self.task])
+            self.task = None
+
+    async def _follow(self) -> None:
+        world, accepted = self.schedule.world, self.schedule.accepted
+        async for batch in world.reader(accepted, self.got[-1].seq if self.got else 0).batches():
+            self.got += batch
+
+    def text(self) -> str:
+        gone = {n for line in self.got for first, last in withdrawn_ranges(line) for n in range(first, last + 1)}
+        pieces = [line for line in self.got if line.type == "response" and line.seq not in gone]
+        return "".join(orjson.loads(line.data)["content"] for line in pieces)
+
+
+class Schedule:
+    """One random schedule, and what must hold at its end."""
+
+    def __init__(self, seed: int, world: World, processes: list[HotLog], flush: Callable[[str], None]) -> None:
+        self.rnd = random.Random(seed)
+        self.world = world
+        self.processes = processes
+        self.flush = flush
+        self.accepted = world.accept(announce=False)
+        self.viewers = [Viewer(self) for _ in range(3)]
+        self.zombies: list[Actor] = []
+        self.actor: Actor | None = None
+        self.going: set[asyncio.Task[None]] = set()
+        self.messages = 0
+
+    def new_message(self) -> str:
+        self.messages += 1
+        return f"msg_{self.messages}"
+
+    async def play(self) -> None:
+        for _ in range(self.rnd.randint(8, 50)):
+            await self._step()
+            if self.zombies and self.rnd.random() < 0.4:
+                await self._let(self.rnd.choice(self.zombies))
+            if self.rnd.random() < 0.05:
+                self.flush(self.accepted.run_id)
+            for viewer in self.viewers:
+                await self._watch(viewer)
+        await self._finish()
+
+    async def _step(self) -> None:
+        chance = self.rnd.random()
+        if self.actor is None:
+            if chance < 0.6:
+                await self._claim()
+            elif chance < 0.65:
+                await self._end_without_owner()
+        elif chance < 0.12:
+            await self.world.loop.write(self.world.lapse, self.accepted.run_id)
+            self.zombies.append(self.actor)
+            self.actor = None
+        else:
+            await self._let(self.actor)
+
+    async def _let(self, actor: Actor) -> None:
+        """Have an owner do something; sometimes go on before it is done."""
+        task = asyncio.create_task(self._quietly(actor.choose()))
+        self.going.add(task)
+        task.add_done_callback(self.going.discard)
+        if self.rnd.random() < 0.6:
+            await task
+        if actor is self.actor and actor.owner.writer.is_closed:
+            self.actor = None
+
+    async def _quietly(self, act: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await act()
+        except StaleOwner:
+            return
+
+    async def _claim(self) -> None:
+        run_id, world = self.accepted.run_id, self.world
+        lease = await world.loop.write(world.claim, run_id, f"own_{self.rnd.random()}")
+        if lease is not None:
+            self.actor = Actor(self, lease, self.rnd.choice(self.processes))
+
+    async def _end_without_owner(self) -> None:
+        """As the journal does it: SQL first, then whoever watches."""
+        world, run_id = self.world, self.accepted.run_id
+        stop = await world.loop.write(cancel, world.database, Who(), run_id, "ann")
+        log = self.rnd.choice(self.processes)
+        if stop.events:
+            log.attach(run_id, stop.fence, _Nothing())
+            for payload in stop.events:
+                log.append(run_id, payload.seq, encode(payload, run_id, stop.thread_id))
+            await log.detach(run_id, stop.fence)
+
+    async def _watch(self, viewer: Viewer) -> None:
+        chance = self.rnd.random()
+        if chance < 0.08:
+            await viewer.drop()
+        elif chance < 0.3:
+            viewer.connect()
+        elif chance < 0.4:
+            await asyncio.sleep(0)
+
+    async def _finish(self) -> None:
+        while self.going:
+            await asyncio.wait(self.going)
+        if self.world.run_row(self.accepted.run_id).status not in TERMINAL:
+            if self.actor is None or self.actor.owner.writer.is_stale:
+                self.world.lapse(self.accepted.run_id)
+                await self._claim()
+            assert self.actor is not None
+            await self.actor.message()
+            await self.actor.owner.end()
+        self.viewers.append(Viewer(self))
+        for viewer in self.viewers:
+            viewer.connect()
+        async with asyncio.timeout(10):
+            await asyncio.gather(*(viewer.task for viewer in self.viewers if viewer.task is not None))
+
+    def check(self) -> None:
+        """What logsim.py checks of the model, of the real thing."""
+        stored = self.world.lines(self.accepted.run_id)
+        whole = [orjson.loads(line.data) for line in stored if line.type == "message"]
+        text = "".join(message.get("content", "") for message in whole)
+        row = self.world.run_row(self.accepted.run_id)
+        assert_whole(stored)
+        assert orjson.loads(stored[-1].data)["status"] == row.status
+        assert row.reserved_to == stored[-1].seq
+        for viewer in self.viewers:
+            assert_whole(viewer.got)
+            assert viewer.got[-1].seq == stored[-1].seq
+            assert viewer.text() == text
+        assert [line.data for line in self.viewers[-1].got if line.seq in {s.seq for s in stored}] == [
+            line.data for line in stored
+        ]
+
+
+class _Nothing:
+    """The source of events that are in SQL already."""
+
+    sealed_to = 10**9
+
+    def seal_soon(self) -> None: ...
+
+    def lost_ownership(self) -> None: ...
+
+
+async def play(seed: int, schedule: Schedule) -> None:
+    try:
+        async with asyncio.timeout(20):
+            await schedule.play()
+    except Exception as wrong:
+        raise AssertionError(f"schedule {seed} failed: {type(wrong).__name__}: {wrong}") from wrong
+    finally:
+        for viewer in schedule.viewers:
+            await viewer.drop()
+
+
+def check(seed: int, schedule: Schedule) -> None:
+    try:
+        schedule.check()
+    except AssertionError as wrong:
+        raise AssertionError(f"schedule {seed}: {wrong}") from wrong
+
+
+@pytest.mark.timeout(600)
+def test_every_schedule_holds_in_one_process(sqlite: Database, loop: ProcessLoop):
+    for seed in range(SCHEDULES):
+        log = MemoryHotLog()
+
+        def flush(run_id: str, log: MemoryHotLog = log) -> None:
+            log._logs.get(run_id, []).clear()
+
+        schedule = Schedule(seed, World(sqlite, loop, log), [log], flush)
+        loop.run(play(seed, schedule), 60)
+        check(seed, schedule)
+
+
+@pytest.mark.timeout(600)
+def test_every_schedule_holds_over_several_processes_and_redis(
+    sqlite: Database, loop: ProcessLoop, redis_url: str, redis_client: redis.Redis, deployment: str
+):
+    keys = Keys(deployment)
+    logs = [RedisHotLog(redis_url, keys, ttl_s=60, max_bytes=20_000) for _ in range(3)]
+
+    def flush(run_id: str) -> None:
+        redis_client.delete(keys.stream(run_id), keys.meta(run_id))
+
+    for seed in range(SCHEDULES // 2):
+        schedule = Schedule(seed, World(sqlite, loop, logs[0]), list(logs), flush)
+        loop.run(play(seed, schedule), 60)
+        check(seed, schedule)
+    for log in logs:
+        loop.run(log.close())

@@ -1,0 +1,601 @@
+"""The one ordered writer: numbers, commits, seals, and the moment it must stop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import event, select
+
+from bus.journal import leases
+from bus.journal import writer as writers
+from bus.journal.hotlog import MemoryHotLog
+from bus.journal.leases import RESERVE
+from bus.journal.line import withdrawn_ranges
+from bus.journal.steps import StepEnded, StepStarted, steps_of
+from bus.journal.threads import HistoryItem, history
+from bus.journal.writer import Commit, RunWriter
+from bus.loop import ProcessLoop
+from bus.payloads import EndPayload, ErrorPayload, StatusPayload, encode
+from config.database import Database
+from config.errors import DatabaseBusy, DatabaseUnreachable, StaleOwner
+from config.tables import messages
+from tests.bus.world import Owner, World, assert_whole, message_commit, settled
+
+STARTED = StepStarted(
+    id="stp_1", kind="model", name="demo/assistant", arguments_digest="a", idempotency_key="k", call_id="c"
+)
+
+
+class Gate:
+    """Stands before the writer's transaction, until it is opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: Exception | None = None, times: int = 1) -> None:
+        self.reached = threading.Event()
+        self.open = threading.Event()
+        write, left = RunWriter._write, [times]
+
+        def wait(writer: RunWriter, *args: Any) -> Any:
+            self.reached.set()
+            assert self.open.wait(20)
+            if error is not None and left[0] > 0:
+                left[0] -= 1
+                raise error
+            return write(writer, *args)
+
+        monkeypatch.setattr(RunWriter, "_write", wait)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    made = Gate(monkeypatch)
+    yield made
+    made.open.set()
+
+
+async def reached(world: World, gate: Gate) -> None:
+    assert await world.loop.read(gate.reached.wait, 20)
+
+
+# --- numbers
+
+
+def test_everything_gets_the_next_number_deltas_and_commits_alike(world: World):
+    owner = world.own()
+
+    async def play() -> None:
+        owner.writer.reasoning("hm", "msg_1", "stp_1")
+        owner.writer.response("Hi", "msg_1", "stp_1")
+        owner.writer.tool_name("call_1", "clock", "msg_1", "stp_1")
+        await owner.message()
+        await owner.end()
+
+    world.do(play())
+
+    assert owner.told_seqs == [3, 4, 5, 6, 7]
+    assert [p.event_type for p in owner.told] == ["reasoning", "response", "tool", "message", "end"]
+    assert all(payload.at for payload in owner.told)
+    assert_whole(world.lines(owner.lease.run_id))
+
+
+def test_what_sql_has_is_byte_for_byte_what_was_told(world: World):
+    owner = world.own()
+    lease = owner.lease
+
+    async def play() -> None:
+        owner.writer.reasoning("hm\n", "msg_1", "stp_1")
+        await owner.say("Grö", "ße 🎈", "")
+        owner.writer.tool_name("call_1", "clock", "msg_1", "stp_1")
+        await owner.message()
+        await owner.end()
+
+    world.do(play())
+
+    told = [encode(payload, lease.run_id, lease.thread_id) for payload in owner.told]
+    assert [line.data for line in world.lines(lease.run_id, cursor=2)] == told
+
+
+def test_pieces_that_come_while_a_commit_is_on_its_way_stand_behind_it(small_world: World, gate: Gate):
+    owner = small_world.own()
+
+    async def play() -> None:
+        await owner.say("before")
+        commit = asyncio.ensure_future(owner.writer.commit(Commit(events=[StatusPayload(status="running")])))
+        await reached(small_world, gate)
+        await owner.say("during", "also")
+        assert owner.told_seqs == [3]
+        gate.open.set()
+        await commit
+
+    small_world.do(play())
+
+    assert [(p.seq, p.event_type) for p in owner.told] == [
+        (3, "response"), (4, "status"), (5, "response"), (6, "response"),
+    ]  # fmt: skip
+
+
+def test_a_commit_that_fails_gives_its_numbers_back(small_world: World, monkeypatch: pytest.MonkeyPatch):
+    gate = Gate(monkeypatch, DatabaseUnreachable("gone"))
+    gate.open.set()
+    owner = small_world.own()
+
+    async def play() -> None:
+        with pytest.raises(DatabaseUnreachable):
+            await owner.message()
+        await owner.say("next")
+        await owner.message()
+
+    small_world.do(play())
+
+    assert [(p.seq, p.event_type) for p in owner.told] == [(3, "response"), (4, "message")]
+
+
+def test_a_locked_database_is_waited_for(small_world: World, monkeypatch: pytest.MonkeyPatch):
+    gate = Gate(monkeypatch, DatabaseBusy("locked"), times=2)
+    gate.open.set()
+    owner = small_world.own()
+
+    small_world.do(owner.message())
+
+    assert small_world.kinds(owner.lease.run_id) == ["status", "status", "message"]
+
+
+def test_more_numbers_are_taken_before_they_run_out(small_world: World):
+    owner = small_world.own()
+
+    async def play() -> None:
+        await owner.say(*["x"] * (RESERVE // 2 + 10))
+        assert owner.writer._extending is not None
+        await owner.writer._extending
+
+    small_world.do(play())
+
+    assert small_world.run_row(owner.lease.run_id).reserved_to == 1 + 2 * RESERVE
+    assert len(owner.told) == RESERVE // 2 + 10
+
+
+def test_pieces_beyond_the_last_number_wait_for_more(small_world: World):
+    owner = small_world.own()
+    number = 3 * RESERVE + 17
+
+    async def play() -> None:
+        await owner.say(*["x"] * number)
+        assert owner.writer.is_full
+        assert len(owner.told) == RESERVE - 1
+        await owner.writer.room()
+        assert not owner.writer.is_full
+
+    small_world.do(play())
+
+    assert owner.told_seqs == list(range(3, 3 + number))
+
+
+def test_a_message_stands_behind_its_pieces_also_where_they_waited_for_numbers(small_world: World):
+    owner = small_world.own()
+
+    async def play() -> None:
+        await owner.say(*["x"] * (2 * RESERVE + 5))
+        await owner.message()
+        await owner.end()
+
+    small_world.do(play())
+
+    assert [p.event_type for p in owner.told[-2:]] == ["message", "end"]
+    assert len(owner.told) == 2 * RESERVE + 7
+    assert_whole(small_world.lines(owner.lease.run_id))
+
+
+def test_a_commit_takes_numbers_when_there_are_none(small_world: World):
+    owner = small_world.own()
+
+    async def play() -> None:
+        await owner.say(*["x"] * (RESERVE - 1))
+        assert owner.writer._extending is not None
+        owner.writer._extending.cancel()
+        await owner.message()
+
+    small_world.do(play())
+
+    assert owner.told_seqs[-1] == RESERVE + 2
+
+
+def test_stopping_whoever_waits_for_numbers_does_not_lose_the_run(small_world: World):
+    owner = small_world.own()
+
+    async def play() -> None:
+        await owner.say(*["x"] * (RESERVE + 5))
+        waiting = asyncio.ensure_future(owner.writer.room())
+        await settled()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await owner.message()
+        await owner.end("cancelled")
+
+    small_world.do(play())
+
+    assert not owner.writer.is_stale
+    assert_whole(small_world.lines(owner.lease.run_id))
+
+
+# --- commits
+
+
+@pytest.fixture
+def commits(small_world: World) -> list[Any]:
+    counted: list[Any] = []
+    event.listen(small_world.database.engine, "commit", counted.append)
+    return counted
+
+
+def test_pieces_cost_no_commit_and_a_message_one_with_everything_of_it(small_world: World, commits: list[Any]):
+    owner = small_world.own()
+    before = len(commits)
+
+    async def play() -> None:
+        await owner.writer.commit(Commit(started=[STARTED]))
+        await owner.say(*"Hello")
+        change, ended = message_commit(), StepEnded(id="stp_1", status="done", result={"a": 1})
+        await owner.writer.commit(replace(change, ended=[ended], started=[replace(STARTED, id="stp_2")]))
+        await owner.end()
+
+    small_world.do(play())
+
+    assert len(commits) - before == 3
+    with small_world.database.read() as connection:
+        first, second = steps_of(connection, owner.lease.run_id)
+    assert (first["number"], first["status"], first["result_json"]) == (1, "done", '{"a":1}')
+    assert (second["number"], second["status"], second["fence"]) == (2, "started", 1)
+    assert small_world.run_row(owner.lease.run_id).steps == 0  # the end says how many
+
+
+def test_a_message_seals_its_pieces_in_the_same_commit(world: World):
+    owner = world.own()
+
+    async def play() -> None:
+        await owner.say("a", "b")
+        assert owner.writer.sealed_to == 2
+        assert len(world.lines(owner.lease.run_id)) == 2
+        await owner.message()
+        assert owner.writer.sealed_to == 5
+
+    world.do(play())
+
+    assert world.kinds(owner.lease.run_id) == ["status", "status", "response", "response", "message"]
+
+
+def test_a_message_seals_only_its_own_pieces(small_world: World):
+    owner = small_world.own()
+
+    async def play() -> None:
+        await owner.say("a1", message_id="msg_a")
+        await owner.say("b1", message_id="msg_b")
+        await owner.say("a2", message_id="msg_a")
+        await owner.message(message_id="msg_a")
+        assert owner.writer.sealed_to == 3
+        await owner.say("b2", message_id="msg_b")
+        await owner.message(message_id="msg_b")
+        await owner.end()
+
+    small_world.do(play())
+
+    lines = small_world.lines(owner.lease.run_id)
+    assert [line.seq for line in lines] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert_whole(lines)
+
+
+def test_cancelling_the_caller_does_not_cut_a_commit(small_world: World, gate: Gate):
+    owner = small_world.own()
+
+    async def play() -> None:
+        first = asyncio.ensure_future(owner.message())
+        await reached(small_world, gate)
+        first.cancel()
+        await asyncio.wait([first])
+        assert first.cancelled()
+        second = asyncio.ensure_future(owner.end("cancelled"))
+        await settled()
+        gate.open.set()
+        await second
+
+    small_world.do(play())
+
+    assert [(p.seq, p.event_type) for p in owner.told] == [(3, "message"), (4, "end")]
+    assert len(small_world.rows(select(messages))) == 2
+
+
+def test_the_end_closes_the_run_the_thread_and_the_writer(world: World):
+    first = world.own(world.accept(thread_id="mine").run_id)
+    second = world.accept(thread_id="mine")
+    end = EndPayload(
+        status="failed", reason="why", output={"a": 1}, usage={"input_tokens": 3}, cost_usd=0.5, steps=2, duration_ms=5
+    )
+
+    world.do(first.writer.commit(Commit(events=[end], error_code="model_failed")))
+
+    row = world.run_row(first.lease.run_id)
+    assert (row.status, row.reason, row.error_code, row.steps, row.reserved_to) == (
+        "failed",
+        "why",
+        "model_failed",
+        2,
+        3,
+    )
+    assert (row.owner, row.lease_until, orjson.loads(row.output_json)) == (None, None, {"a": 1})
+    assert (orjson.loads(row.usage_json), row.cost_usd) == ({"input_tokens": 3}, 0.5)
+    assert row.ended_ms >= row.started_ms
+    assert first.woken == [second.run_id]
+    with pytest.raises(StaleOwner):
+        world.do(first.message())
+    with pytest.raises(StaleOwner):
+        world.do(first.say("more"))
+
+
+def test_what_is_no_message_by_the_end_is_withdrawn_with_it(small_world: World):
+    owner = small_world.own()
+
+    async def play() -> None:
+        await owner.say("sealed early", message_id="msg_2")
+        await owner.writer._seal_all()
+        await owner.say("left", "over")
+        await owner.end("failed")
+
+    small_world.do(play())
+
+    assert [p.event_type for p in owner.told[-2:]] == ["withdrawn", "end"]
+    assert_whole(small_world.lines(owner.lease.run_id))
+
+
+def test_an_extension_that_the_end_overtakes_is_no_loss(
+    sqlite: Database, wide_loop: ProcessLoop, monkeypatch: pytest.MonkeyPatch
+):
+    """With several writers at once the end may be committed before numbers asked for earlier are."""
+    is_ended, is_answered = threading.Event(), threading.Event()
+    reserve, write = leases.reserve, RunWriter._write
+
+    def late(*args: Any) -> bool:
+        is_ended.wait(0.2)
+        try:
+            return reserve(*args)
+        finally:
+            is_answered.set()
+
+    def write_and_linger(writer: RunWriter, *args: Any) -> Any:
+        woken = write(writer, *args)
+        is_ended.set()
+        is_answered.wait(20)
+        threading.Event().wait(0.02)  # the answer to the extension arrives first
+        return woken
+
+    monkeypatch.setattr(writers, "reserve", late)
+    monkeypatch.setattr(RunWriter, "_write", write_and_linger)
+    world = World(sqlite, wide_loop, MemoryHotLog())
+    owner, lost = world.own(), []
+    owner.writer.on_lost = lambda: lost.append("lost")
+
+    async def play() -> None:
+        await owner.say(*["x"] * (RESERVE // 2 + 1))
+        await owner.writer.commit(Commit(events=[*message_commit().events, EndPayload(status="succeeded")]))
+
+    world.do(play())
+
+    assert lost == []
+    assert not owner.writer.is_stale
+    assert world.run_row(owner.lease.run_id).reserved_to == owner.told_seqs[-1]
+
+
+def test_history_items_stand_in_their_turn(world: World):
+    first = world.own(world.accept("one", thread_id="mine").run_id)
+    second = world.accept("two", thread_id="mine")
+    error = HistoryItem(id="msg_e", role="error", data={"content": "oops", "code": "x"}, partial=True)
+
+    async def play() -> None:
+        await first.message("answer")
+        await first.writer.commit(Commit(events=[EndPayload(status="failed")], history=[error]))
+
+    world.do(play())
+
+    with world.database.read() as connection:
+        key = world.run_row(second.run_id).thread_key
+        seen_by_second = history(connection, key, world.run_row(second.run_id).turn)
+        seen_by_first = history(connection, key, first.lease.turn)
+    assert [(item.role, item.data["content"]) for item in seen_by_second] == [
+        ("user", "one"), ("assistant", "answer"), ("error", "oops"), ("user", "two"),
+    ]  # fmt: skip
+    assert seen_by_first == seen_by_second[:-1]
+    assert seen_by_first[-1] == error
+
+
+# --- withdrawing and sealing early
+
+
+def test_withdrawing_names_every_piece_held_and_sealed_and_only_those(world: World):
+    owner = world.own()
+
+    async def play() -> None:
+        await owner.say("sealed", "early")
+        await owner.writer._seal_all()
+        await owner.say("other", message_id="msg_2")
+        await owner.say("held")
+        await owner.writer.withdraw("msg_1", ErrorPayload(code="model_failed", message="again", retryable=True))
+        await owner.say("second try")
+        await owner.message()
+        await owner.message(message_id="msg_2")
+        await owner.end()
+
+    world.do(play())
+
+    lines = world.lines(owner.lease.run_id)
+    (withdrawn,) = [line for line in lines if line.type == "withdrawn"]
+    assert withdrawn_ranges(withdrawn) == [(3, 4), (6, 6)]
+    assert [line.type for line in lines if line.seq > 6][:2] == ["withdrawn", "error"]
+    assert_whole(lines)
+
+
+def test_withdrawing_nothing_writes_nothing(small_world: World):
+    owner = small_world.own()
+
+    small_world.do(owner.writer.withdraw("msg_1"))
+
+    assert owner.told == []
+
+
+def test_pieces_withdrawn_before_they_had_numbers_never_get_any(small_world: World, gate: Gate):
+    owner = small_world.own()
+
+    async def play() -> None:
+        commit = asyncio.ensure_future(owner.writer.commit(Commit(events=[StatusPayload(status="running")])))
+        await reached(small_world, gate)
+        await owner.say("gone")
+        await owner.say("stays", message_id="msg_2")
+        withdrawing = asyncio.ensure_future(owner.writer.withdraw("msg_1"))
+        await settled()
+        gate.open.set()
+        await asyncio.gather(commit, withdrawing)
+
+    small_world.do(play())
+
+    assert [(p.seq, getattr(p, "content", None)) for p in owner.told] == [(3, None), (4, "stays")]
+
+
+def test_pieces_sealed_early_are_not_sealed_again(world: World):
+    owner = world.own()
+
+    async def play() -> None:
+        await owner.say("a", "b")
+        owner.writer.seal_soon()
+        owner.writer.seal_soon()
+        assert owner.writer._sealing is not None
+        await owner.writer._sealing
+        assert owner.writer.sealed_to == 4
+        owner.writer.seal_soon()
+        await owner.say("c")
+        await owner.message()
+        await owner.end()
+
+    world.do(play())
+
+    lines = world.lines(owner.lease.run_id)
+    assert [line.seq for line in lines] == [1, 2, 3, 4, 5, 6, 7]
+    assert_whole(lines)
+
+
+def test_pieces_that_come_while_sealing_are_held_for_the_next(small_world: World, gate: Gate):
+    owner = small_world.own()
+
+    async def play() -> None:
+        await owner.say("a")
+        owner.writer.seal_soon()
+        await reached(small_world, gate)
+        await owner.say("b")
+        assert owner.told_seqs == [3, 4]
+        gate.open.set()
+        assert owner.writer._sealing is not None
+        await owner.writer._sealing
+        assert owner.writer.sealed_to == 3
+        await owner.message()
+
+    small_world.do(play())
+
+    assert [line.seq for line in small_world.lines(owner.lease.run_id)] == [1, 2, 3, 4, 5]
+
+
+def test_sealing_that_fails_is_tried_again_with_the_message(small_world: World, monkeypatch: pytest.MonkeyPatch):
+    gate = Gate(monkeypatch, DatabaseUnreachable("gone"))
+    gate.open.set()
+    owner = small_world.own()
+
+    async def play() -> None:
+        await owner.say("a")
+        await owner.writer._seal_all()
+        await owner.message()
+
+    small_world.do(play())
+
+    assert [line.seq for line in small_world.lines(owner.lease.run_id)] == [1, 2, 3, 4]
+
+
+# --- losing the run
+
+
+def attempts(owner: Owner) -> dict[str, Any]:
+    """Everything a writer can be asked to write."""
+    writer = owner.writer
+    return {
+        "message": owner.message,
+        "step": lambda: writer.commit(Commit(started=[STARTED])),
+        "step ended": lambda: writer.commit(Commit(ended=[StepEnded(id="stp_1", status="done")])),
+        "end": owner.end,
+        "withdraw": lambda: writer.withdraw("msg_1"),
+        "room": writer.room,
+    }
+
+
+@pytest.mark.parametrize("what", ["message", "step", "step ended", "end", "withdraw", "room"])
+def test_a_stale_writer_is_refused_and_writes_nothing(world: World, what: str):
+    stale = world.own()
+    world.do(stale.say("piece"))
+    world.lapse(stale.lease.run_id)
+    owner = world.own(stale.lease.run_id, "own_2")
+    lost: list[str] = []
+    stale.writer.on_lost = lambda: lost.append("lost")
+    before = world.lines(stale.lease.run_id)
+
+    with pytest.raises(StaleOwner):
+        world.do(attempts(stale)[what]())
+    world.do(settled())
+
+    assert lost == ["lost"]
+    assert stale.writer.is_stale
+    assert world.lines(stale.lease.run_id) == before
+    assert world.run_row(stale.lease.run_id).fence == owner.lease.fence
+    with pytest.raises(StaleOwner):
+        world.do(stale.say("more"))
+
+
+def test_a_stale_writer_seals_nothing(world: World):
+    stale = world.own()
+    world.do(stale.say("piece"))
+    world.lapse(stale.lease.run_id)
+    world.own(stale.lease.run_id, "own_2")
+
+    world.do(stale.writer._seal_all())
+    world.do(settled())
+
+    assert stale.writer.is_stale
+    assert "response" not in world.kinds(stale.lease.run_id)
+
+
+def test_a_writer_told_that_it_lost_the_run_is_quiet_at_once(small_world: World, gate: Gate):
+    owner = small_world.own()
+    lost: list[str] = []
+    owner.writer.on_lost = lambda: lost.append("lost")
+
+    async def play() -> None:
+        commit = asyncio.ensure_future(owner.writer.commit(Commit(events=[StatusPayload(status="running")])))
+        await reached(small_world, gate)
+        await owner.say("waiting for the commit")
+        owner.writer.lost_ownership()
+        owner.writer.lost_ownership()
+        gate.open.set()
+        await commit
+
+    small_world.do(play())
+
+    assert lost == ["lost"]
+    assert [p.event_type for p in owner.told] == ["status"]
+
+
+def test_a_run_that_ended_is_not_written_to_by_a_second_writer_of_the_same_lease(world: World):
+    owner = world.own()
+    second = RunWriter(owner.lease, world.database, world.loop, owner.tell, on_wake=owner.woken.append)
+    world.do(owner.end())
+
+    with pytest.raises(StaleOwner):
+        world.do(second.commit(Commit(events=[StatusPayload(status="running")])))
+
+    assert world.kinds(owner.lease.run_id) == ["status", "status", "end"]

@@ -1,0 +1,107 @@
+"""One loop a process, on its own thread; waiting on it there is refused, and a fork starts afresh."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import warnings
+
+import pytest
+
+from bus.loop import ProcessLoop, process_loop
+from config.errors import LoopBlocked
+
+
+async def where() -> int:
+    return threading.get_ident()
+
+
+def test_a_coroutine_runs_on_the_loops_thread_and_its_result_comes_back(loop: ProcessLoop):
+    assert loop.run(where()) != threading.get_ident()
+    assert not loop.is_here()
+
+
+def test_an_error_comes_back_to_the_caller(loop: ProcessLoop):
+    async def fail() -> None:
+        raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        loop.run(fail())
+
+
+def test_waiting_on_the_loops_own_thread_is_refused(loop: ProcessLoop):
+    async def wait_here() -> None:
+        loop.run(where())
+
+    with pytest.raises(LoopBlocked):
+        loop.run(wait_here())
+
+
+def test_writes_take_turns_and_reads_do_not_wait_for_them(loop: ProcessLoop):
+    order: list[str] = []
+    is_read, may_write = threading.Event(), threading.Event()
+
+    def write(name: str) -> None:
+        may_write.wait(10)
+        order.append(name)
+
+    async def play() -> None:
+        writes = [asyncio.ensure_future(loop.write(write, name)) for name in "abc"]
+        await loop.read(is_read.set)
+        may_write.set()
+        await asyncio.gather(*writes)
+
+    loop.run(play())
+
+    assert is_read.is_set()
+    assert order == ["a", "b", "c"]
+
+
+def test_widened_writes_run_at_once():
+    wide = ProcessLoop()
+    wide.widen_writes(2)
+    both = threading.Barrier(2)
+
+    async def play() -> None:
+        await asyncio.gather(wide.write(both.wait, 10), wide.write(both.wait, 10))
+
+    wide.run(play(), 20)
+
+    assert both.n_waiting == 0
+
+
+def test_the_process_has_one_loop():
+    found: list[ProcessLoop] = []
+    threads = [threading.Thread(target=lambda: found.append(process_loop())) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(set(map(id, found))) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
+def test_a_forked_child_gets_a_loop_of_its_own():
+    parents = process_loop()
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is what this is about
+        child = os.fork()
+    if child == 0:
+        answer = b"bad"
+        try:
+            own = process_loop()
+            if own is not parents and own.run(where(), 10):
+                answer = b"own"
+        finally:
+            os.write(writing, answer)
+            os._exit(0)
+
+    os.close(writing)
+    answer = os.read(reading, 3)
+    os.close(reading)
+    os.waitpid(child, 0)
+
+    assert answer == b"own"

@@ -1,0 +1,63 @@
+"""What comes over the queue may be anything; only messages of ours become messages."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bus.messages import MessageInvalid, RunAgentMessage
+
+WHOLE = RunAgentMessage(
+    run_id="run_1", agent_id="assistant", thread_id="t" * 128, detached=True, definition_digest="d" * 64, grant="grn_1"
+)
+
+
+def test_a_message_survives_the_wire_and_is_small():
+    wire = WHOLE.to_wire()
+
+    assert RunAgentMessage.from_wire(orjson.loads(orjson.dumps(wire))) == WHOLE
+    assert len(orjson.dumps(wire)) < 2048
+
+
+def test_what_a_newer_version_added_is_not_minded():
+    assert RunAgentMessage.from_wire(WHOLE.to_wire() | {"colour": "blue"}) == WHOLE
+
+
+def test_a_grant_is_an_id_and_never_a_boolean():
+    assert RunAgentMessage.from_wire(WHOLE.to_wire() | {"grant": True}).grant is None
+
+
+def test_detached_is_only_what_is_truly_so():
+    assert RunAgentMessage.from_wire(WHOLE.to_wire() | {"detached": "yes"}).detached is False
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        None, 7, "run_1", [], {}, {"v": 1}, {"v": 2, "run_id": "run_1"}, {"v": 1, "run_id": ""},
+        {"v": 1, "run_id": 7}, {"v": 1, "run_id": "r" * 129}, {"v": 1, "run_id": "run_1", "agent_id": ["a"]},
+        {"v": "1", "run_id": "run_1"}, {"v": 1, "run_id": None},
+    ],
+)  # fmt: skip
+def test_garbage_and_other_versions_are_refused(wire):
+    with pytest.raises(MessageInvalid):
+        RunAgentMessage.from_wire(wire)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda x: st.lists(x) | st.dictionaries(st.text(), x),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=50)
+@given(anything | st.fixed_dictionaries({"v": st.just(1), "run_id": anything, "agent_id": anything}))
+def test_nothing_else_than_a_refusal_comes_of_garbage(wire):
+    try:
+        message = RunAgentMessage.from_wire(wire)
+    except MessageInvalid:
+        return
+    assert 0 < len(message.run_id) <= 128

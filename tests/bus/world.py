@@ -1,0 +1,151 @@
+"""A small world to accept, claim, write and read runs in, without agents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from sqlalchemy import Select, select, update
+
+from bus.journal.accept import Accepted, NewRun, accept
+from bus.journal.events import read_after
+from bus.journal.hotlog import HotLog
+from bus.journal.leases import Lease, claim
+from bus.journal.line import Line, withdrawn_ranges
+from bus.journal.reader import Reader
+from bus.journal.threads import HistoryItem
+from bus.journal.writer import Commit, RunWriter
+from bus.loop import ProcessLoop
+from bus.payloads import EndPayload, MessagePayload, Payload, encode
+from config.database import Database
+from config.tables import runs
+
+T = TypeVar("T")
+
+
+def new_run(objective: str = "Hello", **fields: Any) -> NewRun:
+    """Return what has to be known to accept a run."""
+    known: dict[str, Any] = {
+        "agent_id": "assistant", "agent_name": "Assistant", "definition_digest": "d" * 64,
+        "model": "demo/assistant", "observers": ("sse",),
+    }  # fmt: skip
+    return NewRun(objective=objective, **(known | fields))
+
+
+class Owner:
+    """One owner of a run: its lease, its writer, and what its observers were told."""
+
+    def __init__(self, world: World, lease: Lease, hot_log: HotLog | None = None) -> None:
+        self.world = world
+        self.lease = lease
+        self.told: list[Payload] = []
+        self.woken: list[str] = []
+        self.writer = RunWriter(lease, world.database, world.loop, self.tell, on_wake=self.woken.append)
+        self.hot_log = hot_log or world.hot_log
+        if world.loop.is_here():
+            self.hot_log.attach(lease.run_id, lease.fence, self.writer)
+        else:
+            world.loop.call_soon(lambda: self.hot_log.attach(lease.run_id, lease.fence, self.writer))
+
+    def tell(self, payload: Payload) -> None:
+        self.told.append(payload)
+        line = encode(payload, self.lease.run_id, self.lease.thread_id)
+        self.hot_log.append(self.lease.run_id, payload.seq, line)
+
+    def tell_first(self) -> None:
+        for payload in self.lease.first_events:
+            self.tell(payload)
+
+    @property
+    def told_seqs(self) -> list[int]:
+        return [payload.seq for payload in self.told]
+
+    async def say(self, *pieces: str, message_id: str = "msg_1") -> None:
+        for piece in pieces:
+            self.writer.response(piece, message_id, "stp_1")
+
+    async def message(self, text: str = "whole", message_id: str = "msg_1") -> list[Payload]:
+        return await self.writer.commit(message_commit(text, message_id))
+
+    async def end(self, status: Any = "succeeded") -> list[Payload]:
+        return await self.writer.commit(Commit(events=[EndPayload(status=status)]))
+
+
+def message_commit(text: str = "whole", message_id: str = "msg_1") -> Commit:
+    """Return the commit of a whole message."""
+    message = MessagePayload(role="assistant", content=text, message_id=message_id, step_id="stp_1")
+    item = HistoryItem(id=message_id, role="assistant", data={"content": text})
+    return Commit(events=[message], history=[item])
+
+
+class World:
+    """One database, one loop, one hot log."""
+
+    def __init__(self, database: Database, loop: ProcessLoop, hot_log: HotLog) -> None:
+        self.database = database
+        self.loop = loop
+        self.hot_log = hot_log
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop; a test that hangs fails."""
+        return self.loop.run(work, 30)
+
+    def accept(self, objective: str = "Hello", **fields: Any) -> Accepted:
+        return accept(self.database, new_run(objective, **fields))
+
+    def claim(self, run_id: str, owner: str = "own_1", lease_s: float = 60.0) -> Lease | None:
+        return claim(self.database, run_id, owner, lease_s)
+
+    def own(self, run_id: str | None = None, owner: str = "own_1", lease_s: float = 60.0) -> Owner:
+        """Return the owner of a run that has just been accepted, or of this one."""
+        lease = self.claim(run_id or self.accept().run_id, owner, lease_s)
+        assert lease is not None
+        return Owner(self, lease)
+
+    def lapse(self, run_id: str) -> None:
+        """Let a run's lease run out, without waiting for it."""
+        with self.database.write() as connection:
+            connection.execute(update(runs).where(runs.c.id == run_id).values(lease_until=0))
+
+    def rows(self, query: Select[Any]) -> list[Any]:
+        with self.database.read() as connection:
+            return list(connection.execute(query).all())
+
+    def run_row(self, run_id: str) -> Any:
+        (row,) = self.rows(select(runs).where(runs.c.id == run_id))
+        return row
+
+    def lines(self, run_id: str, cursor: int = 0, thread_id: str | None = None) -> list[Line]:
+        """Return everything SQL has of a run after ``cursor``, page by page."""
+        thread_id = thread_id or self.run_row(run_id).thread_id
+        lines: list[Line] = []
+        with self.database.read() as connection:
+            while page := read_after(connection, run_id, thread_id, lines[-1].seq if lines else cursor):
+                lines += page
+        return lines
+
+    def kinds(self, run_id: str) -> list[str]:
+        return [line.type for line in self.lines(run_id)]
+
+    def reader(self, accepted: Accepted | Lease, cursor: int = 0) -> Reader:
+        return Reader(accepted.run_id, accepted.thread_id, cursor, self.database, self.hot_log, self.loop)
+
+    async def read_all(self, accepted: Accepted | Lease, cursor: int = 0) -> list[Line]:
+        """Return every line a reader delivers, to the end."""
+        return [line async for batch in self.reader(accepted, cursor).batches() for line in batch]
+
+
+def assert_whole(lines: list[Line]) -> None:
+    """Numbers grow strictly, every hole is declared, and one end stands last."""
+    seqs = [line.seq for line in lines]
+    declared = {n for line in lines for first, last in withdrawn_ranges(line) for n in range(first, last + 1)}
+    assert seqs == sorted(set(seqs))
+    assert [line.seq for line in lines if line.is_end] == seqs[-1:]
+    assert [n for n in range(1, seqs[-1]) if n not in declared and n not in set(seqs)] == []
+
+
+async def settled() -> None:
+    """Return when everything scheduled on the loop right now has had its turn."""
+    for _ in range(5):
+        await asyncio.sleep(0)

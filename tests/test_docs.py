@@ -1,0 +1,135 @@
+"""The documents name what the code has, their links lead somewhere, and their examples work."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import config.errors
+from agents.tools.schema import build_tool
+from bus.celery_config import celery_config
+from config.definitions import DefinitionFields, Timeouts, load_definition
+from config.errors import CallboardError
+from config.rooms import ROOMS, ROOT
+from config.settings import Settings
+from web.problems import OURS, SENTENCES
+from web.terminal.cli import COMMANDS
+
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
+MADE_LATER = {"docs/page.png", "docs/page-dark.png", "docs/performance.md"}
+"""Written by the bench and the browser, not by hand; a link to them may come first."""
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text()
+
+
+def examples(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("field", Settings.model_fields)
+def test_every_setting_is_explained(field):
+    line = next(
+        (line for line in page("configuration.md").splitlines() if f"| `CALLBOARD_{field.upper()}` |" in line), ""
+    )
+
+    assert line, f"docs/configuration.md has no row for CALLBOARD_{field.upper()}"
+    default = Settings.model_fields[field].default
+    if isinstance(default, int | float) and not isinstance(default, bool):
+        assert f"| {default:g} |" in line or f"| {default} |" in line
+
+
+def test_no_setting_is_explained_that_does_not_exist():
+    explained = set(re.findall(r"^\| `CALLBOARD_([A-Z_]+)`", page("configuration.md"), re.MULTILINE))
+
+    assert explained == {name.upper() for name in Settings.model_fields}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_explained(command):
+    assert re.search(rf"^\| `{command}[ `]", page("terminal.md"), re.MULTILINE)
+
+
+def error_codes() -> set[str]:
+    """Return the code of every error class in every room."""
+    sources = (path.read_text() for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    return {code for source in sources for code in re.findall(r'^    code = "(\w+)"$', source, re.MULTILINE)}
+
+
+def test_every_error_is_explained_with_its_code():
+    explained = set(re.findall(r"^\| `(\w+)` \|", page("errors.md"), re.MULTILINE))
+    told_by_doors = {code for code, _ in SENTENCES.values()} | {"run_failed"}
+
+    assert explained == error_codes() | told_by_doors
+
+
+def test_the_statuses_in_the_table_are_those_doors_answer_with():
+    said = dict(re.findall(r"^\| `(\w+)` \| (\d{3}) \|", page("errors.md"), re.MULTILINE))
+    statuses = {
+        kind.code: 500 if issubclass(kind, OURS) else kind.status
+        for kind in vars(config.errors).values()
+        if isinstance(kind, type) and issubclass(kind, CallboardError)
+    }
+
+    assert {
+        code: int(status) for code, status in said.items() if code in statuses and int(status) != statuses[code]
+    } == {}
+
+
+@pytest.mark.parametrize("field", [*DefinitionFields.model_fields, *Timeouts.model_fields])
+def test_every_field_of_a_definition_is_explained(field):
+    assert re.search(rf"^\| `{field}` \|", page("agents.md"), re.MULTILINE)
+
+
+def test_why_celery_is_set_as_it_is_says_nothing_of_settings_that_are_gone():
+    rows = re.findall(r"^\| (`.+?) \| .+? \| .+? \|$", page("operations.md"), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", row)}
+    configured = celery_config(Settings(redis_url="redis://localhost"))
+
+    assert named <= {*configured, *configured["broker_transport_options"]}
+
+
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(document):
+    broken = []
+    for found in LINK.finditer(document.read_text()):
+        target = (found[1] or found[2]).partition("#")
+        if target[0] and "://" not in target[0] and not (document.parent / target[0]).exists():
+            broken.append(str((document.parent / target[0]).resolve().relative_to(ROOT)))
+        elif target[2] and not target[0].startswith("http"):
+            other = document.parent / target[0] if target[0] else document
+            if target[2] not in anchors(other):
+                broken.append(f"{target[0]}#{target[2]}")
+
+    assert [place for place in broken if place not in MADE_LATER] == []
+
+
+def anchors(document: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/agents.md"])
+def test_the_agents_of_the_pages_can_be_read(name, tmp_path):
+    found = examples((ROOT / name).read_text(), "yaml")
+
+    for number, text in enumerate(found):
+        path = tmp_path / f"example-{number}.yaml"
+        path.write_text(text)
+        assert load_definition(path).name == yaml.safe_load(text)["name"]
+    assert found
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/tools.md"])
+def test_the_tools_of_the_pages_can_be_built(name):
+    names: dict = {"__name__": "example"}
+    exec(examples((ROOT / name).read_text(), "python")[0], names)  # the page's own code is what is tested
+
+    built = [build_tool(thing) for thing in names.values() if hasattr(thing, "__callboard_tool__")]
+
+    assert built
+    assert all(tool.description for tool in built)
