@@ -14,7 +14,7 @@ from agents.output import parse_output, repair_request, response_format
 from agents.prompt import LAST_CALL, Message, messages_for, offered
 from agents.tool_step import ToolStep
 from agents.tools.tool import Tool
-from bus.journal.steps import StepEnded
+from bus.journal.steps import StepEnded, StepStarted
 from bus.journal.threads import HistoryItem
 from bus.journal.writer import Commit
 from bus.payloads import EndPayload, EndStatus, ErrorPayload, MessagePayload, Payload
@@ -33,7 +33,7 @@ class Agent:
     The algorithm of ``run``:
 
     1. Build the chat input: system prompt, the thread's history, the tools on offer.
-    2. Commit the model step as started.
+    2. Commit the model step as started; the first one together with the claim.
     3. Have LiteLLM open the provider's stream (``agents/models/open.py``).
     4. Wrap it (``StreamedResponseWrapper``): each chunk is a delta, numbered and told at once.
     5. Where the call fails in a way that may pass: withdraw what it streamed, say so, wait, ask again.
@@ -60,16 +60,19 @@ class Agent:
         self._repair: list[Message] = []
         self._is_repaired = False
 
+    def first_step(self) -> StepStarted:
+        """Return what has to be committed before ``run``: the first model step, as started."""
+        return self._begin(self._model_step(is_last=False)).started()
+
     async def run(self) -> None:
-        """Work the run off and end it.
+        """Work the run off, from its first step on, and end it.
 
         Raises:
             CallboardError: it failed; ``finish_failed`` writes that down.
             StaleOwner: somebody else owns the run now.
         """
-        iteration = 1
-        step = self._begin(self._model_step(is_last=False))
-        await self._context.save(Commit(started=[step.started()]))
+        iteration, step = 1, self._step
+        assert step is not None, "first_step() comes first"
         while True:
             answer = await step.ask()
             self._is_whole = True

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from sqlalchemy import Connection
+
 from bus.journal.journal import Journal
 from bus.journal.leases import Lease
 from bus.journal.threads import HistoryItem, history
@@ -38,14 +40,11 @@ class RunContext:
         """Cancels the work on this run; set by whoever started it."""
 
     @classmethod
-    async def load(cls, journal: Journal, lease: Lease, observers: Sequence[AgentObserver]) -> RunContext:
+    def load(
+        cls, connection: Connection, journal: Journal, lease: Lease, observers: Sequence[AgentObserver]
+    ) -> RunContext:
         """Return the context of a claimed run, with its thread's history read from SQL."""
-
-        def read() -> list[HistoryItem]:
-            with journal.read() as connection:
-                return history(connection, lease.thread_key, lease.turn)
-
-        return cls(journal, lease, observers, await journal.loop.read(read))
+        return cls(journal, lease, observers, history(connection, lease.thread_key, lease.turn))
 
     @property
     def thread_id(self) -> str:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from sqlalchemy import Connection
 
 from agents.agent import Agent
 from agents.context import RunContext
 from agents.models.lite import litellm_ready
 from agents.process import Process, process
-from agents.tools.catalogue import tools_of
+from agents.tools.catalogue import kept_tools, tools_of
+from agents.tools.tool import Tool
 from bus.celery_app import app
 from bus.journal.hotlog import begin_writing, end_writing
 from bus.journal.leases import Lease
+from bus.journal.steps import start_steps
 from bus.journal.threads import HistoryItem
 from bus.journal.writer import Commit
 from bus.messages import MessageInvalid, RunAgentMessage
@@ -35,6 +41,18 @@ class RunFailed(Permanent):
     status = 500
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A claimed run and who works on it; or why nobody can."""
+
+    context: RunContext
+    agent: Agent | None
+    wrong: CallboardError | None = None
+
+
+Loaded = tuple[AgentDefinition, Mapping[str, Tool]]
+
+
 class RunAgentHandler:
     """Handles one message at a time a run; many runs at once.
 
@@ -48,11 +66,15 @@ class RunAgentHandler:
     async def handle(self, message: RunAgentMessage) -> None:
         """Work the run off if it can be had; never raises for what happens inside the run."""
         await litellm_ready(self._journal.loop)
-        lease = await self._journal.claim(message.run_id)
-        if lease is None:
+        loaded: Loaded | CallboardError | None = self._loaded(message.agent_id)
+        if loaded is None:
+            loaded = await self._journal.loop.read(self._load, message.agent_id)
+        begun = await self._journal.claim(message.run_id, partial(self._begin, message.agent_id, loaded))
+        if begun is None:
             return
+        lease = begun.context.lease
         try:
-            await self._work(lease)
+            await self._work(begun)
         except StaleOwner:
             log.info("run left to its new owner run_id=%s", lease.run_id)
         finally:
@@ -60,21 +82,46 @@ class RunAgentHandler:
             await end_writing(lease.run_id, lease.fence)
             self._journal.hot_log.nudge(self._journal.keys.board, lease.run_id)
 
-    async def _work(self, lease: Lease) -> None:
-        observers, missing = self._observers(lease)
-        context = await RunContext.load(self._journal, lease, observers)
-        begin_writing(self._journal.hot_log, lease.run_id, lease.fence, context.writer)
-        for payload in lease.first_events:
-            context.tell(payload)
-        self._journal.hot_log.nudge(self._journal.keys.board, lease.run_id)
+    async def rehearse(self) -> None:
+        """Do what the first run would otherwise pay for: import tools, find observers, ask for a run nobody has."""
+        here, loop = self._here, self._journal.loop
+        for agent_id in here.registry.ids():
+            loaded = await loop.read(self._load, agent_id)
+            if isinstance(loaded, CallboardError):
+                log.warning("agent cannot be used: %s", loaded)
+        await loop.read(observers_for, ("sse", "logger") if here.settings.builtins else (), here.settings)
+        await self._journal.claim("run_of_nobody", lambda connection, lease: None)
+        await self._journal.hot_log.read_after("run_of_nobody", 0)
+
+    def _loaded(self, agent_id: str) -> Loaded | None:
+        """Return an agent whose tools are imported already; that takes a look at its file and no thread."""
         try:
-            if missing is not None:
-                raise missing
-            agent = await self._agent(context)
+            definition = self._here.registry.get(agent_id)
+        except CallboardError:
+            return None
+        tools = kept_tools(definition, self._journal.settings)
+        return None if tools is None else (definition, tools)
+
+    def _load(self, agent_id: str) -> Loaded | CallboardError:
+        """Return the agent as it is defined now with its tools, imported before anything is owned."""
+        try:
+            definition = self._here.registry.get(agent_id)
+            return definition, tools_of(definition, self._journal.settings)
         except CallboardError as wrong:
-            await self._fail_unbegun(context, wrong)
-            return
-        await self._run(agent, context)
+            return wrong
+
+    def _begin(self, named: str, loaded: Loaded | CallboardError, connection: Connection, lease: Lease) -> Begun:
+        """Make ready what works on the run, and write its first step down, in the claim's transaction."""
+        if lease.agent_id != named:  # a forged message: SQL says which agent it is
+            loaded = self._load(lease.agent_id)
+        observers, missing = self._observers(lease)
+        context = RunContext.load(connection, self._journal, lease, observers)
+        wrong = missing or (loaded if isinstance(loaded, CallboardError) else None)
+        if wrong is not None or isinstance(loaded, CallboardError):
+            return Begun(context, None, wrong)
+        agent = Agent(loaded[0], loaded[1], context)
+        start_steps(connection, lease, [agent.first_step()])
+        return Begun(context, agent)
 
     def _observers(self, lease: Lease) -> tuple[tuple[AgentObserver, ...], CallboardError | None]:
         """Return the run's observers; where one is missing, those that are there, and what is wrong."""
@@ -86,16 +133,17 @@ class RunAgentHandler:
             shipped = [name for name in lease.observers if name in ("sse", "logger") and settings.builtins]
             return (*observers_for(shipped, settings), *guests), wrong
 
-    async def _agent(self, context: RunContext) -> Agent:
-        """Return the agent as it is defined now, its tools imported."""
-        settings = self._journal.settings
-
-        def load() -> tuple[AgentDefinition, Any]:
-            definition = self._here.registry.get(context.lease.agent_id)
-            return definition, tools_of(definition, settings)
-
-        definition, tools = await self._journal.loop.read(load)
-        return Agent(definition, tools, context)
+    async def _work(self, begun: Begun) -> None:
+        context, lease = begun.context, begun.context.lease
+        begin_writing(self._journal.hot_log, lease.run_id, lease.fence, context.writer)
+        for payload in lease.first_events:
+            context.tell(payload)
+        self._journal.hot_log.nudge(self._journal.keys.board, lease.run_id)
+        if begun.agent is None:
+            assert begun.wrong is not None
+            await self._fail_unbegun(context, begun.wrong)
+        else:
+            await self._run(begun.agent, context)
 
     async def _run(self, agent: Agent, context: RunContext) -> None:
         work = asyncio.create_task(agent.run(), name=f"run {context.lease.run_id}")
@@ -104,7 +152,9 @@ class RunAgentHandler:
         try:
             await work
         except asyncio.CancelledError:
-            if not context.is_stopped or context.writer.is_stale:
+            if context.writer.is_stale:
+                raise StaleOwner(context.lease.run_id, context.lease.fence) from None
+            if not context.is_stopped:
                 raise
             await agent.finish_stopped()
         except StaleOwner:

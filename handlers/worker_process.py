@@ -21,6 +21,7 @@ from config.errors import CallboardError, PoolRefused
 from config.logs import configure_logging
 from config.rooms import require_own_rooms
 from config.settings import settings
+from handlers.run_agent import RunAgentHandler
 from observers.invoker import drain
 
 log = logging.getLogger(__name__)
@@ -101,6 +102,7 @@ def _begin(pool: str, slots: int) -> None:
     except CallboardError as wrong:
         raise SystemExit(f"error: {wrong} ({wrong.code})") from None
     warm_up(here.journal.loop)
+    here.journal.loop.run(RunAgentHandler(here).rehearse(), timeout_s=60)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -62,6 +62,8 @@ class Accepted:
     thread_id: str
     is_new: bool
     """False when the idempotency key had been used for this run before."""
+    outbox_row: int | None = None
+    """The row that asks for its wake-up; None when nobody has to be told."""
 
 
 def accept(database: Database, new: NewRun) -> Accepted:
@@ -102,15 +104,16 @@ def _accept(connection: Connection, new: NewRun) -> Accepted:
     connection.execute(_INSERT_MESSAGE, message)
     first = StatusPayload(seq=1, at=stamp(now), status="queued", agent=new.agent_id)
     connection.execute(_INSERT_EVENT, event_row(first, run_id, thread_id, 0))
+    row = None
     if new.announce:
-        connection.execute(_INSERT_OUTBOX, {"run_id": run_id, "created_ms": now})
+        row = connection.execute(_INSERT_OUTBOX, {"run_id": run_id, "created_ms": now}).scalar_one()
     if new.idempotency is not None:
         _remember(connection, new, new.idempotency, run_id, now)
-    return Accepted(run_id=run_id, thread_id=thread_id, is_new=True)
+    return Accepted(run_id=run_id, thread_id=thread_id, is_new=True, outbox_row=row)
 
 
 _INSERT_RUN, _INSERT_MESSAGE, _INSERT_EVENT, _INSERT_OUTBOX = (
-    insert(runs).inline(), insert(messages).inline(), insert(events).inline(), insert(outbox).inline(),
+    insert(runs).inline(), insert(messages).inline(), insert(events).inline(), insert(outbox).returning(outbox.c.id),
 )  # fmt: skip
 _NEXT_NUMBER = (
     update(threads)

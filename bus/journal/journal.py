@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import aclosing, contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -16,7 +16,7 @@ from bus.journal.accept import Accepted, NewRun
 from bus.journal.events import last_committed, read_after
 from bus.journal.hotlog import HotLog, MemoryHotLog
 from bus.journal.keeper import LeaseKeeper
-from bus.journal.leases import Lease, claim
+from bus.journal.leases import Lease, claim_on
 from bus.journal.line import Line
 from bus.journal.outbox import Publish, Relay
 from bus.journal.reader import Reader
@@ -33,6 +33,7 @@ from config.ids import new_id
 from config.settings import Settings
 
 POSTGRES_WRITERS = 8
+T = TypeVar("T")
 
 
 class Journal:
@@ -55,11 +56,23 @@ class Journal:
 
     def accept(self, new: NewRun) -> Accepted:
         """Return once the run is committed; see ``bus.journal.accept``."""
-        return accepting.accept(self.database, new)
+        accepted = accepting.accept(self.database, new)
+        if accepted.outbox_row is not None:
+            self.relay.expect(accepted.run_id, accepted.outbox_row)
+        return accepted
 
-    async def claim(self, run_id: str) -> Lease | None:
-        """Return the lease of a run that is this process's now, or None; see ``bus.journal.leases``."""
-        return await self.loop.write(claim, self.database, run_id, self.owner, self.settings.lease_s)
+    async def claim(self, run_id: str, begin: Callable[[Connection, Lease], T]) -> T | None:
+        """Return what ``begin`` made of a run that is this process's now, or None when there is nothing to claim.
+
+        ``begin`` is called on a thread, in the claim's own transaction, so that the first step's ``started``
+        is committed with it; what it raises undoes the claim. See ``bus.journal.leases``.
+        """
+        return await self.loop.write(self._claim, run_id, begin)
+
+    def _claim(self, run_id: str, begin: Callable[[Connection, Lease], T]) -> T | None:
+        with self.database.write() as connection:
+            lease = claim_on(connection, self.database, run_id, self.owner, self.settings.lease_s)
+            return None if lease is None else begin(connection, lease)
 
     def writer(self, lease: Lease, tell: Tell) -> RunWriter:
         """Return the writer of a claimed run."""

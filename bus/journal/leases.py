@@ -75,22 +75,25 @@ def claim(database: Database, run_id: str, owner: str, lease_s: float) -> Lease 
     Only the oldest open run of a thread can be had: queued, or running with a lease that ran out.
     Called twice, or by fifty at once, one gets it and the others get None.
     """
+    with database.write() as connection:
+        return claim_on(connection, database, run_id, owner, lease_s)
+
+
+def claim_on(connection: Connection, database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:
+    """As ``claim``, in a transaction that does more."""
     asked = {
         "its_id": run_id, "me": owner, "lease_ms": int(lease_s * 1000), "now_ms": epoch_ms(),
         "boot": database.lease_boot(),
     }  # fmt: skip
-    with database.write() as connection:
-        # A run's row is locked before its thread's, here as in every commit: two orders would deadlock.
-        row = connection.execute(_claim(database), asked | database.lease_values()).mappings().first()
-        if row is None:
-            return None
-        connection.execute(_OPEN_THREAD, {"its_key": row["thread_key"], "its_run": run_id})
-        used_before = row["reserved_to"] - RESERVE
-        first_events = _first_events(connection, row, used_before)
-        insert_rows(
-            connection, [event_row(payload, run_id, row["thread_id"], row["fence"]) for payload in first_events]
-        )
-        return _lease(row, owner, used_before + 1 + len(first_events), tuple(first_events))
+    # A run's row is locked before its thread's, here as in every commit: two orders would deadlock.
+    row = connection.execute(_claim(database), asked | database.lease_values()).mappings().first()
+    if row is None:
+        return None
+    connection.execute(_OPEN_THREAD, {"its_key": row["thread_key"], "its_run": run_id})
+    used_before = row["reserved_to"] - RESERVE
+    first_events = _first_events(connection, row, used_before)
+    insert_rows(connection, [event_row(payload, run_id, row["thread_id"], row["fence"]) for payload in first_events])
+    return _lease(row, owner, used_before + 1 + len(first_events), tuple(first_events))
 
 
 @lru_cache(maxsize=4)
@@ -101,9 +104,7 @@ def _claim(database: Database) -> Any:
         past = or_(past, runs.c.lease_boot != bindparam("boot"))
     older = runs.alias("older")
     first_of_thread = ~exists(
-        select(older.c.id).where(
-            older.c.thread_key == runs.c.thread_key, older.c.turn < runs.c.turn, is_open(older)
-        )
+        select(older.c.id).where(older.c.thread_key == runs.c.thread_key, older.c.turn < runs.c.turn, is_open(older))
     )
     free = or_(runs.c.status == "queued", and_(runs.c.status == "running", past))
     return (

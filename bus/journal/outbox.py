@@ -51,6 +51,7 @@ class Relay:
         self._untold = 0
         self._tried = 0
         self._published: list[int] = []
+        self._rows_known: dict[str, int] = {}
         self._settled = threading.Condition()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
@@ -61,6 +62,10 @@ class Relay:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="callboard-relay", daemon=True)
                 self._thread.start()
+
+    def expect(self, run_id: str, row: int) -> None:
+        """Know the outbox row of a run that ``tell`` is about to be called for, so that it need not be looked up."""
+        self._rows_known[run_id] = row
 
     def tell(self, run_id: str, message: RunAgentMessage | None = None) -> None:
         """Publish this run's wake-up soon, ``message`` where it is known already; returns at once."""
@@ -155,6 +160,9 @@ class Relay:
 
     def _rows(self, run_ids: list[str]) -> list[int]:
         """Return the rows that are there now: one added from here on asks for another wake-up."""
+        known = [row for run_id in run_ids if (row := self._rows_known.pop(run_id, None)) is not None]
+        if len(known) == len(run_ids):
+            return known
         with self._database.read() as connection:
             return list(connection.execute(select(outbox.c.id).where(outbox.c.run_id.in_(run_ids))).scalars())
 
