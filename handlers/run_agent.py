@@ -12,9 +12,9 @@ from sqlalchemy import Connection
 
 from agents.agent import Agent
 from agents.context import RunContext
-from agents.models.lite import litellm_ready
+from agents.models.lite import litellm_module
 from agents.process import Process, process
-from agents.tools.catalogue import kept_tools, tools_of
+from agents.tools.catalogue import tools_of
 from agents.tools.tool import Tool
 from bus.celery_app import app
 from bus.journal.hotlog import begin_writing, end_writing
@@ -65,13 +65,21 @@ class RunAgentHandler:
 
     async def handle(self, message: RunAgentMessage) -> None:
         """Work the run off if it can be had; never raises for what happens inside the run."""
-        await litellm_ready(self._journal.loop)
-        loaded: Loaded | CallboardError | None = self._loaded(message.agent_id)
-        if loaded is None:
-            loaded = await self._journal.loop.read(self._load, message.agent_id)
-        begun = await self._journal.claim(message.run_id, partial(self._begin, message.agent_id, loaded))
-        if begun is None:
-            return
+        begun = await self._journal.loop.read(self.take, message)
+        if begun is not None:
+            await self.work_off(begun)
+
+    def take(self, message: RunAgentMessage) -> Begun | None:
+        """Return the run, claimed, and the agent that works on it; None when there is nothing to do.
+
+        For a plain thread: it waits for the database, and for imports the first time.
+        """
+        litellm_module()
+        loaded = self._load(message.agent_id)
+        return self._journal.claim_and_begin(message.run_id, partial(self._begin, message.agent_id, loaded))
+
+    async def work_off(self, begun: Begun) -> None:
+        """Let the agent work, and let the run go when it is over; never raises for what happens inside the run."""
         lease = begun.context.lease
         try:
             await self._work(begun)
@@ -90,17 +98,8 @@ class RunAgentHandler:
             if isinstance(loaded, CallboardError):
                 log.warning("agent cannot be used: %s", loaded)
         await loop.read(observers_for, ("sse", "logger") if here.settings.builtins else (), here.settings)
-        await self._journal.claim("run_of_nobody", lambda connection, lease: None)
+        await self._journal.claim("run_of_nobody")
         await self._journal.hot_log.read_after("run_of_nobody", 0)
-
-    def _loaded(self, agent_id: str) -> Loaded | None:
-        """Return an agent whose tools are imported already; that takes a look at its file and no thread."""
-        try:
-            definition = self._here.registry.get(agent_id)
-        except CallboardError:
-            return None
-        tools = kept_tools(definition, self._journal.settings)
-        return None if tools is None else (definition, tools)
 
     def _load(self, agent_id: str) -> Loaded | CallboardError:
         """Return the agent as it is defined now with its tools, imported before anything is owned."""
@@ -198,4 +197,7 @@ def run_agent(wire: object = None, *_more: object, **_extra: object) -> None:
         log.warning("dropped a message: %s", wrong)
         return
     here = process()
-    here.journal.loop.run(RunAgentHandler(here).handle(message))
+    handler = RunAgentHandler(here)
+    begun = handler.take(message)  # on this thread, which has nothing else to do
+    if begun is not None:
+        here.journal.loop.run(handler.work_off(begun))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import socket
@@ -15,6 +14,7 @@ from celery import signals
 from agents.models.warm_up import warm_up
 from agents.process import Process, process
 from bus.celery_app import refuse_greenlets, require_broker_setting
+from bus.heap import settle_heap
 from bus.journal import workers
 from bus.journal.workers import WorkerRow
 from config.errors import CallboardError, PoolRefused
@@ -25,9 +25,6 @@ from handlers.run_agent import RunAgentHandler
 from observers.invoker import drain
 
 log = logging.getLogger(__name__)
-
-GC_THRESHOLDS = (50_000, 20, 100)
-"""After the warm-up's heap is frozen, collections look at what runs made, and seldom at all of it."""
 
 
 @signals.celeryd_init.connect(weak=False)
@@ -103,9 +100,7 @@ def _begin(pool: str, slots: int) -> None:
         raise SystemExit(f"error: {wrong} ({wrong.code})") from None
     warm_up(here.journal.loop)
     here.journal.loop.run(RunAgentHandler(here).rehearse(), timeout_s=60)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+    settle_heap()
     here.journal.relay.start()
     row = WorkerRow(id=here.journal.owner, host=socket.gethostname(), pid=os.getpid(), pool=pool, slots=slots, busy=0)
     here.journal.loop.submit(_say_alive(here, row))

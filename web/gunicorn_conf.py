@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
+from typing import Any
 
+from bus.heap import settle_heap
+from config.errors import CallboardError
 from config.settings import settings
 
 bind = f"{settings().host}:{settings().port}"
@@ -23,3 +27,16 @@ control_socket_disable = True
 """gunicorn 27 would put one into the user's home."""
 worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
 """Heartbeat files on a disk can block the arbiter."""
+
+
+def post_worker_init(worker: Any) -> None:
+    """Open everything before the first request asks for it, which would be slower by most of a second."""
+    threading.Thread(target=_open_early, args=(worker.wsgi,), name="open-early", daemon=True).start()
+
+
+def _open_early(app: Any) -> None:
+    try:
+        app.extensions["callboard"].require_ready()
+    except CallboardError as wrong:
+        app.logger.warning("not ready yet; requests are answered with this until it is mended: %s", wrong)
+    settle_heap()

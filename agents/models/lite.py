@@ -7,8 +7,6 @@ import warnings
 from functools import lru_cache
 from typing import Any
 
-from bus.loop import ProcessLoop
-
 _ENVIRONMENT = {
     "LITELLM_MODE": "PRODUCTION",  # else it loads .env into the environment, where web would not see the same
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -45,12 +43,6 @@ def litellm_module() -> Any:
     litellm.failure_callback = []
     _register_demo()
     return litellm
-
-
-async def litellm_ready(loop: ProcessLoop) -> None:
-    """Return once LiteLLM is imported, without stopping the loop for it: two seconds are half a lease."""
-    if litellm_module.cache_info().currsize == 0:
-        await loop.read(litellm_module)
 
 
 def _register_demo() -> None:

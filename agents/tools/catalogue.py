@@ -70,11 +70,6 @@ def tools_of(definition: AgentDefinition, settings: Settings) -> dict[str, Tool]
         return known
 
 
-def kept_tools(definition: AgentDefinition, settings: Settings) -> dict[str, Tool] | None:
-    """Return what ``tools_of`` would if it was called before for this content, without waiting for anybody."""
-    return _kept.get((definition.digest, settings))
-
-
 def forget() -> None:
     """Look again at the next call."""
     with _lock:

@@ -61,15 +61,16 @@ class Journal:
             self.relay.expect(accepted.run_id, accepted.outbox_row)
         return accepted
 
-    async def claim(self, run_id: str, begin: Callable[[Connection, Lease], T]) -> T | None:
+    async def claim(self, run_id: str) -> Lease | None:
+        """Return the lease of a run that is this process's now, or None; see ``bus.journal.leases``."""
+        return await self.loop.write(self.claim_and_begin, run_id, lambda _connection, lease: lease)
+
+    def claim_and_begin(self, run_id: str, begin: Callable[[Connection, Lease], T]) -> T | None:
         """Return what ``begin`` made of a run that is this process's now, or None when there is nothing to claim.
 
-        ``begin`` is called on a thread, in the claim's own transaction, so that the first step's ``started``
-        is committed with it; what it raises undoes the claim. See ``bus.journal.leases``.
+        ``begin`` is called in the claim's own transaction, so that the first step's ``started`` is committed
+        with it; what it raises undoes the claim. For a plain thread: it waits for the database.
         """
-        return await self.loop.write(self._claim, run_id, begin)
-
-    def _claim(self, run_id: str, begin: Callable[[Connection, Lease], T]) -> T | None:
         with self.database.write() as connection:
             lease = claim_on(connection, self.database, run_id, self.owner, self.settings.lease_s)
             return None if lease is None else begin(connection, lease)
