@@ -20,7 +20,12 @@ class Settings(BaseSettings):
     """Everything that can be set from outside. Each field is ``CALLBOARD_`` and its name in capitals."""
 
     model_config = SettingsConfigDict(
-        env_prefix="CALLBOARD_", env_file=".env", toml_file="callboard.toml", extra="ignore", frozen=True
+        env_prefix="CALLBOARD_",
+        env_file=".env",
+        toml_file="callboard.toml",
+        extra="ignore",
+        frozen=True,
+        defer_build=True,
     )
 
     redis_url: str | None = None

@@ -6,14 +6,16 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bus.journal.journal import Journal
 from bus.journal.threads import Who
 from config.errors import Overloaded
 from web.feeds.board import BoardFeed
 from web.feeds.run import RunFeed
 from web.sse import BEAT, Viewer
+
+if TYPE_CHECKING:
+    from bus.journal.journal import Journal
 
 log = logging.getLogger(__name__)
 

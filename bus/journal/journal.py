@@ -110,9 +110,15 @@ class Journal:
         with self.database.read() as connection:
             yield connection
 
-    def follow(self, run_id: str, thread_id: str, cursor: int) -> AsyncGenerator[list[Line], None]:
-        """Return the run's events after ``cursor``, in order, to its end; to be iterated on the loop."""
-        return Reader(run_id, thread_id, cursor, self.database, self.hot_log, self.loop).batches()
+    def follow(
+        self, run_id: str, thread_id: str, cursor: int, *, ask_first: bool = True
+    ) -> AsyncGenerator[list[Line], None]:
+        """Return the run's events after ``cursor``, in order, to its end; to be iterated on the loop.
+
+        Who has read SQL up to ``cursor`` just now need not have it asked again first.
+        """
+        reader = Reader(run_id, thread_id, cursor, self.database, self.hot_log, self.loop, ask_first=ask_first)
+        return reader.batches()
 
     def follow_here(self, run_id: str, thread_id: str, cursor: int) -> Iterator[Line]:
         """Yield the run's events to a plain thread; see ``follow``.

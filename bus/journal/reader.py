@@ -97,7 +97,15 @@ class Reader:
     """Follows one run from a cursor to its end; used by the page's feed, the terminal and handles alike."""
 
     def __init__(
-        self, run_id: str, thread_id: str, cursor: int, database: Database, hot_log: HotLog, loop: ProcessLoop
+        self,
+        run_id: str,
+        thread_id: str,
+        cursor: int,
+        database: Database,
+        hot_log: HotLog,
+        loop: ProcessLoop,
+        *,
+        ask_first: bool = True,
     ) -> None:
         self._run_id = run_id
         self._thread_id = thread_id
@@ -107,7 +115,7 @@ class Reader:
         self._merge = Merge(cursor)
         self._arrived: list[Line] = []
         self._waiter: asyncio.Future[None] | None = None
-        self._must_ask = True
+        self._must_ask = ask_first  # not by who has just read SQL up to the cursor
         self._stuck_since_s: float | None = None
 
     async def batches(self) -> AsyncGenerator[list[Line], None]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, Response
 
 from agents.models.auto import resolve_model
-from config.definitions import AgentDefinition
 from config.errors import DefinitionInvalid
 from web.api.answers import answer
 from web.process import here
+
+if TYPE_CHECKING:
+    from config.definitions import AgentDefinition
 
 agents = Blueprint("agents", __name__)
 
@@ -23,7 +25,7 @@ def many() -> Response:
     found = here().runner.registry.all()
     return answer(
         {
-            "agents": [shown(agent) for agent in found if isinstance(agent, AgentDefinition)],
+            "agents": [shown(agent) for agent in found if not isinstance(agent, DefinitionInvalid)],
             "problems": [_problem(wrong) for wrong in found if isinstance(wrong, DefinitionInvalid)],
         }
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from flask import Blueprint, Response, url_for
 
-from agents.handle import RunHandle
 from bus.journal.line import Line
 from config.errors import BadRequest
 from web.api.answers import answer, wait_for_end
@@ -18,6 +17,9 @@ from web.problems import problem
 from web.process import here
 from web.security import current_who
 from web.sse import StreamResponse
+
+if TYPE_CHECKING:
+    from agents.handle import RunHandle
 
 seed = Blueprint("seed", __name__)
 

@@ -161,7 +161,7 @@ class RunFeed:
             self._reading = asyncio.get_running_loop().create_task(self._read())
 
     async def _read(self) -> None:
-        following = self._journal.follow(self.run_id, self._thread_id, self._last)
+        following = self._journal.follow(self.run_id, self._thread_id, self._last, ask_first=False)
         try:
             async with aclosing(following) as batches:
                 async for batch in batches:
