@@ -10,13 +10,13 @@ from bus.keys import Keys
 from config.redis_url import broker_form
 from config.settings import Settings
 
-QUEUE = "runs"
 MEMORY_BROKER = "memory://"
 """The queue of a process that is alone."""
 
 
 def celery_config(settings: Settings) -> dict[str, Any]:
     """Return what plain `celery worker` and our supervisor both use."""
+    queue = settings.queue
     url = broker_form(settings.broker) if settings.broker else MEMORY_BROKER
     return {
         "broker_url": url,
@@ -25,10 +25,10 @@ def celery_config(settings: Settings) -> dict[str, Any]:
         "broker_connection_max_retries": None,
         "broker_pool_limit": 4,
         "include": ["handlers.run_agent", "handlers.worker_process"],
-        "task_queues": [Queue(QUEUE, Exchange(QUEUE, type="direct"), routing_key=QUEUE)],
-        "task_default_queue": QUEUE,
-        "task_default_exchange": QUEUE,
-        "task_default_routing_key": QUEUE,
+        "task_queues": [Queue(queue, Exchange(queue, type="direct"), routing_key=queue)],
+        "task_default_queue": queue,
+        "task_default_exchange": queue,
+        "task_default_routing_key": queue,
         "task_create_missing_queues": False,
         # SQL has the responsibility, so a message is done with once it was heard.
         "task_acks_late": False,

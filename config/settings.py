@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from dotenv import dotenv_values
 from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from config.errors import SettingInvalid, did_you_mean
@@ -16,13 +18,22 @@ ROOT = Path(__file__).resolve().parent.parent
 """The folder the rooms live in; Callboard is run from here."""
 
 
+SEED_NAMES = {
+    "TEMPORAL_NAMESPACE": "deployment",
+    "TEMPORAL_TASK_QUEUE": "queue",
+    "DATABASE_POOL_SIZE": "database_pool_size",
+    "DATABASE_MAX_OVERFLOW": "database_max_overflow",
+}
+"""Names of the systems Callboard grew from -> the setting each stands for. Others follow with what they are for."""
+
+
 class Settings(BaseSettings):
     """Everything that can be set from outside. Each field is ``CALLBOARD_`` and its name in capitals."""
 
     model_config = SettingsConfigDict(
         env_prefix="CALLBOARD_",
-        env_file=".env",
-        toml_file="callboard.toml",
+        env_file=ROOT / ".env",
+        toml_file=ROOT / "callboard.toml",
         extra="ignore",
         frozen=True,
         defer_build=True,
@@ -60,6 +71,12 @@ class Settings(BaseSettings):
     """Whether the observers and tools that ship with Callboard are offered."""
     embedded: Literal["auto", "path", "wheel", "process"] = "auto"
     """Which Redis ``up`` starts when no URL is set: the first there is, the one on the PATH, the wheel's, or none."""
+    queue: str = Field(default="runs", pattern=r"^[A-Za-z0-9_.-]{1,60}$")
+    """Name of Celery's queue; web and workers have to agree on it."""
+    database_pool_size: int = Field(default=20, ge=1, le=500)
+    """Connections a process keeps open to the database."""
+    database_max_overflow: int = Field(default=10, ge=0, le=500)
+    """Connections a process may open beyond that, for a moment."""
     fast_stream: bool = True
     """Whether model streams are read on the fast path; ``0`` sends all of them through LiteLLM's wrapper."""
     debug: bool = False
@@ -90,7 +107,8 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, dotenv_settings, TomlConfigSettingsSource(settings_cls)
+        toml_settings = TomlConfigSettingsSource(settings_cls)
+        return init_settings, env_settings, dotenv_settings, toml_settings, SeedNames(settings_cls)
 
     @field_validator("redis_url", "broker_url", "database_url", mode="before")
     @classmethod
@@ -132,6 +150,29 @@ class Settings(BaseSettings):
         return [part.strip() for part in self.plugins.split(",") if part.strip()]
 
 
+class SeedNames(PydanticBaseSettingsSource):
+    """Reads the environment names of the systems Callboard grew from, where ours say nothing."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[str | None, str, bool]:
+        """Return a field's value under its earlier name, or None."""
+        earlier = next((name for name, ours in SEED_NAMES.items() if ours == field_name), "")
+        return os.environ.get(earlier) or None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        values = {name: os.environ.get(earlier) for earlier, name in SEED_NAMES.items()}
+        return {name: value for name, value in values.items() if value}
+
+
+def adopt_env_file() -> None:
+    """Let ``.env`` speak for names that are not ours, a provider's key among them, where the environment is silent."""
+    file = ROOT / ".env"
+    if not file.is_file():
+        return
+    for name, value in dotenv_values(file).items():
+        if value is not None and not name.startswith("CALLBOARD_"):
+            os.environ.setdefault(name, value)
+
+
 def read_settings(**overrides: object) -> Settings:
     """Return the settings as they are now, or say which one is wrong.
 
@@ -162,5 +203,6 @@ def unknown_variables(environment: dict[str, str]) -> list[str]:
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """Return this process's settings, read once."""
+    """Return this process's settings, read once; what else ``.env`` says is in the environment then."""
+    adopt_env_file()
     return read_settings()

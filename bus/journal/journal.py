@@ -42,7 +42,9 @@ class Journal:
     def __init__(self, settings: Settings, *, publish: Publish, loop: ProcessLoop | None = None) -> None:
         self.settings = settings
         self.loop = loop or process_loop()
-        self.database: Database = open_database(settings.database)
+        self.database: Database = open_database(
+            settings.database, pool_size=settings.database_pool_size, max_overflow=settings.database_max_overflow
+        )
         self.keys = Keys(settings.deployment)
         self.hot_log: HotLog = _open_hot_log(settings, self.keys)
         self.owner = new_id("own")

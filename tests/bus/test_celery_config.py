@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from bus.celery_app import Publisher, refuse_greenlets
-from bus.celery_config import QUEUE, celery_config
+from bus.celery_config import celery_config
 from bus.messages import RunAgentMessage
 from config.errors import PoolRefused
 from config.redis_url import broker_form
@@ -75,7 +75,7 @@ def test_a_wake_up_goes_through_the_socket_we_name_under_the_name_we_chose(
     publish.close()
 
     redis_client.select(int(database))
-    queued = redis_client.lrange(f"callboard:{on_redis.deployment}:{QUEUE}", 0, -1)
+    queued = redis_client.lrange(f"callboard:{on_redis.deployment}:{on_redis.queue}", 0, -1)
     bodies = [orjson.loads(base64.b64decode(orjson.loads(each)["body"])) for each in queued]
     assert [body[0] for body in bodies] == [[message.to_wire()]] * 2
     assert orjson.loads(queued[0])["headers"]["task"] == "callboard.run_agent"

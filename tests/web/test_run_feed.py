@@ -87,6 +87,7 @@ def test_a_run_is_read_once_for_all_its_viewers(hub: Hub, run, journal) -> None:
         client.read_until(b"id: 2\n")
     eventually(lambda: len(hub.run_feed(*run)._live) == 20)
 
+    eventually(lambda: run[0] in journal.hot_log._listeners)
     assert len(journal.hot_log._listeners[run[0]]) == 1
     hand.finish()
     assert len({client.read_all()[-200:] for client in clients}) == 1

@@ -12,7 +12,7 @@ import click
 import orjson
 
 from config.errors import CallboardError, DefinitionInvalid, RedisRefused
-from config.settings import Settings, unknown_variables
+from config.settings import SEED_NAMES, Settings, unknown_variables
 from web.terminal import options
 
 Verdict = Literal["ok", "warn", "fail"]
@@ -64,6 +64,9 @@ Found = Iterator[tuple[Verdict, str]]
 def _settings(settings: Settings) -> Found:
     strangers = unknown_variables(dict(os.environ))
     yield from (("warn", sentence) for sentence in strangers)
+    for earlier, name in SEED_NAMES.items():
+        if os.environ.get(earlier):
+            yield "ok", f"{earlier} is read as CALLBOARD_{name.upper()}, unless that is set"
     if not strangers:
         yield "ok", f"deployment {settings.deployment}, {settings.workers} workers of {settings.slots} slots"
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from config.settings import Settings, read_settings, settings, unknown_variables
+from config.settings import Settings, adopt_env_file, read_settings, settings, unknown_variables
 from web.terminal.cli import CallerPath
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -33,6 +33,7 @@ def apply(**flags: object) -> Settings:
     for name, value in given.items():
         os.environ[f"CALLBOARD_{name.upper()}"] = str(value)
     settings.cache_clear()
+    adopt_env_file()
     for warning in unknown_variables(dict(os.environ)):
         click.echo(f"warning: {warning}", err=True)
     return read_settings()

@@ -1,0 +1,74 @@
+"""Settings: where they come from, in which order, and what is said of one that cannot be used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from config import settings as module
+from config.errors import SettingInvalid
+from config.settings import adopt_env_file, read_settings, unknown_variables
+
+
+def test_the_environment_goes_before_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLBOARD_PORT", "9001")
+
+    assert read_settings().port == 9001
+    assert read_settings(port=9002).port == 9002
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "many"),
+        ("PORT", "70000"),
+        ("SLOTS", "0"),
+        ("LOG_FORMAT", "xml"),
+        ("DEPLOYMENT", "a b"),
+        ("LEASE_S", "-1"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"CALLBOARD_{name}", value)
+
+    with pytest.raises(SettingInvalid, match=f"CALLBOARD_{name} cannot be used"):
+        read_settings()
+
+
+def test_periods_that_contradict_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLBOARD_BEAT_S", "10")
+
+    with pytest.raises(SettingInvalid, match="at most half of CALLBOARD_LEASE_S"):
+        read_settings()
+
+
+def test_a_variable_nobody_reads_is_pointed_out_with_the_nearest_name() -> None:
+    [sentence] = unknown_variables({"CALLBOARD_REDIS_ULR": "x", "CALLBOARD_PORT": "1", "HOME": "/"})
+
+    assert "CALLBOARD_REDIS_ULR is not a setting. Did you mean 'CALLBOARD_REDIS_URL'?" in sentence
+
+
+def test_names_of_earlier_systems_are_read_where_ours_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", "earlier")
+    monkeypatch.setenv("DATABASE_POOL_SIZE", "7")
+
+    assert (read_settings().deployment, read_settings().database_pool_size) == ("earlier", 7)
+    monkeypatch.setenv("CALLBOARD_DEPLOYMENT", "ours")
+    assert read_settings().deployment == "ours"
+
+
+def test_a_key_in_the_env_file_reaches_the_environment_and_never_replaces_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_text("SOME_API_KEY=from-file\nOTHER_API_KEY=from-file\nCALLBOARD_PORT=9\n")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.delenv("SOME_API_KEY", raising=False)
+    monkeypatch.setenv("OTHER_API_KEY", "from-environment")
+
+    adopt_env_file()
+
+    assert os.environ.pop("SOME_API_KEY") == "from-file"
+    assert os.environ["OTHER_API_KEY"] == "from-environment"
+    assert "CALLBOARD_PORT" not in os.environ
