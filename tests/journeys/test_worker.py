@@ -63,7 +63,7 @@ def test_without_any_redis_the_sentence_says_what_to_start(settings, database_ur
 def test_a_pool_that_cannot_work_is_refused(settings, pool):
     ended = run_worker(settings.state, "--pool", pool)
 
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "[pool_refused]" in ended.stderr
     assert "--pool threads" in ended.stderr
 
