@@ -145,6 +145,7 @@ class Agent:
 
     async def _ask_for_repair(self, step: ModelStep, answer: Answer, wrong: OutputInvalid) -> ModelStep:
         self._is_repaired = True
+        attempts = step.attempt
         await step.withdraw(ErrorPayload(code=wrong.code, message=str(wrong), retryable=True, attempt=1))
         self._repair = [
             {"role": "assistant", "content": answer.text},
@@ -153,7 +154,7 @@ class Agent:
         following = self._begin(self._model_step(is_last=False))
         ended = StepEnded(
             id=step.id, status="failed", usage=answer.usage.as_dict() if answer.usage else None,
-            cost_usd=answer.cost_usd, attempts=1,
+            cost_usd=answer.cost_usd, attempts=attempts,
         )  # fmt: skip
         await self._context.save(Commit(ended=[ended], started=[following.started()]))
         return following
@@ -167,12 +168,19 @@ class Agent:
         message, item = _message(step, answer.text, answer, calls)
         announced = [call.announced(step.message_id) for call in calls]
         started = [call.started() for call in calls]
+        change = Commit(events=[message, *announced], ended=[step.ended(answer)], started=started, history=[item])
+        try:
+            await self._context.save(change)
+        except asyncio.CancelledError:  # the commit is finished all the same: the calls are announced
+            self._announced(calls, step)
+            raise
+        self._announced(calls, step)
+        return await self._run_calls(next_is_last)
+
+    def _announced(self, calls: list[ToolStep], step: ModelStep) -> None:
+        """From here on each of these calls needs a result, whatever happens."""
         self._calls, self._calls_of, self._step = calls, step.message_id, None
         self._steps += len(calls)
-        await self._context.save(
-            Commit(events=[message, *announced], ended=[step.ended(answer)], started=started, history=[item])
-        )
-        return await self._run_calls(next_is_last)
 
     async def _run_calls(self, next_is_last: bool) -> ModelStep:
         gate = asyncio.Semaphore(CALLS_AT_ONCE)

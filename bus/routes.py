@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Protocol
@@ -10,6 +11,8 @@ from typing import Protocol
 from bus.journal.outbox import Relay
 from bus.loop import ProcessLoop
 from bus.messages import RunAgentMessage
+
+log = logging.getLogger(__name__)
 
 Handle = Callable[[RunAgentMessage], Awaitable[None]]
 
@@ -39,7 +42,12 @@ class SynchronousRoute:
 
         future = self._loop.submit(work())
         self._going.add(future)
-        future.add_done_callback(self._going.discard)
+        future.add_done_callback(self._ended)
+
+    def _ended(self, future: Future[None]) -> None:
+        self._going.discard(future)
+        if not future.cancelled() and (wrong := future.exception()) is not None:
+            log.error("a message was not handled: %s: %s", type(wrong).__name__, wrong)
 
     def settle(self, timeout_s: float | None = None) -> None:
         """Wait until everything sent has been handled."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from agents.tools.tool import Tool
 from bus.celery_app import app
 from bus.journal.hotlog import begin_writing, end_writing
 from bus.journal.leases import Lease
+from bus.journal.runs import is_queued
 from bus.journal.steps import start_steps
 from bus.journal.threads import HistoryItem
 from bus.journal.writer import Commit
@@ -26,12 +28,19 @@ from bus.messages import MessageInvalid, RunAgentMessage
 from bus.payloads import EndPayload, ErrorPayload
 from config.clock import epoch_ms
 from config.definitions import AgentDefinition
-from config.errors import CallboardError, Permanent, PluginUnknown, StaleOwner
+from config.errors import CallboardError, Permanent, PluginUnknown, Retryable, StaleOwner
 from config.ids import new_id
 from observers.base import AgentObserver
 from observers.discovery import observers_for
 
 log = logging.getLogger(__name__)
+
+
+TURN_S = 0.3
+"""How often a run that is worked off here looks whether its thread is free."""
+PATIENCE_S = 60.0
+"""How long a claim is tried while the database is locked or away."""
+PAUSE_S = 0.5
 
 
 class RunFailed(Permanent):
@@ -64,19 +73,44 @@ class RunAgentHandler:
         self._journal = here.journal
 
     async def handle(self, message: RunAgentMessage) -> None:
-        """Work the run off if it can be had; never raises for what happens inside the run."""
-        begun = await self._journal.loop.read(self.take, message)
-        if begun is not None:
-            await self.work_off(begun)
+        """Work the run off here; never raises for what happens inside the run.
+
+        It may have to wait for its turn: a thread does one thing at a time.
+        """
+        loop = self._journal.loop
+        try:
+            while (begun := await loop.read(self.take, message)) is None:
+                if not await loop.read(self._is_queued, message.run_id):
+                    return  # somebody else has it, or it is over
+                await asyncio.sleep(TURN_S)
+        finally:
+            self._here.guests.pop(message.run_id, None)
+        await self.work_off(begun)
 
     def take(self, message: RunAgentMessage) -> Begun | None:
         """Return the run, claimed, and the agent that works on it; None when there is nothing to do.
 
-        For a plain thread: it waits for the database, and for imports the first time.
+        For a plain thread: it waits for imports the first time, and for a database that is locked or away.
+
+        Raises:
+            Retryable: the database stayed away for a minute; the run stays queued.
         """
         litellm_module()
         loaded = self._load(message.agent_id)
-        return self._journal.claim_and_begin(message.run_id, partial(self._begin, message.agent_id, loaded))
+        begin = partial(self._begin, message.agent_id, loaded)
+        patience_ends_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self._journal.claim_and_begin(message.run_id, begin)
+            except Retryable as wrong:
+                if time.monotonic() > patience_ends_s:
+                    raise
+                log.warning("could not claim yet run_id=%s: %s", message.run_id, wrong)
+                time.sleep(PAUSE_S)  # on a thread of its own, for a server that is away
+
+    def _is_queued(self, run_id: str) -> bool:
+        with self._journal.read() as connection:
+            return is_queued(connection, run_id)
 
     async def work_off(self, begun: Begun) -> None:
         """Let the agent work, and let the run go when it is over; never raises for what happens inside the run."""
@@ -118,8 +152,13 @@ class RunAgentHandler:
         wrong = missing or (loaded if isinstance(loaded, CallboardError) else None)
         if wrong is not None or isinstance(loaded, CallboardError):
             return Begun(context, None, wrong)
-        agent = Agent(loaded[0], loaded[1], context)
-        start_steps(connection, lease, [agent.first_step()])
+        try:
+            agent = Agent(loaded[0], loaded[1], context)
+            first = agent.first_step()
+        except Exception:
+            log.exception("agent could not begin run_id=%s", lease.run_id)
+            return Begun(context, None, _unforeseen())
+        start_steps(connection, lease, [first])
         return Begun(context, agent)
 
     def _observers(self, lease: Lease) -> tuple[tuple[AgentObserver, ...], CallboardError | None]:
@@ -162,9 +201,7 @@ class RunAgentHandler:
             await agent.finish_failed(wrong)
         except Exception:
             log.exception("run failed unexpectedly run_id=%s", context.lease.run_id)
-            await agent.finish_failed(
-                RunFailed("something went wrong that nobody foresaw; the worker's log has the details.")
-            )
+            await agent.finish_failed(_unforeseen())
 
     async def _fail_unbegun(self, context: RunContext, wrong: CallboardError) -> None:
         """End a run whose agent could not be loaded."""
@@ -174,6 +211,10 @@ class RunAgentHandler:
         )  # fmt: skip
         note = HistoryItem(id=new_id("msg"), role="error", data={"content": str(wrong), "code": wrong.code})
         await context.save(Commit(events=[error, end], history=[note], error_code=wrong.code))
+
+
+def _unforeseen() -> RunFailed:
+    return RunFailed("something went wrong that nobody foresaw; the worker's log has the details.")
 
 
 def _cancel(work: asyncio.Task[None]) -> None:

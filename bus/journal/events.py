@@ -9,7 +9,16 @@ import orjson
 from sqlalchemy import Connection, bindparam, insert, select
 
 from bus.journal.line import Line, to_line, withdrawn_ranges
-from bus.payloads import Payload, ReasoningPayload, ResponsePayload, ToolNamePayload, encode, ranges_of
+from bus.payloads import (
+    ErrorPayload,
+    Payload,
+    ReasoningPayload,
+    ResponsePayload,
+    ToolNamePayload,
+    decode,
+    encode,
+    ranges_of,
+)
 from config.clock import stamp
 from config.tables import events
 
@@ -135,6 +144,19 @@ def last_committed(connection: Connection, run_id: str) -> int:
     query = select(events.c.seq, events.c.type).where(events.c.run_id == run_id).order_by(events.c.seq.desc()).limit(1)
     row = connection.execute(query).first()
     return 0 if row is None else row.seq - 1 if row.type == "end" else row.seq
+
+
+def last_error(connection: Connection, run_id: str) -> ErrorPayload | None:
+    """Return the last error a run told, or None; of a failed run that is why it failed."""
+    query = (
+        select(events.c.data_json)
+        .where(events.c.run_id == run_id, events.c.type == "error")
+        .order_by(events.c.seq.desc())
+        .limit(1)
+    )
+    found = connection.execute(query).scalar()
+    payload = decode(found) if found is not None else None
+    return payload if isinstance(payload, ErrorPayload) else None
 
 
 def undeclared(connection: Connection, run_id: str, upto: int) -> list[list[int]]:

@@ -170,6 +170,12 @@ def _end_without_owner(connection: Connection, row: Any, end: EndPayload) -> Sto
     return Stop(status=end.status, thread_id=row.thread_id, fence=fence, events=tuple(written), wake=wake)
 
 
+def is_queued(connection: Connection, run_id: str) -> bool:
+    """Return whether a run still waits to be claimed."""
+    query = select(runs.c.id).where(runs.c.id == run_id, runs.c.status == "queued")
+    return connection.execute(query).first() is not None
+
+
 def reader_bounds(connection: Connection, who: Who, run_id: str) -> tuple[str, str, int]:
     """Return a run's thread, state and the highest number it may have used, for a reader to begin with."""
     row = find_run(connection, who, run_id)

@@ -22,6 +22,7 @@ from bus.payloads import (
     ToolResultPayload,
     WithdrawnPayload,
 )
+from config.errors import DatabaseBusy
 from tests.house import House
 from tests.model_server import Call, Turn
 
@@ -350,3 +351,45 @@ def test_result_on_the_loops_own_thread_is_refused(house: House) -> None:
 
     assert done.wait(5)
     assert caught == ["LoopBlocked"]
+
+
+def test_a_second_run_of_a_busy_thread_waits_for_its_turn(house: House) -> None:
+    house.model.script([Turn(text=["one ", "two"], stall_after=2), Turn(text="Second.")])
+
+    first = house.run("first")
+    second = house.run("second", thread_id=first.thread_id)
+    for event in first.events():
+        if isinstance(event, ResponsePayload) and event.content == "one ":
+            assert second.status() == "queued"
+            house.model.resume()
+
+    assert second.result(10).output == "Second."
+
+
+def test_a_run_waiting_for_its_turn_can_be_stopped(house: House) -> None:
+    house.model.script([Turn(text=["one ", "two"], stall_after=2)])
+
+    first = house.run("first")
+    second = house.run("second", thread_id=first.thread_id)
+    for event in first.events():
+        if isinstance(event, ResponsePayload) and event.content == "one ":
+            second.cancel()
+            house.model.resume()
+
+    assert second.result(10).status == "cancelled"
+    assert first.result(10).status == "succeeded"
+
+
+def test_a_claim_is_tried_again_while_the_database_is_locked(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim, refused = house.runner.journal.claim_and_begin, []
+
+    def locked_once(*arguments: Any) -> Any:
+        if not refused:
+            refused.append(True)
+            raise DatabaseBusy("the database is locked by another process; try again in a moment.")
+        return claim(*arguments)
+
+    monkeypatch.setattr(house.runner.journal, "claim_and_begin", locked_once)
+    house.model.script([Turn(text="At last.")])
+
+    assert house.run().result(10).output == "At last."

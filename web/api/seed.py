@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from flask import Blueprint, Response, url_for
 
+from bus.journal.events import last_error
 from bus.journal.line import Line
 from config.errors import BadRequest
 from web.api.answers import answer, wait_for_end
@@ -35,9 +36,7 @@ def run() -> Response:
     hub.require_room()
     handle = _start(body, body.text("input"), correlation_id)
     run_id, thread_id = handle.run_id, handle.thread_id
-    stream = StreamResponse(
-        hub, lambda hub: ProjectedFeed(hub, run_id, thread_id, lambda line: project(line, correlation_id))
-    )
+    stream = StreamResponse(hub, lambda hub: ProjectedFeed(hub, run_id, thread_id, Dialect(correlation_id)))
     stream.headers["X-Run-Id"] = run_id  # before the first byte of the body: a line that breaks can be found again
     stream.headers["Location"] = url_for("events.of_run", run_id=run_id)
     return stream
@@ -57,8 +56,16 @@ def process() -> Response:
         return answer({"run_id": handle.run_id, "status": handle.status(), "events_url": events_url, **ids}, 202)
     event = orjson.loads(end.data)
     if event["status"] != "succeeded":
-        return problem(502, "run_failed", _why(event), run_id=handle.run_id, run_status=event["status"], **ids)
+        return _failed(event, handle, ids)
     return answer({"response": _text(event.get("output")), **ids}, X_Run_Id=handle.run_id)
+
+
+def _failed(event: Mapping[str, Any], handle: RunHandle, ids: Mapping[str, str]) -> Response:
+    """Return the problem of a run that did not succeed: its own error where it had one."""
+    with here().journal.read() as connection:
+        error = last_error(connection, handle.run_id) if event["status"] == "failed" else None
+    code, why = (error.code, error.message) if error is not None else ("run_failed", _why(event))
+    return problem(502, code, why, run_id=handle.run_id, run_status=event["status"], **ids)
 
 
 def _start(body: Body, message: str, correlation_id: str | None) -> RunHandle:
@@ -76,30 +83,42 @@ def _start(body: Body, message: str, correlation_id: str | None) -> RunHandle:
 # --- the dialect -----------------------------------------------------------------------------------
 
 
-def project(line: Line, correlation_id: str | None) -> bytes:
-    """Return an event of the log in the dialect: frames, or nothing where it has no word for it."""
-    if line.type == "response":
-        return _frame({"type": "thinking", "content": orjson.loads(line.data).get("content", "")})
-    if line.type not in ("tool", "tool_result", "end"):
-        return b""
-    event = orjson.loads(line.data)
-    if line.type == "end":
-        return _ending(event, correlation_id)
-    if line.type == "tool_result":
-        return _frame({"type": "tool_result", "name": event["name"], "result": _text(event.get("result"))})
-    if "arguments" not in event:  # the name alone, ahead of the call
-        return b""
-    return _frame({"type": "tool_start", "name": event["name"], "args": event["arguments"]})
+class Dialect:
+    """Tells one run's events in the seed's words; remembers the error that the end will be about."""
 
+    def __init__(self, correlation_id: str | None) -> None:
+        self._correlation_id = correlation_id
+        self._error: Mapping[str, Any] = {}
 
-def _ending(event: Mapping[str, Any], correlation_id: str | None) -> bytes:
-    usage = event.get("usage", {})
-    done = {"type": "done", "usage": {"tokens": usage.get("input_tokens", 0) + usage.get("output_tokens", 0)}}
-    if correlation_id is not None:
-        done["correlation_id"] = correlation_id
-    if event["status"] == "succeeded":
-        return _frame(done)
-    return _frame({"type": "error", "code": event["status"], "message": _why(event)}) + _frame(done)
+    def __call__(self, line: Line) -> bytes:
+        """Return an event of the log in the dialect: frames, or nothing where it has no word for it."""
+        if line.type == "response":
+            return _frame({"type": "thinking", "content": orjson.loads(line.data).get("content", "")})
+        if line.type not in ("tool", "tool_result", "error", "end"):
+            return b""
+        event = orjson.loads(line.data)
+        if line.type == "error":
+            self._error = event
+        elif line.type == "end":
+            return self._ending(event)
+        elif line.type == "tool_result":
+            return _frame({"type": "tool_result", "name": event["name"], "result": _text(event.get("result"))})
+        elif "arguments" in event:  # not the name alone, ahead of the call
+            return _frame({"type": "tool_start", "name": event["name"], "args": event["arguments"]})
+        return b""
+
+    def _ending(self, event: Mapping[str, Any]) -> bytes:
+        usage = event.get("usage", {})
+        done = {"type": "done", "usage": {"tokens": usage.get("input_tokens", 0) + usage.get("output_tokens", 0)}}
+        if self._correlation_id is not None:
+            done["correlation_id"] = self._correlation_id
+        if event["status"] == "succeeded":
+            return _frame(done)
+        code = self._error.get("code") if event["status"] == "failed" else None
+        message = self._error.get("message") if event["status"] == "failed" else None
+        return _frame({
+            "type": "error", "code": code or event["status"], "message": message or _why(event),
+        }) + _frame(done)  # fmt: skip
 
 
 def _why(event: Mapping[str, Any]) -> str:
