@@ -22,8 +22,7 @@ from config.errors import ModelVisible, ToolTimeout, did_you_mean
 from config.ids import new_id
 
 NEEDS_APPROVAL = (
-    "Refused: this tool needs a person's approval for each call, and approvals are not available yet. Nothing was "
-    "done. Tell the user what you would have done."
+    "Refused: this tool needs a person's approval for each call, and approvals are not available yet. Nothing was done."
 )
 STOPPED = "Stopped by the user before it was finished."
 STOPPED_UNKNOWN = "Stopped by the user while it was running; it is not known whether it took effect."

@@ -60,6 +60,9 @@ def transport_options(settings: Settings, url: str) -> dict[str, Any]:
     if not url.startswith(("redis", "rediss")):
         return {}
     return {
+        # A message is a hint: the copies kombu keeps of those not yet acknowledged protect nothing that SQL does
+        # not, and cost two round trips on the way to the first token (docs/decisions/0002-message-is-a-wake-up.md).
+        "ack_emulation": False,
         "visibility_timeout": 300,
         "unacked_restore_interval": 5,
         "unacked_restore_throttle": 1,

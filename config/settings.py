@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tomllib
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -181,21 +183,31 @@ def read_settings(**overrides: object) -> Settings:
     """
     try:
         return Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks the values
+    except tomllib.TOMLDecodeError as wrong:
+        raise SettingInvalid(f"callboard.toml cannot be read: {wrong}. Mend the file.") from wrong
     except ValidationError as wrong:
         first = wrong.errors(include_url=False)[0]
         name = "_".join(str(part) for part in first["loc"])
         variable = f"CALLBOARD_{name.upper()} " if name else ""
         raise SettingInvalid(
-            f"{variable}cannot be used: {first['msg'].removeprefix('Value error, ')}. "
+            f"{variable}cannot be used{_shown(first)}: {first['msg'].removeprefix('Value error, ')}. "
             "Mend it in the environment, .env or callboard.toml."
         ) from wrong
+
+
+def _shown(error: Mapping[str, Any]) -> str:
+    """Return the value that does not fit, where it is short and a single one."""
+    value = error.get("input")
+    is_url = "url" in "".join(map(str, error["loc"]))  # it may hold a password
+    return f" ('{value}')" if isinstance(value, str | int | float) and len(str(value)) <= 60 and not is_url else ""
 
 
 def unknown_variables(environment: dict[str, str]) -> list[str]:
     """Return a sentence for each ``CALLBOARD_`` variable that no setting reads."""
     known = {f"CALLBOARD_{name.upper()}" for name in Settings.model_fields}
+    offered = known - {"CALLBOARD_NO_AUTH"}  # nobody is led there by a slip of the hand
     return [
-        f"{name} is not a setting.{did_you_mean(name, known)}"
+        f"{name} is not a setting.{did_you_mean(name, offered)}"
         for name in sorted(environment)
         if name.startswith("CALLBOARD_") and name not in known
     ]

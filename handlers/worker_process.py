@@ -41,7 +41,7 @@ def refuse_pools(conf: Any = None, options: Any = None, **_: Any) -> None:
         require_broker_setting(settings())
         require_own_rooms()
     except CallboardError as wrong:
-        raise SystemExit(f"error: {wrong} ({wrong.code})") from None
+        raise SystemExit(f"error: {wrong} [{wrong.code}]") from None
 
 
 @signals.setup_logging.connect(weak=False)
@@ -97,7 +97,7 @@ def _begin(pool: str, slots: int) -> None:
     try:
         _alive = here = process()
     except CallboardError as wrong:
-        raise SystemExit(f"error: {wrong} ({wrong.code})") from None
+        raise SystemExit(f"error: {wrong} [{wrong.code}]") from None
     warm_up(here.journal.loop)
     here.journal.loop.run(RunAgentHandler(here).rehearse(), timeout_s=60)
     settle_heap()

@@ -77,6 +77,7 @@ class RedisHotLog:
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
+        self._is_down = False  # said once an outage
 
     # --- writing
 
@@ -164,6 +165,9 @@ class RedisHotLog:
             return
         finally:
             overdue.cancel()
+        if self._is_down:
+            self._is_down = False
+            log.warning("Redis is back")
         for run, reply in zip(runs, replies, strict=False):
             self._heed(run, reply)
 
@@ -205,7 +209,9 @@ class RedisHotLog:
 
     def _drop(self, wrong: Exception) -> None:
         """Forget what is pending: the log in SQL is complete without it, and readers poll there."""
-        log.warning("hot log unreachable, viewers read SQL: %s", wrong)
+        if not self._is_down:
+            self._is_down = True
+            log.warning("live events do not reach Redis, viewers read the database until it is back: %s", wrong)
         for run in self._dirty.values():
             run.pending = []
             run.source.seal_soon()
@@ -311,10 +317,10 @@ class RedisHotLog:
 
     async def close(self) -> None:
         try:
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(0 if self._is_down else 2):
                 await self._idle.wait()
         except TimeoutError:
-            log.warning("hot log closed with events unsent; SQL has them")
+            log.info("hot log closed with events unsent; SQL has them")
         self._closed = True
         for task in (self._reviving, self._flushing):
             if task is not None:

@@ -35,6 +35,8 @@ def test_each_pool_comes_up_and_a_killed_process_comes_back(redis_settings, worl
             psutil.Process(pid).kill()
 
         worker.wait_for("starting it again")
+        worker.wait_for("ready.", times=2)
+        assert not before & {child.pid for child in worker.children("celery")}
         assert worker.stop() == 0
         assert not any(psutil.pid_exists(pid) for pid in before)
 

@@ -54,13 +54,13 @@ class Up:
         assert found
         return found.group()
 
-    def wait_for(self, wanted: str) -> str:
-        """Return the first printed line that has the words."""
+    def wait_for(self, wanted: str, times: int = 1) -> str:
+        """Return the first printed line that has the words, once they were printed ``times`` times."""
         with self._changed:
-            self._changed.wait_for(lambda: self._line_with(wanted) is not None or self._ended(), UP_TIMEOUT_S)
-        line = self._line_with(wanted)
-        assert line is not None, "\n".join(self.lines) or "it said nothing"
-        return line
+            self._changed.wait_for(lambda: len(self._lines_with(wanted)) >= times or self._ended(), UP_TIMEOUT_S)
+        lines = self._lines_with(wanted)
+        assert len(lines) >= times, "\n".join(self.lines) or "it said nothing"
+        return lines[0]
 
     def children(self, kind: str = "") -> list[psutil.Process]:
         """Return all processes it started that live, or those with a word in their command line."""
@@ -105,8 +105,8 @@ class Up:
         with self._changed:
             self._changed.notify_all()
 
-    def _line_with(self, wanted: str) -> str | None:
-        return next((line for line in self.lines if wanted in line), None)
+    def _lines_with(self, wanted: str) -> list[str]:
+        return [line for line in self.lines if wanted in line]
 
     def _ended(self) -> bool:
         return self.process.poll() is not None and self.process.stdout is not None and self.process.stdout.closed

@@ -7,7 +7,7 @@ import threading
 import orjson
 import pytest
 
-from bus.payloads import ToolPayload, ToolResultPayload
+from bus.payloads import ErrorPayload, ToolPayload, ToolResultPayload
 from tests.web.conftest import Hand
 
 
@@ -95,6 +95,24 @@ def test_process_says_why_a_run_failed(client, journal) -> None:
     worker.join()
 
     assert (answer.status_code, answer.json["code"], answer.json["detail"]) == (502, "run_failed", "the model is away")
+
+
+def test_a_failure_is_told_with_the_runs_own_code_and_sentence(client, journal) -> None:
+    def fail(hand: Hand) -> None:
+        hand.commit(ErrorPayload(code="model_key_missing", message="the model needs a key: set OPENAI_API_KEY."))
+        hand.finish("", status="failed", reason="model_key_missing")
+
+    worker = work_off(client, journal, fail)
+    answer = client.post("/process", json={"thread_id": "t", "message": "?"})
+    worker.join()
+    worker = work_off(client, journal, fail)
+    stream = client.post("/v1/agent/run", json={"input": "?"}).data.decode()
+    worker.join()
+
+    assert (answer.json["code"], answer.json["detail"]) == (
+        "model_key_missing", "the model needs a key: set OPENAI_API_KEY.",
+    )  # fmt: skip
+    assert '"code":"model_key_missing","message":"the model needs a key: set OPENAI_API_KEY."' in stream
 
 
 @pytest.mark.parametrize(

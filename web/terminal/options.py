@@ -11,6 +11,7 @@ import click
 from config.settings import Settings, adopt_env_file, read_settings, settings, unknown_variables
 from web.terminal.cli import CallerPath
 
+_warned: set[str] = set()
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 state_dir = click.option(
@@ -35,5 +36,7 @@ def apply(**flags: object) -> Settings:
     settings.cache_clear()
     adopt_env_file()
     for warning in unknown_variables(dict(os.environ)):
-        click.echo(f"warning: {warning}", err=True)
+        if warning not in _warned:
+            _warned.add(warning)
+            click.echo(f"warning: {warning}", err=True)
     return read_settings()

@@ -50,6 +50,12 @@ class Output:
             click.echo(line)
             sys.stdout.flush()
 
+    def note(self, sentence: str) -> None:
+        """Show what is going on to who waits, on stderr."""
+        with self._lock:
+            self._file.emit(_record(f"{'up':<9} {sentence}"))
+            click.secho(sentence, err=True, dim=True)
+
     def warn(self, sentence: str) -> None:
         """Show a sentence of our own on stderr."""
         with self._lock:

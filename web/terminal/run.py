@@ -31,6 +31,8 @@ def run(agent: str, text: str | None, thread_id: str | None, detach: bool, as_js
     The answer goes to standard output, what happens around it to standard error. Ctrl-C stops the run.
     """
     objective = _objective(text)
+    if not detach and not as_json and sys.stderr.isatty():
+        click.secho("starting …", err=True, dim=True)  # LiteLLM takes seconds to import
     with open_runner(**flags) as runner:
         handle = runner.run(objective, agent, thread_id=thread_id, detached=detach)
         if detach:

@@ -7,6 +7,7 @@ import http.client
 import os
 import signal
 import socket
+import threading
 import time
 import webbrowser
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ from web.terminal.serving import (
     require_loopback,
     worker_command,
 )
-from web.terminal.supervisor import Child, ChildSpec, Supervisor
+from web.terminal.supervisor import GRACE_S, Child, ChildSpec, Supervisor
 
 PAGE_TIMEOUT_S = 60.0
 
@@ -124,7 +125,12 @@ def _supervisor(output: Output) -> Iterator[Supervisor]:
     try:
         yield supervisor
     finally:
+        patience = threading.Timer(
+            1.5, output.note, (f"stopping: runs get up to {GRACE_S:g} s to end; Ctrl-C again ends them now",)
+        )
+        patience.start()
         supervisor.stop()
+        patience.cancel()
 
 
 def _require_servers(settings: Settings) -> None:

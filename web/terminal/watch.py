@@ -7,7 +7,6 @@ import click
 from bus.journal.reader import check_cursor, parse_cursor
 from bus.journal.runs import list_runs, reader_bounds
 from bus.journal.threads import Who
-from config.errors import RunUnknown
 from web.terminal import options
 from web.terminal.following import follow
 from web.terminal.opening import open_runner
@@ -26,7 +25,10 @@ def watch(run_id: str | None, after: str | None, as_json: bool, **flags: object)
             if run_id is None:
                 newest = list_runs(connection, Who(), limit=1)
                 if not newest:
-                    raise RunUnknown("(the newest)")
+                    click.echo(
+                        'there are no runs yet. Start one: ./callboard run assistant "What is 17 * 23?"', err=True
+                    )
+                    return 1
                 run_id = str(newest[0]["run_id"])
             _, _, issued = reader_bounds(connection, Who(), run_id)
         check_cursor(cursor, issued)

@@ -50,7 +50,7 @@ function labelOf(item) {
 // While it grows, the newest sentence; afterwards, the first.
 function gistOf(item) {
   const flat = item.text.slice(item.closed ? 0 : -600, item.closed ? 600 : undefined).replace(/\*\*|__|`|^#+ /gm, "").replace(/\s+/g, " ").trim();
-  const sentences = flat.match(/[^.!?]+[.!?]*\s*/g) ?? [];
+  const sentences = flat.match(/.+?[.!?](?=\s|$)|.+$/g) ?? []; // "12.5" and "notes.txt" do not end one
   const chosen = item.closed ? sentences[0] : sentences.at(-1);
   return chosen ? visible(chosen.trim().slice(0, 220)) : "";
 }

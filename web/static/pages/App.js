@@ -125,6 +125,7 @@ export class App {
   }
 
   #go(route) {
+    this.wasOnBoard = document.body.dataset.page === "board"; // who walks by keys is not made to type
     document.body.dataset.page = route.name === "board" ? "board" : "talk";
     if (route.name === "board") this.#tab("board", false);
     else this.#open(route);
@@ -147,7 +148,7 @@ export class App {
     this.chat.showWelcome(this.#welcome());
     paintSoon(this.#showHead);
     this.#showDemo();
-    if (matchMedia("(min-width: 761px)").matches) this.composer.focus();
+    if (!this.wasOnBoard && matchMedia("(min-width: 761px)").matches) this.composer.focus();
   }
 
   #welcome() {
