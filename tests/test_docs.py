@@ -19,8 +19,6 @@ from web.terminal.cli import COMMANDS
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
-MADE_LATER = {"docs/page.png", "docs/page-dark.png", "docs/performance.md"}
-"""Written by the bench and the browser, not by hand; a link to them may come first."""
 
 
 def page(name: str) -> str:
@@ -105,7 +103,7 @@ def test_every_link_leads_somewhere(document):
             if target[2] not in anchors(other):
                 broken.append(f"{target[0]}#{target[2]}")
 
-    assert [place for place in broken if place not in MADE_LATER] == []
+    assert broken == []
 
 
 def anchors(document: Path) -> set[str]:

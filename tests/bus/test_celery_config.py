@@ -25,8 +25,8 @@ PROMISED = {
     "result_backend": None, "worker_pool": "threads",
 }  # fmt: skip
 PROMISED_TRANSPORT = {
-    "ack_emulation": False, "visibility_timeout": 300, "unacked_restore_interval": 5, "unacked_restore_throttle": 1, "socket_timeout": 5,
-    "socket_connect_timeout": 2, "socket_keepalive": True, "health_check_interval": 10,
+    "ack_emulation": False, "visibility_timeout": 300, "unacked_restore_interval": 5, "unacked_restore_throttle": 1,
+    "socket_timeout": 5, "socket_connect_timeout": 2, "socket_keepalive": True, "health_check_interval": 10,
 }  # fmt: skip
 
 
