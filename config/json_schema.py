@@ -1,7 +1,7 @@
 """JSON Schema 2020-12 as we accept it: small, local, and compiled once.
 
 Schemas come from definitions, tools and later from strangers, so nothing in one may fetch, recurse
-without end or cost time that grows faster than its size (shared list: bad inputs, "JSON Schema").
+without end or cost time that grows faster than its size.
 """
 
 from __future__ import annotations

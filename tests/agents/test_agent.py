@@ -33,6 +33,11 @@ def of(kind: type[Any], events: list[Payload]) -> list[Any]:
     return [event for event in events if type(event) is kind]
 
 
+def end_of(events: list[Payload]) -> EndPayload:
+    assert isinstance(events[-1], EndPayload)
+    return events[-1]
+
+
 def text_of(events: list[Payload]) -> str:
     """Piece the answer together as a viewer does: what was withdrawn is dropped."""
     gone = {n for w in of(WithdrawnPayload, events) for first, last in w.ranges for n in range(first, last + 1)}
@@ -59,9 +64,8 @@ def test_streams_pieces_and_then_the_whole_message(house: House) -> None:
     assert text_of(events) == "The answer is 42."
     [message] = of(MessagePayload, events)
     assert (message.role, message.content, message.reasoning) == ("assistant", "The answer is 42.", "Hmm, well.")
-    assert isinstance(events[-1], EndPayload)
-    assert (events[-1].status, events[-1].output) == ("succeeded", "The answer is 42.")
-    assert events[-1].usage is not None
+    assert (end_of(events).status, end_of(events).output) == ("succeeded", "The answer is 42.")
+    assert end_of(events).usage is not None
     assert [e.seq for e in events] == list(range(1, len(events) + 1))
 
 
@@ -85,7 +89,7 @@ def test_calls_a_tool_and_gives_its_result_to_the_model(house: House) -> None:
     assert (result.outcome, result.result, result.call_id) == ("done", 40, called.call_id)
     told = house.model.requests[-1].body["messages"][-1]
     assert (told["role"], told["content"], told["tool_call_id"]) == ("tool", "40", called.call_id)
-    assert events[-1].status == "succeeded"
+    assert end_of(events).status == "succeeded"
 
 
 def test_shows_the_model_name_description_and_schema_of_each_tool(house: House) -> None:
@@ -132,7 +136,7 @@ def test_a_tools_failure_goes_back_to_the_model(house: House, call: Call, tool: 
     assert result.outcome == outcome
     assert said in result.result
     assert said in house.model.requests[-1].body["messages"][-1]["content"]
-    assert events[-1].status == "succeeded"
+    assert end_of(events).status == "succeeded"
 
 
 def test_a_tool_knows_the_call_it_is_in(house: House) -> None:
@@ -184,7 +188,7 @@ def test_tries_again_visibly_and_withdraws_what_was_streamed(house: House) -> No
     assert [(e.attempt, e.retryable) for e in errors] == [(1, True), (2, True)]
     assert of(WithdrawnPayload, events)
     assert text_of(events) == "This counts."
-    assert events[-1].status == "succeeded"
+    assert end_of(events).status == "succeeded"
 
 
 def test_gives_up_after_three_attempts_and_the_thread_stays_usable(house: House) -> None:
@@ -194,7 +198,7 @@ def test_gives_up_after_three_attempts_and_the_thread_stays_usable(house: House)
     events = house.events(failed)
     end = house.run("second", thread_id=failed.thread_id).result(10)
 
-    assert (events[-1].status, events[-1].reason) == ("failed", "model_failed")
+    assert (end_of(events).status, end_of(events).reason) == ("failed", "model_failed")
     assert of(ErrorPayload, events)[-1].retryable is False
     assert len(house.model.requests) == 4
     assert end.status == "succeeded"
@@ -248,7 +252,7 @@ def test_structured_output_is_repaired_once(house: House) -> None:
     handle = house.run()
     events = house.events(handle)
 
-    assert events[-1].output == {"city": "Lima"}
+    assert end_of(events).output == {"city": "Lima"}
     assert text_of(events) == '{"city": "Lima"}'
     assert "city" in house.model.requests[-1].body["messages"][-1]["content"]
     assert [m["role"] for m in stored(house, handle.thread_id)] == ["user", "assistant"]
@@ -276,10 +280,12 @@ def test_stop_while_streaming_keeps_the_partial_text_and_closes_the_socket(house
             handle.cancel()
             handle.cancel()
 
-    assert events[-1].status == "cancelled"
+    assert end_of(events).status == "cancelled"
     [message] = of(MessagePayload, events)
     assert (message.content, message.partial) == ("one two ", True)
-    assert events[-1].usage["output_tokens"] >= 2
+    usage = end_of(events).usage
+    assert usage is not None
+    assert usage["output_tokens"] >= 2
     assert house.model.closed_early.wait(1)
     assert [m["role"] for m in stored(house, handle.thread_id)] == ["user", "assistant", "error"]
 
@@ -381,7 +387,8 @@ def test_a_run_waiting_for_its_turn_can_be_stopped(house: House) -> None:
 
 
 def test_a_claim_is_tried_again_while_the_database_is_locked(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    claim, refused = house.runner.journal.claim_and_begin, []
+    claim = house.runner.journal.claim_and_begin
+    refused: list[bool] = []
 
     def locked_once(*arguments: Any) -> Any:
         if not refused:

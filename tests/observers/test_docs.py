@@ -17,4 +17,4 @@ def test_the_example_of_the_page_works(capsys) -> None:
     room.tell(EndPayload, status="succeeded", cost_usd=0.25)
     assert drain(10) == []
 
-    assert capsys.readouterr().out == f"{room.context.run_id} succeeded, assistant has cost $0.2500\n"
+    assert capsys.readouterr().err == f"{room.context.run_id} succeeded, assistant has cost $0.2500\n"

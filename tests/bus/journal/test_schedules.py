@@ -221,7 +221,7 @@ class Schedule:
             await asyncio.gather(*(viewer.task for viewer in self.viewers if viewer.task is not None))
 
     def check(self) -> None:
-        """What logsim.py checks of the model, of the real thing."""
+        """Every rule of the log, checked on what was written and on what each reader saw."""
         stored = self.world.lines(self.accepted.run_id)
         whole = [orjson.loads(line.data) for line in stored if line.type == "message"]
         text = "".join(message.get("content", "") for message in whole)
