@@ -30,7 +30,7 @@ _CONTROL |= {
 }
 _UNSAFE_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(127, 160), 0x2028, 0x2029, 0x202E)}
 """What JSON lets through and some readers of lines, and terminals, do not."""
-_NOISY = (
+NOISY = (
     "LiteLLM", "httpx", "httpcore", "openai", "kombu", "amqp", "asyncio", "alembic", "celery.redirected",
     "celery.app.trace", "celery.worker.strategy",
 )  # fmt: skip
@@ -47,7 +47,7 @@ def configure_logging(settings: Settings, process: str, stream: TextIO | None = 
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.DEBUG if settings.debug else logging.INFO)
-    for name in _NOISY:
+    for name in NOISY:
         logging.getLogger(name).setLevel(logging.INFO if settings.debug else logging.WARNING)
     logging.captureWarnings(True)
 

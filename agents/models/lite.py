@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from functools import lru_cache
 from typing import Any
+
+from agents.models.releases import require_sound_release
 
 _ENVIRONMENT = {
     "LITELLM_MODE": "PRODUCTION",  # else it loads .env into the environment, where web would not see the same
@@ -14,6 +17,7 @@ _ENVIRONMENT = {
     "AIOHTTP_CONNECTOR_LIMIT": "4000",
     "AIOHTTP_CONNECTOR_LIMIT_PER_HOST": "4000",
 }
+_ITS_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 
 
 @lru_cache(maxsize=1)
@@ -22,7 +26,11 @@ def litellm_module() -> Any:
 
     Its price list is the one that came with it (no look-up on the network at import), it prints nothing,
     reports nothing, and tries nothing again: the one retry layer is ours.
+
+    Raises:
+        ReleaseRefused: the release that is installed steals keys.
     """
+    require_sound_release()
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     with warnings.catch_warnings():
@@ -34,6 +42,8 @@ def litellm_module() -> Any:
         ModelResponseStream(choices=[StreamingChoices(delta=Delta(content=""))])
 
     warnings.filterwarnings("ignore", message="Item.* on TypedDict class", category=UserWarning)  # the same, later
+    for name in _ITS_LOGGERS:
+        logging.getLogger(name).handlers.clear()  # they print on stdout; ours, at the root, say it once and redacted
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     litellm.drop_params = True

@@ -43,6 +43,26 @@ def warm_up(loop: ProcessLoop | None) -> None:
         log.warning("warm-up was cut short: %s", wrong)
 
 
+def warm_up_to_fork() -> None:
+    """Make those calls on a loop that is gone afterwards, with its threads and connections: children inherit the rest.
+
+    A child's own first calls take hundredths of a second then, instead of seconds of a busy core.
+    """
+    from agents.models.lite import litellm_module
+
+    litellm = litellm_module()
+
+    async def call() -> None:
+        await _call_ourselves()
+        await litellm.close_litellm_async_clients()
+
+    try:
+        asyncio.run(call())
+    except (CallboardError, OSError, TimeoutError) as wrong:
+        log.warning("warm-up was cut short: %s", wrong)
+    litellm.in_memory_llm_clients_cache.flush_cache()
+
+
 async def _call_ourselves() -> None:
     from agents.models.call import ModelCall
     from agents.models.open import open_stream

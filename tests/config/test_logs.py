@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from config.logs import configure_logging, one_line
+from config.logs import NOISY, configure_logging, one_line
 
 HOSTILE = "two\nlines\r\x1b[31mred\x00\u2028\u202eevil\ud800"
 
@@ -13,7 +13,8 @@ HOSTILE = "two\nlines\r\x1b[31mred\x00\u2028\u202eevil\ud800"
 def written(settings):
     """Configure logging into a buffer; afterwards the loggers are as they were."""
     root = logging.getLogger()
-    before, level = root.handlers[:], root.level
+    before = root.handlers[:]
+    levels = {logger: logger.level for logger in (root, *map(logging.getLogger, NOISY))}
     buffer = io.StringIO()
 
     def configure(form: str) -> io.StringIO:
@@ -21,7 +22,9 @@ def written(settings):
         return buffer
 
     yield configure
-    root.handlers[:], root.level = before, level
+    root.handlers[:] = before
+    for logger, level in levels.items():
+        logger.setLevel(level)
     logging.captureWarnings(False)
 
 

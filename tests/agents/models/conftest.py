@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from agents.models.open import ModelCall, open_stream
+from agents.models.warm_up import warm_up_to_fork
 from agents.streaming import StreamedResponseWrapper
 from tests.model_server import ModelServer
 
@@ -40,6 +41,7 @@ def server(_server: ModelServer) -> Iterator[ModelServer]:
 
 @pytest.fixture(scope="session")
 def _runner() -> Iterator[asyncio.Runner]:
+    warm_up_to_fork()  # seconds of LiteLLM's own, which would count as a slow first token
     with asyncio.Runner() as runner:
         yield runner
         runner.run(_close_clients())
