@@ -23,6 +23,10 @@ def celery_config(settings: Settings) -> dict[str, Any]:
         "broker_transport_options": transport_options(settings, url),
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
+        # A Redis that answers with an error (read-only after a failover, a full disk) may be mended; the worker lives.
+        "broker_channel_error_retry": True,
+        # It concerns late-acknowledged tasks, so none of ours; off, Celery warns at each loss that this will change.
+        "worker_cancel_long_running_tasks_on_connection_loss": True,
         "broker_pool_limit": 4,
         "include": ["handlers.run_agent", "handlers.worker_process"],
         "task_queues": [Queue(queue, Exchange(queue, type="direct"), routing_key=queue)],
@@ -44,6 +48,8 @@ def celery_config(settings: Settings) -> dict[str, Any]:
         # A forged control message could stop a worker.
         "worker_enable_remote_control": False,
         "worker_send_task_events": False,
+        # Celery's own dies of one item of garbage, which comes back and kills the next worker.
+        "worker_consumer": "bus.consumer:SiftingConsumer",
         "worker_pool": "threads",
         "worker_concurrency": settings.slots,
         "worker_hijack_root_logger": False,

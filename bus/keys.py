@@ -18,7 +18,8 @@ class Keys:
 
     def stream(self, run_id: str) -> str:
         """Stream: the hot log of a run. An entry's id is ``<last number in it>-0``; its field ``e`` holds
-        events as JSON lines. Lives until ``hot_log_ttl_s`` after the run's end."""
+        events as JSON lines, and behind them the tag that says they are ours (bus/journal/keyring.py). Lives until
+        ``hot_log_ttl_s`` after the run's end."""
         return f"{self.prefix}{{{run_id}}}:log"
 
     def meta(self, run_id: str) -> str:
@@ -26,7 +27,7 @@ class Keys:
         return f"{self.prefix}{{{run_id}}}:meta"
 
     def live(self, run_id: str) -> str:
-        """Channel: what is appended to the stream, at the moment it is."""
+        """Channel: what is appended to the stream, tag and all, at the moment it is."""
         return f"{self.prefix}{{{run_id}}}:live"
 
     @property
@@ -38,3 +39,8 @@ class Keys:
     def board(self) -> str:
         """Channel: the id of a run whose state changed, for the board. A hint; it also looks in SQL."""
         return f"{self.prefix}board"
+
+    @property
+    def probe(self) -> str:
+        """String, empty: written by ``/health`` to see whether Redis takes writes. Lives for a second."""
+        return f"{self.prefix}probe"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
@@ -49,6 +51,16 @@ class ProcessLoop:
     def call_soon(self, function: Callable[[], Any]) -> None:
         """Call ``function`` on the loop's thread, soon."""
         self.loop.call_soon_threadsafe(function)
+
+    def stack(self) -> str:
+        """Return where the loop's thread is now, for people to read; a thread that is stuck stays there."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        return "".join(traceback.format_stack(frame)) if frame else ""
+
+    def current_task(self) -> str:
+        """Return the name of the task the loop works on now; empty between two of them."""
+        task = asyncio.current_task(self.loop)
+        return task.get_name() if task else ""
 
     async def write(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what a function that writes to SQL returned; they run one at a time.

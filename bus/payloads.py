@@ -16,6 +16,8 @@ Outcome = Literal["done", "failed", "refused", "unknown"]
 EndStatus = Literal["succeeded", "failed", "cancelled", "dead"]
 TERMINAL: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "dead"})
 """The states a run never leaves."""
+EXPIRED = "expired"
+"""Why an event withdraws a whole log."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,6 +150,8 @@ class WithdrawnPayload(Payload):
     type: ClassVar[str] = "withdrawn"
     ranges: Sequence[Sequence[int]]
     """``[[first, last], ...]`` of the numbers a lost attempt had streamed; drop them."""
+    reason: str | None = None
+    """``expired``: not a lost attempt; the log of an ended run was not kept any longer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -217,7 +221,8 @@ def encode(payload: Payload, run_id: str, thread_id: str) -> bytes:
             event[name] = value
     if payload.extra:
         event.update(payload.extra)
-    return orjson.dumps(event)
+    # Its bytes keep the 4 KiB they were written into; a copy is as long as it is, and logs keep thousands.
+    return bytes(memoryview(orjson.dumps(event)))
 
 
 def decode(line: bytes | str) -> Payload:

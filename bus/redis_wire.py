@@ -109,15 +109,23 @@ class RedisWire(asyncio.Protocol):
         """Take no more of a channel's messages."""
         return self._switch(b"unsubscribe", channel)
 
+    async def pulse(self) -> None:
+        """Return when the other end has answered; for a connection that takes messages."""
+        await asyncio.shield(self._confirmed(b"pong ", (b"PING",)))
+
     def close(self) -> None:
         """Close the connection; ``on_lost`` is not called."""
         self._on_lost = lambda: None
         if self._transport is not None:
-            self._transport.close()
+            self._transport.abort()  # closing would wait until a peer that is stuck has read everything
 
     def _switch(self, verb: bytes, channel: str) -> asyncio.Future[None]:
         name = channel.encode()
-        future = self._confirmations.get(verb + b" " + name)
+        return self._confirmed(verb + b" " + name, (verb, name))
+
+    def _confirmed(self, answer: bytes, command: Command) -> asyncio.Future[None]:
+        """Return what is done when Redis confirms this command; several may wait for the same."""
+        future = self._confirmations.get(answer)
         if future is not None and not future.done():
             return future
         future = asyncio.get_running_loop().create_future()
@@ -125,8 +133,8 @@ class RedisWire(asyncio.Protocol):
             future.set_exception(ConnectionError("the Redis connection is closed"))
             future.exception()  # whoever takes no more messages does not look at it
             return future
-        self._confirmations[verb + b" " + name] = future
-        self._transport.write(_packed((verb, name)))
+        self._confirmations[answer] = future
+        self._transport.write(_packed(command))
         return future
 
     # asyncio.Protocol
@@ -142,6 +150,8 @@ class RedisWire(asyncio.Protocol):
                 return
             if self._on_message is not None and type(reply) is list:
                 self._take_push(reply)
+            elif self._on_message is not None and reply == b"PONG":  # so it says where no channel is subscribed to
+                self._take_push([b"pong", b""])
             elif self._waiting:
                 self._take_reply(reply)
 

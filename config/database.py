@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,13 +20,41 @@ from sqlalchemy import (
     literal_column,
 )
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from config.clock import boot_id, boot_ms, epoch_ms
-from config.errors import CallboardError, DatabaseBusy, DatabaseUnreachable, SettingInvalid
+from config.database_errors import named_error
+from config.errors import DatabaseBusy, SettingInvalid
 
 BUSY_TIMEOUT_MS = 4000
-"""How long SQLite waits for another writer before a caller hears of it; a door answers within 5 s."""
+"""How long a caller waits for another writer, or for a connection, before it hears of it; a door answers within 5 s."""
+LOCKED_TIMEOUT_MS = 500
+"""How long it waits once a whole ``BUSY_TIMEOUT_MS`` was in vain: not every request's thread shall stand there."""
+
+
+class _WallMs(FunctionElement[int]):
+    """Milliseconds since 1970 by the database's clock."""
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(_WallMs, "postgresql")
+def _postgres_now(*_: Any, **__: Any) -> str:
+    return PG_NOW_MS
+
+
+@compiles(_WallMs, "sqlite")
+def _sqlite_now(*_: Any, **__: Any) -> str:
+    return "callboard_now_ms()"  # ours, see _prepare_sqlite: all its callers are on one machine
+
+
+WALL_MS = _WallMs()
+"""Now, for every column that one machine writes and another compares: their own clocks may be hours apart."""
+PG_NOW_MS = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
 
 
 class Database:
@@ -36,8 +64,10 @@ class Database:
         self.engine = engine
         self.is_sqlite = engine.dialect.name == "sqlite"
         self._writer = threading.Lock() if self.is_sqlite else None
+        self._patience_ms = self._left_ms = BUSY_TIMEOUT_MS
         self._writing = engine.execution_options(callboard_write=True)
         self._reading = engine if self.is_sqlite else engine.execution_options(isolation_level="AUTOCOMMIT")
+        _prepare_sqlite(engine, self._begin_writing) if self.is_sqlite else _prepare_postgres(engine)
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -58,12 +88,30 @@ class Database:
         if self._writer is None:
             yield
             return
-        if not self._writer.acquire(timeout=BUSY_TIMEOUT_MS / 1000):
-            raise DatabaseBusy(f"the database {self.engine.url} is busy; try again in a moment.")
+        patience_s, began_s = self._patience_ms / 1000, time.monotonic()
+        if not self._writer.acquire(timeout=patience_s):
+            where = self.engine.url.render_as_string(hide_password=True)
+            raise DatabaseBusy(f"the database {where} is busy; try again in a moment.")
         try:
+            self._left_ms = max(1, int((patience_s - time.monotonic() + began_s) * 1000))
             yield
         finally:
             self._writer.release()
+
+    def _begin_writing(self, connection: Connection) -> None:
+        """Take SQLite's one write lock in what is left of the caller's patience; it is this thread's turn."""
+        is_shorter = self._left_ms < BUSY_TIMEOUT_MS - 100
+        if is_shorter:
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={self._left_ms}")
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            self._patience_ms = BUSY_TIMEOUT_MS
+        except DBAPIError:
+            self._patience_ms = LOCKED_TIMEOUT_MS
+            raise
+        finally:
+            if is_shorter:
+                connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -90,7 +138,7 @@ class Database:
 
     def wall_clock(self) -> ColumnElement[int]:
         """Return the expression for now, in milliseconds since 1970, that timers are compared with."""
-        return literal(epoch_ms(), BigInteger) if self.is_sqlite else _PG_NOW_MS
+        return WALL_MS
 
     def lease_boot(self) -> str | None:
         """Return the boot that ``lease_clock`` counts from, where it matters."""
@@ -104,11 +152,11 @@ class Database:
     def _named_errors(self) -> Iterator[None]:
         try:
             yield
-        except DBAPIError as wrong:
+        except (DBAPIError, PoolTimeout) as wrong:
             raise named_error(wrong, self.engine) from wrong
 
 
-_PG_NOW_MS: ColumnElement[int] = literal_column("(extract(epoch from clock_timestamp()) * 1000)::bigint", BigInteger)
+_PG_NOW_MS: ColumnElement[int] = literal_column(PG_NOW_MS, BigInteger)
 
 
 def open_database(url: str, *, pool_size: int = 20, max_overflow: int = 10) -> Database:
@@ -119,7 +167,8 @@ def open_database(url: str, *, pool_size: int = 20, max_overflow: int = 10) -> D
     """
     try:
         parsed = make_url(url)
-        options: dict[str, Any] = {"pool_size": pool_size, "max_overflow": max_overflow, "pool_timeout": 5}
+        options: dict[str, Any] = {"pool_size": pool_size, "max_overflow": max_overflow}
+        options["pool_timeout"] = BUSY_TIMEOUT_MS / 1000
         if parsed.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
         elif parsed.get_backend_name() == "postgresql":
@@ -135,12 +184,10 @@ def open_database(url: str, *, pool_size: int = 20, max_overflow: int = 10) -> D
             "CALLBOARD_DATABASE_URL cannot be used: give one like sqlite:////var/lib/callboard/callboard.db or "
             f"postgresql://user@host/name ({type(wrong).__name__})."
         ) from wrong
-    if engine.dialect.name == "sqlite":
-        _prepare_sqlite(engine)
     return Database(engine)
 
 
-def _prepare_sqlite(engine: Engine) -> None:
+def _prepare_sqlite(engine: Engine, begin_writing: Callable[[Connection], None]) -> None:
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # we say BEGIN ourselves, below
@@ -150,23 +197,23 @@ def _prepare_sqlite(engine: Engine) -> None:
         cursor.execute("PRAGMA synchronous=FULL")  # NORMAL may lose an answered 202 when the power goes
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.close()
+        connection.create_function("callboard_now_ms", 0, _own_now)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        writes = connection.get_execution_options().get("callboard_write", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        if connection.get_execution_options().get("callboard_write", False):
+            begin_writing(connection)
+        else:
+            connection.exec_driver_sql("BEGIN")
 
 
-def named_error(wrong: SQLAlchemyError, engine: Engine) -> CallboardError | SQLAlchemyError:
-    """Return what a database error means to a caller: busy, unreachable, or itself when it is our mistake."""
-    text = str(getattr(wrong, "orig", wrong)).strip().splitlines()[0:1]
-    said = re.sub(r"://[^@\s]*@", "://***@", text[0] if text else type(wrong).__name__)
-    where = engine.url.render_as_string(hide_password=True)
-    if engine.dialect.name == "sqlite" and ("locked" in said or "busy" in said):
-        return DatabaseBusy(f"the database {where} is locked by another process; try again in a moment.")
-    if isinstance(wrong, OperationalError) or getattr(wrong, "connection_invalidated", False):
-        return DatabaseUnreachable(
-            f"the database {where} does not answer ({said}); check CALLBOARD_DATABASE_URL and that the server is up "
-            "and has space."
-        )
-    return wrong
+def _own_now() -> int:
+    return epoch_ms()  # looked up at each call, so that a test can set the clock
+
+
+def _prepare_postgres(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def set_up(connection: Any, _record: Any) -> None:
+        connection.autocommit = True
+        connection.execute(f"SET lock_timeout = {BUSY_TIMEOUT_MS}")  # its default is to wait for ever
+        connection.autocommit = False

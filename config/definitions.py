@@ -110,8 +110,10 @@ class DefinitionFields(_Section):
     """Names of built-in tools, or ``package.module:function``."""
     tool_overrides: dict[str, ToolOverride] = Field(default_factory=dict)
     """By the tool's name."""
-    max_iterations: Annotated[int, Field(strict=True, ge=1, le=1000)] = 8
+    max_iterations: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 8
     """Model calls that may use tools, before a last one without."""
+    history_chars: Annotated[int, Field(strict=True, ge=1000, le=100_000_000)] = 200_000
+    """Characters of the conversation the model is shown: the newest messages that fit, as the journal keeps them."""
     timeouts: Timeouts = Field(default_factory=Timeouts)
     on_unknown: Literal["ask", "fail", "tell_model"] = "ask"
     """What happens when nobody can tell whether an unsafe tool call took effect."""
@@ -177,8 +179,33 @@ class AgentDefinition(DefinitionFields):
     """The file's name without its ending."""
     digest: str
     """SHA-256 of the content as canonical JSON; recorded in each run."""
+    content_json: str = Field(repr=False)
+    """The same content as JSON, kept with each run's digest."""
     file: str
     """Where it was read from."""
+
+
+def pinned_definition(agent_id: str, digest: str, content_json: str) -> AgentDefinition:
+    """Return an agent as it was when a run was accepted with it.
+
+    Raises:
+        DefinitionInvalid: this code does not take what an earlier one took.
+    """
+    origin = f"the definition {digest[:12]} of '{agent_id}'"
+    content = orjson.loads(content_json)
+    try:
+        fields = DefinitionFields.model_validate(content)
+    except ValidationError as wrong:
+        first = wrong.errors(include_url=False)[0]
+        raise DefinitionInvalid(origin, None, dotted(tuple(first["loc"])), _problem(first)) from wrong
+    return _definition(fields, agent_id, content, origin)
+
+
+def _definition(fields: DefinitionFields, agent_id: str, content: Mapping[str, Any], file: str) -> AgentDefinition:
+    values = {name: getattr(fields, name) for name in fields.model_fields_set}
+    canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    digest = hashlib.sha256(canonical).hexdigest()
+    return AgentDefinition(**values, id=agent_id, digest=digest, content_json=canonical.decode(), file=file)
 
 
 def load_definition(path: Path) -> AgentDefinition:
@@ -199,12 +226,7 @@ def load_definition(path: Path) -> AgentDefinition:
         fields = DefinitionFields.model_validate(written.data)
     except ValidationError as wrong:
         raise _first_error(wrong, written, path) from wrong
-    values = {name: getattr(fields, name) for name in fields.model_fields_set}
-    return AgentDefinition(**values, id=path.stem, digest=_digest(written.data), file=str(path))
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return _definition(fields, path.stem, written.data, str(path))
 
 
 def _first_error(wrong: ValidationError, written: LinedYaml, path: Path) -> DefinitionInvalid:

@@ -123,6 +123,21 @@ class ThreadUnknown(Permanent):
         )
 
 
+class RunOpen(Permanent):
+    """What has not ended cannot be removed."""
+
+    code = "run_open"
+    status = 409
+
+    def __init__(self, run_id: str, status: str, thread_id: str | None = None) -> None:
+        what = f"thread '{thread_id[:80]}' has a run that is {status}" if thread_id else f"run '{run_id}' is {status}"
+        super().__init__(
+            f"{what}; stop it first (`./callboard cancel {run_id}`), then remove it. Nothing was removed.",
+            run_id=run_id,
+            thread_id=thread_id,
+        )
+
+
 class CursorInvalid(Permanent):
     code = "cursor_invalid"
 
@@ -270,12 +285,33 @@ class PoolRefused(Permanent):
     code = "pool_refused"
 
 
+class ReleaseRefused(Permanent):
+    """An installed library is known to be malicious, and is not imported."""
+
+    code = "release_refused"
+    status = 500
+
+
 # --- the machine ----------------------------------------------------------------------------------
 
 
 class StateDirUnwritable(Permanent):
     code = "state_dir_unwritable"
     status = 500
+
+
+class BackupFailed(Permanent):
+    """No copy of the database was made; what was there before is as it was."""
+
+    code = "backup_failed"
+    status = 500
+
+
+class BackupExists(Permanent):
+    """The file to write is there already."""
+
+    code = "backup_exists"
+    status = 409
 
 
 class PortInUse(Permanent):
@@ -332,6 +368,26 @@ class DatabaseBusy(Retryable):
     code = "database_busy"
 
 
+class DatabaseFull(Retryable):
+    """What the caller sent cannot be kept until somebody makes room; nothing was changed."""
+
+    code = "database_full"
+    status = 507
+
+
+class DatabaseReadOnly(Retryable):
+    """The database answers and takes nothing new; nothing was changed."""
+
+    code = "database_read_only"
+
+
+class DatabaseDamaged(Permanent):
+    """The database's file or its server's data are broken; somebody has to restore them."""
+
+    code = "database_damaged"
+    status = 503
+
+
 # --- a run ----------------------------------------------------------------------------------------
 
 
@@ -350,6 +406,80 @@ class RunStopped(Permanent):
     """Somebody asked this run to stop."""
 
     code = "cancelled"
+
+
+class OutcomeUnknown(Permanent):
+    """An unsafe tool call was cut off, and the agent is configured to fail then."""
+
+    code = "outcome_unknown"
+    status = 502
+
+
+class CodeVersion(Permanent):
+    """The run's journal does not fit this code or the tools here; it waits for a worker it fits."""
+
+    code = "code_version"
+    status = 503
+
+
+class RunCrashed(Permanent):
+    """Its owners died one after another, so it is not tried again."""
+
+    code = "crashed"
+    status = 502
+
+    def __init__(self, crashes: int, during: str) -> None:
+        super().__init__(
+            f"{crashes} workers were lost while they worked on this run (at work: {during}), so it is not tried "
+            "again. Find out what that does to a worker's process, then start a new run."
+        )
+
+
+class ApprovalExpired(Permanent):
+    code = "approval_expired"
+    status = 410
+
+    def __init__(self) -> None:
+        super().__init__("nobody answered in time what this run asked, so it ended; start a new run.")
+
+
+class ApprovalUnknown(Permanent):
+    code = "approval_unknown"
+    status = 404
+
+    def __init__(self, approval_id: str) -> None:
+        super().__init__(
+            f"this run asks nothing with the id '{approval_id[:80]}'; look at what it waits for and answer that.",
+            approval_id=approval_id[:80],
+        )
+
+
+class ApprovalDecided(Permanent):
+    """Somebody was quicker; the decision that won is among the facts."""
+
+    code = "approval_decided"
+    status = 409
+
+    def __init__(self, approval_id: str, decision: str, by: str) -> None:
+        super().__init__(
+            f"this was decided already: {decision}, by {by}; nothing was changed.",
+            approval_id=approval_id, decision=decision, by=by,
+        )  # fmt: skip
+
+
+class ApprovalOver(Permanent):
+    """The run does not wait for this any more: it ended or is being stopped, or the time for an answer is over."""
+
+    code = "approval_over"
+    status = 409
+
+
+class DecisionRefused(Permanent):
+    code = "decision_refused"
+
+    def __init__(self, decision: str, offered: Iterable[str]) -> None:
+        choices = ", ".join(offered)
+        super().__init__(f"'{decision[:40]}' is not among the answers to this; give one of: {choices}.")
 
 
 class ModelFailed(Retryable):
@@ -392,6 +522,12 @@ class ToolFailed(ModelVisible):
 
 class ToolTimeout(ModelVisible):
     code = "tool_timeout"
+
+
+class ToolCutOff(ModelVisible):
+    """The tool's connection broke after it may have done what it was asked to."""
+
+    code = "tool_cut_off"
 
 
 class PathRefused(ModelVisible):

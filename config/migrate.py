@@ -9,12 +9,13 @@ from pathlib import Path
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from config.database import Database, named_error, open_database
+from config.database import Database, open_database
+from config.database_errors import named_error
 from config.errors import SchemaNew, SchemaOld, StateDirUnwritable
 from config.settings import Settings
 
 FOLDER = Path(__file__).parent / "migrations"
-HEAD = "0001"
+HEAD = "0002"
 """The newest revision; a test compares it with the files in migrations/versions."""
 _LOCK_KEY = 0x43414C4C
 """Postgres advisory lock held while migrating; SQLite has its own write lock."""
@@ -102,5 +103,6 @@ def _upgrade(database: Database) -> None:
 def _alone(database: Database) -> Iterator[Connection]:
     with database.write() as connection:
         if not database.is_sqlite:
+            connection.execute(text("SET LOCAL lock_timeout = 0"))  # the second one waits, however long it takes
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
         yield connection

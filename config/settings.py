@@ -93,10 +93,22 @@ class Settings(BaseSettings):
     """Seconds between two heartbeats."""
     reap_s: float = Field(default=5.0, gt=0)
     """Seconds between two looks for work nobody was told about."""
+    drain_s: float = Field(default=20.0, gt=0)
+    """Seconds a worker that is told to end gives its current steps."""
+    approval_ttl_s: int = Field(default=7 * 24 * 3600, ge=1)
+    """Seconds a run waits for a person's answer, or for code that fits it; then it fails."""
     hot_log_ttl_s: int = Field(default=3600, ge=1)
     """Seconds the hot log outlives a run, for late readers; older readers read SQL."""
     hot_log_max_bytes: int = Field(default=4 * 1024 * 1024, ge=16 * 1024)
-    """Bytes of events a run may hold in Redis; what is older is in SQL."""
+    """Bytes of events a run may hold in Redis while it streams; what is older is in SQL. 64 KiB stay behind its end."""
+    retain_threads_days: float = Field(default=0, ge=0)
+    """Days a thread nobody touches is kept, with everything in it; 0 is for ever."""
+    retain_runs_days: float = Field(default=0, ge=0)
+    """Days a run is kept after its end; what was said stays in its thread. 0 is for ever."""
+    retain_events_days: float = Field(default=0, ge=0)
+    """Days the log of a run is kept after its end; the run stays, with how it ended. 0 is for ever."""
+    retain_logs_days: float = Field(default=0, ge=0)
+    """Days the files of the logger observer are kept after their last line; 0 is until newer ones push them out."""
     max_input_chars: int = Field(default=200_000, ge=1)
     """Longest input a run is started with."""
 

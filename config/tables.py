@@ -20,6 +20,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 metadata = MetaData(
@@ -69,13 +70,18 @@ runs = Table(
     Column("title", Text, nullable=False),
     Column("status", String(16), nullable=False),
     Column("reason", Text),
+    Column("detail", Text),  # of a run that waits: for what, as a sentence
     Column("detached", Boolean, nullable=False),
     Column("owner", Id),
     Column("fence", Integer, nullable=False),
     Column("lease_until", BigInteger),  # the database's clock; on SQLite the machine's boot clock
     Column("lease_boot", Id),  # on SQLite, which boot ``lease_until`` counts from
     Column("reserved_to", Integer, nullable=False),  # the last event number given out
+    Column("declared_to", Integer, nullable=False, server_default="0"),  # up to here every hole is declared
+    Column("commits", Integer, nullable=False, server_default="0"),  # its writers' commits; tells a lost reply apart
+    Column("journal", Integer, nullable=False, server_default="1"),  # the form of its journal, see bus/journal/form.py
     Column("crashes", Integer, nullable=False),
+    Column("crashes_json", Text),  # what was seen of each
     Column("stop_requested", Boolean, nullable=False),
     Column("observers_told", Boolean, nullable=False),
     Column("observers_json", Text, nullable=False),
@@ -88,9 +94,31 @@ runs = Table(
     Column("error_code", Id),
     Column("created_ms", BigInteger, nullable=False, index=True),
     Column("started_ms", BigInteger),
-    Column("ended_ms", BigInteger),
+    Column("ended_ms", BigInteger, index=True),
     Index(None, "thread_key", "turn"),
+    Index(  # what a claim and an end look for, however many runs a thread has had
+        "ix_runs_open_of_thread",
+        "thread_key",
+        "turn",
+        sqlite_where=text("ended_ms IS NULL"),
+        postgresql_where=text("ended_ms IS NULL"),
+    ),
     Index(None, "status", "lease_until"),
+    Index(
+        "ix_runs_untold",
+        "observers_told",
+        sqlite_where=text("NOT observers_told"),
+        postgresql_where=text("NOT observers_told"),
+    ),
+)
+
+definitions = Table(
+    "definitions",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("agent_id", Id, nullable=False),
+    Column("content_json", Text, nullable=False),  # what the agent's file said when a run was accepted with it
+    Column("created_ms", BigInteger, nullable=False),
 )
 
 messages = Table(
@@ -106,6 +134,7 @@ messages = Table(
     Column("partial", Boolean, nullable=False),
     Column("created_ms", BigInteger, nullable=False),
     PrimaryKeyConstraint("thread_key", "number"),
+    Index(None, "thread_key", "turn", "number"),
 )
 
 steps = Table(
@@ -118,7 +147,7 @@ steps = Table(
     Column("name", Text, nullable=False),
     Column("call_id", Text),
     Column("effect", String(16)),
-    Column("status", String(16), nullable=False),  # started, done, failed, refused or unknown
+    Column("status", String(16), nullable=False),  # planned, started; done, failed, refused, cancelled or unknown
     Column("arguments_digest", String(64), nullable=False),
     Column("idempotency_key", Id, nullable=False),
     Column("attempt", Integer, nullable=False),
@@ -174,6 +203,7 @@ approvals = Table(
     metadata,
     Column("id", Id, primary_key=True),
     Column("run_id", Id, ForeignKey("runs.id"), nullable=False, index=True),
+    Column("kind", String(16), nullable=False, server_default="unknown"),  # why a person is asked
     Column("step_id", Id),
     Column("call_id", Text),
     Column("name", Text),
@@ -214,6 +244,14 @@ idempotency_keys = Table(
     PrimaryKeyConstraint("tenant", "principal", "method", "path", "key"),
 )
 
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", Text, nullable=False),  # made by the first process that needs it, the same for all
+    Column("created_ms", BigInteger, nullable=False),
+)
+
 workers = Table(
     "workers",
     metadata,
@@ -225,4 +263,7 @@ workers = Table(
     Column("busy", Integer, nullable=False),
     Column("started_ms", BigInteger, nullable=False),
     Column("seen_ms", BigInteger, nullable=False),  # wall clock of the database; on SQLite the machine's
+    Column("clock_ms", BigInteger),  # the worker's own clock at that moment
+    Column("queue", Id),
+    Column("version", String(32)),
 )

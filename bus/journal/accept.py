@@ -12,25 +12,18 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from bus.journal.events import event_row
+from bus.journal.form import JOURNAL
+from bus.journal.idempotency import IdempotencyKey, remember, used_before
+from bus.journal.pinned import pin, remember_pinned
+from bus.journal.who import Who
 from bus.payloads import StatusPayload
 from config.clock import epoch_ms, stamp
-from config.database import Database
-from config.errors import IdempotencyConflict
+from config.database import WALL_MS, Database
+from config.failpoints import failpoint
 from config.ids import new_id
-from config.tables import events, idempotency_keys, messages, outbox, runs, threads
+from config.tables import events, messages, outbox, runs, threads
 
 TITLE_CHARS = 120
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IdempotencyKey:
-    """What makes two requests the same one."""
-
-    key: str
-    method: str
-    path: str
-    body_digest: str
-    """SHA-256 of the body's canonical JSON, hexadecimal."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +34,8 @@ class NewRun:
     agent_id: str
     agent_name: str
     definition_digest: str
+    definition_json: str
+    """What the agent's file says; kept once by its digest, so that the run goes on with it when the file changes."""
     model: str
     observers: tuple[str, ...]
     thread_id: str | None = None
@@ -75,7 +70,12 @@ def accept(database: Database, new: NewRun) -> Accepted:
     for attempt in (1, 2, 3):  # lost the race for the thread, then the one for the key
         try:
             with database.write() as connection:
-                return _accept(connection, new)
+                accepted = _accept(connection, new)
+                failpoint("accept-before")
+            if accepted.is_new:
+                remember_pinned(database, new.definition_digest)
+            failpoint("accept")
+            return accepted
         except IntegrityError:  # two first messages of one new thread, or one key, at the same moment
             if attempt == 3:
                 raise
@@ -93,10 +93,11 @@ def _accept(connection: Connection, new: NewRun) -> Accepted:
         earlier = _earlier(connection, new, new.idempotency)
         if earlier is not None:
             return earlier
+    pin(connection, new.definition_digest, new.agent_id, new.definition_json)
     run_id = new_id("run")
     title = readable(new.objective)
-    thread_key, thread_id, turn = _take_number(connection, new, title, now)
-    connection.execute(_INSERT_RUN, _run_row(new, run_id, thread_key, thread_id, turn, title, now))
+    thread_key, thread_id, turn = _take_number(connection, new, title)
+    connection.execute(_INSERT_RUN, _run_row(new, run_id, thread_key, thread_id, turn, title))
     message = {
         "thread_key": thread_key, "number": turn, "turn": turn, "run_id": run_id, "id": new_id("msg"), "role": "user",
         "data_json": orjson.dumps({"content": new.objective}).decode(), "partial": False, "created_ms": now,
@@ -106,14 +107,15 @@ def _accept(connection: Connection, new: NewRun) -> Accepted:
     connection.execute(_INSERT_EVENT, event_row(first, run_id, thread_id, 0))
     row = None
     if new.announce:
-        row = connection.execute(_INSERT_OUTBOX, {"run_id": run_id, "created_ms": now}).scalar_one()
+        row = connection.execute(_INSERT_OUTBOX, {"run_id": run_id}).scalar_one()
     if new.idempotency is not None:
-        _remember(connection, new, new.idempotency, run_id, now)
+        remember(connection, Who(tenant=new.tenant, principal=new.principal), new.idempotency, run_id)
     return Accepted(run_id=run_id, thread_id=thread_id, is_new=True, outbox_row=row)
 
 
 _INSERT_RUN, _INSERT_MESSAGE, _INSERT_EVENT, _INSERT_OUTBOX = (
-    insert(runs).inline(), insert(messages).inline(), insert(events).inline(), insert(outbox).returning(outbox.c.id),
+    insert(runs).inline().values(created_ms=WALL_MS), insert(messages).inline(), insert(events).inline(),
+    insert(outbox).values(created_ms=WALL_MS).returning(outbox.c.id),
 )  # fmt: skip
 _NEXT_NUMBER = (
     update(threads)
@@ -122,31 +124,29 @@ _NEXT_NUMBER = (
         threads.c.principal == bindparam("its_principal"),
         threads.c.id == bindparam("its_id"),
     )
-    .values(next_message=threads.c.next_message + 1, updated_ms=bindparam("now"))
+    .values(next_message=threads.c.next_message + 1, updated_ms=WALL_MS)
     .returning(threads.c.key, threads.c.next_message)
 )
-_NEW_THREAD = insert(threads).returning(threads.c.key)
+_NEW_THREAD = insert(threads).values(created_ms=WALL_MS, updated_ms=WALL_MS).returning(threads.c.key)
 
 
-def _take_number(connection: Connection, new: NewRun, title: str, now: int) -> tuple[int, str, int]:
+def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, str, int]:
     """Return the thread's key and id, and the number of the message that is about to be added."""
     if new.thread_id is not None:
-        its = {"its_tenant": new.tenant, "its_principal": new.principal, "its_id": new.thread_id, "now": now}
+        its = {"its_tenant": new.tenant, "its_principal": new.principal, "its_id": new.thread_id}
         row = connection.execute(_NEXT_NUMBER, its).first()
         if row is not None:
             return row.key, new.thread_id, row.next_message - 1
     thread_id = new.thread_id or new_id("thr")
     values = {
         "id": thread_id, "tenant": new.tenant, "principal": new.principal, "agent_id": new.agent_id, "title": title,
-        "next_message": 2, "created_ms": now, "updated_ms": now,
+        "next_message": 2,
     }  # fmt: skip
     key = connection.execute(_NEW_THREAD, values).scalar_one()
     return key, thread_id, 1
 
 
-def _run_row(
-    new: NewRun, run_id: str, thread_key: int, thread_id: str, turn: int, title: str, now: int
-) -> dict[str, Any]:
+def _run_row(new: NewRun, run_id: str, thread_key: int, thread_id: str, turn: int, title: str) -> dict[str, Any]:
     return {
         "id": run_id, "thread_key": thread_key, "thread_id": thread_id, "turn": turn, "tenant": new.tenant,
         "principal": new.principal, "kind": "agent", "agent_id": new.agent_id, "agent_name": new.agent_name,
@@ -154,34 +154,16 @@ def _run_row(
         "detached": new.detached, "fence": 0, "reserved_to": 1, "crashes": 0, "stop_requested": False,
         "observers_told": True, "observers_json": orjson.dumps(new.observers).decode(),
         "metadata_json": orjson.dumps(dict(new.metadata)).decode() if new.metadata else None, "steps": 0,
-        "created_ms": now,
+        "journal": JOURNAL,
     }  # fmt: skip
 
 
 def _earlier(connection: Connection, new: NewRun, key: IdempotencyKey) -> Accepted | None:
-    t = idempotency_keys.c
-    query = (
-        select(t.body_digest, runs.c.id, runs.c.thread_id)
-        .join_from(idempotency_keys, runs, runs.c.id == t.run_id)
-        .where(
-            t.tenant == new.tenant, t.principal == new.principal, t.method == key.method, t.path == key.path,
-            t.key == key.key,
-        )
-    )  # fmt: skip
-    row = connection.execute(query).first()
-    if row is None:
+    run_id = used_before(connection, Who(tenant=new.tenant, principal=new.principal), key)
+    if run_id is None:
         return None
-    if row.body_digest != key.body_digest:
-        raise IdempotencyConflict(key.key)
-    return Accepted(run_id=row.id, thread_id=row.thread_id, is_new=False)
-
-
-def _remember(connection: Connection, new: NewRun, key: IdempotencyKey, run_id: str, now: int) -> None:
-    row = {
-        "tenant": new.tenant, "principal": new.principal, "method": key.method, "path": key.path, "key": key.key,
-        "body_digest": key.body_digest, "run_id": run_id, "created_ms": now,
-    }  # fmt: skip
-    connection.execute(insert(idempotency_keys), row)
+    thread_id = connection.execute(select(runs.c.thread_id).where(runs.c.id == run_id)).scalar_one()
+    return Accepted(run_id=run_id, thread_id=thread_id, is_new=False)
 
 
 def readable(text: str) -> str:

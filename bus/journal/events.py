@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -20,7 +20,8 @@ from bus.payloads import (
     ranges_of,
 )
 from config.clock import stamp
-from config.tables import events
+from config.errors import RunUnknown
+from config.tables import events, runs
 
 PAGE = 500
 """Rows of SQL read at a time."""
@@ -139,6 +140,19 @@ def read_after(connection: Connection, run_id: str, thread_id: str, cursor: int)
     return lines
 
 
+def require_run(connection: Connection, run_id: str) -> None:
+    """The run whose log is read exists.
+
+    Raises:
+        RunUnknown: it was removed.
+    """
+    if connection.execute(_EXISTS, {"run_id": run_id}).first() is None:
+        raise RunUnknown(run_id)
+
+
+_EXISTS = select(runs.c.id).where(runs.c.id == bindparam("run_id"))
+
+
 def last_committed(connection: Connection, run_id: str) -> int:
     """Return the cursor behind everything SQL holds, or before the end where that is the last."""
     query = select(events.c.seq, events.c.type).where(events.c.run_id == run_id).order_by(events.c.seq.desc()).limit(1)
@@ -159,15 +173,16 @@ def last_error(connection: Connection, run_id: str) -> ErrorPayload | None:
     return payload if isinstance(payload, ErrorPayload) else None
 
 
-def undeclared(connection: Connection, run_id: str, upto: int) -> list[list[int]]:
-    """Return the ranges up to ``upto`` that a ``withdrawn`` event still has to name.
+def undeclared(connection: Connection, run_id: str, after: int, upto: int) -> list[list[int]]:
+    """Return the ranges above ``after`` and up to ``upto`` that a ``withdrawn`` event still has to name.
 
     These are the numbers SQL does not hold, and the sealed pieces of messages that never became final;
-    without those an earlier ``withdrawn`` named.
+    without those an earlier ``withdrawn`` named. Up to ``after`` that was settled before, so that a run
+    with many owners is not read from its beginning each time.
     """
     query = select(
         events.c.first_seq, events.c.seq, events.c.type, events.c.message_id, events.c.step_id, events.c.data_json
-    ).where(events.c.run_id == run_id)
+    ).where(events.c.run_id == run_id, events.c.seq > after)
     rows = connection.execute(query).all()
     final = {row.message_id for row in rows if row.type == "message"}
     kept: set[int] = set()
@@ -179,8 +194,4 @@ def undeclared(connection: Connection, run_id: str, upto: int) -> list[list[int]
         if row.type == "withdrawn":
             for first, last in withdrawn_ranges(Line(row.seq, row.type, row.data_json.encode())):
                 kept.update(range(first, min(last, upto) + 1))
-    return ranges_of(_missing(kept, upto))
-
-
-def _missing(kept: set[int], upto: int) -> Iterable[int]:
-    return (number for number in range(1, upto + 1) if number not in kept)
+    return ranges_of(number for number in range(after + 1, upto + 1) if number not in kept)

@@ -19,7 +19,8 @@ class LogSource(Protocol):
         """Every number up to here is in SQL."""
 
     def seal_soon(self) -> None:
-        """The hot log is missing what came before, or is full: put what you hold into SQL."""
+        """The hot log is missing what came before, is full, or believes another owner: put what you hold into SQL,
+        which also shows whether the run is yours still."""
 
     def lost_ownership(self) -> None:
         """A later owner's fence was seen: stop writing."""
@@ -50,6 +51,10 @@ class HotLog(Protocol):
     @property
     def is_heard(self) -> bool:
         """Whether those who follow hear at once what is appended; where not, they ask SQL more often."""
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the last attempt to write failed, so that other processes hear nothing from here."""
 
     async def keep(self, run_ids: Iterable[str]) -> None:
         """Put off the expiry of these runs' logs."""
@@ -88,7 +93,7 @@ async def end_writing(run_id: str, fence: int) -> None:
 class MemoryHotLog:
     """The hot log of a process that is alone: `callboard run` without Redis, and the one-process mode."""
 
-    def __init__(self, max_events: int = 50_000) -> None:
+    def __init__(self, max_events: int = 10_000) -> None:
         self._logs: dict[str, list[Line]] = {}
         self._fences: dict[str, int] = {}
         self._sources: dict[str, LogSource] = {}
@@ -152,6 +157,10 @@ class MemoryHotLog:
     @property
     def is_heard(self) -> bool:
         return True
+
+    @property
+    def is_down(self) -> bool:
+        return False
 
     async def keep(self, run_ids: Iterable[str]) -> None:
         """Nothing expires while the process lives."""

@@ -8,28 +8,34 @@ from contextlib import aclosing, contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from bus.journal import accept as accepting
-from bus.journal import runs
+from bus.journal import approvals, endings
 from bus.journal.accept import Accepted, NewRun
+from bus.journal.approvals import Decided, Decision
 from bus.journal.events import last_committed, read_after
 from bus.journal.hotlog import HotLog, MemoryHotLog
+from bus.journal.idempotency import IdempotencyKey
 from bus.journal.keeper import LeaseKeeper
+from bus.journal.keyring import SECRET_NAME, Keyring
 from bus.journal.leases import Lease, claim_on
 from bus.journal.line import Line
 from bus.journal.outbox import Publish, Relay
+from bus.journal.owner_id import new_owner_id
+from bus.journal.ownerless import Written
 from bus.journal.reader import Reader
+from bus.journal.reaper import Reaper
 from bus.journal.redis_log import RedisHotLog
-from bus.journal.runs import Stop
-from bus.journal.threads import Who
+from bus.journal.secret import shared_secret
+from bus.journal.who import Who
 from bus.journal.writer import RunWriter, Tell
 from bus.keys import Keys
 from bus.loop import ProcessLoop, process_loop
 from bus.payloads import TERMINAL, encode
 from config.database import Database, open_database
-from config.errors import LoopBlocked
-from config.ids import new_id
+from config.errors import DatabaseBusy, DatabaseUnreachable, LoopBlocked
+from config.failpoints import failpoint
 from config.settings import Settings
 
 POSTGRES_WRITERS = 8
@@ -46,11 +52,15 @@ class Journal:
             settings.database, pool_size=settings.database_pool_size, max_overflow=settings.database_max_overflow
         )
         self.keys = Keys(settings.deployment)
-        self.hot_log: HotLog = _open_hot_log(settings, self.keys)
-        self.owner = new_id("own")
-        self.keeper = LeaseKeeper(self.owner, settings, self.database, self.loop, self.hot_log, self.keys)
+        self.hot_log: HotLog = _open_hot_log(settings, self.keys, Keyring(self._live_secret))
+        self.owner = new_owner_id()
         # The board hears of a run when its wake-up is out: off the path of whoever is accepting it.
         self.relay = Relay(self.database, publish, every_s=settings.reap_s, on_published=self.nudge_board)
+        self.keeper = LeaseKeeper(
+            self.owner, settings, self.database, self.loop, self.hot_log, self.keys,
+            on_wake=self.relay.tell,
+        )  # fmt: skip
+        self.reaper = Reaper(self.database, settings, self.spread)
         if not self.database.is_sqlite:
             self.loop.widen_writes(POSTGRES_WRITERS)
 
@@ -75,33 +85,64 @@ class Journal:
         """
         with self.database.write() as connection:
             lease = claim_on(connection, self.database, run_id, self.owner, self.settings.lease_s)
-            return None if lease is None else begin(connection, lease)
+            if lease is None:
+                return None
+            begun = begin(connection, lease)
+            failpoint("claim-before")
+        failpoint("claim")
+        return begun
+
+    async def wall_clock_ms(self) -> int:
+        """Return now in milliseconds since 1970, by the clock that timers are compared with."""
+        return await self.loop.read(self._wall_clock_ms)
+
+    def _wall_clock_ms(self) -> int:
+        with self.database.read() as connection:
+            return int(connection.execute(select(self.database.wall_clock())).scalar_one())
 
     def writer(self, lease: Lease, tell: Tell) -> RunWriter:
         """Return the writer of a claimed run."""
         return RunWriter(lease, self.database, self.loop, tell, on_wake=self.relay.tell)
 
-    def cancel(self, who: Who, run_id: str, *, by: str) -> Stop:
-        """Ask a run to stop; see ``bus.journal.runs``. May be called from any thread and any process."""
-        stop = runs.cancel(self.database, who, run_id, by)
-        if stop.wake is not None:
-            self.relay.tell(stop.wake)
-        self.loop.call_soon(lambda: self._spread(run_id, stop))
-        return stop
+    def cancel(self, who: Who, run_id: str, *, by: str, idempotency: IdempotencyKey | None = None) -> Written:
+        """Ask a run to stop; see ``bus.journal.endings``. May be called from any thread and any process."""
+        written = endings.cancel(self.database, who, run_id, by, idempotency)
+        self.spread(written)
+        if not written.events and written.status not in TERMINAL:
+            self.loop.call_soon(lambda: self._stop(run_id))
+        return written
+
+    def decide(
+        self, who: Who, run_id: str, approval_id: str, answer: Decision, *, by: str,
+        idempotency: IdempotencyKey | None = None,
+    ) -> Decided:  # fmt: skip
+        """Take a person's answer; see ``bus.journal.approvals``. May be called from any thread and any process."""
+        decided = approvals.decide(self.database, who, run_id, approval_id, answer, by=by, idempotency=idempotency)
+        self.spread(decided.written)
+        return decided
+
+    def spread(self, written: Written) -> None:
+        """Tell viewers, and whoever may begin now, what was written without an owner."""
+        if written.wake is not None:
+            self.relay.tell(written.wake)
+        if written.events:
+            self.loop.call_soon(lambda: self._show(written))
 
     def nudge_board(self, run_id: str) -> None:
         """Tell whoever shows the board that a run's state changed."""
         self.loop.call_soon(lambda: self.hot_log.nudge(self.keys.board, run_id))
 
-    def _spread(self, run_id: str, stop: Stop) -> None:
-        """Tell the owner to stop, or the viewers what was written without one."""
-        if stop.events:
-            self.hot_log.attach(run_id, stop.fence, _Sealed(stop.events[-1].seq))
-            for payload in stop.events:
-                self.hot_log.append(run_id, payload.seq, encode(payload, run_id, stop.thread_id))
-            self.loop.submit(self.hot_log.detach(run_id, stop.fence))
-            self.hot_log.nudge(self.keys.board, run_id)
-        elif stop.status not in TERMINAL and not self.keeper.stop_here(run_id):
+    def _show(self, written: Written) -> None:
+        run_id, fence = written.run_id, written.fence
+        self.hot_log.attach(run_id, fence, _Sealed(written.events[-1].seq))
+        for payload in written.events:
+            self.hot_log.append(run_id, payload.seq, encode(payload, run_id, written.thread_id))
+        self.loop.submit(self.hot_log.detach(run_id, fence))
+        self.hot_log.nudge(self.keys.board, run_id)
+
+    def _stop(self, run_id: str) -> None:
+        """Have the owner look at its runs' flags now, wherever it is."""
+        if not self.keeper.stop_here(run_id):
             self.hot_log.nudge(self.keys.nudges, f"stop {run_id}")
 
     # --- reading
@@ -142,7 +183,10 @@ class Journal:
 
     async def wait(self, run_id: str, thread_id: str) -> Line:
         """Return the run's last event once it is there. Most of what comes before is not looked at."""
-        cursor = await self.loop.read(self._last_committed, run_id)
+        try:
+            cursor = await self.loop.read(self._last_committed, run_id)
+        except (DatabaseBusy, DatabaseUnreachable):
+            cursor = 0  # it is only quicker to begin further on; a reader is patient
         async with aclosing(self.follow(run_id, thread_id, cursor)) as batches:
             async for batch in batches:
                 if batch[-1].is_end:
@@ -158,10 +202,14 @@ class Journal:
         with self.database.read() as connection:
             return read_after(connection, run_id, thread_id, cursor)
 
+    async def _live_secret(self) -> str:
+        return await self.loop.read(shared_secret, self.database, SECRET_NAME)
+
     # --- closing
 
     def close(self) -> None:
         """Send what is pending and close every connection."""
+        self.reaper.stop()
         self.relay.stop()
         self.loop.call_soon(self.keeper.close)
         closing: Future[None] = self.loop.submit(self.hot_log.close())
@@ -182,10 +230,12 @@ class _Sealed:
         """A later owner's events are the truth; ours are in SQL, below them."""
 
 
-def _open_hot_log(settings: Settings, keys: Keys) -> HotLog:
+def _open_hot_log(settings: Settings, keys: Keys, keyring: Keyring) -> HotLog:
     if settings.redis_url is None:
         return MemoryHotLog()
-    return RedisHotLog(settings.redis_url, keys, ttl_s=settings.hot_log_ttl_s, max_bytes=settings.hot_log_max_bytes)
+    return RedisHotLog(
+        settings.redis_url, keys, keyring, ttl_s=settings.hot_log_ttl_s, max_bytes=settings.hot_log_max_bytes
+    )
 
 
 async def _pour(batches: AsyncGenerator[list[Line], None], put: Callable[[Any], None]) -> None:

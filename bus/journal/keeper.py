@@ -8,9 +8,10 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from bus.journal.hotlog import HotLog
-from bus.journal.leases import Beat, beat, stops
+from bus.journal.leases import Beat, beat, give_back, stops
 from bus.journal.writer import RunWriter
 from bus.keys import Keys
 from bus.loop import ProcessLoop
@@ -19,8 +20,27 @@ from config.settings import Settings
 
 log = logging.getLogger(__name__)
 
+AGAIN_S = 1.0
+"""Seconds to the next heartbeat after one that failed: a database that is back is told in time."""
 STOP_POLL_S = 0.5
 """Seconds between two looks for stops in SQL; a nudge on Redis is faster but may be lost."""
+
+
+class Work(Protocol):
+    """What is done for a run, as its keeper sees it. All of it is called on the loop."""
+
+    def stop(self) -> None:
+        """Somebody stops the run; asked again, nothing more happens."""
+
+    def release(self) -> None:
+        """This process ends soon: let the run go at the end of its current step."""
+
+    def cut(self) -> None:
+        """This process ends now: let the run go wherever it is."""
+
+    @property
+    def is_within_time(self) -> bool:
+        """Whether the current step is within its own deadline; past it, somebody else may take the run."""
 
 
 @dataclass(slots=True)
@@ -28,15 +48,23 @@ class Kept:
     """A run this process owns."""
 
     writer: RunWriter
-    on_stop: Callable[[], None]
+    work: Work
 
 
 class LeaseKeeper:
     """One a process, on its loop."""
 
     def __init__(
-        self, owner: str, settings: Settings, database: Database, loop: ProcessLoop, hot_log: HotLog, keys: Keys
+        self,
+        owner: str,
+        settings: Settings,
+        database: Database,
+        loop: ProcessLoop,
+        hot_log: HotLog,
+        keys: Keys,
+        on_wake: Callable[[str], None] = lambda run_id: None,
     ) -> None:
+        """``on_wake`` is called with each run that was given back and may be taken again."""
         self.owner = owner
         self._settings = settings
         self._database = database
@@ -44,6 +72,9 @@ class LeaseKeeper:
         self._hot_log = hot_log
         self._keys = keys
         self._kept: dict[str, Kept] = {}
+        self._is_releasing = False
+        self._given_up: list[tuple[str, int]] = []  # runs with their fences, from when the database was away
+        self._on_wake = on_wake
         self._tasks: list[asyncio.Task[None]] = []
         self._nudged = asyncio.Event()
         self._last_good_s = time.monotonic()
@@ -53,12 +84,25 @@ class LeaseKeeper:
         """How many runs this process works on."""
         return len(self._kept)
 
-    async def keep(self, writer: RunWriter, on_stop: Callable[[], None]) -> None:
-        """Beat for this run from now on; ``on_stop`` is called on the loop once somebody stops it."""
+    async def keep(self, writer: RunWriter, work: Work) -> None:
+        """Beat for this run from now on, and tell ``work`` what is asked of it."""
         await self._begin()
-        self._kept[writer.lease.run_id] = Kept(writer, on_stop)
+        self._kept[writer.lease.run_id] = Kept(writer, work)
         if writer.lease.stop_requested:
-            on_stop()
+            work.stop()
+        if self._is_releasing:
+            work.release()
+
+    def release_all(self) -> None:
+        """Have every run let go at the end of its current step, those too that come yet."""
+        self._is_releasing = True
+        for kept in list(self._kept.values()):
+            kept.work.release()
+
+    def cut_all(self) -> None:
+        """Have every run let go at once."""
+        for kept in list(self._kept.values()):
+            kept.work.cut()
 
     def let_go(self, run_id: str, fence: int | None = None) -> None:
         """Beat for this run no more; with a ``fence``, only if it is this owner of it that is kept."""
@@ -70,7 +114,7 @@ class LeaseKeeper:
         """Stop a run if this process works on it."""
         kept = self._kept.get(run_id)
         if kept is not None:
-            kept.on_stop()
+            kept.work.stop()
         return kept is not None
 
     def close(self) -> None:
@@ -92,23 +136,36 @@ class LeaseKeeper:
             self._nudged.set()
 
     async def _beats(self) -> None:
+        pause_s = self._settings.beat_s
         while True:
-            await asyncio.sleep(self._settings.beat_s)
-            if self._kept:
-                await self._beat()
+            await asyncio.sleep(pause_s)
+            is_good = (not self._kept or await self._beat()) and await self._give_back()
+            pause_s = self._settings.beat_s if is_good else min(self._settings.beat_s, AGAIN_S)
 
-    async def _beat(self) -> None:
-        asked, began_s = dict(self._kept), time.monotonic()
+    async def _beat(self) -> bool:
+        """Extend the leases of all runs kept, and return whether the database took it."""
+        asked, began_s = self._in_time(), time.monotonic()
+        if not asked:
+            return True
         try:
             async with asyncio.timeout(max(0.0, self._last_good_s + self._silence_s - began_s)):
                 found = await self._loop.write(beat, self._database, self.owner, self._settings.lease_s, list(asked))
         except Exception as wrong:  # whatever it is, the next beat must come
             log.warning("heartbeat failed: %s: %s", type(wrong).__name__, wrong)
-            self._fence_if_silent()
-            return
+            self.fence_if_silent()
+            return False
         self._last_good_s = began_s
         self._heed(asked, found)
         await self._hot_log.keep([b.run_id for b in found])
+        return True
+
+    def _in_time(self) -> dict[str, Kept]:
+        """Return the runs to beat for; one whose step is over its time is given up to whoever takes it next."""
+        for run_id, kept in self._kept.items():
+            if not kept.work.is_within_time and not kept.writer.is_stale:
+                log.error("a step is over its own time and does not end; the run is given up run_id=%s", run_id)
+                kept.writer.lost_ownership()
+        return {run_id: kept for run_id, kept in self._kept.items() if not kept.writer.is_stale}
 
     def _heed(self, asked: dict[str, Kept], found: list[Beat]) -> None:
         """Tell the writers whose runs belong to somebody else, or were asked to stop."""
@@ -120,27 +177,50 @@ class LeaseKeeper:
             if seen is None or seen.fence != kept.writer.lease.fence:
                 kept.writer.lost_ownership()
             elif seen.stop_requested:
-                kept.on_stop()
+                kept.work.stop()
 
     @property
     def _silence_s(self) -> float:
         """How old the last good beat may be: a third of the lease is left then."""
         return self._settings.lease_s * 2 / 3
 
-    def _fence_if_silent(self) -> None:
-        """Stop writing everywhere when the leases may have run out without our knowing."""
+    def fence_if_silent(self) -> None:
+        """Stop writing everywhere when the leases may have run out without our knowing; costs nothing to ask.
+
+        A process that was stopped for a while and goes on learns it here, before its next heartbeat.
+        """
         if time.monotonic() - self._last_good_s >= self._silence_s:
-            for kept in list(self._kept.values()):
-                kept.writer.lost_ownership()
+            for run_id, kept in list(self._kept.items()):
+                if not kept.writer.is_stale:
+                    self._given_up.append((run_id, kept.writer.lease.fence))
+                    kept.writer.lost_ownership()
+
+    async def _give_back(self) -> bool:
+        """Send what was given up while the database was away back to the queue; return whether nothing is left."""
+        if not self._given_up:
+            return True
+        owned = list(self._given_up)
+        try:
+            returned = await self._loop.write(give_back, self._database, owned)
+        except Exception as wrong:  # whatever it is, the next try must come
+            log.warning("runs could not be given back yet: %s: %s", type(wrong).__name__, wrong)
+            return False
+        self._given_up = [one for one in self._given_up if one not in owned]
+        for run_id in returned:
+            self._on_wake(run_id)
+        return True
 
     async def _stops(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STOP_POLL_S):
                     await self._nudged.wait()
+            was_nudged = self._nudged.is_set()
             self._nudged.clear()
             if self._kept:
                 await self._look_for_stops()
+            if was_nudged:  # the first nudge is looked at at once; no flood of them makes this ask more often
+                await asyncio.sleep(STOP_POLL_S)
 
     async def _look_for_stops(self) -> None:
         try:

@@ -16,21 +16,26 @@ from sqlalchemy import (
     RowMapping,
     and_,
     bindparam,
+    case,
     exists,
     func,
+    insert,
     or_,
     select,
     update,
 )
 
+from bus.journal.crashes import UNHEARD, crash
 from bus.journal.events import event_row, insert_rows, undeclared
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
-from config.clock import epoch_ms, stamp
-from config.database import Database
-from config.tables import runs, threads
+from config.clock import stamp
+from config.database import WALL_MS, Database
+from config.tables import outbox, runs, threads
 
 RESERVE = 1000
 """Event numbers an owner takes at a time."""
+MAX_CRASHES = 3
+"""So many owners a run may lose; then it is dead, or it would take down one worker after another."""
 OPEN = ("queued", "running", "waiting")
 """The states a run can still leave."""
 
@@ -59,14 +64,34 @@ class Lease:
     reserved_to: int
     stop_requested: bool
     created_ms: int
+    age_ms: int
+    """How long ago it was accepted, when it was claimed."""
     steps: int
+    crashes: int
+    """Owners lost before this one."""
+    commits: int
+    """How many its writers have made; the next one counts from here."""
+    journal: int
+    """The form of its journal."""
     first_events: tuple[Payload, ...]
     """What the claim committed to the log; the observers still have to be told."""
 
 
+def is_first_of_thread() -> ColumnElement[bool]:
+    """Return the condition that no older run of the same thread is open: a thread does one thing at a time."""
+    older = runs.alias("older")
+    return ~exists(
+        select(older.c.id).where(older.c.thread_key == runs.c.thread_key, older.c.turn < runs.c.turn, is_open(older))
+    )
+
+
 def is_open(table: FromClause) -> ColumnElement[bool]:
-    """Return the condition that a run has not ended; spelled out, since ``IN`` is expanded at each execution."""
-    return or_(*(table.c.status == status for status in OPEN))
+    """Return the condition that a run has not ended; spelled out, since ``IN`` is expanded at each execution.
+
+    That it has no end yet is what the index over a thread's open runs is about; without it a thread's every run
+    would be looked at.
+    """
+    return and_(table.c.ended_ms.is_(None), or_(*(table.c.status == status for status in OPEN)))
 
 
 def claim(database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:
@@ -79,16 +104,23 @@ def claim(database: Database, run_id: str, owner: str, lease_s: float) -> Lease 
         return claim_on(connection, database, run_id, owner, lease_s)
 
 
+def hold(database: Database, run_id: str, lease_s: float) -> None:
+    """Keep pollers away from a queued run for as long as whoever is about to work it off waits for its thread."""
+    lease = {"lease_until": database.lease_clock() + int(lease_s * 1000), "lease_boot": database.lease_boot()}
+    with database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == run_id, runs.c.status == "queued").values(**lease))
+
+
 def claim_on(connection: Connection, database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:
     """As ``claim``, in a transaction that does more."""
     asked = {
-        "its_id": run_id, "me": owner, "lease_ms": int(lease_s * 1000), "now_ms": epoch_ms(),
-        "boot": database.lease_boot(),
+        "its_id": run_id, "me": owner, "lease_ms": int(lease_s * 1000), "boot": database.lease_boot(),
     }  # fmt: skip
     # A run's row is locked before its thread's, here as in every commit: two orders would deadlock.
     row = connection.execute(_claim(database), asked | database.lease_values()).mappings().first()
     if row is None:
         return None
+    _note_loss(connection, row)
     connection.execute(_OPEN_THREAD, {"its_key": row["thread_key"], "its_run": run_id})
     used_before = row["reserved_to"] - RESERVE
     first_events = _first_events(connection, row, used_before)
@@ -102,28 +134,44 @@ def _claim(database: Database) -> Any:
     past = runs.c.lease_until < database.lease_now
     if database.is_sqlite:
         past = or_(past, runs.c.lease_boot != bindparam("boot"))
-    older = runs.alias("older")
-    first_of_thread = ~exists(
-        select(older.c.id).where(older.c.thread_key == runs.c.thread_key, older.c.turn < runs.c.turn, is_open(older))
-    )
-    free = or_(runs.c.status == "queued", and_(runs.c.status == "running", past))
+    # Whoever is quicker than the reaper counts the crash too; what would be a run's last is left to the reaper.
+    lost = and_(runs.c.status == "running", past, runs.c.crashes < MAX_CRASHES - 1)
+    free = or_(runs.c.status == "queued", lost)
     return (
         update(runs)
-        .where(runs.c.id == bindparam("its_id"), free, first_of_thread)
+        .where(runs.c.id == bindparam("its_id"), free, is_first_of_thread())
         .values(
             status="running",
             reason=None,
+            detail=None,
+            crashes=runs.c.crashes + case((runs.c.status == "running", 1), else_=0),
             owner=bindparam("me"),
             fence=runs.c.fence + 1,
             lease_until=database.lease_now + bindparam("lease_ms", type_=BigInteger),
             lease_boot=bindparam("boot"),
             reserved_to=runs.c.reserved_to + RESERVE,
-            started_ms=func.coalesce(runs.c.started_ms, bindparam("now_ms", type_=BigInteger)),
+            started_ms=func.coalesce(runs.c.started_ms, WALL_MS),
         )
-        .returning(*(runs.c[name] for name in ("id", "observers_json", "metadata_json", *_LEASE_COLUMNS)))
+        .returning(
+            (WALL_MS - runs.c.created_ms).label("age_ms"),
+            *(
+                runs.c[name]
+                for name in ("id", "observers_json", "metadata_json", "declared_to", "crashes_json", *_LEASE_COLUMNS)
+            ),
+        )
     )
 
 
+def _note_loss(connection: Connection, row: RowMapping) -> None:
+    """Say what was lost where the run was taken from an owner whose lease ran out, before the reaper came by."""
+    known = orjson.loads(row["crashes_json"]) if row["crashes_json"] else []
+    if len(known) < row["crashes"]:
+        known.append(crash(connection, row["id"], row["fence"] - 1, None, UNHEARD))
+        connection.execute(_NOTE, {"its_id": row["id"], "noted": orjson.dumps(known).decode()})
+
+
+_NOTE = update(runs).where(runs.c.id == bindparam("its_id")).values(crashes_json=bindparam("noted"))
+_DECLARED = update(runs).where(runs.c.id == bindparam("its_id")).values(declared_to=bindparam("upto"))
 _OPEN_THREAD = update(threads).where(threads.c.key == bindparam("its_key")).values(open_run=bindparam("its_run"))
 
 
@@ -137,7 +185,8 @@ def expired(database: Database) -> Any:
 def _first_events(connection: Connection, row: RowMapping, used_before: int) -> list[Payload]:
     at, seq, first = stamp(), used_before + 1, []
     if row["fence"] > 1:
-        ranges = undeclared(connection, row["id"], used_before)
+        ranges = undeclared(connection, row["id"], row["declared_to"], used_before)
+        connection.execute(_DECLARED, {"its_id": row["id"], "upto": used_before})
         if ranges:
             first.append(WithdrawnPayload(seq=seq, at=at, ranges=ranges))
             seq += 1
@@ -150,6 +199,7 @@ def _lease(row: RowMapping, owner: str, next_seq: int, first_events: tuple[Paylo
         **taken,
         run_id=row["id"],
         owner=owner,
+        age_ms=max(0, row["age_ms"]),
         observers=tuple(orjson.loads(row["observers_json"])),
         metadata=orjson.loads(row["metadata_json"]) if row["metadata_json"] else {},
         next_seq=next_seq,
@@ -159,8 +209,10 @@ def _lease(row: RowMapping, owner: str, next_seq: int, first_events: tuple[Paylo
 
 _LEASE_COLUMNS = (
     "thread_id", "thread_key", "turn", "tenant", "principal", "agent_id", "agent_name", "definition_digest", "model",
-    "detached", "title", "fence", "reserved_to", "stop_requested", "created_ms", "steps",
+    "detached", "title", "fence", "reserved_to", "stop_requested", "created_ms", "steps", "commits", "crashes",
+    "journal",
 )  # fmt: skip
+_CLAIMED = ("id", "observers_json", "metadata_json", "declared_to", *_LEASE_COLUMNS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,6 +241,22 @@ def beat(database: Database, owner: str, lease_s: float, run_ids: Sequence[str])
     ]
 
 
+def give_back(database: Database, owned: Sequence[tuple[str, int]]) -> list[str]:
+    """Send runs back to the queue that this process gave up because the database was away, and return which.
+
+    ``owned`` are runs with the fences they were owned under; one that somebody else has by now is left alone.
+    No crash is counted: nothing is wrong with the run.
+    """
+    returned = []
+    with database.write() as connection:
+        for run_id, fence in owned:
+            its = {"its_id": run_id, "its_fence": fence}
+            if connection.execute(_GIVE_BACK, its).rowcount == 1:
+                connection.execute(_ANNOUNCE, {"run_id": run_id})
+                returned.append(run_id)
+    return returned
+
+
 def reserve(database: Database, run_id: str, fence: int, upto: int) -> bool:
     """Let the owner use numbers up to ``upto`` and return whether it still is the owner."""
     more = runs.c.reserved_to <= bindparam("upto")
@@ -202,6 +270,14 @@ def stops(database: Database, owner: str) -> list[str]:
     query = select(runs.c.id).where(runs.c.owner == owner, runs.c.status == "running", runs.c.stop_requested)
     with database.read() as connection:
         return list(connection.execute(query).scalars())
+
+
+_GIVE_BACK = (
+    update(runs)
+    .where(runs.c.id == bindparam("its_id"), runs.c.fence == bindparam("its_fence"), runs.c.status == "running")
+    .values(status="queued", reason="the database was away", owner=None, lease_until=None)
+)
+_ANNOUNCE = insert(outbox).inline().values(created_ms=WALL_MS)
 
 
 def _is_owned() -> tuple[Any, ...]:

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, or_, select
 
 from bus.messages import RunAgentMessage
-from config.clock import epoch_ms
-from config.database import Database
+from config.database import WALL_MS, Database
 from config.errors import BrokerMissing, CallboardError
+from config.failpoints import failpoint
 from config.tables import outbox, runs
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,8 @@ class Relay:
         self._rows_known: dict[str, int] = {}
         self._settled = threading.Condition()
         self._thread: threading.Thread | None = None
+        self.is_failing = False
+        """Whether the last attempt to publish failed."""
         self._starting = threading.Lock()
 
     def start(self) -> None:
@@ -129,8 +131,7 @@ class Relay:
         return told, False
 
     def _overdue(self) -> list[str]:
-        overdue = outbox.c.created_ms < epoch_ms() - OVERDUE_MS
-        query = select(outbox.c.run_id).where(overdue).order_by(outbox.c.id).limit(BATCH)
+        query = select(outbox.c.run_id).where(_IS_OVERDUE).order_by(outbox.c.id).limit(BATCH)
         try:
             with self._database.read() as connection:
                 return list(dict.fromkeys(connection.execute(query).scalars()))
@@ -147,16 +148,26 @@ class Relay:
             unknown = [run_id for run_id in run_ids if run_id not in known]
             for message in [*known.values(), *(self._messages(unknown) if unknown else ())]:
                 self._publish(message)
+                failpoint("publish")
                 self._on_published(message.run_id)
             self._published += rows
+            if self.is_failing:
+                log.warning("wake-ups are published again")
+            self.is_failing = False
             return True
         except BrokerMissing as wrong:
             log.debug("wake-ups stay in the outbox: %s", wrong)
         except CallboardError as wrong:
-            log.warning("wake-ups stay in the outbox: %s", wrong)
+            self._say_failing(str(wrong))
         except Exception as wrong:  # kombu raises its transports' own errors
-            log.warning("wake-ups stay in the outbox: %s: %s", type(wrong).__name__, wrong)
+            self._say_failing(f"{type(wrong).__name__}: {wrong}")
+        self.is_failing = True
         return False
+
+    def _say_failing(self, wrong: str) -> None:
+        """Warn once an outage: each run that is accepted meanwhile fails in the same way."""
+        level = logging.DEBUG if self.is_failing else logging.WARNING
+        log.log(level, "wake-ups stay in the outbox until they can be published; workers look there: %s", wrong)
 
     def _rows(self, run_ids: list[str]) -> list[int]:
         """Return the rows that are there now: one added from here on asks for another wake-up."""
@@ -187,4 +198,6 @@ class Relay:
 _FOR_MESSAGE = select(
     runs.c.id, runs.c.agent_id, runs.c.thread_id, runs.c.detached, runs.c.definition_digest, runs.c.status
 ).where(runs.c.status == "queued")
+# From the future: the database's clock was set back. Publishing twice is harmless, so that counts as overdue too.
+_IS_OVERDUE = or_(outbox.c.created_ms < WALL_MS - OVERDUE_MS, outbox.c.created_ms > WALL_MS + OVERDUE_MS)
 _FORGET = delete(outbox).where(outbox.c.id == bindparam("its_id"))

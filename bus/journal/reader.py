@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from bus.journal.events import read_after
+from bus.journal.events import read_after, require_run
 from bus.journal.hotlog import HotLog
 from bus.journal.line import Line, withdrawn_ranges
 from bus.loop import ProcessLoop
 from config.database import Database
-from config.errors import CallboardError, CursorAhead, CursorInvalid
+from config.errors import CallboardError, CursorAhead, CursorInvalid, RunUnknown
 
 GAP_S = 1.0
 """How long a reader waits on a gap before it asks SQL."""
-QUIET_S = 2.0
+QUIET_S = 1.5
 """How long a reader hears nothing before it asks SQL, in case Redis lost what was said."""
+DEAF_S = 0.7
+"""How often it asks SQL while it is known that nothing is heard. Pieces are in SQL a second after they were said then;
+nobody is to see one more than 2.5 s late."""
+HASTE_S = 0.3
+"""How long it waits for what the hot log holds; what comes later is taken then."""
 
 
 def parse_cursor(text: str | None) -> int:
@@ -117,13 +122,19 @@ class Reader:
         self._waiter: asyncio.Future[None] | None = None
         self._must_ask = ask_first  # not by who has just read SQL up to the cursor
         self._stuck_since_s: float | None = None
+        self._is_quiet = False  # whether SQL is asked since nothing was heard
+        self._is_deaf = False  # whether that found something, so that it should be asked more often
+        self._late: asyncio.Task[list[Line]] | None = None
 
     async def batches(self) -> AsyncGenerator[list[Line], None]:
-        """Yield events in order, as many at a time as there are, until after the terminal one."""
+        """Yield events in order, as many at a time as there are, until after the terminal one.
+
+        Raises:
+            RunUnknown: the run was removed before its end was read.
+        """
         await self._hot_log.follow(self._run_id, self._listen)
         try:
-            first = await self._hot_log.read_after(self._run_id, self._merge.last)
-            ready = self._merge.offer(first)
+            ready = self._merge.offer(await self._ask_hot_log())
             if ready:
                 yield ready
             while not (ready and ready[-1].is_end):
@@ -131,11 +142,14 @@ class Reader:
                 if ready:
                     yield ready
         finally:
+            if self._late is not None:
+                self._late.cancel()
             await self._hot_log.unfollow(self._run_id, self._listen)
 
     def _listen(self, lines: list[Line]) -> None:
         if lines:
             self._arrived += lines
+            self._is_deaf = False
         else:  # the hot log may have missed something
             self._must_ask = True
         self._wake()
@@ -145,12 +159,15 @@ class Reader:
             self._must_ask, self._stuck_since_s = False, None
             ready = await self._ask()
             if ready:
+                self._is_deaf = self._is_deaf or self._is_quiet
                 self._must_ask = True  # there may be another page
                 return ready
+        self._is_quiet = False
         if not self._arrived:
-            await self._wait(min(QUIET_S if self._hot_log.is_heard else GAP_S, self._gap_left_s()))
+            is_heard = self._hot_log.is_heard and not self._is_deaf
+            await self._wait(min(QUIET_S if is_heard else DEAF_S, self._gap_left_s()))
         if not self._arrived:
-            self._must_ask = True
+            self._must_ask = self._is_quiet = True
             return []
         arrived, self._arrived = self._arrived, []
         return self._merge.offer(arrived)
@@ -180,7 +197,7 @@ class Reader:
             self._waiter.set_result(None)
 
     async def _ask(self) -> list[Line]:
-        """Ask SQL, and the hot log for what is not there yet.
+        """Ask SQL, and where it has nothing new the hot log.
 
         What declares a gap may be many pages behind it, so a page that sets nothing free is followed by the next.
         """
@@ -189,13 +206,35 @@ class Reader:
         while not ready:
             try:
                 lines = await self._loop.read(self._read_page, cursor)
+            except RunUnknown:  # it was removed meanwhile, so its end will never come
+                raise
             except CallboardError:  # the database is away for a moment; the next look tries again
                 return []
             if not lines:
-                break
+                return self._merge.offer(await self._ask_hot_log())
             ready, cursor = self._merge.offer(lines), lines[-1].seq
-        return ready + self._merge.offer(await self._hot_log.read_after(self._run_id, self._merge.last))
+        return ready
+
+    async def _ask_hot_log(self) -> list[Line]:
+        """Return what the hot log holds, unless it takes long: a Redis that is stuck must not hold SQL's lines up."""
+        if self._late is not None and not self._late.done():
+            return []
+        asking = asyncio.ensure_future(self._hot_log.read_after(self._run_id, self._merge.last))
+        self._late = asking
+        done, _ = await asyncio.wait([asking], timeout=HASTE_S)
+        if done:
+            return asking.result()
+        asking.add_done_callback(self._take_late)
+        self._is_deaf = True  # until something is heard
+        return []
+
+    def _take_late(self, asked: asyncio.Task[list[Line]]) -> None:
+        if not asked.cancelled() and asked.exception() is None and asked.result():
+            self._listen(asked.result())
 
     def _read_page(self, cursor: int) -> list[Line]:
         with self._database.read() as connection:
-            return read_after(connection, self._run_id, self._thread_id, cursor)
+            lines = read_after(connection, self._run_id, self._thread_id, cursor)
+            if not lines:
+                require_run(connection, self._run_id)
+            return lines

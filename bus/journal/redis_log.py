@@ -10,21 +10,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bus.journal.gate import Gate
 from bus.journal.hotlog import Listener, LogSource
-from bus.journal.line import Line, pack, unpack
+from bus.journal.keyring import Keyring, sign
+from bus.journal.line import Line, pack
+from bus.journal.subscriber import Subscriber
+from bus.journal.tail import Tail
 from bus.keys import Keys
 from bus.redis_wire import Command, RedisWire, connect
-from config.errors import RedisUnreachable
+from config.errors import DatabaseUnreachable, RedisUnreachable
 
 log = logging.getLogger(__name__)
 
 SCRIPT = (Path(__file__).parent / "append.lua").read_text()
 SCRIPT_SHA = hashlib.sha1(SCRIPT.encode()).hexdigest()
-RETRY_FIRST_S, RETRY_MOST_S = 0.2, 2.0
 DOWN_S = 1.0
-"""Seconds between two attempts to reach Redis, and so between two early seals while it is away."""
+"""Seconds between two attempts to reach Redis, and between two early seals while it is away."""
+LATE_S = 1.0
+"""How long Redis may take to answer a batch; then it counts as away, and viewers are served from SQL."""
+READ_S = 2.0
+"""How long it may take to answer a reader; a page of events is larger."""
 REPLY_S = 5.0
-"""How long Redis may take to answer a batch; then the connection is given up."""
+"""How long it may take before the connection is given up."""
+REFUSED_S = 60.0
+"""Seconds between two warnings that Redis takes nothing."""
 MAX_ENTRY_BYTES = 64 * 1024
 """A body is cut about here, so that one reader's page stays small."""
 
@@ -48,7 +57,14 @@ class _Run:
     stream: str
     meta: str
     channel: str
+    key: bytes = b""
+    """What its events are signed with; made when the first leave."""
     pending: list[_Pending] = field(default_factory=list)
+    tail: Tail = field(init=False)
+    """What stays in Redis when this owner goes."""
+
+    def __post_init__(self) -> None:
+        self.tail = Tail(self.fence)
 
 
 class RedisHotLog:
@@ -57,9 +73,12 @@ class RedisHotLog:
     At a low rate that is one event at once; at a high rate batches grow by themselves.
     """
 
-    def __init__(self, url: str, keys: Keys, *, ttl_s: int, max_bytes: int) -> None:
+    def __init__(self, url: str, keys: Keys, keyring: Keyring, *, ttl_s: int, max_bytes: int) -> None:
         self._url = url
         self._keys = keys
+        self._keyring = keyring
+        self.gate = Gate(keyring)
+        """What is read goes through it."""
         self._ttl_ms = ttl_s * 1000
         self._max_bytes = max_bytes
         self._runs: dict[str, _Run] = {}
@@ -69,15 +88,14 @@ class RedisHotLog:
         self._connecting: asyncio.Task[RedisWire] | None = None
         self._flushing: asyncio.Task[None] | None = None
         self._scheduled = False
-        self._listeners: dict[str, list[Listener]] = {}
-        self._hints: dict[str, list[Callable[[str], None]]] = {}
-        self._subscriber: RedisWire | None = None
-        self._subscribing = asyncio.Lock()
-        self._reviving: asyncio.Task[None] | None = None
+        self._sealing: asyncio.TimerHandle | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._subscriber = Subscriber(url, self.gate)
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
         self._is_down = False  # said once an outage
+        self._refused_at_s = float("-inf")
 
     # --- writing
 
@@ -108,6 +126,9 @@ class RedisHotLog:
         run = self._runs.get(run_id)
         if run is not None and fence in (None, run.fence):
             del self._runs[run_id]  # what it still has pending stands before these in the next pipeline
+            for pending in run.pending:
+                run.tail.add(pending.last, pending.size)
+            self._others += run.tail.trim(run.stream, run.meta, run.source.sealed_to)
             self._others += [("PEXPIRE", run.stream, self._ttl_ms), ("PEXPIRE", run.meta, self._ttl_ms)]
             self._schedule()
 
@@ -144,30 +165,46 @@ class RedisHotLog:
 
     async def _flush(self) -> None:
         try:
-            wire = await self._connection()
-        except RedisUnreachable as wrong:
+            if self._dirty and not await self._keyring.open():
+                raise DatabaseUnreachable("they cannot be signed while the database is away")
+            self._watch_for_answer(LATE_S, self._loop_time())
+            await self._send(await self._connection())
+        except (RedisUnreachable, DatabaseUnreachable) as wrong:
             self._drop(wrong)
             await asyncio.sleep(DOWN_S)
-            return
+        except ConnectionError as wrong:
+            self._drop(wrong)
+        finally:
+            if self._watch is not None:
+                self._watch.cancel()
+
+    def _watch_for_answer(self, timeout_s: float, began_s: float) -> None:
+        # A timer is cheaper than a timeout around each batch, of which there may be one a token.
+        self._watch = asyncio.get_running_loop().call_later(timeout_s, self._miss_answer, began_s)
+
+    def _miss_answer(self, began_s: float) -> None:
+        """Have SQL hold what Redis does not take; after a while another connection is tried."""
+        self._go_down("Redis does not answer")
+        self._seal_all()
+        if self._writer is not None and self._loop_time() - began_s >= REPLY_S:
+            self._writer.close()  # which fails what waits for its replies
+        self._watch_for_answer(DOWN_S, began_s)
+
+    async def _send(self, wire: RedisWire) -> None:
         commands, runs = self._take_batch()
-        # A closed connection fails what waits for its replies; cheaper than a timeout around each batch.
-        overdue = asyncio.get_running_loop().call_later(REPLY_S, wire.close)
         try:
             replies = await wire.send(commands)
             if any(_is_noscript(reply) for reply in replies):
                 await wire.send([("SCRIPT", "LOAD", SCRIPT)])
                 replies = await wire.send(commands)
-        except ConnectionError as wrong:
+        except ConnectionError:
             wire.close()
             for run in runs:
                 run.source.seal_soon()
-            self._drop(wrong)
-            return
-        finally:
-            overdue.cancel()
+            raise
         if self._is_down:
             self._is_down = False
-            log.warning("Redis is back")
+            log.warning("live events reach Redis again")
         for run, reply in zip(runs, replies, strict=False):
             self._heed(run, reply)
 
@@ -183,11 +220,14 @@ class RedisHotLog:
         commands: list[Command] = []
         runs: list[_Run] = []
         for run in self._dirty.values():
+            run.key = run.key or self._keyring.key_of(run.channel)
             for pending in run.pending:
+                body = sign(run.key, pack(pending.lines))
+                run.tail.add(pending.last, len(body))
                 commands.append(
                     (
                         "EVALSHA", SCRIPT_SHA, 2, run.stream, run.meta, run.fence, pending.first, pending.last,
-                        pack(pending.lines), run.channel, self._ttl_ms, self._max_bytes, run.source.sealed_to,
+                        body, run.channel, self._ttl_ms, self._max_bytes, run.source.sealed_to,
                     )
                 )  # fmt: skip
                 runs.append(run)
@@ -200,120 +240,88 @@ class RedisHotLog:
     def _heed(self, run: _Run, reply: Any) -> None:
         if reply in (b"ok", b"same"):
             return
-        if reply == b"stale":
-            run.source.lost_ownership()
-            return
         if isinstance(reply, Exception):  # out of memory, read-only replica, no permission
-            log.warning("hot log refused an append: %s", reply)
+            self._be_refused(reply)
+            return
+        # A ``stale`` is a hint too, since anybody who may write to Redis can raise a fence there: putting into
+        # SQL what the writer holds shows whether it is true.
         run.source.seal_soon()
+
+    def _be_refused(self, reply: Exception) -> None:
+        """Have SQL hold, a little later, what Redis does not; those who follow have heard it all the same."""
+        now_s = self._loop_time()
+        if now_s - self._refused_at_s >= REFUSED_S:  # it may be every batch
+            self._refused_at_s = now_s
+            log.warning("Redis keeps no live events, viewers who come now read the database: %s", reply)
+        if self._sealing is None:
+            self._sealing = asyncio.get_running_loop().call_later(DOWN_S, self._seal_all)
+
+    def _seal_all(self) -> None:
+        self._sealing = None
+        for run in self._runs.values():
+            run.source.seal_soon()
 
     def _drop(self, wrong: Exception) -> None:
         """Forget what is pending: the log in SQL is complete without it, and readers poll there."""
-        if not self._is_down:
-            self._is_down = True
-            log.warning("live events do not reach Redis, viewers read the database until it is back: %s", wrong)
+        self._go_down(wrong)
         for run in self._dirty.values():
             run.pending = []
             run.source.seal_soon()
         self._dirty = {}
         self._others = []
 
+    def _go_down(self, wrong: object) -> None:
+        if not self._is_down:
+            self._is_down = True
+            log.warning("live events do not reach Redis, viewers read the database until it is back: %s", wrong)
+
+    def _loop_time(self) -> float:
+        return asyncio.get_running_loop().time()
+
     # --- reading
 
     async def read_after(self, run_id: str, cursor: int) -> list[Line]:
+        if self._is_down:
+            self._ask_whether_it_is_back()
+            return []
+        if not await self._keyring.open():
+            return []
         try:
-            wire = await self._connection()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(READ_S):
+                wire = await self._connection()
                 (entries,) = await wire.send([("XRANGE", self._keys.stream(run_id), f"({cursor}-0", "+")])
-        except (RedisUnreachable, ConnectionError, TimeoutError):
+        except (RedisUnreachable, TimeoutError) as wrong:
+            self._go_down(str(wrong) or "Redis does not answer")
+            return []
+        except ConnectionError:
             return []
         if isinstance(entries, Exception):
             return []
-        return [line for _, (_, body) in entries for line in unpack(body) if line.seq > cursor]
+        return [line for line in self.gate.held(self._keys.live(run_id), entries) if line.seq > cursor]
+
+    def _ask_whether_it_is_back(self) -> None:
+        """Nobody waits for a Redis that is away; one question at a time finds out."""
+        if not self._others:
+            self._others.append(("PING",))
+            self._schedule()
 
     @property
     def is_heard(self) -> bool:
-        return self._subscriber is not None and self._subscriber.is_open
+        return self._subscriber.is_open and self._keyring.is_open and not self._is_down
+
+    @property
+    def is_down(self) -> bool:
+        return self._is_down
 
     async def follow(self, run_id: str, listener: Listener) -> None:
-        channel = self._keys.live(run_id)
-        self._listeners.setdefault(channel, []).append(listener)
-        await self._subscribe(channel)
+        await self._keyring.open()
+        await self._subscriber.follow(self._keys.live(run_id), listener)
 
     async def unfollow(self, run_id: str, listener: Listener) -> None:
-        channel = self._keys.live(run_id)
-        listeners = self._listeners.get(channel, [])
-        if listener in listeners:
-            listeners.remove(listener)
-        if not listeners and self._listeners.pop(channel, None) is not None and self._subscriber is not None:
-            self._subscriber.unsubscribe(channel)
+        self._subscriber.unfollow(self._keys.live(run_id), listener)
 
     async def listen(self, channel: str, function: Callable[[str], None]) -> None:
-        self._hints.setdefault(channel, []).append(function)
-        await self._subscribe(channel)
-
-    async def _subscribe(self, channel: str) -> None:
-        """Be subscribed, or have it tried in the background: a reader that hears nothing polls SQL."""
-        try:
-            async with self._subscribing:
-                if self._reviving is not None and not self._reviving.done():
-                    return  # it takes every channel there is
-                if self._subscriber is None or not self._subscriber.is_open:
-                    self._subscriber = await connect(
-                        self._url, on_message=self._on_message, on_lost=self._on_subscriber_lost
-                    )
-            async with asyncio.timeout(5):
-                await self._subscriber.subscribe(channel)
-        except (RedisUnreachable, ConnectionError, TimeoutError):
-            self._revive()
-
-    def _on_message(self, channel: str, body: bytes) -> None:
-        listeners = self._listeners.get(channel)
-        if listeners:
-            lines = unpack(body)
-            for listener in tuple(listeners):
-                listener(lines)
-        for function in tuple(self._hints.get(channel, ())):
-            function(body.decode(errors="replace"))
-
-    def _on_subscriber_lost(self) -> None:
-        self._subscriber = None
-        for listeners in self._listeners.values():
-            for listener in tuple(listeners):
-                listener([])
-        self._revive()
-
-    def _revive(self) -> None:
-        if not self._closed and (self._reviving is None or self._reviving.done()):
-            self._reviving = asyncio.get_running_loop().create_task(self._subscribe_again())
-
-    async def _subscribe_again(self) -> None:
-        pause_s = RETRY_FIRST_S
-        while not self._closed and (self._listeners or self._hints):
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, RETRY_MOST_S)
-            try:
-                wire = await connect(self._url, on_message=self._on_message, on_lost=self._on_subscriber_lost)
-            except RedisUnreachable:
-                continue
-            try:
-                async with asyncio.timeout(5):
-                    await self._subscribe_all(wire)
-            except (ConnectionError, TimeoutError):
-                wire.close()
-                continue
-            self._subscriber = wire
-            for listeners in self._listeners.values():
-                for listener in tuple(listeners):
-                    listener([])
-            return
-
-    async def _subscribe_all(self, wire: RedisWire) -> None:
-        """Subscribe to every channel somebody wants, also to those wanted meanwhile."""
-        done: set[str] = set()
-        while missing := {*self._listeners, *self._hints} - done:
-            await asyncio.gather(*(wire.subscribe(channel) for channel in missing))
-            done |= missing
+        await self._subscriber.listen(channel, function)
 
     async def close(self) -> None:
         try:
@@ -322,12 +330,12 @@ class RedisHotLog:
         except TimeoutError:
             log.info("hot log closed with events unsent; SQL has them")
         self._closed = True
-        for task in (self._reviving, self._flushing):
-            if task is not None:
-                task.cancel()
-        for wire in (self._writer, self._subscriber):
-            if wire is not None:
-                wire.close()
+        for waiting in (self._flushing, self._sealing, self._watch):
+            if waiting is not None:
+                waiting.cancel()
+        self._subscriber.close()
+        if self._writer is not None:
+            self._writer.close()
 
 
 def _is_noscript(reply: Any) -> bool:

@@ -10,7 +10,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from bus.journal.leases import Lease
-from config.clock import epoch_ms
+from config.database import WALL_MS
 from config.tables import steps
 
 
@@ -29,7 +29,7 @@ class StepStarted:
     effect: str | None = None
     call_id: str | None = None
     status: str = "started"
-    """``refused`` for a tool that may not be called."""
+    """``planned`` where somebody else will begin it: an owner that lets the run go between two steps."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +38,7 @@ class StepEnded:
 
     id: str
     status: str
-    """done, failed, refused or unknown."""
+    """done, failed, refused, cancelled or unknown."""
     result: Any = None
     usage: Mapping[str, int] | None = None
     cost_usd: float | None = None
@@ -50,13 +50,13 @@ _NUMBER = (
     .where(steps.c.run_id == bindparam("its_run"))
     .scalar_subquery()
 )
-_START = insert(steps).inline().values(number=_NUMBER)
+_START = insert(steps).inline().values(number=_NUMBER, started_ms=WALL_MS)
 _END = (
     update(steps)
     .where(steps.c.id == bindparam("its_id"))
     .values(
         status=bindparam("new_status"), result_json=bindparam("result"), usage_json=bindparam("usage"),
-        cost_usd=bindparam("cost"), attempt=bindparam("attempts"), ended_ms=bindparam("now"),
+        cost_usd=bindparam("cost"), attempt=bindparam("attempts"), ended_ms=WALL_MS,
     )
 )  # fmt: skip
 
@@ -68,16 +68,29 @@ def start_steps(connection: Connection, lease: Lease, started: Sequence[StepStar
             "its_run": lease.run_id, "id": step.id, "run_id": lease.run_id, "kind": step.kind, "name": step.name,
             "call_id": step.call_id, "effect": step.effect, "status": step.status,
             "arguments_digest": step.arguments_digest, "idempotency_key": step.idempotency_key, "attempt": 1,
-            "fence": lease.fence, "started_ms": epoch_ms(),
+            "fence": lease.fence,
         }  # fmt: skip
         connection.execute(_START, row)
+
+
+def restart_steps(connection: Connection, lease: Lease, step_ids: Sequence[str]) -> None:
+    """Take steps up again that an earlier owner left; part of the claim, so it is committed before their effect."""
+    if step_ids:
+        again = {"status": "started", "fence": lease.fence, "attempt": steps.c.attempt + 1}
+        connection.execute(update(steps).where(steps.c.id.in_(step_ids)).values(**again))
+
+
+def leave_steps(connection: Connection, step_ids: Sequence[str], status: str) -> None:
+    """Leave open steps as ``planned`` (never begun) or ``unknown`` (nobody can tell what came of them)."""
+    if step_ids:
+        connection.execute(update(steps).where(steps.c.id.in_(step_ids)).values(status=status))
 
 
 def end_steps(connection: Connection, ended: Sequence[StepEnded]) -> None:
     """Write down what came of steps."""
     for step in ended:
         values = {
-            "its_id": step.id, "new_status": step.status, "now": epoch_ms(), "cost": step.cost_usd,
+            "its_id": step.id, "new_status": step.status, "cost": step.cost_usd,
             "result": orjson.dumps(step.result).decode() if step.result is not None else None,
             "usage": orjson.dumps(dict(step.usage)).decode() if step.usage else None, "attempts": step.attempts,
         }  # fmt: skip

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, and_, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, insert, or_, select, tuple_, update
 
 from bus.journal.leases import Lease, is_open
+from bus.journal.who import Who
 from config.clock import epoch_ms, stamp
+from config.database import WALL_MS
 from config.errors import ThreadUnknown
 from config.ids import new_id
 from config.tables import messages, outbox, runs, threads
@@ -29,24 +31,78 @@ class HistoryItem:
     """Whether it was cut off by a stop or a failure."""
 
 
-def history(connection: Connection, thread_key: int, turn: int) -> list[HistoryItem]:
-    """Return the messages up to and including those of ``turn``, each turn's together."""
-    rows = connection.execute(_HISTORY, {"its_thread": thread_key, "upto": turn})
-    return [
-        HistoryItem(id=row.id, role=row.role, data=orjson.loads(row.data_json), partial=row.partial) for row in rows
-    ]
+OPENING_ROLES = ("user", "assistant")
+"""Messages a history can begin with; a result belongs to the call before it."""
+FIRST_PAGE, LAST_PAGE = 32, 256
+"""Rows read at a time: few at first, since one may have a quarter of a megabyte."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Past:
+    """The newest part of what was said in a thread before a run goes on."""
+
+    items: Sequence[HistoryItem]
+    """In reading order: each turn's together."""
+    is_whole: bool = True
+    """Whether nothing came before them."""
+    sentence: HistoryItem | None = None
+    """Where they begin in the middle of a turn: the user's message that turn answers."""
+
+
+def chars_of(item: HistoryItem) -> int:
+    """Return how long a message is as SQL keeps it."""
+    return len(_data_json(item))
+
+
+def history(connection: Connection, thread_key: int, turn: int, max_chars: int) -> Past:
+    """Return the newest messages up to and including those of ``turn``, a little more than ``max_chars`` of them.
+
+    However long the thread is, no more is read: newest first, until the bound is passed and a message was found
+    that a history can begin with.
+    """
+    rows: list[Any] = []
+    chars, can_begin, page = 0, False, FIRST_PAGE
+    before = {"its_thread": thread_key, "turn": turn + 1, "number": 0}
+    while True:
+        found = connection.execute(_NEWEST, before | {"page": page}).all()
+        for row in found:
+            if can_begin and chars > max_chars:
+                return _past(connection, thread_key, rows, is_whole=False)
+            rows.append(row)
+            chars += len(row.data_json)
+            can_begin = can_begin or row.role in OPENING_ROLES
+        if len(found) < page:
+            return _past(connection, thread_key, rows, is_whole=True)
+        before |= {"turn": rows[-1].turn, "number": rows[-1].number}
+        page = min(2 * page, LAST_PAGE)
+
+
+def _past(connection: Connection, thread_key: int, newest_first: Sequence[Any], *, is_whole: bool) -> Past:
+    sentence = None
+    if newest_first and newest_first[-1].role != "user":  # whose number is the turn's
+        found = connection.execute(_SENTENCE, {"its_thread": thread_key, "turn": newest_first[-1].turn}).first()
+        sentence = _item(found) if found is not None else None
+    return Past(items=[_item(row) for row in reversed(newest_first)], is_whole=is_whole, sentence=sentence)
+
+
+def _item(row: Any) -> HistoryItem:
+    return HistoryItem(id=row.id, role=row.role, data=orjson.loads(row.data_json), partial=row.partial)
 
 
 # Statements a run executes are built once: building one costs more than running it.
-_HISTORY = (
-    select(messages.c.id, messages.c.role, messages.c.data_json, messages.c.partial)
-    .where(messages.c.thread_key == bindparam("its_thread"), messages.c.turn <= bindparam("upto"))
-    .order_by(messages.c.turn, messages.c.number)
+_MESSAGE = select(
+    messages.c.turn, messages.c.number, messages.c.id, messages.c.role, messages.c.data_json, messages.c.partial
+).where(messages.c.thread_key == bindparam("its_thread"))
+_NEWEST = (
+    _MESSAGE.where(tuple_(messages.c.turn, messages.c.number) < tuple_(bindparam("turn"), bindparam("number")))
+    .order_by(messages.c.turn.desc(), messages.c.number.desc())
+    .limit(bindparam("page"))
 )
+_SENTENCE = _MESSAGE.where(messages.c.number == bindparam("turn"), messages.c.role == "user")
 _TAKE_NUMBERS = (
     update(threads)
     .where(threads.c.key == bindparam("its_key"))
-    .values(next_message=threads.c.next_message + bindparam("count"), updated_ms=bindparam("now_ms"))
+    .values(next_message=threads.c.next_message + bindparam("count"), updated_ms=WALL_MS)
     .returning(threads.c.next_message)
 )
 _CLOSE_THREAD = (
@@ -62,7 +118,7 @@ _FOLLOWING = (
     .order_by(runs.c.turn)
     .limit(1)
 )  # fmt: skip
-_ANNOUNCE = insert(outbox).inline()
+_ANNOUNCE = insert(outbox).inline().values(created_ms=WALL_MS)
 _ADD_MESSAGES = insert(messages).inline()
 
 
@@ -72,23 +128,28 @@ def add_messages(connection: Connection, lease: Lease, items: Sequence[HistoryIt
         _add(connection, lease.thread_key, lease.turn, lease.run_id, items)
 
 
-def note_ending(connection: Connection, run: Any, item: HistoryItem) -> None:
-    """Add one message for a run nobody holds a lease of; ``run`` is its row."""
-    _add(connection, run.thread_key, run.turn, run.id, [item])
+def add_messages_of(connection: Connection, run: Any, items: Sequence[HistoryItem]) -> None:
+    """As ``add_messages``, for a run nobody holds a lease of; ``run`` is its row."""
+    if items:
+        _add(connection, run.thread_key, run.turn, run.id, items)
 
 
 def _add(connection: Connection, thread_key: int, turn: int, run_id: str, items: Sequence[HistoryItem]) -> None:
-    asked = {"its_key": thread_key, "count": len(items), "now_ms": epoch_ms()}
+    asked = {"its_key": thread_key, "count": len(items)}
     first = connection.execute(_TAKE_NUMBERS, asked).scalar_one() - len(items)
     rows = [
         {
             "thread_key": thread_key, "number": first + i, "turn": turn, "run_id": run_id,
-            "id": item.id, "role": item.role, "data_json": orjson.dumps(dict(item.data)).decode(),
+            "id": item.id, "role": item.role, "data_json": _data_json(item),
             "partial": item.partial, "created_ms": epoch_ms(),
         }
         for i, item in enumerate(items)
     ]  # fmt: skip
     connection.execute(_ADD_MESSAGES, rows)
+
+
+def _data_json(item: HistoryItem) -> str:
+    return orjson.dumps(dict(item.data)).decode()
 
 
 def close_thread(connection: Connection, lease: Lease) -> str | None:
@@ -101,19 +162,16 @@ def close_thread_of(connection: Connection, thread_key: int, run_id: str) -> str
     connection.execute(_CLOSE_THREAD, {"its_key": thread_key, "its_run": run_id})
     following = connection.execute(_FOLLOWING, {"its_thread": thread_key, "its_run": run_id}).scalar()
     if following is not None:
-        connection.execute(_ANNOUNCE, {"run_id": following, "created_ms": epoch_ms()})
+        announce(connection, following)
     return following
 
 
+def announce(connection: Connection, run_id: str) -> None:
+    """Ask for the wake-up of a run that may begin, or go on."""
+    connection.execute(_ANNOUNCE, {"run_id": run_id})
+
+
 # --- what the doors show --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Who:
-    """Whose rows may be seen; every reading function takes one."""
-
-    tenant: str = "default"
-    principal: str = "local"
 
 
 def list_threads(
@@ -138,12 +196,12 @@ def list_threads(
 
 def open_thread(connection: Connection, who: Who, agent_id: str, title: str) -> str:
     """Make an empty thread and return its id."""
-    now, its_id = epoch_ms(), new_id("thr")
+    its_id = new_id("thr")
     row = {
         "id": its_id, "tenant": who.tenant, "principal": who.principal, "agent_id": agent_id, "title": title,
-        "next_message": 1, "created_ms": now, "updated_ms": now,
+        "next_message": 1, "created_ms": WALL_MS, "updated_ms": WALL_MS,
     }  # fmt: skip
-    connection.execute(insert(threads), row)
+    connection.execute(insert(threads).values(**row))
     return its_id
 
 
@@ -174,10 +232,7 @@ def list_messages(
     turn, number = after
     query = (
         select(messages)
-        .where(
-            messages.c.thread_key == row.key,
-            or_(messages.c.turn > turn, and_(messages.c.turn == turn, messages.c.number > number)),
-        )
+        .where(messages.c.thread_key == row.key, tuple_(messages.c.turn, messages.c.number) > (turn, number))
         .order_by(messages.c.turn, messages.c.number)
         .limit(limit)
     )

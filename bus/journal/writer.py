@@ -12,14 +12,16 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from typing import Any, ParamSpec, TypeVar
 
 import orjson
-from sqlalchemy import Connection, bindparam, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from bus.journal.events import block_row, event_row, insert_rows
 from bus.journal.leases import RESERVE, Lease, reserve
-from bus.journal.steps import StepEnded, StepStarted, end_steps, start_steps
+from bus.journal.parting import Parting, part
+from bus.journal.steps import StepEnded, StepStarted, end_steps, leave_steps, start_steps
 from bus.journal.threads import HistoryItem, add_messages, close_thread
 from bus.loop import ProcessLoop
 from bus.payloads import (
@@ -33,14 +35,17 @@ from bus.payloads import (
     ranges_of,
 )
 from config.clock import epoch_ms, stamp
-from config.database import Database
-from config.errors import CallboardError, DatabaseBusy, StaleOwner
+from config.database import WALL_MS, Database
+from config.errors import CallboardError, Retryable, StaleOwner
+from config.failpoints import failpoint
 from config.tables import runs
 
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
+PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Between two tries to write; the last one for as long as it takes."""
 Tell = Callable[[Payload], None]
 
 
@@ -52,6 +57,12 @@ class Commit:
     started: Sequence[StepStarted] = ()
     ended: Sequence[StepEnded] = ()
     history: Sequence[HistoryItem] = ()
+    planned: Sequence[str] = ()
+    """Steps that were written down as started and never begun."""
+    unknown: Sequence[str] = ()
+    """Steps of which nobody can tell what came of them; they stay open until somebody says."""
+    parting: Parting | None = None
+    """Let the run go that has not ended; nothing of this writer comes after it."""
     error_code: str | None = None
     """With an ``end`` among the events: why it failed, for lists."""
 
@@ -68,6 +79,8 @@ class RunWriter:
         self._tell = tell
         self._on_wake = on_wake
         self._next = lease.next_seq
+        self._commits = lease.commits
+        self._may_be_written = False  # whether a commit was tried whose reply may have been lost
         self._top = lease.reserved_to
         self._held: dict[str, list[tuple[Payload, int]]] = {}
         self._sealed: dict[str, list[int]] = {}
@@ -79,7 +92,7 @@ class RunWriter:
         self.is_stale = False
         """Whether this writer must not write any more: the run belongs to somebody else."""
         self.is_closed = False
-        """Whether the end was written."""
+        """Whether the run was let go: nothing is written any more."""
         self.on_lost: Callable[[], None] = lambda: None
         """Called once when the writer becomes stale, so that the work stops too."""
 
@@ -223,19 +236,19 @@ class RunWriter:
     async def _commit(self, change: Commit, gone: Sequence[str] = ()) -> list[Payload]:
         """Commit ``change`` behind the withdrawal of the messages in ``gone``."""
         final = [p.message_id for p in change.events if isinstance(p, MessagePayload)]
-        is_end = any(isinstance(p, EndPayload) for p in change.events)
-        if is_end:  # what is no message by now never will be one
+        end = next((p for p in change.events if isinstance(p, EndPayload)), None)
+        is_last = end is not None or change.parting is not None
+        if is_last:  # what is no message by now never will be one
             gone = self._unfinished(final)
         events = [*self._withdrawal(gone), *change.events]
-        await self._make_room(len(events), is_end)
+        await self._make_room(len(events), is_last)
         at = stamp()
         numbered = [replace(payload, seq=self._next + i, at=at) for i, payload in enumerate(events)]
-        end = next((p for p in numbered if isinstance(p, EndPayload)), None)
         blocks = [block for message_id in final if (block := self._block(message_id)) is not None]
-        woken = await self._patiently(self._write, change, numbered, blocks, end)
+        woken = await self._save(change, numbered, blocks)
         self._next += len(numbered)
         self._let_go([*final, *gone])
-        self.is_closed = end is not None
+        self.is_closed = is_last
         for payload in numbered:
             self._tell(payload)
         if woken is not None:
@@ -256,64 +269,92 @@ class RunWriter:
             self._held.pop(message_id, None)
             self._sealed.pop(message_id, None)
 
+    async def _save(self, change: Commit, numbered: Sequence[Payload], blocks: Sequence[dict[str, Any]]) -> str | None:
+        """Write this change once, however often it is tried."""
+        self._may_be_written = False  # an earlier change that was given up is another one
+        woken = await self._patiently(self._write, change, numbered, blocks)
+        self._commits += 1
+        return woken
+
     async def _patiently(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Write, and again as long as another process holds the database's lock and the run is still ours."""
+        """Write, and again while the database is locked, full or away and the run is still ours.
+
+        A reply that was lost with the connection does no harm: the second try sees that the first one counted.
+        """
+        pauses_s = chain(PAUSES_S, repeat(PAUSES_S[-1]))
         while True:
             try:
                 return await self._loop.write(function, *args, **kwargs)
-            except DatabaseBusy:
+            except Retryable as wrong:
                 if self.is_stale:
                     raise StaleOwner(self.lease.run_id, self.lease.fence) from None
-                await asyncio.sleep(0.1)
+                log.info("could not write yet run_id=%s: %s", self.lease.run_id, wrong)
+                await asyncio.sleep(next(pauses_s))
 
-    def _write(
-        self, change: Commit, numbered: Sequence[Payload], blocks: Sequence[dict[str, Any]], end: EndPayload | None
-    ) -> str | None:
-        """Do the transaction, on a thread; return the thread's next run if this one ended and one waits."""
-        lease = self.lease
+    def _write(self, change: Commit, numbered: Sequence[Payload], blocks: Sequence[dict[str, Any]]) -> str | None:
+        """Do the transaction, on a thread; return a run that may begin now: the thread's next one, or this again."""
+        lease, end = self.lease, next((p for p in numbered if isinstance(p, EndPayload)), None)
         with self._database.write() as connection:
-            if end is None:
-                self._check_fence(connection, len(change.started))
-            else:
-                self._end(connection, end, change.error_code)
+            if not self._is_ours(connection, change, end, last=self._next + len(numbered) - 1):
+                self._may_be_written = False  # an earlier try was committed, and only its reply was lost
+                return None
+            self._may_be_written = True
             rows = [event_row(payload, lease.run_id, lease.thread_id, lease.fence) for payload in numbered]
             insert_rows(connection, [*blocks, *rows])
             end_steps(connection, change.ended)
             start_steps(connection, lease, change.started)
+            leave_steps(connection, change.planned, "planned")
+            leave_steps(connection, change.unknown, "unknown")
             add_messages(connection, lease, change.history)
-            return close_thread(connection, lease) if end is not None else None
+            woken = close_thread(connection, lease) if end is not None else None
+            failpoint("commit-before")
+        self._may_be_written = False
+        failpoint("commit")
+        return lease.run_id if change.parting is not None and change.parting.status == "queued" else woken
 
-    def _check_fence(self, connection: Connection, started: int) -> None:
-        found = connection.execute(_TOUCH, {**self._owned(), "started": started}).rowcount
-        if found != 1:
+    def _is_ours(self, connection: Connection, change: Commit, end: EndPayload | None, last: int) -> bool:
+        """Return whether this commit still has to be written, with the run's row locked for it.
+
+        Raises:
+            StaleOwner: somebody else owns the run.
+        """
+        if change.parting is not None:
+            is_done = part(connection, self._owned(), change.parting, last)
+        elif end is not None:
+            is_done = self._end(connection, end, change.error_code)
+        else:
+            is_done = connection.execute(_TOUCH, {**self._owned(), "started": len(change.started)}).rowcount == 1
+        if is_done:
+            return True
+        if not (self._may_be_written and connection.execute(_COMMITTED, self._owned()).first()):
             self._refuse()
+        return False
 
-    def _end(self, connection: Connection, end: EndPayload, error_code: str | None) -> None:
+    def _end(self, connection: Connection, end: EndPayload, error_code: str | None) -> bool:
         values = {
             "new_status": end.status, "why": end.reason, "last": end.seq, "cost": end.cost_usd, "error": error_code,
             "usage": orjson.dumps(dict(end.usage)).decode() if end.usage else None,
             "output": orjson.dumps(end.output).decode() if end.output is not None else None,
-            "now_ms": epoch_ms(), "took_steps": end.steps or 0,
+            "took_steps": end.steps or 0,
         }  # fmt: skip
-        if connection.execute(_END, values | self._owned()).rowcount != 1:
-            self._refuse()
+        return connection.execute(_END, values | self._owned()).rowcount == 1
 
     def _refuse(self) -> None:
         self._loop.call_soon(self.lost_ownership)
         raise StaleOwner(self.lease.run_id, self.lease.fence)
 
     def _owned(self) -> dict[str, Any]:
-        return {"its_id": self.lease.run_id, "its_fence": self.lease.fence}
+        return {"its_id": self.lease.run_id, "its_fence": self.lease.fence, "its_commits": self._commits}
 
     def _block(self, message_id: str) -> dict[str, Any] | None:
         pieces = self._held.get(message_id)
         return block_row(pieces, self.lease.run_id, self.lease.fence) if pieces else None
 
-    async def _make_room(self, count: int, is_end: bool) -> None:
+    async def _make_room(self, count: int, is_last: bool) -> None:
         if self._next + count - 1 > self._top:
             await self._reserve_more_now()
-        if is_end and self._extending is not None and not self._extending.done():
-            await asyncio.wait([self._extending])  # an extension after the end would be refused, as if to a stale owner
+        if is_last and self._extending is not None and not self._extending.done():
+            await asyncio.wait([self._extending])  # behind the last commit it would be refused, as to a stale owner
 
     async def _seal_all(self) -> None:
         async with self._busy:
@@ -324,7 +365,7 @@ class RunWriter:
                 return
             blocks = [block_row(pieces, self.lease.run_id, self.lease.fence) for pieces in taken.values()]
             try:
-                await self._patiently(self._write, Commit(), (), blocks, None)
+                await self._save(Commit(), (), blocks)
             except StaleOwner:
                 return
             except CallboardError as wrong:  # the next reason to seal, or the message, tries again
@@ -335,12 +376,22 @@ class RunWriter:
                 self._sealed.setdefault(message_id, []).extend(payload.seq for payload, _ in pieces)
 
 
-_OWNED = update(runs).where(
-    runs.c.id == bindparam("its_id"), runs.c.fence == bindparam("its_fence"), runs.c.status == "running"
-)
+# Each commit counts itself, so that one whose reply was lost can be told from one that never was.
+_OWNED = (
+    update(runs)
+    .where(
+        runs.c.id == bindparam("its_id"), runs.c.fence == bindparam("its_fence"), runs.c.status == "running",
+        runs.c.commits == bindparam("its_commits"),
+    )
+    .values(commits=runs.c.commits + 1)
+)  # fmt: skip
+_COMMITTED = select(runs.c.id).where(
+    runs.c.id == bindparam("its_id"), runs.c.fence == bindparam("its_fence"),
+    runs.c.commits == bindparam("its_commits") + 1,
+)  # fmt: skip
 _END = _OWNED.values(
     status=bindparam("new_status"), reason=bindparam("why"), reserved_to=bindparam("last"), lease_until=None,
     owner=None, usage_json=bindparam("usage"), cost_usd=bindparam("cost"), output_json=bindparam("output"),
-    error_code=bindparam("error"), ended_ms=bindparam("now_ms"), steps=bindparam("took_steps"),
+    error_code=bindparam("error"), ended_ms=WALL_MS, steps=bindparam("took_steps"),
 )  # fmt: skip
 _TOUCH = _OWNED.values(steps=runs.c.steps + bindparam("started"))

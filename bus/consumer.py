@@ -1,0 +1,110 @@
+"""Celery's consumer, made to outlive whatever lies on the queue: garbage is counted and dropped, its body never logged.
+
+kombu and Celery raise most of what a strange message makes them raise into the worker's event loop. The worker dies of
+it, puts the message back, and so does the next one. Celery finds this class by the setting `worker_consumer`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from celery.worker.consumer import Consumer
+from kombu import Connection
+from kombu.message import Message
+
+from bus.envelope import body_of, command_of, headers_of, rewrite_item
+from bus.messages import MessageInvalid
+
+log = logging.getLogger(__name__)
+RECONNECT_MOST_S = 5.0
+"""Seconds between two attempts to reach a broker that is away; kombu would make them 30."""
+TOLD_ONE_BY_ONE = 10
+"""Drops that get a line each; after them every hundredth does."""
+
+
+class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
+    """Hands on what is a command of ours, with nothing around it that is not."""
+
+    dropped = 0
+
+    def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Message], None]:
+        """Return what is called with each message; it raises for a lost connection only."""
+        handle = super().create_task_handler(*args, **options)
+        self._sift_what_redis_pops()
+        lost = tuple(kind for kind in self.connection_errors if kind is not KeyError)  # kombu counts it among them
+
+        def on_message(message: Message) -> None:
+            try:
+                disarm(message)
+                handle(message)
+            except lost:
+                raise
+            except Exception as wrong:  # Celery's own code, on a message that passed: this one goes, the worker stays
+                self._drop(wrong, message)
+
+        return on_message
+
+    def ensure_connected(self, conn: Connection) -> Any:
+        """Return the connection once the broker answers, however long that takes."""
+        conn.ensure_connection = partial(conn.ensure_connection, interval_max=RECONNECT_MOST_S)
+        return super().ensure_connected(conn)
+
+    def on_decode_error(self, message: Message, exc: Exception) -> None:
+        self._drop(exc, message)
+
+    def on_unknown_message(self, body: object, message: Message) -> None:
+        self._drop(MessageInvalid("a message has no headers; it was dropped."), message)
+
+    def on_unknown_task(self, body: object, message: Message, exc: Exception) -> None:
+        self._drop(MessageInvalid("a message names no task of this worker; it was dropped."), message)
+
+    def on_invalid_task(self, body: object, message: Message, exc: Exception) -> None:
+        self._drop(exc, message)
+
+    def _sift_what_redis_pops(self) -> None:
+        """Look at items before kombu does, which would raise while it makes messages of them."""
+        channel = self.task_consumer.channel
+        if not hasattr(channel, "_brpop_read"):
+            return  # another broker, whose protocol says what a message is
+        parse = channel.client.parse_response
+
+        def parse_response(connection: Any, command_name: str, **options: Any) -> Any:
+            answer = parse(connection, command_name, **options)
+            if command_name != "BRPOP" or not answer:
+                return answer
+            try:
+                return answer[0], rewrite_item(answer[1])
+            except MessageInvalid as wrong:
+                self._drop(wrong)
+                return None  # as if the queue had been empty
+
+        channel.client.parse_response = parse_response
+
+    def _drop(self, wrong: Exception, message: Message | None = None) -> None:
+        self.dropped += 1
+        if self.dropped <= TOLD_ONE_BY_ONE or self.dropped % 100 == 0:
+            known = isinstance(wrong, MessageInvalid)  # the text of another error may quote the body
+            reason = str(wrong) if known else f"{type(wrong).__name__} in Celery; the message was dropped."
+            log.warning("%s dropped=%s", reason, self.dropped)
+        if message is not None and not message.acknowledged:
+            message.reject_log_error(log, self.connection_errors)
+
+
+def disarm(message: Message) -> None:
+    """The message holds a command of ours and nothing else.
+
+    Raises:
+        MessageInvalid: there is none in it.
+    """
+    headers = message.headers if isinstance(message.headers, dict) else {}
+    task_id = headers.get("id")
+    if not isinstance(task_id, str) or len(task_id) > 128:
+        raise MessageInvalid("a message has no id; it was dropped.")
+    command = command_of(headers.get("task"), message.content_type, message.body)
+    message.headers = headers_of(command.name, task_id)
+    message.properties = {"correlation_id": task_id}
+    message.content_encoding = "utf-8"
+    message.body = body_of(command)

@@ -1,0 +1,78 @@
+"""What Celery wraps a wake-up in, read as if a stranger had written it: whoever reaches the broker can.
+
+Nothing is taken over that our publisher does not send: no ETA, no time limit, no callbacks, no other task's name, no
+other serializer. What is left is written anew, in plain JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from bus.messages import MessageInvalid, RunAgentMessage
+
+COMMANDS: Mapping[str, type[RunAgentMessage]] = {RunAgentMessage.name: RunAgentMessage}
+"""Tasks a message may name. Celery registers some of its own, which nobody here has sent."""
+MAX_BYTES = 64 * 1024
+"""A wake-up has under 2 KB, and about 4 KB as it lies in the queue."""
+_TEXTS = ("body", "content-type", "content-encoding")
+
+
+def rewrite_item(item: bytes | str) -> bytes:
+    """Return an item of the queue's list as kombu can read it; fields we do not use are gone.
+
+    Raises:
+        MessageInvalid: it would make kombu raise, in the middle of Celery's event loop.
+    """
+    if len(item) > MAX_BYTES:
+        raise MessageInvalid(f"an item of the queue has {len(item):,} bytes; it was dropped.")
+    try:
+        found = orjson.loads(item)
+        headers, properties = found["headers"], found["properties"]
+        rewritten: dict[str, Any] = {name: _text(found[name]) for name in _TEXTS}
+        rewritten["headers"] = {name: _text(headers[name]) for name in ("task", "id")}
+        rewritten["properties"] = {
+            "delivery_tag": _text(properties["delivery_tag"]),
+            "delivery_info": {"exchange": "", "routing_key": ""},
+            "body_encoding": "base64",
+        }
+        base64.b64decode(rewritten["body"], validate=True)
+    except (KeyError, TypeError, ValueError) as wrong:  # the JSON's and base64's errors are ValueErrors
+        raise MessageInvalid("an item of the queue is no message of Celery's; it was dropped.") from wrong
+    return orjson.dumps(rewritten)
+
+
+def command_of(task: object, content_type: object, body: object) -> RunAgentMessage:
+    """Return the command in a message's body.
+
+    Raises:
+        MessageInvalid: it is none of ours; nothing was unpickled, called or looked up to find that out.
+    """
+    if not isinstance(task, str) or task not in COMMANDS:
+        raise MessageInvalid("a message names no task of ours; it was dropped.")
+    if content_type != "application/json" or not isinstance(body, bytes | str) or len(body) > MAX_BYTES:
+        raise MessageInvalid("a message's body is not JSON, or too long; it was dropped.")
+    try:
+        (wire,), _, _ = orjson.loads(body)
+    except (TypeError, ValueError) as wrong:
+        raise MessageInvalid("a message's body cannot be read; it was dropped.") from wrong
+    return COMMANDS[task].from_wire(wire)
+
+
+def body_of(command: RunAgentMessage) -> bytes:
+    """Return the body of a message that holds the command, and nothing Celery would act on after it."""
+    return orjson.dumps([[command.to_wire()], {}, {}])
+
+
+def headers_of(task: str, task_id: str) -> dict[str, Any]:
+    """Return the headers such a message has."""
+    return {"lang": "py", "task": task, "id": task_id, "root_id": task_id, "retries": 0, "ignore_result": True}
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value

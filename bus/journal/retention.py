@@ -1,0 +1,185 @@
+"""Retention: what is older than the settings say goes, a little at a time, and never anything open."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, delete, exists, func, or_, select, tuple_
+
+from bus.journal.expiry import expire_logs, has_log
+from bus.journal.leases import is_open
+from bus.journal.removal import delete_runs, delete_threads
+from config.database import Database
+from config.old_files import remove_old_logs
+from config.settings import Settings
+from config.tables import definitions, runs, threads
+
+BATCH = 100
+"""Rows of runs or threads looked at in one transaction."""
+BATCH_WEIGHT = 20_000
+"""Events and steps deleted in one transaction, about; a single run may have more, and goes alone then."""
+MIN_PAUSE_S = 0.02
+HOT_LOG_SLACK_S = 3600
+DAY_MS = 24 * 3600 * 1000
+
+Pause = Callable[[float], None]
+Batch = Callable[[Connection], int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Swept:
+    """How many of each were taken away."""
+
+    threads: int = 0
+    runs: int = 0
+    """Without those of the threads."""
+    logs: int = 0
+    """Runs that are kept, but whose events are gone."""
+    definitions: int = 0
+    files: int = 0
+    """Of the logger observer, on this machine."""
+
+
+def sweep(database: Database, settings: Settings, *, pause: Pause = time.sleep) -> Swept:
+    """Take away what the ``retain_…`` settings no longer keep, and return how much that was.
+
+    For a plain thread. Several processes may sweep at once: what one has locked the others leave to it. A
+    sweep that is cut off has lost nothing; the next one goes on.
+    """
+    now_ms = _now_ms(database)
+    hot_ms = (settings.hot_log_ttl_s + HOT_LOG_SLACK_S) * 1000
+
+    def before(days: float, at_least_ms: float = 0) -> int:
+        return int(now_ms - max(days * DAY_MS, at_least_ms))
+
+    def by_batches(days: float, batch: Batch) -> int:
+        return _in_batches(database, batch, pause) if days else 0
+
+    # A log in Redis that is still read beside SQL's would lack the event that declares what is gone.
+    logs = _Logs(before(settings.retain_events_days, hot_ms))
+    old_threads, old_runs = before(settings.retain_threads_days), before(settings.retain_runs_days)
+    return Swept(
+        threads=by_batches(settings.retain_threads_days, lambda connection: _threads(connection, old_threads)),
+        runs=by_batches(settings.retain_runs_days, lambda connection: _runs(connection, old_runs)),
+        logs=by_batches(settings.retain_events_days, logs),
+        definitions=_definitions(database, now_ms - DAY_MS),
+        files=_files(settings),
+    )
+
+
+def _in_batches(database: Database, batch: Batch, pause: Pause) -> int:
+    """Repeat a transaction until it finds nothing, leaving others as much time in between as it took."""
+    total = 0
+    while True:
+        began = time.monotonic()
+        with database.write() as connection:
+            count = batch(connection)
+        if not count:
+            return total
+        total += count
+        pause(max(MIN_PAUSE_S, time.monotonic() - began))
+
+
+def _threads(connection: Connection, before_ms: int) -> int:
+    """Delete a batch of threads nobody touched since, and whose runs are over.
+
+    Whoever accepts a run touches its thread in the same transaction. So a row that this statement had to
+    wait for is looked at again, and one that is found is locked until it is gone.
+    """
+    its = runs.c.thread_key == threads.c.key
+    weight = select(func.coalesce(func.sum(runs.c.reserved_to + runs.c.steps), 0)).where(its).scalar_subquery()
+    query = (
+        select(threads.c.key, (threads.c.next_message + weight).label("weight"))
+        .where(threads.c.updated_ms < before_ms, ~exists(select(runs.c.id).where(its, _is_needed(runs))))
+        .order_by(threads.c.updated_ms)
+        .limit(BATCH)
+        .with_for_update(of=threads, skip_locked=True)
+    )
+    keys = [row.key for row in _portion(connection.execute(query).all())]
+    if keys:
+        delete_threads(connection, keys)
+    return len(keys)
+
+
+def _runs(connection: Connection, before_ms: int) -> int:
+    query = _over(before_ms).order_by(runs.c.ended_ms).limit(BATCH).with_for_update(of=runs, skip_locked=True)
+    found = [row.id for row in _portion(connection.execute(query).all())]
+    if found:
+        delete_runs(connection, runs.c.id.in_(found))
+    return len(found)
+
+
+class _Logs:
+    """Expires logs a batch a call, going on behind the last one, so that what is done is looked at once a sweep."""
+
+    def __init__(self, before_ms: int) -> None:
+        self._before_ms = before_ms
+        self._place = (0, "")
+
+    def __call__(self, connection: Connection) -> int:
+        query = (
+            _over(self._before_ms)
+            .where(tuple_(runs.c.ended_ms, runs.c.id) > self._place, has_log())
+            .order_by(runs.c.ended_ms, runs.c.id)
+            .limit(BATCH)
+            .with_for_update(of=runs, skip_locked=True)
+        )
+        found = _portion(connection.execute(query).all())
+        if found:
+            expire_logs(connection, found)
+            self._place = (found[-1].ended_ms, found[-1].id)
+        return len(found)
+
+
+def _over(before_ms: int) -> Any:
+    """Return the query for runs that ended before then and that nobody needs any more."""
+    weight = (runs.c.reserved_to + runs.c.steps).label("weight")
+    columns = (runs.c.id, runs.c.thread_id, runs.c.ended_ms, runs.c.reserved_to, weight)
+    return select(*columns).where(runs.c.ended_ms < before_ms, ~_is_needed(runs))
+
+
+def _is_needed(table: Any) -> ColumnElement[bool]:
+    """Return the condition that a run is open, or is part of one that is, or that observers still wait for its end."""
+    parent = runs.alias("parent")
+    child_of_open = exists(select(parent.c.id).where(parent.c.id == table.c.parent_id, is_open(parent)))
+    return or_(is_open(table), ~table.c.observers_told, child_of_open)
+
+
+def _portion(rows: Sequence[Any]) -> Sequence[Any]:
+    """Return the first rows, as many as one transaction should delete; one at least."""
+    weight = 0
+    for count, row in enumerate(rows):
+        weight += row.weight
+        if weight > BATCH_WEIGHT and count:
+            return rows[:count]
+    return rows
+
+
+def _definitions(database: Database, before_ms: int) -> int:
+    """Delete what agents' files said, where no run refers to it any more and nobody pinned it since.
+
+    Whoever accepts a run has pinned its definition a short while ago at most, see bus/journal/pinned.py. So one
+    that is old is not about to be used, and one that is pinned at this moment is looked at again.
+    """
+    is_used = exists(select(runs.c.id).where(runs.c.definition_digest == definitions.c.digest))
+    is_unused = (definitions.c.created_ms < before_ms, ~is_used)
+    with database.read() as connection:  # looks at every run, so not in a transaction that others wait for
+        found = list(connection.execute(select(definitions.c.digest).where(*is_unused).limit(BATCH)).scalars())
+    if not found:
+        return 0
+    with database.write() as connection:
+        return connection.execute(delete(definitions).where(definitions.c.digest.in_(found), *is_unused)).rowcount
+
+
+def _files(settings: Settings) -> int:
+    if not settings.retain_logs_days:
+        return 0
+    return remove_old_logs(settings.state / "logs", time.time() - settings.retain_logs_days * DAY_MS / 1000)
+
+
+def _now_ms(database: Database) -> int:
+    with database.read() as connection:
+        return int(connection.execute(select(database.wall_clock())).scalar_one())

@@ -1,0 +1,222 @@
+"""What each open run waits for, as one sentence a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, func, select
+
+from bus.journal import workers
+from bus.journal.leases import expired, is_open
+from bus.journal.who import Who
+from config.clock import stamp
+from config.database import WALL_MS, Database
+from config.tables import approvals, controls, runs, steps
+
+MOST = 1000
+"""Runs that are explained at once; the oldest are what the others wait for."""
+MAX_CALL_CHARS = 120
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Why:
+    """An open run, and what it waits for."""
+
+    run_id: str
+    thread_id: str
+    agent: str
+    title: str
+    status: str
+    waits_for: str
+    """turn, worker, slot, wake_up, step, owner, stop, answer, code or event: for programs."""
+    sentence: str
+
+
+def why(connection: Connection, database: Database, who: Who, *, now_ms: int | None = None) -> list[Why]:
+    """Return what every open run waits for, the oldest run first."""
+    return _explained(connection, database, who, now_ms)
+
+
+def why_one(
+    connection: Connection, database: Database, who: Who, run_id: str, *, now_ms: int | None = None
+) -> Why | None:
+    """Return what one run waits for; None when it has ended, or is not this caller's."""
+    explained = _explained(connection, database, who, now_ms, runs.c.id == run_id)
+    return explained[0] if explained else None
+
+
+def _explained(
+    connection: Connection, database: Database, who: Who, now_ms: int | None, *which: ColumnElement[bool]
+) -> list[Why]:
+    mine = (runs.c.tenant == who.tenant, runs.c.principal == who.principal)
+    query = select(*_COLUMNS, expired(database).label("lapsed")).where(*mine, is_open(runs), *which)
+    found: list[Any] = list(connection.execute(query.order_by(runs.c.created_ms, runs.c.id).limit(MOST)))
+    return _Look(connection, database, _now(connection) if now_ms is None else now_ms).at(found) if found else []
+
+
+def _now(connection: Connection) -> int:
+    return int(connection.execute(select(WALL_MS)).scalar_one())
+
+
+_COLUMNS = (
+    runs.c.id, runs.c.thread_key, runs.c.thread_id, runs.c.turn, runs.c.agent_id, runs.c.title, runs.c.status,
+    runs.c.reason, runs.c.detail, runs.c.owner, runs.c.stop_requested, runs.c.detached,
+)  # fmt: skip
+
+
+class _Look:
+    """One look at everything the sentences need: each table is asked once, however many runs there are."""
+
+    def __init__(self, connection: Connection, database: Database, now_ms: int) -> None:
+        self._connection = connection
+        self._now_ms = now_ms
+        self._fleet = workers.alive(database, connection)
+
+    def at(self, found: Sequence[Any]) -> list[Why]:
+        """Explain these runs."""
+        self._before = self._first_of_threads(found)
+        self._steps = self._newest(steps, found, steps.c.ended_ms.is_(None), steps.c.number)
+        self._stops = self._newest(controls, found, controls.c.kind == "stop", controls.c.id)
+        self._asked = self._questions(found)
+        return [self._explain(run) for run in found]
+
+    def _explain(self, run: Any) -> Why:
+        waits_for, sentence = _EXPLAINERS[run.status](self, run)
+        return Why(
+            run_id=run.id, thread_id=run.thread_id, agent=run.agent_id, title=run.title, status=run.status,
+            waits_for=waits_for, sentence=sentence,
+        )  # fmt: skip
+
+    # --- queued
+
+    def _queued(self, run: Any) -> tuple[str, str]:
+        before = self._before.get(run.thread_key)
+        if before is not None and before.id != run.id:
+            return "turn", f"queued behind {before.id} of its thread, which is {before.status}."
+        if not self._fleet:
+            return "worker", (
+                "queued, and no worker is alive; start one: `./callboard worker`, or `./callboard up` for everything."
+            )
+        slots = sum(worker["slots"] for worker in self._fleet)
+        free = max(0, slots - sum(worker["busy"] for worker in self._fleet))
+        known = f"{_plural(len(self._fleet), 'worker')} alive"
+        if not free:
+            return (
+                "slot",
+                f"queued: {known}, and all of their {_plural(slots, 'slot')} are taken; it begins when one is free.",
+            )
+        return "wake_up", f"queued: {known}, {free} of {_plural(slots, 'slot')} free; it begins in a moment."
+
+    # --- running
+
+    def _running(self, run: Any) -> tuple[str, str]:
+        if run.lapsed:
+            return "owner", "its worker has not been heard of; it is taken over by another as soon as one looks."
+        doing = f"{self._doing(run)}, {self._where(run)}"
+        if run.stop_requested:
+            return "stop", f"was asked to stop{self._by(run)}; it was {doing}."
+        return "step", f"{doing}."
+
+    def _doing(self, run: Any) -> str:
+        step = self._steps.get(run.id)
+        if step is None:
+            return "between two steps"
+        what = {"model": f"asking the model {step.name}", "tool": f"calling the tool {step.name}"}
+        since = _lasting(self._now_ms - step.started_ms)
+        return f"{what.get(step.kind, step.name)} for {since} (step {step.number})"
+
+    def _where(self, run: Any) -> str:
+        for worker in self._fleet:
+            if worker["worker_id"] == run.owner:
+                return f"on worker {worker['host']}:{worker['pid']}"
+        return "on a worker not heard of for 15 s" if run.detached else "in the program that started it"
+
+    def _by(self, run: Any) -> str:
+        order = self._stops.get(run.id)
+        if order is None:
+            return ""
+        return f" by {order.by} {_lasting(self._now_ms - order.created_ms)} ago"
+
+    # --- waiting
+
+    def _waiting(self, run: Any) -> tuple[str, str]:
+        asked = self._asked.get(run.id, ())
+        if asked:
+            return "answer", _asks(run.id, asked)
+        if run.reason == "code_version":
+            return "code", run.detail or "waits for a worker whose code fits its journal."
+        return "event", run.detail or f"waits: {run.reason or 'for what, nobody wrote down'}."
+
+    # --- asking the database
+
+    def _first_of_threads(self, found: Sequence[Any]) -> Mapping[int, Any]:
+        keys = {run.thread_key for run in found if run.status == "queued"}
+        if not keys:
+            return {}
+        first = (
+            select(runs.c.thread_key, func.min(runs.c.turn).label("turn"))
+            .where(runs.c.thread_key.in_(keys), is_open(runs))
+            .group_by(runs.c.thread_key)
+            .subquery()
+        )
+        its = (runs.c.thread_key == first.c.thread_key) & (runs.c.turn == first.c.turn) & is_open(runs)
+        query = select(runs.c.id, runs.c.status, runs.c.thread_key).join(first, its)
+        return {row.thread_key: row for row in self._connection.execute(query).all()}
+
+    def _newest(self, table: Any, found: Sequence[Any], which: Any, order: Any) -> Mapping[str, Any]:
+        ids = [run.id for run in found if run.status == "running"]
+        if not ids:
+            return {}
+        query = select(table).where(table.c.run_id.in_(ids), which).order_by(order)
+        return {row.run_id: row for row in self._connection.execute(query)}
+
+    def _questions(self, found: Sequence[Any]) -> Mapping[str, list[Any]]:
+        ids = [run.id for run in found if run.status == "waiting"]
+        if not ids:
+            return {}
+        query = select(approvals).where(approvals.c.run_id.in_(ids), approvals.c.decision.is_(None))
+        asked: dict[str, list[Any]] = {}
+        for row in self._connection.execute(query.order_by(approvals.c.created_ms, approvals.c.id)):
+            asked.setdefault(row.run_id, []).append(row)
+        return asked
+
+
+_EXPLAINERS: Mapping[str, Callable[[_Look, Any], tuple[str, str]]] = {
+    "queued": _Look._queued, "running": _Look._running, "waiting": _Look._waiting,
+}  # fmt: skip
+
+
+def short_call(name: str | None, arguments: Mapping[str, Any] | None, most: int = MAX_CALL_CHARS) -> str:
+    """Return a call on one line, cut to ``most`` characters."""
+    shown = ", ".join(f"{key}={orjson.dumps(value).decode()}" for key, value in (arguments or {}).items())
+    call = f"{name or 'a decision'}({shown})"
+    return call if len(call) <= most else f"{call[: most - 2]}…)"
+
+
+def _asks(run_id: str, asked: Sequence[Any]) -> str:
+    first = asked[0]
+    arguments = orjson.loads(first.arguments_json) if first.arguments_json else None
+    until = f", until {_day(first.expires_ms)}" if first.expires_ms else ""
+    more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
+    return (
+        f"waits for an answer about {short_call(first.name, arguments)}{more}{until}; "
+        f"answer it: `./callboard approve {run_id}`."
+    )
+
+
+def _day(ms: int) -> str:
+    return f"{stamp(ms)[:16].replace('T', ' ')} UTC"
+
+
+def _lasting(ms: int) -> str:
+    seconds = max(0, ms // 1000)
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
+
+
+def _plural(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"

@@ -1,0 +1,175 @@
+"""A copy of the database, made while everything runs, that is one moment of it: whole, or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import text
+from sqlalchemy.engine import URL, make_url
+
+from config.database import BUSY_TIMEOUT_MS, open_database
+from config.errors import BackupExists, BackupFailed
+from config.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backup:
+    """A copy that was made."""
+
+    file: Path
+    size: int
+    """Bytes."""
+    kind: str
+    """``sqlite``: a database file; ``postgres``: an archive for pg_restore."""
+
+
+def back_up(settings: Settings, file: Path, *, force: bool = False) -> Backup:
+    """Write a copy of the database to ``file``, readable by its owner alone, and return what was written.
+
+    It is written beside ``file`` first, checked, and takes the name at the end: a copy that is cut off leaves
+    only ``file.part``. Whatever writes meanwhile goes on; the copy has all of a transaction or nothing.
+
+    Raises:
+        BackupExists: ``file`` is there and ``force`` is not given, or it is the database itself.
+        BackupFailed: there is nothing to copy, no room, or no tool for it.
+    """
+    url = make_url(settings.database)
+    _require_free(file, url, force=force)
+    with _part(file) as part:
+        if url.get_backend_name() == "sqlite":
+            _copy_sqlite(Path(url.database or ""), part)
+        else:
+            _dump_postgres(url, settings, part)
+    return Backup(
+        file=file, size=file.stat().st_size, kind="sqlite" if url.get_backend_name() == "sqlite" else "postgres"
+    )
+
+
+def _require_free(file: Path, url: URL, *, force: bool) -> None:
+    if not file.exists():
+        return
+    database = Path(url.database or "") if url.get_backend_name() == "sqlite" else None
+    if database is not None and database.exists() and file.samefile(database):
+        raise BackupExists(f"{file} is the database itself; name another file.")
+    if not force or not file.is_file():
+        raise BackupExists(f"{file} is there already; name another file, or replace it with --force.")
+
+
+@contextmanager
+def _part(file: Path) -> Iterator[Path]:
+    """Yield an empty file to write to; behind the block it is on the disk under its own name."""
+    part = file.with_name(f"{file.name}.part")
+    try:
+        fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as wrong:
+        raise BackupFailed(f"{part} cannot be written ({wrong.strerror}); name a file in a folder of yours.") from wrong
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as wrong:
+            raise BackupFailed(f"another backup is writing {part}; wait for it, or name another file.") from wrong
+        os.ftruncate(fd, 0)
+        os.fchmod(fd, 0o600)
+        try:
+            yield part
+            os.fsync(fd)
+            part.replace(file)
+        except BaseException:
+            for left in (part, *(part.with_name(part.name + end) for end in ("-wal", "-shm", "-journal"))):
+                left.unlink(missing_ok=True)
+            raise
+    finally:
+        os.close(fd)
+    _sync_folder(file.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some file systems have nothing to do here, and say so
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+# --- SQLite ---------------------------------------------------------------------------------------
+
+
+def _copy_sqlite(database: Path, part: Path) -> None:
+    """Copy in one step: it reads one state of the database, and in WAL mode writers need not wait for it.
+
+    In several steps it would begin again whenever somebody wrote in between, and might never end.
+    """
+    if not database.is_file():
+        raise BackupFailed(f"there is no database at {database} yet; nothing was copied.")
+    try:
+        with closing(_open(database)) as source, closing(_open(part)) as copy:
+            source.backup(copy, pages=-1)
+        with closing(_open(part)) as copy:
+            copy.execute("PRAGMA journal_mode=DELETE")  # one file, with nothing beside it
+            found = [row[0] for row in copy.execute("PRAGMA integrity_check(3)")]
+    except sqlite3.Error as wrong:
+        raise BackupFailed(f"the copy could not be made ({wrong}); is there room for it beside {part}?") from wrong
+    if found != ["ok"]:
+        raise BackupFailed(
+            f"the copy is damaged ({found[0]}), and so may be {database}; restore an earlier backup soon."
+        )
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_TIMEOUT_MS / 1000)
+
+
+# --- Postgres -------------------------------------------------------------------------------------
+
+
+def _dump_postgres(url: URL, settings: Settings, part: Path) -> None:
+    """Have ``pg_dump`` write an archive: one snapshot of the database, without locks that writers notice."""
+    server = _server_version(settings)
+    password = url.password or url.query.get("password")
+    # ``set(password=None)`` would change nothing. Other users of this machine see what a command line says.
+    shown = url.set(drivername="postgresql").difference_update_query(["password"])._replace(password=None)
+    address = shown.render_as_string()
+    tool = shutil.which("pg_dump")
+    if tool is None or _version(tool) < server:
+        found = "is not on the PATH" if tool is None else f"on the PATH is of version {_version(tool)}"
+        raise BackupFailed(
+            f"pg_dump {found} and the server is of version {server}; install its client tools, or run where they are: "
+            f"pg_dump --format=custom --file={part.name.removesuffix('.part')} '{address}'"
+        )
+    command = [tool, "--format=custom", "--no-password", f"--file={part}", f"--dbname={address}"]
+    environment = os.environ | ({"PGPASSWORD": str(password)} if password else {})
+    ran = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if ran.returncode:
+        lines = ran.stderr.strip().splitlines() or ["it gave no reason"]
+        said = next((line for line in lines if "error:" in line), lines[0])
+        raise BackupFailed(f"{said[:300]}; nothing was written.")
+
+
+def _server_version(settings: Settings) -> int:
+    """Return the server's major version."""
+    database = open_database(settings.database)
+    try:
+        with database.read() as connection:
+            return int(connection.execute(text("SHOW server_version_num")).scalar_one()) // 10_000
+    finally:
+        database.close()
+
+
+def _version(tool: str) -> int:
+    """Return the major version of a tool of Postgres; 0 when it does not say."""
+    said = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"(\d+)", said)
+    return int(found[1]) if found else 0

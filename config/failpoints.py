@@ -1,0 +1,93 @@
+"""Named places where a test or the crash lab may have this process die, stop, sleep or fail.
+
+Off unless the environment says ``FAILPOINTS="commit=kill@3;tool=sleep:2"``: a place, what happens there, and at
+which passing (from 1; without a number at each). A place that nobody named costs one look at a dict.
+
+Places: ``accept``, ``claim`` and ``commit`` (behind the transaction), ``accept-before``, ``claim-before`` and
+``commit-before`` (inside it, before it is committed), ``tool`` and ``tool-after`` (around a tool's function),
+``publish`` (a wake-up went out), ``ownerless`` (a run was written to without an owner).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+VARIABLE = "FAILPOINTS"
+PLACES = (
+    "accept-before", "accept", "claim-before", "claim", "commit-before", "commit", "tool", "tool-after", "publish",
+    "ownerless",
+)  # fmt: skip
+
+
+class FailpointHit(RuntimeError):
+    """Raised where ``raise`` was asked for."""
+
+
+@dataclass(slots=True)
+class _Point:
+    act: Callable[[], None]
+    at: int | None
+    passed: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def hit(self) -> None:
+        with self.lock:
+            self.passed += 1
+            is_due = self.at in (None, self.passed)
+        if is_due:
+            self.act()
+
+
+def failpoint(place: str) -> None:
+    """Do what was asked for at this place, if anything was."""
+    point = _points.get(place)
+    if point is not None:
+        point.hit()
+
+
+def set_failpoints(text: str) -> None:
+    """Take ``text`` instead of what the environment said when this process began.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    points = dict(_parse(part) for part in text.split(";") if part.strip())
+    _points.clear()
+    _points.update(points)
+
+
+def watch_failpoints(seen: Callable[[str], None]) -> None:
+    """Have ``seen`` called with each place this process passes, on the thread that passes it; nothing else happens."""
+    _points.clear()
+    _points.update({place: _Point(partial(seen, place), None) for place in PLACES})
+
+
+def _parse(part: str) -> tuple[str, _Point]:
+    place, _, what = part.strip().partition("=")
+    action, _, at = what.partition("@")
+    verb, _, seconds = action.partition(":")
+    acts: dict[str, Callable[[], None]] = {
+        "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+        "exit": lambda: os._exit(1),
+        "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+        "sleep": lambda: time.sleep(float(seconds or 1)),
+        "raise": lambda: _raise(place),
+    }
+    if not place or verb not in acts:
+        raise ValueError(f"{VARIABLE}: '{part}' is not place=kill|exit|stop|sleep:SECONDS|raise, with @N behind it")
+    return place, _Point(acts[verb], int(at) if at else None)
+
+
+def _raise(place: str) -> None:
+    raise FailpointHit(f"failpoint {place}")
+
+
+_points: dict[str, _Point] = {}
+if os.environ.get(VARIABLE):
+    set_failpoints(os.environ[VARIABLE])

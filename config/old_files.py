@@ -1,0 +1,52 @@
+"""Files of the logger observer that nobody has written to for long."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+
+def remove_old_logs(folder: Path, before_s: float) -> int:
+    """Delete the files ``runs-….log`` last written before this time (seconds since 1970) and return how many.
+
+    The file a living process writes to stays, whatever its age; the process sets it aside itself.
+    """
+    removed = 0
+    for path in sorted(folder.glob("runs-*.log*")):
+        try:
+            if path.stat().st_mtime < before_s and _remove(path):
+                removed += 1
+        except FileNotFoundError:  # set aside, or deleted by somebody else who looks
+            continue
+        except OSError as wrong:
+            log.warning("an old log file could not be deleted: %s", wrong)
+    return removed
+
+
+def _remove(path: Path) -> bool:
+    if path.suffix != ".log":  # set aside: nobody writes to it any more
+        path.unlink()
+        return True
+    with _slot(path.with_suffix(".lock")) as is_free:
+        if is_free:
+            path.unlink()
+        return is_free
+
+
+@contextmanager
+def _slot(lock: Path) -> Iterator[bool]:
+    """Hold a log file's slot for a moment, and say whether that was possible; see observers/log_slot.py."""
+    fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield os.path.samestat(os.fstat(fd), os.stat(lock))  # else it was deleted, and made again by its owner
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(fd)
