@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.context import RunContext
-from agents.model_step import Answer, ModelStep
+from agents.model_step import Answer, ModelStep, Spent
 from agents.models.call import ModelCall, Timeouts
-from agents.models.chunk import Usage
+from agents.models.calls import ToolCall
 from agents.output import parse_output, repair_request, response_format
 from agents.prompt import LAST_CALL, Message, messages_for, offered
 from agents.tool_step import ToolStep
 from agents.tools.tool import Tool
+from bus.journal.parting import Parting
+from bus.journal.progress import NOTHING_YET, OpenStep, Progress
 from bus.journal.steps import StepEnded, StepStarted
 from bus.journal.threads import HistoryItem
 from bus.journal.writer import Commit
-from bus.payloads import EndPayload, EndStatus, ErrorPayload, MessagePayload, Payload
-from config.clock import epoch_ms
+from bus.payloads import EndPayload, EndStatus, ErrorPayload, MessagePayload, Payload, StatusPayload
 from config.definitions import AgentDefinition
-from config.errors import CallboardError, OutputInvalid
+from config.errors import CallboardError, OutcomeUnknown, OutputInvalid
 from config.ids import new_id
 
 CALLS_AT_ONCE = 16
 """Tool calls of one answer that run at the same time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opening:
+    """What has to be committed, with the claim, before ``run``."""
+
+    started: Sequence[StepStarted] = ()
+    restarted: Sequence[str] = ()
+    """Steps of an earlier owner that are taken up again."""
+    answers_used: Sequence[str] = ()
+    """Approvals whose decision is acted on now."""
 
 
 class Agent:
@@ -43,63 +56,88 @@ class Agent:
     9. After ``max_iterations`` rounds ask a last time without tools, so that there is a usable answer.
     10. Commit the end: status, reason, output, usage, cost.
 
-    A stop or a lost lease cancels the task at any point; ``finish_stopped`` then leaves a valid history.
+    A run that had an owner before goes on behind what that one committed: nothing recorded is done again, an
+    unanswered model call is asked again, and a call that was under way is made again, looked into, or asked
+    about, as its effect allows. Where nobody can tell what came of a call, the run waits for a person, fails,
+    or tells the model (``on_unknown``).
+
+    A stop, a lost lease or the end of the process cancels the task at any point; ``finish_stopped`` then leaves
+    a valid history, and ``let_go`` leaves the run to the next owner.
     """
 
-    def __init__(self, definition: AgentDefinition, tools: Mapping[str, Tool], context: RunContext) -> None:
+    def __init__(
+        self,
+        definition: AgentDefinition,
+        tools: Mapping[str, Tool],
+        context: RunContext,
+        progress: Progress = NOTHING_YET,
+    ) -> None:
         self._definition = definition
         self._tools = tools
         self._context = context
-        self._usage: dict[str, int] = {}
-        self._cost_usd: float | None = None
-        self._steps = 0
+        self._progress = progress
+        self._spent = Spent(usage=progress.usage, cost_usd=progress.cost_usd)
+        self._steps = progress.steps
+        self._rounds = progress.rounds
         self._step: ModelStep | None = None
         self._is_whole = False  # whether the step's answer arrived completely, and was counted
         self._calls: list[ToolStep] = []
-        self._calls_of = ""
-        self._repair: list[Message] = []
-        self._is_repaired = False
+        self._calls_of = progress.calls_of
+        self._repair = _repair_messages(progress.repair)
 
-    def first_step(self) -> StepStarted:
-        """Return what has to be committed before ``run``: the first model step, as started."""
-        return self._begin(self._model_step(is_last=False)).started()
+    def begin(self) -> Opening:
+        """Return what has to be committed before ``run``, which then begins or goes on."""
+        progress = self._progress
+        if progress.calls:
+            self._calls = [self._taken_up(step) for step in progress.calls]
+            used = [step.approval_id for step in progress.calls if step.approval_id is not None]
+            return Opening(restarted=[call.id for call in self._calls if call.will_run], answers_used=used)
+        if progress.asking is not None:
+            self._step = self._model_step(again=progress.asking)
+            return Opening(restarted=[self._step.id])
+        return Opening(started=[self._begin(self._model_step()).started()])
+
+    def _taken_up(self, step: OpenStep) -> ToolStep:
+        """Return a call an earlier owner left, as the model wrote it."""
+        call = ToolCall(id=step.call_id, name=step.name, arguments_text=step.arguments_text or "")
+        return ToolStep(self._context, call, self._tools, self._definition.timeouts.tool_s, again=step)
 
     async def run(self) -> None:
-        """Work the run off, from its first step on, and end it.
+        """Work the run off from where it stands, and end it, or let it go.
 
         Raises:
             CallboardError: it failed; ``finish_failed`` writes that down.
             StaleOwner: somebody else owns the run now.
         """
-        iteration, step = 1, self._step
-        assert step is not None, "first_step() comes first"
-        while True:
+        assert self._step is not None or self._calls, "begin() comes first"
+        step = self._step if self._step is not None else await self._run_calls()
+        while step is not None:
             answer = await step.ask()
             self._is_whole = True
-            self._count(answer.usage, answer.cost_usd)
-            is_last = iteration > self._definition.max_iterations
-            if not answer.tool_calls or is_last:
-                following = await self._conclude(step, answer, is_last)
+            self._spent = self._spent.plus(*_both(step.cost(answer.usage)))
+            if not answer.tool_calls or self._is_last:
+                step = await self._conclude(step, answer)
             else:
-                iteration += 1
-                following = await self._use_tools(step, answer, iteration > self._definition.max_iterations)
-            if following is None:
-                return
-            step = following
+                step = await self._use_tools(step, answer)
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether every round with tools is used up, so that the model has to answer without."""
+        return self._rounds >= self._definition.max_iterations
 
     # --- asking
 
-    def _model_step(self, *, is_last: bool) -> ModelStep:
+    def _model_step(self, again: OpenStep | None = None) -> ModelStep:
         definition, context = self._definition, self._context
-        messages = messages_for(definition, context.chat_history) + self._repair
-        if is_last:
+        messages = messages_for(definition, context.chat_history, is_cut=context.is_history_cut) + self._repair
+        if self._is_last:
             messages.append({"role": "system", "content": LAST_CALL})
         timeouts = definition.timeouts
         call = ModelCall(
             model=context.lease.model,
             messages=messages,
             tools=offered(self._tools) or None,
-            tool_choice="none" if is_last and self._tools else None,
+            tool_choice="none" if self._is_last and self._tools else None,
             params=definition.params,
             response_format=response_format(definition.output_schema) if definition.output_schema else None,
             api_base=definition.api_base,
@@ -109,7 +147,7 @@ class Agent:
                 between_chunks_s=timeouts.between_chunks_s, total_s=timeouts.total_s,
             ),
         )  # fmt: skip
-        return ModelStep(context, call)
+        return ModelStep(context, call, again=again)
 
     def _begin(self, step: ModelStep) -> ModelStep:
         """Take ``step`` as the one that is being worked on, also for a stop that comes while it is committed."""
@@ -118,105 +156,146 @@ class Agent:
         self._steps += 1
         return step
 
-    def _count(self, usage: Usage | None, cost_usd: float | None) -> None:
-        for name, tokens in (usage.as_dict() if usage else {}).items():
-            self._usage[name] = self._usage.get(name, 0) + tokens
-        if cost_usd is not None:
-            self._cost_usd = (self._cost_usd or 0.0) + cost_usd
-
     # --- answering
 
-    async def _conclude(self, step: ModelStep, answer: Answer, is_last: bool) -> ModelStep | None:
+    async def _conclude(self, step: ModelStep, answer: Answer) -> ModelStep | None:
         """End with this answer, or return the step that repairs it."""
         output: Any = answer.text
         if self._definition.output_schema is not None:
             try:
                 output = parse_output(answer.text, self._definition.output_schema)
             except OutputInvalid as wrong:
-                if self._is_repaired:
+                if self._repair:
                     raise
                 return await self._ask_for_repair(step, answer, wrong)
-        if is_last and not answer.text.strip():
+        if self._is_last and not answer.text.strip():
             output = "I used every tool call I may make without reaching an answer."
         message, item = _message(step, output if isinstance(output, str) else answer.text, answer, ())
-        end = self._end("succeeded", reason="max_iterations" if is_last else None, output=output)
+        end = self._end("succeeded", reason="max_iterations" if self._is_last else None, output=output)
         await self._context.save(Commit(events=[message, end], ended=[step.ended(answer)], history=[item]))
         return None
 
-    async def _ask_for_repair(self, step: ModelStep, answer: Answer, wrong: OutputInvalid) -> ModelStep:
-        self._is_repaired = True
-        attempts = step.attempt
+    async def _ask_for_repair(self, step: ModelStep, answer: Answer, wrong: OutputInvalid) -> ModelStep | None:
+        refused = step.refused(answer, str(wrong))
         await step.withdraw(ErrorPayload(code=wrong.code, message=str(wrong), retryable=True, attempt=1))
-        self._repair = [
-            {"role": "assistant", "content": answer.text},
-            {"role": "user", "content": repair_request(str(wrong))},
-        ]
-        following = self._begin(self._model_step(is_last=False))
-        ended = StepEnded(
-            id=step.id, status="failed", usage=answer.usage.as_dict() if answer.usage else None,
-            cost_usd=answer.cost_usd, attempts=attempts,
-        )  # fmt: skip
-        await self._context.save(Commit(ended=[ended], started=[following.started()]))
-        return following
+        self._repair = _repair_messages({"text": answer.text, "problem": str(wrong)})
+        return await self._go_on(Commit(ended=[refused]))
 
     # --- using tools
 
-    async def _use_tools(self, step: ModelStep, answer: Answer, next_is_last: bool) -> ModelStep:
+    async def _use_tools(self, step: ModelStep, answer: Answer) -> ModelStep | None:
         """Run every call of the answer and return the next model step, committed as started."""
         timeout_s = self._definition.timeouts.tool_s
         calls = [ToolStep(self._context, call, self._tools, timeout_s) for call in answer.tool_calls]
         message, item = _message(step, answer.text, answer, calls)
-        announced = [call.announced(step.message_id) for call in calls]
-        started = [call.started() for call in calls]
-        change = Commit(events=[message, *announced], ended=[step.ended(answer)], started=started, history=[item])
+        parting = self._parting
+        change = Commit(
+            events=[message, *(call.announced(step.message_id) for call in calls), *_moved(parting)],
+            ended=[step.ended(answer)],
+            started=[call.started("planned" if parting else "started") for call in calls],
+            history=[item],
+            parting=parting,
+        )
         try:
             await self._context.save(change)
         except asyncio.CancelledError:  # the commit is finished all the same: the calls are announced
             self._announced(calls, step)
             raise
         self._announced(calls, step)
-        return await self._run_calls(next_is_last)
+        return None if parting else await self._run_calls()
 
     def _announced(self, calls: list[ToolStep], step: ModelStep) -> None:
         """From here on each of these calls needs a result, whatever happens."""
         self._calls, self._calls_of, self._step = calls, step.message_id, None
         self._steps += len(calls)
+        self._rounds += 1
 
-    async def _run_calls(self, next_is_last: bool) -> ModelStep:
-        gate = asyncio.Semaphore(CALLS_AT_ONCE)
+    async def _run_calls(self) -> ModelStep | None:
+        """Run the calls at once and commit each result, the last one with the step that follows.
 
-        async def run(call: ToolStep) -> ToolStep:
-            async with gate:
-                await call.run()
-            return call
-
-        tasks = [asyncio.create_task(run(call)) for call in self._calls]
+        Returns None where the run was let go: this process ends, or nobody can tell what came of a call.
+        """
+        if any(call.is_given_up for call in self._calls):
+            raise OutcomeUnknown("a call was cut off, and a person decided that the run fails for it.")
+        gate, open_calls = asyncio.Semaphore(CALLS_AT_ONCE), len(self._calls)
+        tasks = [asyncio.create_task(_run(call, gate)) for call in self._calls]
         try:
             for finished in asyncio.as_completed(tasks):
                 call = await finished
-                if len(self._calls) == 1:
-                    break
+                open_calls -= 1
+                if call.is_unknown and self._definition.on_unknown != "tell_model":
+                    continue  # it has no result before somebody says what became of it
+                if open_calls == 0 and self._calls == [call]:
+                    return await self._go_on(self._result(call))
                 self._calls.remove(call)
                 await self._context.save(self._result(call))
-        except asyncio.CancelledError:
+        except BaseException:  # a stop, or the run belongs to somebody else: nothing may go on behind it
             await _cancel(tasks)
             raise
-        return await self._next_step(call, next_is_last)
+        if self._calls:
+            await self._ask_a_person()
+            return None
+        return await self._go_on(Commit())
 
-    async def _next_step(self, call: ToolStep, next_is_last: bool) -> ModelStep:
-        """Commit the last result together with the start of what follows it."""
-        self._context.add_to_history(call.remembered())
-        result = self._result(call)
-        following = self._begin(self._model_step(is_last=next_is_last))
-        await self._context.writer.commit(
-            Commit(events=result.events, ended=result.ended, history=result.history, started=[following.started()])
-        )
+    async def _go_on(self, change: Commit) -> ModelStep | None:
+        """Commit ``change`` with the start of the next model step; with letting the run go, where this process ends."""
+        for item in change.history:
+            self._context.add_to_history(item)
+        parting, following = self._parting, None
+        if parting is None:
+            following = self._begin(self._model_step())
+        started = [following.started()] if following is not None else []
+        events = [*change.events, *_moved(parting)]
+        await self._context.writer.commit(replace(change, events=events, started=started, parting=parting))
         return following
 
     def _result(self, call: ToolStep) -> Commit:
         return Commit(events=[call.told(self._calls_of)], ended=[call.ended()], history=[call.remembered()])
 
+    async def _ask_a_person(self) -> None:
+        """Let the run wait for what a person says about the calls nobody can tell the outcome of."""
+        if self._definition.on_unknown == "fail":
+            names = ", ".join(call.call.name for call in self._calls)
+            raise OutcomeUnknown(
+                f"nobody can tell whether {names} took effect, and the agent is configured to fail then; look at the "
+                "other side before you start a new run."
+            )
+        expires_ms = await self._context.wait_expiry_ms()
+        questions = [call.question(expires_ms) for call in self._calls if not call.is_asked]
+        names = ", ".join(call.call.name for call in self._calls)
+        parting = Parting(
+            status="waiting", reason="approval", questions=tuple(questions),
+            detail=f"Nobody can tell whether {names} took effect; a person has to say how to go on.",
+        )  # fmt: skip
+        waits = StatusPayload(status="waiting", reason="approval")
+        change = Commit(
+            events=[*(question.payload() for question in questions), waits],
+            unknown=[call.id for call in self._calls],
+            parting=parting,
+        )
+        await self._context.save(change)
+
+    @property
+    def _parting(self) -> Parting | None:
+        """How the run is let go at the end of a step, where this process ends soon; else None."""
+        return Parting(status="queued", reason="drain") if self._context.is_released else None
+
     # --- ending early
+
+    async def let_go(self) -> None:
+        """Leave the run to its next owner in the middle of a step; calls that have a result keep it."""
+        done = [call for call in self._calls if call.is_settled and not call.is_unknown]
+        unbegun = [call.id for call in self._calls if not call.is_settled and call.will_run and not call.is_begun]
+        results = [self._result(call) for call in done]
+        parting = Parting(status="queued", reason="drain")
+        change = Commit(
+            events=[*(event for result in results for event in result.events), *_moved(parting)],
+            ended=[end for result in results for end in result.ended],
+            history=[item for result in results for item in result.history],
+            planned=unbegun,
+            parting=parting,
+        )
+        await self._context.save(change)
 
     async def finish_stopped(self) -> None:
         """End a run that was asked to stop: partial text kept and marked, every open call answered."""
@@ -240,7 +319,7 @@ class Agent:
         history: list[HistoryItem] = []
         if self._step is not None:
             if not self._is_whole:
-                self._count(self._step.partial_usage(), self._step.partial_cost())
+                self._spent = self._spent.plus(*_both(self._step.cost(self._step.partial_usage())))
             ended.append(self._step.failed(status))
             partial = self._step.partial(is_cut=not self._is_whole)
             if partial is not None:
@@ -255,9 +334,35 @@ class Agent:
 
     def _end(self, status: EndStatus, *, reason: str | None = None, output: Any = None) -> EndPayload:
         return EndPayload(
-            status=status, reason=reason, output=output, usage=dict(self._usage) or None, cost_usd=self._cost_usd,
-            steps=self._steps, duration_ms=epoch_ms() - self._context.lease.created_ms,
+            status=status, reason=reason, output=output, usage=self._spent.usage or None,
+            cost_usd=self._spent.cost_usd,
+            steps=self._steps, duration_ms=self._context.duration_ms,
         )  # fmt: skip
+
+
+async def _run(call: ToolStep, gate: asyncio.Semaphore) -> ToolStep:
+    async with gate:
+        await call.run()
+    return call
+
+
+def _moved(parting: Parting | None) -> list[Payload]:
+    """Return the event that says that the run goes on elsewhere."""
+    return [StatusPayload(status="moved", reason=parting.reason)] if parting is not None else []
+
+
+def _both(spent: Spent) -> tuple[Mapping[str, int], float | None]:
+    return spent.usage, spent.cost_usd
+
+
+def _repair_messages(repair: Mapping[str, Any] | None) -> list[Message]:
+    """Return what the model is shown to mend an answer that did not fit the schema."""
+    if repair is None:
+        return []
+    return [
+        {"role": "assistant", "content": repair["text"]},
+        {"role": "user", "content": repair_request(repair["problem"])},
+    ]
 
 
 def _message(

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sqlalchemy import Connection
 
+from agents.window import Window
 from bus.journal.journal import Journal
 from bus.journal.leases import Lease
-from bus.journal.threads import HistoryItem, history
+from bus.journal.threads import HistoryItem, Past, history
 from bus.journal.writer import Commit, RunWriter
 from bus.payloads import Payload
+from config.errors import StaleOwner
 from config.settings import Settings
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import ObserverInvoker
+
+MARGIN_S = 30.0
+"""What a step may take beyond its own time, for commits and threads on a busy machine."""
 
 
 class RunContext:
     """One owner's view of one run; made when it is claimed, thrown away when it ends."""
 
     def __init__(
-        self, journal: Journal, lease: Lease, observers: Sequence[AgentObserver], chat_history: list[HistoryItem]
+        self, journal: Journal, lease: Lease, observers: Sequence[AgentObserver], chat_history: Window
     ) -> None:
         self.lease = lease
         self.settings: Settings = journal.settings
         self.loop = journal.loop
+        self._wall_clock_ms = journal.wall_clock_ms
         self._history = chat_history
         self._invoker = ObserverInvoker(observers)
+        self._keeper = journal.keeper
         self.agent_facts = AgentFacts(id=lease.agent_id, name=lease.agent_name, model=lease.model)
         self.run_facts = RunFacts(
             run_id=lease.run_id, thread_id=lease.thread_id, tenant=lease.tenant, principal=lease.principal,
@@ -36,15 +45,30 @@ class RunContext:
         self.writer: RunWriter = journal.writer(lease, self.tell)
         self.is_stopped = False
         """Whether somebody asked this run to stop."""
+        self.is_released = False
+        """Whether this process ends soon, so that the run goes on elsewhere after its current step."""
+        self._until_s = float("inf")
+        self._claimed_s = time.monotonic()
         self.halt: Callable[[], None] = lambda: None
         """Cancels the work on this run; set by whoever started it."""
 
     @classmethod
     def load(
-        cls, connection: Connection, journal: Journal, lease: Lease, observers: Sequence[AgentObserver]
+        cls,
+        connection: Connection,
+        journal: Journal,
+        lease: Lease,
+        observers: Sequence[AgentObserver],
+        history_chars: int,
     ) -> RunContext:
-        """Return the context of a claimed run, with its thread's history read from SQL."""
-        return cls(journal, lease, observers, history(connection, lease.thread_key, lease.turn))
+        """Return the context of a claimed run, with the end of its thread's history read from SQL."""
+        past = history(connection, lease.thread_key, lease.turn, history_chars)
+        return cls(journal, lease, observers, Window(past, history_chars))
+
+    @classmethod
+    def unread(cls, journal: Journal, lease: Lease, observers: Sequence[AgentObserver]) -> RunContext:
+        """Return the context of a claimed run of whose conversation nothing was read."""
+        return cls(journal, lease, observers, Window(Past(items=[]), 0))
 
     @property
     def thread_id(self) -> str:
@@ -57,14 +81,24 @@ class RunContext:
         return self.lease.detached
 
     @property
+    def duration_ms(self) -> int:
+        """How long ago the run was accepted; no clock that is set meanwhile changes it."""
+        return self.lease.age_ms + round((time.monotonic() - self._claimed_s) * 1000)
+
+    @property
     def privileged(self) -> bool:
         """Whether a verified privilege grant came with the run; there are none yet."""
         return False
 
     @property
     def chat_history(self) -> Sequence[HistoryItem]:
-        """The conversation so far, this run's messages included."""
-        return self._history
+        """The newest part of the conversation that fits the agent's ``history_chars``, this run's messages included."""
+        return self._history.items
+
+    @property
+    def is_history_cut(self) -> bool:
+        """Whether the conversation has more than ``chat_history``."""
+        return self._history.is_cut
 
     @property
     def observer_invoker(self) -> ObserverInvoker:
@@ -77,6 +111,10 @@ class RunContext:
         folder = self.settings.state / "sandbox" / self.lease.tenant / self.lease.agent_id
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder
+
+    async def wait_expiry_ms(self) -> int:
+        """Return until when what the run waits for from now on may come, in ms since 1970 by the database's clock."""
+        return await self._wall_clock_ms() + self.settings.approval_ttl_s * 1000
 
     def tell(self, payload: Payload) -> None:
         """Tell every observer."""
@@ -95,7 +133,38 @@ class RunContext:
 
     def add_to_history(self, item: HistoryItem) -> None:
         """Add a message that SQL has."""
-        self._history.append(item)
+        self._history.add(item)
+
+    def expect_within(self, seconds: float) -> None:
+        """Know that the step that begins now ends within ``seconds``, or something is wrong with it."""
+        self._until_s = time.monotonic() + seconds + MARGIN_S
+
+    @property
+    def is_within_time(self) -> bool:
+        """Whether the current step is within its own deadline."""
+        return time.monotonic() < self._until_s
+
+    def require_go(self) -> None:
+        """Return where something may be done now that cannot be undone; asked right before it.
+
+        Raises:
+            StaleOwner: somebody else has the run, or may have it: this process was stopped for too long.
+            CancelledError: the run was asked to stop, and its work is about to hear of it.
+        """
+        self._keeper.fence_if_silent()
+        if self.writer.is_stale:
+            raise StaleOwner(self.lease.run_id, self.lease.fence)
+        if self.is_stopped:
+            raise asyncio.CancelledError
+
+    def release(self) -> None:
+        """Let the run go at the end of its current step; asked again, nothing more happens."""
+        self.is_released = True
+
+    def cut(self) -> None:
+        """Let the run go now, wherever it is."""
+        self.is_released = True
+        self.halt()
 
     def stop(self) -> None:
         """Stop the work as soon as it can be; asked again, nothing more happens."""

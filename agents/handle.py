@@ -1,13 +1,16 @@
-"""A handle on a run: watch it, wait for it, stop it, from any process that has its id."""
+"""A handle on a run: watch it, wait for it, answer it, stop it, from any process that has its id."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
+from bus.journal.approvals import Decided, Decision
 from bus.journal.journal import Journal
-from bus.journal.runs import Stop, find_run
-from bus.journal.threads import Who
+from bus.journal.ownerless import Written
+from bus.journal.runs import asked_now, find_run
+from bus.journal.who import Who
 from bus.payloads import EndPayload, Payload, decode
 from config.errors import LoopBlocked
 
@@ -51,9 +54,22 @@ class RunHandle:
         with self._journal.read() as connection:
             return str(find_run(connection, self._who, self.run_id).status)
 
-    def cancel(self, *, by: str | None = None) -> Stop:
+    def cancel(self, *, by: str | None = None) -> Written:
         """Ask the run to stop; asked again, or after its end, nothing happens."""
         return self._journal.cancel(self._who, self.run_id, by=by or self._who.principal)
+
+    def approvals(self) -> list[dict[str, Any]]:
+        """Return what the run asks a person now, the oldest question first."""
+        with self._journal.read() as connection:
+            return asked_now(connection, self._who, self.run_id)
+
+    def decide(self, approval_id: str, answer: Decision, *, by: str | None = None) -> Decided:
+        """Answer a question of the run; the first answer counts.
+
+        Raises:
+            ApprovalUnknown, ApprovalDecided, ApprovalOver, DecisionRefused: see ``bus.journal.approvals``.
+        """
+        return self._journal.decide(self._who, self.run_id, approval_id, answer, by=by or self._who.principal)
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until the wake-up was published, and return whether it was; the run is accepted either way."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agents.context import RunContext
@@ -16,6 +16,7 @@ from agents.models.open import open_stream
 from agents.models.retry import RetryPolicy
 from agents.streaming import StreamedResponseWrapper, ToolCall
 from bus.journal.accept import canonical_digest
+from bus.journal.progress import OpenStep
 from bus.journal.steps import StepEnded, StepStarted
 from bus.journal.threads import HistoryItem
 from bus.payloads import ErrorPayload, MessagePayload
@@ -38,6 +39,21 @@ class Answer:
     finish_reason: str | None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spent:
+    """Tokens and their price."""
+
+    usage: Mapping[str, int] = field(default_factory=dict)
+    cost_usd: float | None = None
+    """None where no part of it is known: unknown is not free."""
+
+    def plus(self, usage: Mapping[str, int], cost_usd: float | None) -> Spent:
+        """Return both together."""
+        total = {name: self.usage.get(name, 0) + usage.get(name, 0) for name in {**self.usage, **usage}}
+        costs = [cost for cost in (self.cost_usd, cost_usd) if cost is not None]
+        return Spent(usage=total, cost_usd=sum(costs) if costs else None)
+
+
 class ModelStep:
     """Asks once, as one step of the journal; each attempt has a message of its own."""
 
@@ -48,10 +64,14 @@ class ModelStep:
         *,
         policy: RetryPolicy = DEFAULT_POLICY,
         draw: Callable[[], float] = random.random,
+        again: OpenStep | None = None,
     ) -> None:
-        self.id = new_id("step")
+        """``again``: the step of an earlier owner that did not come to an answer; it is asked once more."""
+        self.id = again.id if again else new_id("step")
         self.message_id = new_id("msg")
         self.attempt = 1
+        self._attempts_before = again.attempt if again else 0
+        self._spent = Spent()
         self._context = context
         self._call = call
         self._policy = policy
@@ -82,7 +102,8 @@ class ModelStep:
                 await self._try_again(wrong)
 
     async def _attempt(self) -> Answer:
-        writer = self._context.writer
+        writer, timeouts = self._context.writer, self._call.timeouts
+        self._context.expect_within(timeouts.connect_s + timeouts.total_s)
         async with StreamedResponseWrapper(await open_stream(self._call)) as stream:
             self._stream = stream
             async for batch in stream:
@@ -115,8 +136,19 @@ class ModelStep:
         told = ErrorPayload(
             code=wrong.code, message=str(wrong), retryable=True, attempt=self.attempt, retry_in_ms=int(delay_s * 1000)
         )
+        self._spend()
         await self.withdraw(told)
+        self._context.expect_within(delay_s)
         await asyncio.sleep(delay_s)
+
+    def _spend(self) -> None:
+        """Count what an attempt has cost that came to nothing; the provider charges for it all the same."""
+        if self._pieces:
+            self._spent = self.cost(self.partial_usage())
+
+    def cost(self, usage: Usage | None) -> Spent:
+        """Return what the step has used with ``usage`` of its last attempt, failed attempts included."""
+        return self._spent.plus(usage.as_dict() if usage else {}, cost_of(self._call.model, usage))
 
     async def withdraw(self, told: ErrorPayload) -> None:
         """Take back what this attempt streamed, say why, and be ready for another one."""
@@ -128,17 +160,24 @@ class ModelStep:
 
     def ended(self, answer: Answer) -> StepEnded:
         """Return the journal's line for a whole answer."""
-        return StepEnded(
-            id=self.id, status="done", usage=answer.usage.as_dict() if answer.usage else None, cost_usd=answer.cost_usd,
-            attempts=self.attempt, result=self._result(answer),
-        )  # fmt: skip
+        result = {
+            "message_id": self.message_id, "finish_reason": answer.finish_reason, "calls": len(answer.tool_calls),
+        }  # fmt: skip
+        return self._ended("done", self.cost(answer.usage), result)
 
-    def _result(self, answer: Answer) -> dict[str, Any]:
-        return {"message_id": self.message_id, "finish_reason": answer.finish_reason}
+    def refused(self, answer: Answer, problem: str) -> StepEnded:
+        """Return the journal's line for an answer that has to be mended."""
+        return self._ended("failed", self.cost(answer.usage), {"repair": {"text": answer.text, "problem": problem}})
 
     def failed(self, status: str = "failed") -> StepEnded:
         """Return the journal's line for a call that came to nothing."""
-        return StepEnded(id=self.id, status=status, attempts=self.attempt)
+        return self._ended(status, self.cost(self.partial_usage()), None)
+
+    def _ended(self, status: str, spent: Spent, result: dict[str, Any] | None) -> StepEnded:
+        return StepEnded(
+            id=self.id, status=status, usage=spent.usage or None, cost_usd=spent.cost_usd, result=result,
+            attempts=self._attempts_before + self.attempt,
+        )  # fmt: skip
 
     # --- an answer that was cut off
 
@@ -166,7 +205,3 @@ class ModelStep:
             return self._stream.usage
         asked = sum(len(str(message.get("content") or "")) for message in self._call.messages)
         return Usage(input_tokens=max(1, asked // 4), output_tokens=self._pieces)
-
-    def partial_cost(self) -> float | None:
-        """Return the price of ``partial_usage``, or None where it is unknown."""
-        return cost_of(self._call.model, self.partial_usage())

@@ -20,12 +20,20 @@ LAST_CALL = (
 LOST_RESULT = "No result: the call was interrupted, and it is not known whether it took effect."
 
 
-def messages_for(definition: AgentDefinition, history: Sequence[HistoryItem]) -> list[Message]:
-    """Return the messages of a model call."""
+LEFT_OUT = (
+    "This conversation has grown long, so older messages were left out and you see its newest part; if something you "
+    "need is missing, say so."
+)
+
+
+def messages_for(definition: AgentDefinition, history: Sequence[HistoryItem], *, is_cut: bool = False) -> list[Message]:
+    """Return the messages of a model call; where the history ``is_cut`` the model is told."""
     prompt = definition.system_prompt.rstrip()
     if definition.output_schema is not None:
         schema = orjson.dumps(definition.output_schema).decode()
         prompt += f"\n\nAnswer with one JSON object and nothing else. It has to fit this JSON Schema:\n{schema}"
+    if is_cut:
+        prompt += f"\n\n{LEFT_OUT}"
     return [{"role": "system", "content": prompt}, *_conversation(history)]
 
 

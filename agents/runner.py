@@ -11,10 +11,11 @@ from agents.models.auto import resolve_model
 from agents.process import Process, open_process, process, use_process
 from agents.registry import AgentRegistry
 from bus.dispatcher import Dispatcher
-from bus.journal.accept import IdempotencyKey, NewRun
+from bus.journal.accept import NewRun
+from bus.journal.idempotency import IdempotencyKey
 from bus.journal.journal import Journal
 from bus.journal.runs import find_run
-from bus.journal.threads import Who
+from bus.journal.who import Who
 from bus.messages import RunAgentMessage
 from bus.routes import AsynchronousRoute, SynchronousRoute
 from config.definitions import AgentDefinition
@@ -98,6 +99,7 @@ class Runner:
                 agent_id=definition.id,
                 agent_name=definition.name,
                 definition_digest=definition.digest,
+                definition_json=definition.content_json,
                 model=resolve_model(definition.model, os.environ),
                 observers=tuple(dict.fromkeys([*definition.observers, *named])),
                 thread_id=thread_id,

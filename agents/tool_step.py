@@ -12,13 +12,16 @@ import orjson
 from agents.context import RunContext
 from agents.streaming import ToolCall
 from agents.tools.arguments import parse_arguments, validate_arguments
-from agents.tools.executor import call_tool
+from agents.tools.executor import call_tool, check_call
 from agents.tools.tool import Effect, Tool, ToolContext
 from bus.journal.accept import canonical_digest
+from bus.journal.approvals import UNKNOWN, Decision, Question
+from bus.journal.progress import OpenStep
 from bus.journal.steps import StepEnded, StepStarted
 from bus.journal.threads import HistoryItem
 from bus.payloads import Outcome, ToolPayload, ToolResultPayload
-from config.errors import ModelVisible, ToolTimeout, did_you_mean
+from config.errors import ModelVisible, ToolCutOff, ToolTimeout, did_you_mean
+from config.failpoints import failpoint
 from config.ids import new_id
 
 NEEDS_APPROVAL = (
@@ -26,6 +29,9 @@ NEEDS_APPROVAL = (
 )
 STOPPED = "Stopped by the user before it was finished."
 STOPPED_UNKNOWN = "Stopped by the user while it was running; it is not known whether it took effect."
+LOST = "The worker was lost while this call was under way, and nobody can tell whether it took effect."
+NEVER_MADE = "The call was not made: when the model asked for it, its tool or its arguments did not fit."
+FORGOTTEN = "It did not take effect: the other side was asked and knows nothing of this call."
 MAX_SHOWN = 400
 """Characters of the arguments in the readable form of a call."""
 
@@ -41,35 +47,76 @@ class ToolStep:
     """One call the model made, from its text to its result."""
 
     def __init__(
-        self, context: RunContext, call: ToolCall, tools: Mapping[str, Tool], default_timeout_s: float
+        self,
+        context: RunContext,
+        call: ToolCall,
+        tools: Mapping[str, Tool],
+        default_timeout_s: float,
+        again: OpenStep | None = None,
     ) -> None:
-        self.id = new_id("step")
-        self.key = new_id("key")
+        """``again``: the step as an earlier owner left it."""
+        self.id = again.id if again else new_id("step")
+        self.key = again.key if again else new_id("key")
         self.call = call
         self._context = context
         self._tool = tools.get(call.name)
         self._default_timeout_s = default_timeout_s
+        self._again = again
+        self._attempts = again.attempt + 1 if again else 1
         self.arguments: dict[str, Any] = {}
         self._settled: _Outcome | None = self._check(tools)
         self._started_s = 0.0
-        self._is_begun = False
+        self._repeats = 1
+        self.is_begun = False
+        """Whether the tool may have been called."""
         self._item_id = new_id("msg")
 
     def _check(self, tools: Iterable[str]) -> _Outcome | None:
-        """Return why the call may not be made, or None when it may."""
+        """Return why the call may not be made, or None when it may, or when a person has the word."""
+        again = self._again
         try:
             self.arguments = parse_arguments(self.call.arguments_text)
+            if again is not None and again.effect and not again.may_be_called:
+                return None
             if self._tool is None:
                 return _Outcome("failed", f"There is no tool '{self.call.name}'.{did_you_mean(self.call.name, tools)}")
             validate_arguments(self._tool, self.arguments)
         except ModelVisible as wrong:
             return _Outcome("failed", f"The call was not made: {wrong}")
+        if again is not None and not again.effect:  # what did not fit then is not tried with other code
+            return _Outcome("failed", NEVER_MADE)
         return _Outcome("refused", NEEDS_APPROVAL) if self._tool.confirm else None
 
     @property
     def effect(self) -> Effect:
-        """What calling it once more would do."""
+        """What calling it once more would do; of a call that was written down before, what was written."""
+        if self._again is not None and self._again.effect:
+            return Effect(self._again.effect)
         return self._tool.effect if self._tool is not None else Effect.PURE
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nobody can tell what came of it."""
+        return self._settled is not None and self._settled.outcome == "unknown"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is an outcome to commit."""
+        return self._settled is not None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a person was asked about it already, and has not answered."""
+        return self._again is not None and self._again.is_asked
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether a person decided that the run fails for it."""
+        return self._decision is not None and self._decision.decision == "fail"
+
+    @property
+    def _decision(self) -> Decision | None:
+        return self._again.decision if self._again is not None else None
 
     def announced(self, message_id: str) -> ToolPayload:
         """Return the event that says what is about to be called."""
@@ -78,38 +125,125 @@ class ToolStep:
             content=readable_call(self.call.name, self.arguments), message_id=message_id, step_id=self.id,
         )  # fmt: skip
 
-    def started(self) -> StepStarted:
-        """Return the line of the journal that has to be committed before ``run``."""
+    def started(self, status: str = "started") -> StepStarted:
+        """Return the line of the journal that has to be committed before ``run``; a call that cannot be made has
+        no effect."""
+        is_impossible = self._settled is not None and self._settled.outcome == "failed"
         return StepStarted(
-            id=self.id, kind="tool", name=self.call.name, call_id=self.call.id, effect=str(self.effect),
-            arguments_digest=canonical_digest(self.arguments), idempotency_key=self.key,
+            id=self.id, kind="tool", name=self.call.name, call_id=self.call.id,
+            effect=None if is_impossible else str(self.effect),
+            arguments_digest=canonical_digest(self.arguments), idempotency_key=self.key, status=status,
         )  # fmt: skip
 
+    def question(self, expires_ms: int) -> Question:
+        """Return what a person is asked about a call of which nobody can tell what came of it."""
+        assert self._settled is not None
+        return Question(
+            id=new_id("apr"), kind="unknown", step_id=self.id, call_id=self.call.id, name=self.call.name,
+            arguments=self.arguments, digest=canonical_digest(self.arguments), decisions=UNKNOWN,
+            reason=str(self._settled.result), expires_ms=expires_ms,
+        )  # fmt: skip
+
+    # --- making the call
+
+    @property
+    def will_run(self) -> bool:
+        """Whether ``run`` calls the tool, so that this has to be written down before."""
+        if self._settled is not None:
+            return False
+        again = self._again
+        if again is None or again.status == "planned":
+            return True
+        if again.status == "unknown":
+            return again.decision is not None and again.decision.decision == "run_again"
+        return self.effect is not Effect.UNSAFE
+
     async def run(self) -> None:
-        """Make the call and keep what came of it; a tool's error is an outcome, not an exception."""
+        """Make the call and keep what came of it; a tool's error is an outcome, not an exception.
+
+        One that an earlier owner began is made again, or looked into, or left alone, as its effect allows
+        or a person decided.
+        """
         if self._settled is not None:
             return
+        again = self._again
+        if not self.will_run:
+            self._settle_untouched()
+        elif again is not None and again.status == "started" and self.effect is Effect.CHECKABLE:
+            await self._look_first()
+        else:
+            await self._call()
+
+    def _settle_untouched(self) -> None:
+        """Take over what a person said, or that nobody can tell."""
+        decision = self._decision
+        if decision is not None and decision.decision == "take_as_done":
+            taken = decision.result if decision.result is not None else "Done, as a person confirmed."
+            self._settle("done", taken)
+        else:
+            self._settle("unknown", LOST)
+
+    async def _call(self) -> None:
         assert self._tool is not None
-        self._is_begun, self._started_s = True, time.monotonic()
+        self._context.require_go()
+        self.is_begun, self._started_s = True, time.monotonic()
         timeout_s = self._tool.timeout_s or self._default_timeout_s
+        self._context.expect_within(2 * timeout_s)  # it may have to wait for a thread, or be asked about
         try:
+            failpoint("tool")
             result = await call_tool(self._tool, self.arguments, self._tool_context(), timeout_s)
+            failpoint("tool-after")
             self._settle("done", result)
-        except ToolTimeout as wrong:
-            harmless = self.effect in (Effect.PURE, Effect.IDEMPOTENT)
-            self._settle("failed" if harmless else "unknown", str(wrong))
+        except (ToolTimeout, ToolCutOff) as wrong:
+            await self._without_reply(wrong, timeout_s)
         except ModelVisible as wrong:
             self._settle("failed", f"Error: {wrong}")
+
+    async def _without_reply(self, wrong: ModelVisible, timeout_s: float) -> None:
+        """Settle a call whose reply never came: it may have taken effect."""
+        if self.effect in (Effect.PURE, Effect.IDEMPOTENT):
+            self._settle("failed", f"Error: {wrong}")
+        elif self.effect is Effect.CHECKABLE:
+            await self._look(timeout_s)
+        elif self.effect is Effect.KEYED and self._repeats:
+            self._repeats -= 1
+            await self._call()  # with the same key: at most the reply is made again
+        else:
+            self._settle("unknown", str(wrong))
+
+    async def _look_first(self) -> None:
+        """Ask the other side whether the call an earlier owner began took effect; make it if it did not."""
+        assert self._tool is not None
+        timeout_s = self._tool.timeout_s or self._default_timeout_s
+        await self._look(timeout_s)
+        if self._settled is not None and self._settled.result == FORGOTTEN:
+            self._settled = None
+            await self._call()
+
+    async def _look(self, timeout_s: float) -> None:
+        """Ask the other side whether the call took effect, and settle it with what it says."""
+        assert self._tool is not None
+        self._context.expect_within(2 * timeout_s)
+        try:
+            result = await check_call(self._tool, self._tool_context(), timeout_s)
+        except ModelVisible as wrong:
+            self._settle("unknown", f"Whether it took effect could not be found out: {wrong}")
+            return
+        if result is None:
+            self._settle("failed", FORGOTTEN)
+        else:
+            self._settle("done", result)
 
     def interrupt(self) -> None:
         """Settle a call that the run's stop cut off; what was settled stays as it is."""
         if self._settled is not None:
             return
-        maybe_done = self._is_begun and self.effect not in (Effect.PURE, Effect.IDEMPOTENT)
+        was_begun = self.is_begun or (self._again is not None and self._again.status != "planned")
+        maybe_done = was_begun and self.effect not in (Effect.PURE, Effect.IDEMPOTENT)
         self._settle("unknown" if maybe_done else "failed", STOPPED_UNKNOWN if maybe_done else STOPPED)
 
     def _settle(self, outcome: Outcome, result: Any) -> None:
-        duration_ms = round((time.monotonic() - self._started_s) * 1000) if self._is_begun else None
+        duration_ms = round((time.monotonic() - self._started_s) * 1000) if self.is_begun else None
         self._settled = _Outcome(outcome, result, duration_ms)
 
     def _tool_context(self) -> ToolContext:
@@ -132,7 +266,7 @@ class ToolStep:
     def ended(self) -> StepEnded:
         """Return the journal's line of the outcome."""
         settled = self._result()
-        return StepEnded(id=self.id, status=settled.outcome, result=settled.result)
+        return StepEnded(id=self.id, status=settled.outcome, result=settled.result, attempts=self._attempts)
 
     def remembered(self) -> HistoryItem:
         """Return the outcome as the model will be shown it."""

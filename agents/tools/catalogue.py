@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import threading
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -26,6 +27,7 @@ MAX_KEPT = 256
 
 _lock = threading.RLock()
 _kept: dict[tuple[str, Settings], dict[str, Tool]] = {}
+_wrap: Callable[[Tool], Tool] | None = None
 
 
 def find_tool(path: str, settings: Settings) -> Tool:
@@ -70,6 +72,17 @@ def tools_of(definition: AgentDefinition, settings: Settings) -> dict[str, Tool]
         return known
 
 
+def wrap_tools(wrap: Callable[[Tool], Tool] | None) -> None:
+    """Have each tool that is built for an agent go through ``wrap``, before the agent's overrides; None ends that.
+
+    The crash lab writes down there what is called.
+    """
+    global _wrap
+    with _lock:
+        _wrap = wrap
+        _kept.clear()
+
+
 def forget() -> None:
     """Look again at the next call."""
     with _lock:
@@ -85,7 +98,7 @@ def _build(definition: AgentDefinition, settings: Settings) -> dict[str, Tool]:
             raise DefinitionInvalid(
                 definition.file, None, f"tools[{position}]", f"'{path}' is another tool called '{tool.name}'; keep one."
             )
-        tools[tool.name] = tool
+        tools[tool.name] = _wrap(tool) if _wrap is not None else tool
     for name, override in definition.tool_overrides.items():
         if name not in tools:
             listing = ", ".join(tools) or "none"

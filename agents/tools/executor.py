@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import dataclasses
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from agents.tools.cut_off import leaves_open
 from agents.tools.results import to_result
 from agents.tools.tool import Tool, ToolContext, enter_call
-from config.errors import CallboardError, ModelVisible, ToolFailed, ToolTimeout
+from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed, ToolTimeout
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +38,7 @@ async def call_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolConte
 
     Raises:
         ToolTimeout: it did not answer within ``timeout_s``.
+        ToolCutOff: its connection broke, or timed out, after the request may have arrived.
         ToolFailed: it raised; type and text of the exception, never its traceback.
         ModelVisible: it raised one of ours, passed on as it is.
     """
@@ -54,8 +58,21 @@ async def call_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolConte
         raise _failed(tool, wrong) from wrong
 
 
-def _failed(tool: Tool, wrong: BaseException) -> ToolFailed:
+async def check_call(tool: Tool, context: ToolContext, timeout_s: float) -> Any:
+    """Return what the call with this context's key came to, as JSON data; None when it never took effect.
+
+    Raises:
+        ToolTimeout, ToolCutOff, ToolFailed: that could not be found out.
+    """
+    assert tool.check is not None, "a checkable tool has a check"
+    asking = dataclasses.replace(tool, function=partial(tool.check, context.idempotency_key))
+    return await call_tool(asking, {}, context, timeout_s)
+
+
+def _failed(tool: Tool, wrong: BaseException) -> ModelVisible:
     text = _text_of(wrong)
+    if leaves_open(wrong):
+        return ToolCutOff(f"{type(wrong).__name__}: {text}"[:MAX_MESSAGE], kind=type(wrong).__name__)
     if isinstance(wrong, CallboardError):
         return ToolFailed(text[:MAX_MESSAGE], kind=type(wrong).__name__)
     kind = type(wrong).__name__

@@ -64,6 +64,11 @@ class ToolContext:
     sandbox: Path
     """The folder of this agent's files, shared by its runs; it exists."""
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What to add to an HTTP request so that the other side does it once: the ``Idempotency-Key``."""
+        return {"Idempotency-Key": self.idempotency_key}
+
 
 _current: ContextVar[ToolContext | None] = ContextVar("callboard_tool_call", default=None)
 
