@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,23 +13,24 @@ from sqlalchemy import Connection
 
 from agents.agent import Agent
 from agents.context import RunContext
+from agents.fitting import Loaded, fitting_agent, load_agent, require_known_form
 from agents.models.lite import litellm_module
 from agents.process import Process, process
-from agents.tools.catalogue import tools_of
-from agents.tools.tool import Tool
 from bus.celery_app import app
+from bus.journal.approvals import use
 from bus.journal.hotlog import begin_writing, end_writing
-from bus.journal.leases import Lease
-from bus.journal.runs import is_queued
-from bus.journal.steps import start_steps
+from bus.journal.leases import MAX_CRASHES, Lease, hold
+from bus.journal.parting import Parting
+from bus.journal.progress import NOTHING_YET, read_progress
+from bus.journal.runs import status_of
+from bus.journal.steps import restart_steps, start_steps
 from bus.journal.threads import HistoryItem
 from bus.journal.writer import Commit
 from bus.messages import MessageInvalid, RunAgentMessage
-from bus.payloads import EndPayload, ErrorPayload
-from config.clock import epoch_ms
-from config.definitions import AgentDefinition
-from config.errors import CallboardError, Permanent, PluginUnknown, Retryable, StaleOwner
+from bus.payloads import EndPayload, ErrorPayload, StatusPayload
+from config.errors import CallboardError, CodeVersion, Permanent, PluginUnknown, Retryable, StaleOwner
 from config.ids import new_id
+from handlers.desk import desk
 from observers.base import AgentObserver
 from observers.discovery import observers_for
 
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 
 TURN_S = 0.3
 """How often a run that is worked off here looks whether its thread is free."""
+WAITING_S = 1.0
+"""How often a run that waits for a person looks whether there is an answer."""
 PATIENCE_S = 60.0
 """How long a claim is tried while the database is locked or away."""
 PAUSE_S = 0.5
@@ -50,6 +53,10 @@ class RunFailed(Permanent):
     status = 500
 
 
+class _Quarantined(Exception):
+    """Another run whose next crash would be its last is worked on here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Begun:
     """A claimed run and who works on it; or why nobody can."""
@@ -57,9 +64,6 @@ class Begun:
     context: RunContext
     agent: Agent | None
     wrong: CallboardError | None = None
-
-
-Loaded = tuple[AgentDefinition, Mapping[str, Tool]]
 
 
 class RunAgentHandler:
@@ -71,21 +75,39 @@ class RunAgentHandler:
     def __init__(self, here: Process) -> None:
         self._here = here
         self._journal = here.journal
+        self._held_s = 0.0  # when the run was last held that waits here for its thread
 
     async def handle(self, message: RunAgentMessage) -> None:
         """Work the run off here; never raises for what happens inside the run.
 
-        It may have to wait for its turn: a thread does one thing at a time.
+        It may have to wait for its turn: a thread does one thing at a time. A run that comes to wait for a
+        person goes on here too, unless somebody else took it up.
         """
-        loop = self._journal.loop
         try:
-            while (begun := await loop.read(self.take, message)) is None:
-                if not await loop.read(self._is_queued, message.run_id):
-                    return  # somebody else has it, or it is over
-                await asyncio.sleep(TURN_S)
+            status = await self._work_if_free(message)
+            while status in ("queued", "waiting"):
+                await asyncio.sleep(TURN_S if status == "queued" else WAITING_S)
+                status = await self._work_if_free(message) if status == "queued" else await self._status(message)
         finally:
             self._here.guests.pop(message.run_id, None)
-        await self.work_off(begun)
+
+    async def _work_if_free(self, message: RunAgentMessage) -> str:
+        """Work the run off if nobody has it, and return its state then."""
+        begun = await self._journal.loop.read(self.take, message)
+        if begun is not None:
+            await self.work_off(begun)
+        status = await self._status(message)
+        if begun is None and status == "queued" and time.monotonic() - self._held_s >= self._journal.settings.beat_s:
+            self._held_s = time.monotonic()
+            await self._journal.loop.write(hold, self._journal.database, message.run_id, self._journal.settings.lease_s)
+        return status
+
+    async def _status(self, message: RunAgentMessage) -> str:
+        return await self._journal.loop.read(self._read_status, message.run_id)
+
+    def _read_status(self, run_id: str) -> str:
+        with self._journal.read() as connection:
+            return status_of(connection, run_id)
 
     def take(self, message: RunAgentMessage) -> Begun | None:
         """Return the run, claimed, and the agent that works on it; None when there is nothing to do.
@@ -96,21 +118,27 @@ class RunAgentHandler:
             Retryable: the database stayed away for a minute; the run stays queued.
         """
         litellm_module()
-        loaded = self._load(message.agent_id)
-        begin = partial(self._begin, message.agent_id, loaded)
         patience_ends_s = time.monotonic() + PATIENCE_S
         while True:
             try:
-                return self._journal.claim_and_begin(message.run_id, begin)
+                return self._claim(message)
             except Retryable as wrong:
                 if time.monotonic() > patience_ends_s:
                     raise
                 log.warning("could not claim yet run_id=%s: %s", message.run_id, wrong)
                 time.sleep(PAUSE_S)  # on a thread of its own, for a server that is away
 
-    def _is_queued(self, run_id: str) -> bool:
-        with self._journal.read() as connection:
-            return is_queued(connection, run_id)
+    def _claim(self, message: RunAgentMessage) -> Begun | None:
+        with ExitStack() as undo:
+            loaded = self._load(message.agent_id, message.definition_digest)
+            begin = partial(self._begin, message, loaded, undo)
+            try:
+                begun = self._journal.claim_and_begin(message.run_id, begin)
+            except _Quarantined:
+                log.info("run waits for a process without another that crashed as often run_id=%s", message.run_id)
+                return None
+            undo.pop_all()
+            return begun
 
     async def work_off(self, begun: Begun) -> None:
         """Let the agent work, and let the run go when it is over; never raises for what happens inside the run."""
@@ -120,6 +148,7 @@ class RunAgentHandler:
         except StaleOwner:
             log.info("run left to its new owner run_id=%s", lease.run_id)
         finally:
+            desk().end_quarantine(lease.run_id)
             self._journal.keeper.let_go(lease.run_id, lease.fence)
             await end_writing(lease.run_id, lease.fence)
             self._journal.hot_log.nudge(self._journal.keys.board, lease.run_id)
@@ -135,35 +164,56 @@ class RunAgentHandler:
         await self._journal.claim("run_of_nobody")
         await self._journal.hot_log.read_after("run_of_nobody", 0)
 
-    def _load(self, agent_id: str) -> Loaded | CallboardError:
-        """Return the agent as it is defined now with its tools, imported before anything is owned."""
+    def _load(self, agent_id: str, digest: str = "") -> Loaded | CallboardError:
+        """Return the agent with its tools, imported before anything is owned; with a ``digest``, as it was then."""
         try:
-            definition = self._here.registry.get(agent_id)
-            return definition, tools_of(definition, self._journal.settings)
+            return load_agent(self._here, agent_id, digest)
+        except Retryable:
+            raise
         except CallboardError as wrong:
             return wrong
 
-    def _begin(self, named: str, loaded: Loaded | CallboardError, connection: Connection, lease: Lease) -> Begun:
+    def _begin(
+        self,
+        told: RunAgentMessage,
+        loaded: Loaded | CallboardError,
+        undo: ExitStack,
+        connection: Connection,
+        lease: Lease,
+    ) -> Begun:
         """Make ready what works on the run, and write its first step down, in the claim's transaction."""
-        if lease.agent_id != named:  # a forged message: SQL says which agent it is
-            loaded = self._load(lease.agent_id)
+        if lease.crashes >= MAX_CRASHES - 1:
+            if not desk().quarantine(lease.run_id):
+                raise _Quarantined
+            undo.callback(desk().end_quarantine, lease.run_id)
+        if (lease.agent_id, lease.definition_digest) != (told.agent_id, told.definition_digest):
+            loaded = self._load(lease.agent_id, lease.definition_digest)  # a forged message: SQL says which agent it is
         observers, missing = self._observers(lease)
-        context = RunContext.load(connection, self._journal, lease, observers)
-        wrong = missing or (loaded if isinstance(loaded, CallboardError) else None)
-        if wrong is not None or isinstance(loaded, CallboardError):
-            return Begun(context, None, wrong)
         try:
-            agent = Agent(loaded[0], loaded[1], context)
-            first = agent.first_step()
+            require_known_form(lease.journal)
+        except CodeVersion as wrong:
+            return Begun(RunContext.unread(self._journal, lease, observers), None, wrong)
+        history_chars = 0 if isinstance(loaded, CallboardError) else loaded[0].history_chars
+        context = RunContext.load(connection, self._journal, lease, observers, history_chars)
+        progress = read_progress(connection, lease.run_id) if lease.fence > 1 else NOTHING_YET
+        if missing is not None:
+            return Begun(context, None, missing)
+        try:
+            agent = fitting_agent(loaded, context, progress)
+            opening = agent.begin()
+        except CallboardError as wrong:
+            return Begun(context, None, wrong)
         except Exception:
             log.exception("agent could not begin run_id=%s", lease.run_id)
             return Begun(context, None, _unforeseen())
-        start_steps(connection, lease, [first])
+        start_steps(connection, lease, opening.started)
+        restart_steps(connection, lease, opening.restarted)
+        use(connection, opening.answers_used)
         return Begun(context, agent)
 
     def _observers(self, lease: Lease) -> tuple[tuple[AgentObserver, ...], CallboardError | None]:
         """Return the run's observers; where one is missing, those that are there, and what is wrong."""
-        guests = self._here.guests.pop(lease.run_id, ())
+        guests = self._here.guests.get(lease.run_id, ())
         settings = self._journal.settings
         try:
             return (*observers_for(lease.observers, settings), *guests), None
@@ -177,24 +227,29 @@ class RunAgentHandler:
         for payload in lease.first_events:
             context.tell(payload)
         self._journal.hot_log.nudge(self._journal.keys.board, lease.run_id)
-        if begun.agent is None:
+        if begun.agent is not None:
+            await self._run(begun.agent, context)
+        elif isinstance(begun.wrong, CodeVersion):
+            await self._wait_for_code(context, begun.wrong)
+        else:
             assert begun.wrong is not None
             await self._fail_unbegun(context, begun.wrong)
-        else:
-            await self._run(begun.agent, context)
 
     async def _run(self, agent: Agent, context: RunContext) -> None:
         work = asyncio.create_task(agent.run(), name=f"run {context.lease.run_id}")
         context.halt = context.writer.on_lost = lambda: _cancel(work)
-        await self._journal.keeper.keep(context.writer, context.stop)
+        await self._journal.keeper.keep(context.writer, context)
         try:
             await work
         except asyncio.CancelledError:
             if context.writer.is_stale:
                 raise StaleOwner(context.lease.run_id, context.lease.fence) from None
-            if not context.is_stopped:
+            if context.is_stopped:
+                await agent.finish_stopped()
+            elif context.is_released:
+                await agent.let_go()
+            else:
                 raise
-            await agent.finish_stopped()
         except StaleOwner:
             raise
         except CallboardError as wrong:
@@ -203,11 +258,19 @@ class RunAgentHandler:
             log.exception("run failed unexpectedly run_id=%s", context.lease.run_id)
             await agent.finish_failed(_unforeseen())
 
+    async def _wait_for_code(self, context: RunContext, wrong: CodeVersion) -> None:
+        """Leave a run to a worker whose code or tools fit what is recorded of it."""
+        waits = StatusPayload(status="waiting", reason=wrong.code)
+        parting = Parting(
+            status="waiting", reason=wrong.code, detail=str(wrong), ends_ms=await context.wait_expiry_ms()
+        )
+        await context.save(Commit(events=[waits], parting=parting))
+
     async def _fail_unbegun(self, context: RunContext, wrong: CallboardError) -> None:
         """End a run whose agent could not be loaded."""
         error = ErrorPayload(code=wrong.code, message=str(wrong), retryable=False)
         end = EndPayload(
-            status="failed", reason=wrong.code, steps=0, duration_ms=epoch_ms() - context.lease.created_ms
+            status="failed", reason=wrong.code, steps=0, duration_ms=context.duration_ms
         )  # fmt: skip
         note = HistoryItem(id=new_id("msg"), role="error", data={"content": str(wrong), "code": wrong.code})
         await context.save(Commit(events=[error, end], history=[note], error_code=wrong.code))
@@ -238,7 +301,10 @@ def run_agent(wire: object = None, *_more: object, **_extra: object) -> None:
         log.warning("dropped a message: %s", wrong)
         return
     here = process()
-    handler = RunAgentHandler(here)
-    begun = handler.take(message)  # on this thread, which has nothing else to do
-    if begun is not None:
-        here.journal.loop.run(handler.work_off(begun))
+    with desk().place_for(message.run_id) as has_place:
+        if not has_place:
+            return  # the run stays queued; whoever has a place next, here or elsewhere, finds it there
+        handler = RunAgentHandler(here)
+        begun = handler.take(message)  # on this thread, which has nothing else to do
+        if begun is not None:
+            here.journal.loop.run(handler.work_off(begun))

@@ -43,12 +43,19 @@ class SimpleLoggerObserver(AgentObserver):
     name: ClassVar[str] = "logger"
 
     def __init__(
-        self, folder: Path, *, as_json: bool = False, deltas: bool = False, max_bytes: int = MAX_BYTES, keep: int = KEEP
+        self,
+        folder: Path,
+        *,
+        as_json: bool = False,
+        deltas: bool = False,
+        max_bytes: int = MAX_BYTES,
+        keep: int = KEEP,
+        max_age_s: float | None = None,
     ) -> None:
         self.wants_deltas = deltas
         self._line: Callable[[Record], str] = json_line if as_json else text_line
         self._slot = LogSlot(folder)
-        self._file = RotatedFile(max_bytes, keep)
+        self._file = RotatedFile(max_bytes, keep, max_age_s)
         self._folder = folder
         self._pending: list[bytes] = []
         self._pending_bytes = 0
@@ -59,7 +66,10 @@ class SimpleLoggerObserver(AgentObserver):
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """Return the logger of this process."""
-        return cls(settings.state / "logs", as_json=settings.log_format == "json", deltas=settings.log_deltas)
+        return cls(
+            settings.state / "logs", as_json=settings.log_format == "json", deltas=settings.log_deltas,
+            max_age_s=settings.retain_logs_days * 24 * 3600 or None,
+        )  # fmt: skip
 
     def on_response(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
         """Add the event's line to what the next flush writes."""

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
+import time
+from datetime import datetime
 from pathlib import Path
+
+_STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
 class RotatedFile:
     """Appends to a file and sets it aside when it is full (``.1`` is the youngest); ``keep`` files exist at most.
 
+    With ``max_age_s`` it is also set aside when its first line is as old as that, so that it can be deleted some day.
     Survives that somebody else deletes or rotates the file. A write that fails halfway is taken back,
     so that a later one starts on a line of its own.
     """
 
-    def __init__(self, max_bytes: int, keep: int) -> None:
+    def __init__(self, max_bytes: int, keep: int, max_age_s: float | None = None) -> None:
         self._max_bytes = max_bytes
         self._keep = keep
+        self._max_age_s = max_age_s
+        self._since_s = 0.0
         self._fd = -1
         self._torn = False
 
@@ -30,7 +38,7 @@ class RotatedFile:
         try:
             self._open(path)
             size = self._size()
-            if size and size + len(lines) > self._max_bytes:
+            if size and (size + len(lines) > self._max_bytes or self._is_old()):
                 self._rotate(path)
                 size = 0
             self._write(b"\n" + lines if self._torn else lines, size)
@@ -57,6 +65,7 @@ class RotatedFile:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         size = self._size()
+        self._since_s = _first_stamp(os.pread(self._fd, 200, 0)) if size else time.time()
         # Whoever wrote before us may have died in the middle of a line.
         self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
 
@@ -64,6 +73,9 @@ class RotatedFile:
         """Return the bytes in the file; 0 for what is no plain file, such as a device or a pipe."""
         state = os.fstat(self._fd)
         return state.st_size if stat.S_ISREG(state.st_mode) else 0
+
+    def _is_old(self) -> bool:
+        return self._max_age_s is not None and time.time() - self._since_s > self._max_age_s
 
     def _rotate(self, path: Path) -> None:
         for number in range(self._keep - 1, 0, -1):
@@ -82,3 +94,9 @@ class RotatedFile:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, size)
             raise
+
+
+def _first_stamp(line: bytes) -> float:
+    """Return when a line says it was written, in seconds since 1970; now, where it does not say."""
+    found = _STAMP.search(line)
+    return datetime.fromisoformat(f"{found[0].decode()}+00:00").timestamp() if found else time.time()
