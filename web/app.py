@@ -11,6 +11,7 @@ from config.rooms import require_own_rooms
 from config.settings import Settings, settings
 from web import problems, security
 from web.api.agents import agents
+from web.api.approvals import approvals
 from web.api.board import board
 from web.api.events import events
 from web.api.health import health
@@ -23,7 +24,7 @@ from web.process import WebProcess, here, install
 if TYPE_CHECKING:
     from agents.runner import Runner
 
-DOORS = (runs, events, board, threads, agents, health, seed, page)
+DOORS = (runs, approvals, events, board, threads, agents, health, seed, page)
 ALWAYS_OPEN = frozenset({"health.state", "health.ready"})
 """Endpoints that answer whatever the database says, since they say what it says."""
 

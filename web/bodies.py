@@ -67,6 +67,14 @@ class Body:
             raise BadRequest(f"'{name}' has {size:,} bytes and the limit is {max_bytes:,}.")
         return value
 
+    def anything(self, name: str, *, max_bytes: int) -> Any:
+        """Return any JSON value; None when the field is not there, or null."""
+        value = self.raw.get(name)
+        size = len(orjson.dumps(value))
+        if size > max_bytes:
+            raise BadRequest(f"'{name}' has {size:,} bytes and the limit is {max_bytes:,}.")
+        return value
+
     def _get(self, name: str, default: Any) -> Any:
         if name not in self.raw:
             if default is None:

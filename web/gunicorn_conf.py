@@ -8,6 +8,8 @@ import threading
 from typing import Any
 
 from bus.heap import settle_heap
+from bus.loop import process_loop
+from bus.pulse import start_pulse
 from config.errors import CallboardError
 from config.settings import settings
 
@@ -17,7 +19,8 @@ worker_class = "gthread"
 threads = 20
 """Requests are short: a stream's socket leaves its thread for the process's loop (web/sse.py)."""
 keepalive = 5
-timeout = 60
+timeout = 30
+"""Seconds a stopped process is left alone where no supervisor listens (bus/pulse.py)."""
 graceful_timeout = 3
 """Seconds for requests under way at the end; streams are resumed elsewhere by their cursor."""
 backlog = 2048
@@ -30,7 +33,11 @@ worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gett
 
 
 def post_worker_init(worker: Any) -> None:
-    """Open everything before the first request asks for it, which would be slower by most of a second."""
+    """Open everything before the first request asks for it, which would be slower by most of a second.
+
+    Pulses come from the processes that answer requests: while the arbiter is stuck they do, so it is left alone.
+    """
+    start_pulse(process_loop(), settings().lease_s)
     threading.Thread(target=_open_early, args=(worker.wsgi,), name="open-early", daemon=True).start()
 
 

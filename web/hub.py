@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from bus.journal.threads import Who
+from bus.journal.who import Who
 from config.errors import Overloaded
 from web.feeds.board import BoardFeed
 from web.feeds.run import RunFeed

@@ -12,7 +12,8 @@ from typing import Any
 import orjson
 from flask import request
 
-from bus.journal.accept import IdempotencyKey, canonical_digest
+from bus.journal.accept import canonical_digest
+from bus.journal.idempotency import IdempotencyKey
 from bus.journal.reader import parse_cursor
 from config.errors import BadRequest, did_you_mean
 

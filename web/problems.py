@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 from flask import Flask, Response, request
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
 
 from config.errors import CallboardError, PoolRefused, Retryable, RoomTaken, SettingInvalid
@@ -18,7 +17,23 @@ log = logging.getLogger(__name__)
 
 RETRY_AFTER_S = 2
 SAFE_FACTS = frozenset(
-    {"agent_id", "run_id", "thread_id", "known", "cursor", "last", "size", "limit", "field", "line", "found", "wanted"}
+    {
+        "agent_id",
+        "run_id",
+        "thread_id",
+        "known",
+        "cursor",
+        "last",
+        "size",
+        "limit",
+        "field",
+        "line",
+        "found",
+        "wanted",
+        "approval_id",
+        "decision",
+        "by",
+    }
 )
 """Facts of an error that are shown beside its sentence; others may name what only this machine should know."""
 OURS = (SettingInvalid, RoomTaken, PoolRefused)
@@ -37,7 +52,6 @@ SENTENCES = {
 def register(app: Flask) -> None:
     """Every error a request ends in is answered as a problem."""
     app.register_error_handler(CallboardError, of_error)
-    app.register_error_handler(PoolTimeout, of_full_pool)
     app.register_error_handler(HTTPException, of_http)
     app.register_error_handler(Exception, of_surprise)
 
@@ -64,14 +78,6 @@ def of_error(wrong: CallboardError) -> Response:
     answer = problem(status, wrong.code, str(wrong), **facts)
     if isinstance(wrong, Retryable) or status == 503:
         answer.headers["Retry-After"] = str(wrong.facts.get("retry_after_s", RETRY_AFTER_S))
-    return answer
-
-
-def of_full_pool(wrong: PoolTimeout) -> Response:
-    """Return the problem of a process whose database connections are all in use."""
-    log.warning("no database connection became free: %s", wrong)
-    answer = problem(503, "database_busy", "every database connection is in use; try again in a moment.")
-    answer.headers["Retry-After"] = str(RETRY_AFTER_S)
     return answer
 
 

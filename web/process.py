@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from flask import Flask, current_app
 
 from config.database import open_database
-from config.errors import Overloaded
+from config.errors import DatabaseBusy, Overloaded
 from config.migrate import require_current
 from config.settings import Settings
 from web.hub import Hub
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from agents.runner import Runner
     from bus.journal.journal import Journal
 
+OPENING_S = 1.5
+"""How long a request waits for another one that opens the database; it may have to try itself then."""
 MAX_WAITING = 8
 """Requests that may hold a thread while they wait for a run; the others are for those that do not wait."""
 
@@ -84,13 +88,26 @@ class WebProcess:
         self._runner = self._hub = None
 
     def _open(self) -> tuple[Runner, Hub]:
-        with self._opening:
+        with self._alone():
             if self._runner is None or self._hub is None or self._pid != os.getpid():
                 require_schema(self.settings)
                 self._runner = self._given or _open_runner(self.settings)
+                # What fell to nobody is seen to by whoever is alive, web processes too.
+                self._runner.journal.relay.start()
+                self._runner.journal.reaper.start()
                 self._hub = Hub(self._runner.journal)
                 self._pid = os.getpid()
             return self._runner, self._hub
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let one request open what all need. A database far away may take seconds to not answer each of them."""
+        if not self._opening.acquire(timeout=OPENING_S):
+            raise DatabaseBusy("other requests are opening the database still; try again in a moment.")
+        try:
+            yield
+        finally:
+            self._opening.release()
 
 
 def require_schema(settings: Settings) -> None:

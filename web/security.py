@@ -7,7 +7,7 @@ import re
 
 from flask import Flask, Response, request
 
-from bus.journal.threads import Who
+from bus.journal.who import Who
 from config.errors import HostRefused, OriginRefused
 from config.settings import Settings
 

@@ -11,13 +11,16 @@ from sqlalchemy import text
 from bus.journal.workers import alive
 from bus.redis_wire import connect
 from config.errors import CallboardError
+from config.redaction import redact
 from web.api.answers import answer
-from web.problems import of_error
+from web.problems import RETRY_AFTER_S, of_error
 from web.process import WebProcess, here
 
 health = Blueprint("health", __name__)
 
 REDIS_TIMEOUT_S = 1.5
+PROBE_MS = 1000
+"""How long what was written to see whether that is possible stays."""
 
 
 @health.get("/health")
@@ -29,9 +32,10 @@ def state() -> Response:
         with process.journal.read() as connection:
             workers = len(alive(process.journal.database, connection))
     except CallboardError as wrong:
-        return answer({"status": "degraded", "database": wrong.code, "detail": str(wrong)}, 503)
+        said = {"status": "degraded", "database": wrong.code, "detail": redact(str(wrong))}
+        return answer(said, 503, Retry_After=str(RETRY_AFTER_S))
     parts: dict[str, Any] = {"database": "ok", "redis": _redis(process), "workers": workers}
-    fine = parts["redis"] != "unreachable" and workers
+    fine = parts["redis"] in ("ok", "none") and workers
     return answer({"status": "ok" if fine else "degraded", **parts, "viewers": len(process.hub.viewers)})
 
 
@@ -51,18 +55,23 @@ def ready() -> Response:
 
 
 def _redis(process: WebProcess) -> str:
-    """Return ``ok``, ``unreachable``, or ``none`` where none is used."""
+    """Return ``ok``, ``unreachable``, ``refuses_writes`` (it is full, or a replica), or ``none`` where none is used."""
     url = process.settings.redis_url
     if url is None:
         return "none"
     try:
-        process.journal.loop.run(_ping(url))
-    except (CallboardError, TimeoutError):
+        takes_writes = process.journal.loop.run(_try(url, process.journal.keys.probe))
+    except (CallboardError, ConnectionError, TimeoutError):
         return "unreachable"
-    return "ok"
+    return "ok" if takes_writes else "refuses_writes"
 
 
-async def _ping(url: str) -> None:
+async def _try(url: str, key: str) -> bool:
+    """Return whether Redis takes a write; a PING is answered by one that is full, too."""
     async with asyncio.timeout(REDIS_TIMEOUT_S):
-        wire = await connect(url)  # asks PING before it returns
-        wire.close()
+        wire = await connect(url)
+        try:
+            (reply,) = await wire.send([("SET", key, "", "PX", PROBE_MS)])
+        finally:
+            wire.close()
+    return not isinstance(reply, Exception)

@@ -6,11 +6,13 @@ from typing import Any
 
 from flask import Blueprint, Response, url_for
 
+from bus.journal.removal import remove_runs
 from bus.journal.runs import get_run, list_runs
+from bus.journal.why import why_one
 from bus.payloads import TERMINAL
 from config.errors import BadRequest
 from web import parameters
-from web.api.answers import answer, wait_for_end
+from web.api.answers import answer, status_of, wait_for_end
 from web.bodies import Body, read_body
 from web.process import here
 from web.security import current_who
@@ -42,7 +44,7 @@ def start() -> Response:
         end = wait_for_end(process, handle.run_id, handle.thread_id, wait_s)
         if end is not None:
             return Response(end.data, 200, links, content_type="application/json")
-    status = "queued" if handle.is_new and detached else handle.status()
+    status = "queued" if handle.is_new and detached else status_of(handle)
     return answer(_accepted(handle.run_id, handle.thread_id, status), 202, **links)
 
 
@@ -61,19 +63,30 @@ def many() -> Response:
 
 @runs.get("/v1/runs/<run_id>")
 def one(run_id: str) -> Response:
-    """Return one run."""
-    with here().journal.read() as connection:
-        return answer(get_run(connection, current_who(), run_id))
+    """Return one run, with what it asks; with ``?why=1`` also what it waits for, as a sentence."""
+    parameters.only("why")
+    wants_why, journal, who = parameters.number("why", 0, 0, 1), here().journal, current_who()
+    with journal.read() as connection:
+        run = get_run(connection, who, run_id)
+        explained = why_one(connection, journal.database, who, run_id) if wants_why else None
+    return answer(run | ({"why": explained.sentence} if explained else {}))
+
+
+@runs.delete("/v1/runs/<run_id>")
+def remove(run_id: str) -> Response:
+    """Remove an ended run, its log and its steps; what was said stays in its thread."""
+    remove_runs(here().journal.database, current_who(), [run_id])
+    return Response(status=204)
 
 
 @runs.post("/v1/runs/<run_id>/cancel")
 def cancel(run_id: str) -> Response:
     """Ask a run to stop: 200 when it has ended, 202 while its owner has yet to see it. Asking twice is harmless."""
-    read_body(optional=True)
-    who = current_who()
-    stop = here().journal.cancel(who, run_id, by=who.principal)
-    body = {"run_id": run_id, "thread_id": stop.thread_id, "status": stop.status}
-    return answer(body, 200 if stop.status in TERMINAL else 202)
+    body, who = read_body(optional=True), current_who()
+    key = parameters.idempotency_key(body.raw)
+    stop = here().journal.cancel(who, run_id, by=who.principal, idempotency=key)
+    told = {"run_id": run_id, "thread_id": stop.thread_id, "status": stop.status}
+    return answer(told, 200 if stop.status in TERMINAL else 202)
 
 
 def _accepted(run_id: str, thread_id: str, status: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from flask import Blueprint, Response, url_for
 from bus.journal.events import last_error
 from bus.journal.line import Line
 from config.errors import BadRequest
-from web.api.answers import answer, wait_for_end
+from web.api.answers import answer, status_of, wait_for_end
 from web.bodies import Body, read_body
 from web.feeds.projected import ProjectedFeed
 from web.problems import problem
@@ -53,7 +53,7 @@ def process() -> Response:
     end = wait_for_end(here(), handle.run_id, handle.thread_id, WAIT_S)
     if end is None:
         events_url = url_for("events.of_run", run_id=handle.run_id)
-        return answer({"run_id": handle.run_id, "status": handle.status(), "events_url": events_url, **ids}, 202)
+        return answer({"run_id": handle.run_id, "status": status_of(handle), "events_url": events_url, **ids}, 202)
     event = orjson.loads(end.data)
     if event["status"] != "succeeded":
         return _failed(event, handle, ids)

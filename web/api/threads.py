@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import Blueprint, Response, url_for
 
+from bus.journal.removal import remove_threads
 from bus.journal.threads import get_thread, list_messages, list_threads, open_thread
 from web import parameters
 from web.api.answers import answer
@@ -47,6 +48,13 @@ def one(thread_id: str) -> Response:
     """Return one thread with its runs."""
     with here().journal.read() as connection:
         return answer(get_thread(connection, current_who(), thread_id))
+
+
+@threads.delete("/v1/threads/<thread_id>")
+def remove(thread_id: str) -> Response:
+    """Remove a thread with its messages and its runs."""
+    remove_threads(here().journal.database, current_who(), [thread_id])
+    return Response(status=204)
 
 
 @threads.get("/v1/threads/<thread_id>/messages")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from bus.journal.runs import board
-from bus.journal.threads import Who
+from bus.journal.who import Who
 from config.errors import CallboardError
 from web.sse import Viewer
 
@@ -22,6 +22,8 @@ POLL_S = 2.0
 """How often SQL is asked although nobody said that something changed: hints may be lost."""
 GATHER_S = 0.1
 """How long hints are gathered; changes come in swarms."""
+LEAST_S = 0.4
+"""How long after a look the next one may begin to gather; hints may be forged, and come in floods."""
 SHARE = 10
 """The board asks SQL for at most a tenth of the time."""
 NOT_SHOWN = ("output", "metadata")
@@ -38,6 +40,7 @@ class BoardFeed:
         self._live: set[Viewer] = set()
         self._known: dict[str, bytes] = {}
         self._number = 0
+        self._is_away = False  # said once an outage
         self._snapshot: bytes | None = None
         self._changed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -83,7 +86,7 @@ class BoardFeed:
             while True:
                 began = self._hub.now()
                 await self._look()
-                await asyncio.sleep(max(GATHER_S, (self._hub.now() - began) * SHARE))
+                await asyncio.sleep(max(LEAST_S, (self._hub.now() - began) * SHARE))
                 await self._wait()
         except Exception:
             log.exception("board broke off; its viewers come back")
@@ -104,12 +107,16 @@ class BoardFeed:
         try:
             found = await self._hub.journal.loop.read(self._read)
         except CallboardError as wrong:
-            log.warning("board not refreshed: %s", wrong)
+            if not self._is_away:
+                log.warning("board not refreshed until the database answers: %s", wrong)
+            self._is_away = True
             return
+        self._is_away = False
         is_first = not self._number
         fresh = [data for run_id, data in found.items() if self._known.get(run_id) != data]
+        is_gone = found.keys() < self._known.keys()  # a run was removed: whoever comes now must not see it
         self._known = found
-        if fresh or is_first:
+        if fresh or is_first or is_gone:
             self._snapshot = None
         if is_first:
             self._number = 1

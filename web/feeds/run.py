@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bus.journal.line import Line
 from bus.journal.reader import Merge
-from config.errors import CallboardError
+from config.errors import CallboardError, Retryable, RunUnknown
 from web.sse import Frame, Viewer, frame
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ SLICE_BYTES = 64 * 1024
 LINGER_S = 5.0
 """How long a feed goes on without viewers: a page that is reloaded comes back to it."""
 PATIENCE_S = 0.5
+AWAY_S = 1.0
+"""Seconds between two looks for a viewer's page while the database is away; the viewer stays."""
 
 
 class RunFeed:
@@ -100,7 +102,12 @@ class RunFeed:
         earlier: Sequence[Frame] = ()
         try:
             while not viewer.is_gone:
-                frames = await self._page(viewer.cursor)
+                try:
+                    frames = await self._page(viewer.cursor)
+                except Retryable as wrong:
+                    log.info("viewer waits for the database: %s", wrong, extra={"run_id": self.run_id})
+                    await asyncio.sleep(AWAY_S)
+                    continue
                 for data, last in _slices(frames):
                     viewer.write(data)
                     viewer.cursor = last
@@ -168,6 +175,10 @@ class RunFeed:
                     self._deliver(batch)
             for viewer in (*self._live, *self._ahead):  # the others find the end in their pages
                 viewer.finish()
+        except RunUnknown as wrong:  # removed while it was watched; whoever comes back hears so
+            log.info("viewers dropped: %s", wrong, extra={"run_id": self.run_id})
+            for viewer in (*self._live, *self._ahead):
+                viewer.drop()
         except Exception:
             log.exception("feed broke off; its viewers resume by their cursors", extra={"run_id": self.run_id})
             for viewer in (*self._live, *self._ahead):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import click
 from web.terminal import options
 from web.terminal.child import guarded
 from web.terminal.cli import FAILED, ROOT, SUCCEEDED
-from web.terminal.serving import child_environment, python
+from web.terminal.serving import clean_environment, python
 
 if TYPE_CHECKING:
     from web.terminal.bench_report import Report
@@ -22,8 +21,11 @@ MEASUREMENTS = {
     "streams_held": "tests.bench.streams_held",
     "accept_cost": "tests.bench.accept_cost",
     "commits": "tests.bench.commits",
+    "journal_cost": "tests.bench.journal_cost",
+    "redis_memory": "tests.bench.redis_memory",
     "start_up": "tests.bench.start_up",
     "sse": "tests.bench.sse_viewers",
+    "long_runs": "tests.bench.long_runs",
 }
 """Name -> module; each runs by itself too, with the same flags."""
 
@@ -73,7 +75,7 @@ def _measure(module: str, rounds: int, quick: bool) -> Report:
 
     flags = ("--json", "--rounds", str(rounds), *(("--quick",) if quick else ()))
     process = subprocess.Popen(
-        guarded((*python(module), *flags), signal.SIGINT), cwd=ROOT, env=_environment(), stdout=subprocess.PIPE
+        guarded((*python(module), *flags), signal.SIGINT), cwd=ROOT, env=clean_environment(), stdout=subprocess.PIPE
     )
     try:
         said, _ = process.communicate()
@@ -84,9 +86,3 @@ def _measure(module: str, rounds: int, quick: bool) -> Report:
     if process.returncode or not lines:
         raise click.ClickException(f"{module} ended with status {process.returncode}; what it said is above.")
     return Report.from_json(lines[-1])
-
-
-def _environment() -> dict[str, str]:
-    """Return this environment without Callboard's settings: the bench measures the defaults, on a state of its own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")}
-    return {**kept, **child_environment()}

@@ -17,7 +17,7 @@ def follow(handle: RunHandle, *, after: int = 0, as_json: bool, on_interrupt: Ca
     The first Ctrl-C calls ``on_interrupt`` and goes on to the end, which then comes soon; without one, and
     at the second Ctrl-C, looking ends and the run goes on.
     """
-    transcript = Transcript(handle.run_id)
+    transcript = Transcript(handle.run_id, still_asked=handle.approvals)
     cursor = after
     while True:
         try:

@@ -17,11 +17,13 @@ from celery.worker import WorkController, state
 from celery.worker.consumer import Consumer
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
+from agents.process import process
 from agents.runner import Runner
 from config.logs import configure_logging
 from config.migrate import migrate
 from config.settings import Settings
 from config.settings import settings as read_once
+from handlers.worker_process import take_up_work
 from web.app import create_app
 from web.terminal.output import Output
 from web.terminal.up import announce
@@ -53,9 +55,12 @@ def serve(settings: Settings, listener: socket.socket, address: str, output: Out
     announce(address, output, open_page)
     worker = ThreadWorker()
     worker.start()
+    drain = take_up_work(process(), settings.slots)
     stop.wait()
     server.shutdown()
+    drain.begin()
     worker.stop()
+    drain.finish()
     runner.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import click
@@ -38,7 +39,8 @@ def run(agent: str, text: str | None, thread_id: str | None, detach: bool, as_js
         if detach:
             return _leave(runner, handle, as_json)
         status = follow(handle, as_json=as_json, on_interrupt=lambda: _stop(handle))
-        runner.settle(5.0)
+        with contextlib.suppress(TimeoutError):  # the run has ended; what is still importing may be left
+            runner.settle(5.0)
         if not as_json and status == 0 and sys.stderr.isatty():
             click.secho(f'  go on: ./callboard run {agent} --thread {handle.thread_id} "…"', err=True, dim=True)
         return status

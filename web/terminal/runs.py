@@ -10,28 +10,32 @@ import click
 import orjson
 
 from bus.journal.runs import STATUSES, list_runs
-from bus.journal.threads import Who
+from bus.journal.who import Who
 from web.terminal import options
+from web.terminal.family import Family
 from web.terminal.opening import open_runner
+from web.terminal.removing import rm_runs
 from web.terminal.transcript import safe
-
-MARKS = {
-    "queued": ("○", "white"), "running": ("●", "green"), "waiting": ("◐", "yellow"), "succeeded": ("✓", "green"),
-    "failed": ("✕", "red"), "cancelled": ("■", "yellow"), "dead": ("✕", "red"),
-}  # fmt: skip
+from web.terminal.whys import MARKS, print_why
 
 
-@click.command()
+@click.command(cls=Family, members={"rm": rm_runs})
 @click.option("--status", type=click.Choice(["open", *STATUSES]), help="Only these.")
 @click.option("--agent", help="Only runs of this agent.")
 @click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")
+@click.option("--why", "is_why", is_flag=True, help="Say what each open run waits for.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
 @options.as_json
 @options.state_dir
 def runs(
-    status: str | None, agent: str | None, thread_id: str | None, limit: int, as_json: bool, **flags: object
-) -> int:
-    """List the runs, the newest first."""
+    status: str | None, agent: str | None, thread_id: str | None, is_why: bool, limit: int, as_json: bool,
+    **flags: object,
+) -> int:  # fmt: skip
+    """List the runs, the newest first; with --why, the open ones, the oldest first, and what each waits for."""
+    if is_why:
+        if status not in (None, "open"):
+            raise click.UsageError("--why is about open runs only; leave --status out.")
+        return print_why(agent, thread_id, limit, as_json, **flags)
     with open_runner(**flags) as runner, runner.journal.read() as connection:
         found = list_runs(connection, Who(), status=status, agent=agent, thread_id=thread_id, limit=limit)
     if as_json:

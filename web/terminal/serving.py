@@ -17,6 +17,9 @@ BACKLOG = 2048
 ROOT_WARNING = "ignore:You're running the worker with superuser privileges"
 """Celery's remark about root, ten lines a worker; in a container it is no news."""
 
+FOR_CELERY = {"prefork": "processes"}
+"""Celery takes ``--pool prefork`` for its own default and prefers the configured pool; by this name it is meant."""
+
 
 def require_loopback(settings: Settings) -> None:
     """The page is served to this machine only, or somebody said that this is not wanted.
@@ -80,7 +83,7 @@ def gunicorn_command(listener: socket.socket) -> tuple[str, ...]:
 def worker_command(name: str, pool: str | None) -> tuple[str, ...]:
     """Return the command of a worker process; everything else is in Celery's configuration."""
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-    chosen = ("--pool", pool) if pool else ()
+    chosen = ("--pool", FOR_CELERY.get(pool, pool)) if pool else ()
     return (*python("celery"), "--quiet", "-A", "bus.celery_app", "worker", *quiet, "--hostname", f"{name}@%h", *chosen)
 
 
@@ -99,6 +102,12 @@ def child_environment(**extra: str) -> dict[str, str]:
         "PYTHONWARNINGS": warnings,
         **extra,
     }
+
+
+def clean_environment() -> dict[str, str]:
+    """Return this environment without Callboard's settings, for what tries the defaults on a state of its own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")}
+    return {**kept, **child_environment()}
 
 
 def _bind_error(settings: Settings, command: str, wrong: OSError) -> PortInUse | SettingInvalid:

@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 
 from config.errors import CallboardError
 from web.terminal.child import guarded
+from web.terminal.pulse_pipe import START_S, PulsePipe
 
 STEADY_S = 5.0
 """A child that lived longer died of something new: it is started again at once."""
 BACK_OFF_S = (0.0, 0.1, 0.3, 0.9, 2.0, 5.0)
 """Pauses before the first, second, ... start after deaths in quick succession."""
+READY_BACK_OFF_S = 0.3
+"""The longest of them after a life in which it was ready: what killed it came from outside, and may be gone."""
 GRACE_S = 25.0
 """Seconds children get after SIGTERM: a worker ends its current steps (20 s) and lets its runs go."""
 TAIL_LINES = 15
@@ -50,6 +53,10 @@ class ChildSpec:
     """Called before each start."""
     essential: bool = True
     """Whether the others are of no use without it."""
+    silence_s: float | None = None
+    """Seconds without a sign of life after which it is ended and started again; None: it gives none (bus/pulse.py)."""
+    start_s: float = START_S
+    """Seconds until the first one."""
 
 
 class Child:
@@ -62,6 +69,8 @@ class Child:
         self.tail: deque[str] = deque(maxlen=TAIL_LINES)
         self.quick_deaths = 0
         self.ready = threading.Event()
+        self._has_pulsed = self._is_wedged = False
+        """In this life."""
         self._sink = sink
         self._changed = threading.Condition()
         self._stopping = threading.Event()
@@ -114,15 +123,16 @@ class Child:
                 self.ready.set()
             else:
                 self.quick_deaths += 1
-            pause_s = BACK_OFF_S[min(self.quick_deaths, len(BACK_OFF_S)) - 1] if self.quick_deaths else 0.0
-            self._sink(self.spec.name, f"WARNING {self.spec.name} ended ({_named(status)}); starting it again")
-            self._stopping.wait(pause_s)
+            if not self._is_wedged:
+                self._sink(self.spec.name, f"WARNING {self.spec.name} ended ({_named(status)}); starting it again")
+            self._stopping.wait(pause_s(self.quick_deaths, was_ready=self._has_pulsed))
 
     def _live(self) -> int:
         """Run it once and return how it ended; its group is gone then, and with it what held its port."""
+        self._has_pulsed = self._is_wedged = False
         try:
             self.spec.before()
-            process = self._spawn()
+            process, pulse = self._spawn()
         except OSError as wrong:
             self._sink(self.spec.name, f"WARNING {self.spec.name} could not be started: {wrong}")
             return -1
@@ -130,25 +140,38 @@ class Child:
             self._signal(signal.SIGKILL)
         reader = threading.Thread(target=self._read, args=(process,), daemon=True)
         reader.start()
+        if pulse is not None:
+            threading.Thread(target=self._listen, args=(process, pulse), daemon=True).start()
         status = process.wait()
         _signal_group(process.pid, signal.SIGKILL)
+        if pulse is not None:
+            pulse.end()
         reader.join(1.0)
         return status
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            guarded(self.spec.argv, self.spec.parent_died),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **self.spec.env},
-            pass_fds=self.spec.pass_fds,
-            start_new_session=True,
-        )
+    def _spawn(self) -> tuple[subprocess.Popen[bytes], PulsePipe | None]:
+        pulse = PulsePipe() if self.spec.silence_s is not None else None
+        try:
+            process = subprocess.Popen(
+                guarded(self.spec.argv, self.spec.parent_died),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self.spec.env, **(pulse.environment if pulse else {})},
+                pass_fds=(*self.spec.pass_fds, *((pulse.writing,) if pulse else ())),
+                start_new_session=True,
+            )
+        except OSError:
+            if pulse is not None:
+                pulse.close()
+            raise
+        finally:
+            if pulse is not None:
+                pulse.handed_over()
         with self._changed:
             self.process = process
             self._changed.notify_all()
-        return process
+        return process, pulse
 
     def _read(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -157,6 +180,20 @@ class Child:
                 text = line.decode("utf-8", "replace").rstrip("\r\n")
                 self.tail.append(text)
                 self._sink(self.spec.name, text)
+
+    def _listen(self, process: subprocess.Popen[bytes], pulse: PulsePipe) -> None:
+        """End the process when it gives no sign of life; whoever waits for it starts it again."""
+        assert self.spec.silence_s is not None
+        if not pulse.listen(self.spec.silence_s, self.spec.start_s, self._pulsed) or process.poll() is not None:
+            return
+        name, silence_s = self.spec.name, self.spec.silence_s if self._has_pulsed else self.spec.start_s
+        self._sink(name, f"WARNING {name} gave no sign of life for {silence_s:g} s; it is ended and started again")
+        self._is_wedged = True
+        _signal_group(process.pid, signal.SIGKILL)
+
+    def _pulsed(self) -> None:
+        self._has_pulsed = True
+        self.ready.set()
 
     def _signal(self, number: signal.Signals) -> None:
         process = self.process
@@ -224,6 +261,14 @@ class Supervisor:
         if self.stop_asked.is_set():
             self.hurry.set()
         self.stop_asked.set()
+
+
+def pause_s(quick_deaths: int, *, was_ready: bool) -> float:
+    """Return how long to wait before the next start, after so many deaths in quick succession."""
+    if not quick_deaths:
+        return 0.0
+    pause_s = BACK_OFF_S[min(quick_deaths, len(BACK_OFF_S)) - 1]
+    return min(pause_s, READY_BACK_OFF_S) if was_ready else pause_s
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

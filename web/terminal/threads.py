@@ -7,15 +7,18 @@ from typing import Any
 import click
 import orjson
 
-from bus.journal.threads import Who, list_messages, list_threads
+from bus.journal.threads import list_messages, list_threads
+from bus.journal.who import Who
 from web.terminal import options
+from web.terminal.family import Family
 from web.terminal.opening import open_runner
+from web.terminal.removing import rm_threads
 from web.terminal.transcript import safe
 
 PAGE = 500
 
 
-@click.command()
+@click.command(cls=Family, members={"rm": rm_threads})
 @click.argument("thread_id", metavar="[THREAD]", required=False)
 @click.option("--search", help="Only threads whose title has this in it.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TextIO
 
 import click
 
 from bus.payloads import (
+    EXPIRED,
+    ApprovalPayload,
     EndPayload,
     ErrorPayload,
     MessagePayload,
@@ -21,10 +24,15 @@ from bus.payloads import (
     ToolResultPayload,
     WithdrawnPayload,
 )
+from web.terminal import question
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 MAX_RESULT_CHARS = 200
 MARKS = {"done": ("✓", "green"), "failed": ("✕", "red"), "refused": ("⊘", "yellow"), "unknown": ("?", "yellow")}
+WAITS = {"code_version": "no worker's code fits this run; `./callboard runs --why` says what is missing"}
+"""What is said of the reasons for which runs wait."""
+StillAsked = Callable[[], Sequence[Mapping[str, Any]]]
+"""Returns the questions of the run that are open now."""
 EXIT = {"succeeded": 0, "failed": 1, "dead": 1, "cancelled": 130}
 """The exit status of each end."""
 
@@ -37,12 +45,16 @@ def safe(text: str) -> str:
 class Transcript:
     """Takes a run's events in order and prints them for a person."""
 
-    def __init__(self, run_id: str, *, out: TextIO | None = None, err: TextIO | None = None) -> None:
+    def __init__(
+        self, run_id: str, *, out: TextIO | None = None, err: TextIO | None = None, still_asked: StillAsked = tuple
+    ) -> None:
         self._run_id = run_id
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         self._open = ""  # whose line is not finished: "response" or "reasoning"
         self._streamed: set[str] = set()
+        self._still_asked = still_asked
+        self._is_answered = False
 
     def take(self, payload: Payload) -> None:
         """Print one event."""
@@ -56,10 +68,16 @@ class Transcript:
             self._note(f"⚙ {payload.content or payload.name}", "cyan")
         elif isinstance(payload, ToolResultPayload):
             self._result(payload)
+        elif isinstance(payload, ApprovalPayload):
+            self._approval(payload)
         elif isinstance(payload, ErrorPayload):
             self._error(payload)
         elif isinstance(payload, WithdrawnPayload):
-            self._note("↺ what was said above is taken back", "yellow")
+            is_expired = payload.reason == EXPIRED
+            said = (
+                "… the log was not kept; this is how it ended" if is_expired else "↺ what was said above is taken back"
+            )
+            self._note(said, "yellow")
         elif isinstance(payload, StatusPayload):
             self._status(payload)
         elif isinstance(payload, EndPayload):
@@ -97,11 +115,30 @@ class Transcript:
             f"{'!' if payload.retryable else '✕'} {payload.message}{again}", "yellow" if payload.retryable else "red"
         )
 
+    def _approval(self, payload: ApprovalPayload) -> None:
+        if payload.decision is None:
+            first, *rest = question.told(question.of_payload(payload))
+            self._note("\n".join(["? " + first, *rest]), "yellow")
+        else:
+            said = f": {payload.reason}" if payload.reason else ""
+            self._note(f"→ {question.word(payload.decision)}, decided by {payload.by}{said}", "yellow")
+
     def _status(self, payload: StatusPayload) -> None:
-        if payload.status == "waiting":
-            self._note(f"◐ waiting: {payload.reason or ''}", "yellow")
+        if payload.status == "waiting" and payload.reason == "approval":
+            # A log read long after tells of questions that have their answer; how to give one is said of others.
+            asked = self._still_asked()
+            if asked:
+                self._note("◐ waiting for an answer:", "yellow")
+            for command in question.how(self._run_id, asked):
+                self._note(f"  {command}", "yellow")
+        elif payload.status == "waiting":
+            self._note(f"◐ waiting: {WAITS.get(payload.reason or '', payload.reason or '')}", "yellow")
+        elif payload.status == "queued":
+            self._is_answered = payload.reason == "answered"
         elif payload.attempt is not None and payload.attempt > 1:
-            self._note(f"↺ taken over, attempt {payload.attempt}", "yellow")
+            said = "goes on" if self._is_answered else f"taken over, attempt {payload.attempt}"
+            self._is_answered = False
+            self._note(f"↺ {said}", "yellow")
 
     def _end(self, payload: EndPayload) -> None:
         self._close_line()

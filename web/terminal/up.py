@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from bus.pulse import wedged_after_s
 from config.errors import RedisUnreachable
 from config.migrate import make_folder, migrate
 from config.redis_server import require_broker, require_usable
@@ -80,8 +81,15 @@ def _serve(settings: Settings, listener: socket.socket, address: str, output: Ou
         migrate(settings)
         if redis and child:
             _wait_for_redis(redis, child)
+        silence_s = wedged_after_s(settings.lease_s)
         web = supervisor.keep(
-            ChildSpec(name="web", argv=gunicorn_command(listener), env=environment, pass_fds=(listener.fileno(),))
+            ChildSpec(
+                name="web",
+                argv=gunicorn_command(listener),
+                env=environment,
+                pass_fds=(listener.fileno(),),
+                silence_s=silence_s,
+            )
         )
         if not wait_for_page(address, web, supervisor):
             return
@@ -89,7 +97,7 @@ def _serve(settings: Settings, listener: socket.socket, address: str, output: Ou
         for number in range(1, settings.workers + 1):
             name = f"worker-{number}"
             command = worker_command(name, None)
-            supervisor.keep(ChildSpec(name=name, argv=command, env=environment, essential=False))
+            supervisor.keep(ChildSpec(name=name, argv=command, env=environment, essential=False, silence_s=silence_s))
         supervisor.wait()
 
 

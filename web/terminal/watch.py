@@ -6,7 +6,7 @@ import click
 
 from bus.journal.reader import check_cursor, parse_cursor
 from bus.journal.runs import list_runs, reader_bounds
-from bus.journal.threads import Who
+from bus.journal.who import Who
 from web.terminal import options
 from web.terminal.following import follow
 from web.terminal.opening import open_runner

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from bus.pulse import wedged_after_s
 from config.database import open_database
 from config.errors import PoolRefused, RedisUnreachable
 from config.migrate import make_folder, require_current
@@ -29,7 +30,7 @@ POOLS = ("threads", "prefork", "solo")
 @options.state_dir
 @click.option("--quiet", "-q", is_flag=True, help="Show warnings only.")
 def worker(number: int | None, pool: str | None, quiet: bool, **flags: object) -> int:
-    """Keep worker processes running; SIGTERM lets each finish its current step."""
+    """Keep worker processes running; on SIGTERM each run ends its step and goes on elsewhere."""
     refuse_pool(pool)
     settings = options.apply(workers=number, **flags)
     make_folder(settings)
@@ -38,12 +39,15 @@ def worker(number: int | None, pool: str | None, quiet: bool, **flags: object) -
     output = Output(settings.state / "logs" / f"worker-{os.getpid()}.log", verbose=not quiet)
     supervisor = Supervisor(output)
     supervisor.listen_to_signals()
+    silence_s = wedged_after_s(settings.lease_s)
     with contextlib.closing(output):
         try:
             for index in range(1, settings.workers + 1):
                 name = f"worker-{os.getpid()}-{index}"
                 environment = child_environment(CALLBOARD_REDIS_URL=redis_url)
-                supervisor.keep(ChildSpec(name=name, argv=worker_command(name, pool), env=environment))
+                supervisor.keep(
+                    ChildSpec(name=name, argv=worker_command(name, pool), env=environment, silence_s=silence_s)
+                )
             supervisor.wait()
         finally:
             supervisor.stop()

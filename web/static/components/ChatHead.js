@@ -2,9 +2,8 @@ import { fill, h, icon, say } from "../dom/h.js";
 import { cost, duration, ticking } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { isOver } from "../state/story.js";
+import { stateWords } from "../state/words.js";
 import { LineState } from "./LineState.js";
-
-const WORDS = { queued: "queued", running: "running", waiting: "waiting", succeeded: "done", failed: "failed", cancelled: "stopped", dead: "given up" };
 
 /** The title of the conversation, how its run goes, whether the line is live, and Stop. */
 export class ChatHead {
@@ -32,17 +31,18 @@ export class ChatHead {
   /** Show a run's state; without one, nothing. `rate` is pieces a second. */
   show(story, rate) {
     this.stop.hidden = !story?.run_id || isOver(story) || Boolean(story.stopping);
-    this.#showState(story?.stopping ? "stopping" : story?.status ?? "");
+    this.#showState(story?.stopping ? "stopping" : story?.status ?? "", story?.reason);
     say(this.clock, story ? elapsed(story) : "");
     say(this.rate, rate >= 1 && story?.status === "running" ? `${Math.round(rate)} tok/s` : "");
     say(this.cost, story?.end?.cost_usd !== undefined ? cost(story.end.cost_usd) : "");
   }
 
-  #showState(status) {
-    if (this.#shown === status) return;
-    this.#shown = status;
+  #showState(status, reason) {
+    const words = status === "succeeded" ? "done" : stateWords(status, reason);
+    if (this.#shown === words) return;
+    this.#shown = words;
     this.state.dataset.state = status;
-    fill(this.state, status && icon(status === "stopping" ? "running" : status, status === "running" ? "is-pulsing" : ""), WORDS[status] ?? status);
+    fill(this.state, status && icon(status === "stopping" ? "running" : status, status === "running" ? "is-pulsing" : ""), words);
   }
 }
 

@@ -2,6 +2,7 @@ import { fill, h, icon, say } from "../dom/h.js";
 import { paintSoon } from "../dom/paint.js";
 import { useFollowEnd } from "../hooks/useFollowEnd.js";
 import { isOver } from "../state/story.js";
+import { byWords, decisionWords } from "../state/words.js";
 import { ChatHead } from "./ChatHead.js";
 import { LoadingIndicator } from "./LoadingIndicator.js";
 import { Notice, withCode } from "./Notice.js";
@@ -177,6 +178,7 @@ export class ChatWindow {
   #speak(story, event) {
     const name = story.agent_name ?? this.nameOf(story.agent);
     if (event.type === "tool" && event.arguments) say(this.spoken, `${name} uses ${event.name}`);
+    else if (event.type === "approval") say(this.spoken, event.decision ? `${event.name}: ${decisionWords(event.decision)}, decided ${byWords(event)}` : `${name} needs an answer about ${event.name}. ${event.reason ?? ""}`);
     else if (event.type === "tool_result" && event.outcome !== "done") say(this.spoken, `${event.name}: ${event.outcome}`);
     else if (event.type === "error") say(this.spoken, event.message);
     else if (event.type === "end") say(this.spoken, `${name}, ${event.status}: ${story.items.findLast((item) => item.kind === "text")?.text.slice(0, 1500) ?? ""}`);

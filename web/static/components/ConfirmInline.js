@@ -1,99 +1,177 @@
-// A call that asks first: exactly what will happen, and the decisions that may be given.
+// A call a person decides about: exactly which call, why, and the answers that may be given.
 
 import { fill, h, icon } from "../dom/h.js";
-import { ticking } from "../dom/format.js";
+import { deadline } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
-import { sendConfirm } from "../services/api.js";
+import { newKey, sendConfirm } from "../services/api.js";
+import { byWords, decisionWords } from "../state/words.js";
+import { AnswerField } from "./AnswerField.js";
+import { ArgumentList } from "./ArgumentList.js";
 import { Notice } from "./Notice.js";
 
-const WORDS = { approve: "Approve", reject: "Reject", run_again: "Run it again", take_as_done: "Take it as done", fail: "Let it fail" };
+const MEANINGS = {
+  run_again: "The call is made once more. If it took effect before, it takes effect twice.",
+  take_as_done: "The call is not made again. The agent goes on with the result you give, if you know one.",
+  fail: "Nothing more is done; the run ends as failed.",
+  approve: "The call is made with exactly these arguments.",
+  reject: "The call is not made, and the agent is told so.",
+};
+const FIELDS = {
+  take_as_done: () => ({ label: "What did the call return?", hint: "JSON or text, as the agent should read it. Leave it empty if you do not know.", confirm: "Take as done" }),
+  edit: (item) => ({ label: "Arguments", confirm: "Approve with these", mustBeJson: true, text: JSON.stringify(item.arguments ?? {}, null, 2) }),
+};
+const MARKS = { fail: "failed", reject: "refused" };
 
-/** Return the arguments of a call, one line each, nothing shortened. */
-export function ArgumentList(args) {
-  const entries = Object.entries(args ?? {});
-  if (!entries.length) return h("p.faint", {}, "No arguments.");
-  return h("dl.args", {}, entries.map(([name, value]) => [h("dt", {}, visible(name)), h("dd", {}, visible(typeof value === "string" ? value : JSON.stringify(value, null, 2)))]));
-}
-
-/** An approval in the conversation; its keys are a, e and r while it has the focus or is the only one. */
+/** A question in the conversation. It is painted anew only when what it says changes, so that nobody is typed over. */
 export class ConfirmInline {
   #item = null;
-  #editing = false;
-  #busy = false;
+  #field = null;
   #error = null;
+  #shown = "";
+  #keys = new Map();
 
-  constructor(story) {
-    this.story = story;
-    this.element = h("section.tool.ask", { "aria-label": "A decision is asked for" });
+  constructor(story, _again, { onAnswered } = {}) {
+    Object.assign(this, { story, onAnswered });
+    this.element = h("section.tool.ask", { tabindex: "-1" });
   }
 
   update(item) {
     this.#item = item;
+    const key = JSON.stringify([item.decision, item.by, item.mine, item.late, item.over, item.arguments]);
+    if (key === this.#shown) return;
+    this.#shown = key;
+    if (!isOpen(item)) this.#field = this.#error = null;
     this.#paint();
   }
 
-  /** Give a decision as if its button had been pressed; "edit" opens the arguments. */
+  /** Do what a key asks for: give the decision if it was offered, else bring the question to the fingers. */
   press(decision) {
-    if (this.#item.decision || this.#busy) return;
-    if (decision === "edit") this.#edit(true);
-    else if (this.#allowed().includes(decision)) this.#decide(decision);
+    if (!isOpen(this.#item)) return;
+    if (decision === "edit" && this.#offered().includes("approve")) this.#open("edit");
+    else if (this.#offered().includes(decision)) this.#decide(decision);
+    else this.element.querySelector("button, textarea")?.focus();
+    this.element.scrollIntoView({ block: "nearest" });
   }
 
-  #allowed() {
+  #offered() {
     return this.#item.decisions ?? ["approve", "reject"];
   }
 
   #paint() {
     const item = this.#item;
-    this.element.classList.toggle("is-decided", Boolean(item.decision));
-    this.element.dataset.open = item.decision ? "" : "yes";
-    fill(this.element,
-      h("div.tool-head", {}, icon(item.decision ? (item.decision === "reject" ? "refused" : "succeeded") : "waiting"), h("span.tool-name", {}, visible(item.name ?? "decision")), h(item.decision ? "span.badge" : "span.badge.is-unsafe", {}, item.decision ? decidedWords(item) : "asks first")),
-      h("div.ask-body", {}, item.reason && h("p", {}, visible(item.reason)), this.#editing ? this.#editor() : ArgumentList(item.arguments), !item.decision && this.#actions(),
-        this.#error && Notice({ text: this.#error.message, code: this.#error.code })));
+    const held = this.#held();
+    this.element.dataset.open = isOpen(item) ? "yes" : "";
+    this.element.setAttribute("aria-label", `${item.name ?? "The run"}: ${stateOf(item)}`);
+    fill(this.element, this.#header(item), h("div.ask-body", {}, isOpen(item) ? this.#question(item) : this.#outcome(item)));
+    if (held) this.#focus(held);
   }
 
-  #actions() {
-    const buttons = this.#allowed().map((decision, i) => this.#button(decision, i === 0 ? "btn.go" : "btn"));
-    if (this.#allowed().includes("approve") && !this.#editing) buttons.splice(1, 0, h("button.btn", { type: "button", onclick: () => this.#edit(true) }, "Edit"));
-    const left = Date.parse(this.#item.expires_at) - Date.now();
-    return h("div.row", {}, buttons, h("span.hint", {}, left > 0 ? `expires in ${ticking(left)} · A / E / R` : ""));
+  // Returns what of the card has the focus: a key, "self", or "" when nothing of it has.
+  #held() {
+    return this.element.contains(document.activeElement) ? document.activeElement.dataset.key ?? "self" : "";
   }
 
-  #button(decision, look) {
-    const label = this.#editing && decision === "approve" ? "Approve with changes" : WORDS[decision] ?? decision;
-    return h(`button.${look}`, { type: "button", disabled: this.#busy, onclick: () => this.#decide(decision) }, label);
+  #focus(key) {
+    (this.element.querySelector(`[data-key="${key}"]`) ?? this.element).focus();
   }
 
-  #edit(on) {
-    this.#editing = on;
-    this.#paint();
-    this.element.querySelector("textarea")?.focus();
+  #header(item) {
+    const mark = item.decision ? MARKS[item.decision] ?? "succeeded" : item.over ? "cancelled" : "waiting";
+    return h("div.tool-head", {}, icon(mark), h("span.tool-name", {}, visible(item.name ?? "decision")), h("span.badge", {}, stateOf(item)));
   }
 
-  #editor() {
-    const area = h("textarea.edit-args", { "aria-label": "Arguments as JSON", rows: 6, spellcheck: "false" });
-    area.value = JSON.stringify(this.#item.arguments ?? {}, null, 2);
-    return area;
+  #question(item) {
+    const until = item.expires_at && `Without an answer by ${deadline(item.expires_at)} the run fails.`;
+    return [
+      h("div", {}, h("p.ask-title", {}, titleOf(this.#offered())), item.reason && h("p", {}, visible(item.reason))),
+      this.#field?.decision === "edit" ? null : ArgumentList(item.arguments),
+      this.#field ? this.#field.element : h("div.choices", {}, this.#offered().map((decision) => this.#choice(decision))),
+      this.#error && h("div", { role: "alert" }, Notice({ text: this.#error.message, code: this.#error.code })),
+      until && !this.#field && h("p.hint", {}, until),
+    ];
   }
 
-  async #decide(decision) {
+  #choice(decision) {
+    const act = () => (FIELDS[decision] ? this.#open(decision) : this.#decide(decision));
+    const look = decision === "approve" ? "btn.go" : "btn";
+    const edit = decision === "approve" && h("button.btn", { type: "button", dataset: { key: "edit" }, onclick: () => this.#open("edit") }, "Edit");
+    return [h("div.row", {}, h(`button.${look}`, { type: "button", dataset: { key: decision }, onclick: act }, decisionWords(decision)), edit), h("p", {}, MEANINGS[decision] ?? "")];
+  }
+
+  #outcome(item) {
+    const said = item.decision
+      ? h("p", {}, item.late && "Somebody was quicker: ", h("strong", {}, decisionWords(item.decision)), ` — decided ${byWords(item)}.`)
+      : h("p", {}, "The run ended before anybody answered.");
+    return [said, item.word && h("p.faint", {}, `“${visible(item.word)}”`), h("details", {}, h("summary", {}, "What was asked"), item.reason && h("p", {}, visible(item.reason)), ArgumentList(item.arguments))];
+  }
+
+  #open(decision) {
     this.#error = null;
+    this.#field = new AnswerField({ ...FIELDS[decision](this.#item), onConfirm: () => this.#confirm(decision), onBack: () => this.#close(decision) });
+    this.#field.decision = decision;
+    this.#paint();
+    this.#field.area.focus();
+  }
+
+  #close(decision) {
+    this.#field = this.#error = null;
+    this.#paint();
+    this.#focus(decision);
+  }
+
+  #confirm(decision) {
+    const { value } = this.#field;
+    return decision === "edit" ? this.#decide("approve", { args: value }) : this.#decide(decision, { result: value });
+  }
+
+  async #decide(decision, more = {}) {
+    const item = this.#item;
+    const held = this.#held();
+    this.#busy(true);
     try {
-      const edited = this.#editing && decision === "approve" ? JSON.parse(this.element.querySelector("textarea").value) : undefined;
-      this.#busy = true;
-      await sendConfirm({ runId: this.story.run_id, approvalId: this.#item.approval_id, decision, args: edited });
-      this.#editing = false;
+      const { by } = await sendConfirm({ runId: this.story.run_id, approvalId: item.approval_id, decision, ...more, key: this.#keyOf(decision, more) });
+      this.#answered({ decision, by, mine: true });
     } catch (error) {
-      this.#error = error instanceof SyntaxError ? { message: `The arguments are not JSON: ${error.message}.`, code: "arguments_invalid" } : error;
-    } finally {
-      this.#busy = false;
+      if (error.code === "approval_decided") return this.#answered({ decision: error.facts.decision, by: error.facts.by, late: true });
+      this.#error = error;
       this.#paint();
+      if (held) this.#focus(held);
+    } finally {
+      this.#busy(false);
     }
+  }
+
+  #answered(fields) {
+    Object.assign(this.#item, fields);
+    this.update(this.#item);
+    this.onAnswered?.();
+  }
+
+  // The same answer sent again is the same request, whatever became of the first.
+  #keyOf(decision, more) {
+    const body = JSON.stringify([decision, more]);
+    if (!this.#keys.has(body)) this.#keys.set(body, newKey());
+    return this.#keys.get(body);
+  }
+
+  #busy(on) {
+    // What is disabled loses the focus; the card keeps it meanwhile.
+    if (on && this.#held()) this.element.focus();
+    this.element.setAttribute("aria-busy", String(on));
+    for (const control of this.element.querySelectorAll("button, textarea")) control.disabled = on;
   }
 }
 
-function decidedWords(item) {
-  const word = { approve: "approved", reject: "rejected" }[item.decision] ?? item.decision.replaceAll("_", " ");
-  return item.by ? `${word} by ${item.by}` : word;
+/** True while an approval can still be answered. */
+export function isOpen(item) {
+  return item.kind === "approval" && !item.decision && !item.over;
+}
+
+function stateOf(item) {
+  if (item.decision) return "answered";
+  return item.over ? "not answered" : "needs an answer";
+}
+
+function titleOf(offered) {
+  return offered.includes("run_again") ? "Did this call take effect?" : "May this call be made?";
 }

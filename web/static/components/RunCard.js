@@ -2,8 +2,8 @@ import { fill, h, icon, say } from "../dom/h.js";
 import { cost, duration, exactly, ticking } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { threadHash } from "../hooks/useRoute.js";
-
-const WORDS = { queued: "queued", running: "running", waiting: "waiting", succeeded: "succeeded", failed: "failed", cancelled: "stopped", dead: "given up" };
+import { stateWords } from "../state/words.js";
+import { sentence } from "./Notice.js";
 
 /** One run on the board: who, what, how long, and why when it waits or failed. */
 export class RunCard {
@@ -22,7 +22,7 @@ export class RunCard {
 
   update(run) {
     this.run = run;
-    const key = JSON.stringify([run.status, run.reason, run.title, run.agent_name, run.error, run.cost_usd]);
+    const key = JSON.stringify([run.status, run.reason, run.detail, run.title, run.agent_name, run.error, run.cost_usd]);
     if (key !== this.#key) this.#paint(run);
     this.#key = key;
     this.tick();
@@ -47,7 +47,7 @@ export class RunCard {
     this.element.dataset.run = run.run_id;
     this.element.dataset.state = run.status;
     this.element.title = exactly(run.created_at);
-    fill(this.mark, icon(run.status, run.status === "running" ? "is-pulsing" : ""), h("span.offscreen", {}, WORDS[run.status] ?? run.status));
+    fill(this.mark, icon(run.status, run.status === "running" ? "is-pulsing" : ""), h("span.offscreen", {}, stateWords(run.status, run.reason)));
     say(this.name, visible(run.agent_name ?? this.nameOf(run.agent)));
     say(this.what, visible(run.title ?? run.run_id));
     say(this.why, visible(whyOf(run)));
@@ -66,6 +66,7 @@ function clockOf(run) {
 function whyOf(run) {
   const error = typeof run.error === "object" && run.error !== null ? run.error.message ?? run.error.code : run.error;
   if (run.status === "failed" || run.status === "dead") return error ?? run.reason ?? "";
-  if (run.status === "queued") return run.reason ?? "queued";
-  return run.status === "waiting" || (run.status === "succeeded" && run.reason) ? run.reason ?? "" : "";
+  if (run.status === "queued") return run.reason === "answered" ? "answered; goes on in a moment" : run.reason ?? "queued";
+  if (run.status === "waiting") return run.detail ? sentence(run.detail) : stateWords(run.status, run.reason);
+  return run.status === "succeeded" ? run.reason ?? "" : "";
 }

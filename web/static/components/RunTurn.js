@@ -3,7 +3,8 @@ import { paintSoon } from "../dom/paint.js";
 import { cost, count, duration, exactly, plural } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { isOver } from "../state/story.js";
-import { ConfirmInline } from "./ConfirmInline.js";
+import { stateWords } from "../state/words.js";
+import { ConfirmInline, isOpen } from "./ConfirmInline.js";
 import { ErrorItem } from "./ErrorItem.js";
 import { LLMResponse } from "./LLMResponse.js";
 import { LoadingIndicator } from "./LoadingIndicator.js";
@@ -45,7 +46,7 @@ export class RunTurn {
 
   /** Return the approval that waits for a decision, if there is one. */
   openApproval() {
-    const item = this.story.items.find((each) => each.kind === "approval" && !each.decision);
+    const item = this.story.items.find(isOpen);
     return item && this.#views.get(item.key);
   }
 
@@ -63,7 +64,7 @@ export class RunTurn {
   #viewOf(item) {
     const known = this.#views.get(item.key);
     if (known) return known;
-    const view = new (VIEWS[item.kind] ?? ErrorItem)(this.story, () => this.onAgain(this.story));
+    const view = new (VIEWS[item.kind] ?? ErrorItem)(this.story, () => this.onAgain(this.story), { onAnswered: () => this.touch() });
     this.#views.set(item.key, view);
     const following = this.story.items.slice(this.story.items.indexOf(item) + 1);
     const next = following.map((other) => this.#views.get(other.key)?.element).find(Boolean);
@@ -97,7 +98,7 @@ export class RunTurn {
     if (story.stopping) return LoadingIndicator("Stopping");
     if (story.status === "queued") return queued(story, this.workers());
     if (this.openApproval()) return null;
-    if (story.status === "waiting") return LoadingIndicator(story.reason ? `Waiting: ${story.reason}` : "Waiting");
+    if (story.status === "waiting") return waiting(story);
     return isSilent(story) ? LoadingIndicator(story.items.length ? "Working" : "Waiting for the model") : null;
   }
 
@@ -116,7 +117,7 @@ export class RunTurn {
 
 function footKey(story, workers) {
   const late = story.status === "queued" && workers === 0 && [isOlder(story, LATE_MS), isOlder(story, FORSAKEN_MS)];
-  return JSON.stringify([story.status, story.reason, story.end, story.sending, story.stopping, Boolean(story.unsent), Boolean(story.lost), isSilent(story), story.items.length === 0, story.items.filter((item) => item.kind === "approval" && !item.decision).length, late]);
+  return JSON.stringify([story.status, story.reason, story.detail, story.end, story.sending, story.stopping, Boolean(story.unsent), Boolean(story.lost), isSilent(story), story.items.length === 0, story.items.filter(isOpen).length, late]);
 }
 
 // Nothing grows and nothing runs: the model is being waited for.
@@ -132,7 +133,13 @@ function queued(story, workers) {
     return Notice({ tone: "wait", title: "Queued, and no worker is alive", text: "The run is safe and starts as soon as there is one: `./callboard worker`, or `./callboard up` for everything." });
   }
   if (workers === 0 && isOlder(story, LATE_MS)) return LoadingIndicator("Queued: no worker is alive yet");
+  if (story.reason === "answered") return LoadingIndicator("Answered; a worker goes on with it in a moment");
   return LoadingIndicator(story.reason ? `Queued: ${story.reason}` : "Queued");
+}
+
+function waiting(story) {
+  const words = stateWords(story.status, story.reason);
+  return story.detail ? Notice({ tone: "wait", title: words[0].toUpperCase() + words.slice(1), text: story.detail }) : LoadingIndicator(words);
 }
 
 function isOlder(story, ms) {

@@ -3,6 +3,7 @@ import { ago, dayName } from "../dom/format.js";
 import { paintSoon } from "../dom/paint.js";
 import { visible } from "../dom/visible.js";
 import { OVER } from "../state/story.js";
+import { stateWords } from "../state/words.js";
 import { threadHash } from "../hooks/useRoute.js";
 
 const MOST = 100;
@@ -14,8 +15,8 @@ export class ThreadList {
   #error = null;
   #shown = "";
 
-  constructor({ nameOf, statusOf, onSearch, onRetry }) {
-    Object.assign(this, { nameOf, statusOf, onRetry });
+  constructor({ nameOf, runOf, onSearch, onRetry }) {
+    Object.assign(this, { nameOf, runOf, onRetry });
     this.search = h("input.search", { type: "search", placeholder: "Search threads", "aria-label": "Search threads", oninput: onSearch });
     this.list = h("nav.threads", { "aria-label": "Threads" });
     this.element = h("div.thread-list", {}, this.search, this.list);
@@ -58,9 +59,11 @@ export class ThreadList {
     if (focused) this.list.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
   };
 
+  // Returns [the state, its words] of the thread's open run, if it has one.
   #stateOf(thread) {
-    const status = thread.open_run && (this.statusOf(thread.open_run) ?? "running");
-    return OVER.has(status) ? "" : status;
+    if (!thread.open_run) return [];
+    const { status, reason } = this.runOf(thread.open_run) ?? { status: "running" };
+    return OVER.has(status) ? [] : [status, stateWords(status, reason)];
   }
 
   #days(threads) {
@@ -71,9 +74,9 @@ export class ThreadList {
 
   #link(thread) {
     const here = thread.thread_id === this.#current;
-    const open = this.#stateOf(thread);
-    const state = open || ago(thread.updated_at);
-    return h("a.thread", { dataset: { open: open || "" }, href: threadHash(thread.thread_id), "aria-current": here ? "page" : null },
+    const [open, words] = this.#stateOf(thread);
+    const state = words ?? ago(thread.updated_at);
+    return h("a.thread", { dataset: { open: open ?? "" }, href: threadHash(thread.thread_id), "aria-current": here ? "page" : null },
       h("span.thread-title", {}, visible(thread.title || "Untitled")), h("small", {}, [this.nameOf(thread.agent), state].filter(Boolean).join(" · ")));
   }
 

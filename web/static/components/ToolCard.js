@@ -3,7 +3,7 @@ import { copyButton } from "../dom/copyButton.js";
 import { duration } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { isRows, structured } from "./LLMResponse.js";
-import { ArgumentList } from "./ConfirmInline.js";
+import { ArgumentList } from "./ArgumentList.js";
 
 const PREVIEW_LINES = 6;
 const MOST_SHOWN = 60_000;
@@ -14,6 +14,7 @@ const LOOKS = {
   failed: ["failed", "is-bad"],
   refused: ["refused", "is-wait"],
   unknown: ["unknown", "is-wait"],
+  asked: ["waiting", "is-wait"],
   stopped: ["cancelled", "is-faint"],
 };
 
@@ -38,7 +39,7 @@ export class ToolCard {
 
   #paint() {
     const item = this.#item;
-    const state = item.outcome ?? (item.closed ? "stopped" : "running");
+    const state = item.outcome ?? (item.closed ? "stopped" : item.asked ? "asked" : "running");
     this.element.className = `tool ${LOOKS[state]?.[1] ?? ""} is-${state}${item.withdrawn ? " is-withdrawn" : ""}`;
     this.element.setAttribute("aria-label", `Tool ${item.name}, ${stateWord(item, state)}`);
     const focused = this.element.contains(document.activeElement) && document.activeElement.tagName === "BUTTON";
@@ -93,11 +94,13 @@ function stateWord(item, state) {
   if (state === "done") return item.duration_ms === undefined ? "done" : duration(item.duration_ms);
   if (state === "running") return item.arguments ? "running" : "preparing";
   if (state === "unknown") return "outcome unknown";
+  if (state === "asked") return "cut off";
   return state === "failed" && item.duration_ms !== undefined ? `failed · ${duration(item.duration_ms)}` : state;
 }
 
 function meaningOf(item, state) {
-  const said = state === "refused" && item.result ? null : MEANING[state];
+  // A result in words says it better.
+  const said = typeof item.result === "string" && item.result ? null : MEANING[state];
   return said && h("p.tool-meaning", {}, said);
 }
 

@@ -2,6 +2,7 @@
 
 const COUNT = new Intl.NumberFormat("en");
 const DAY = new Intl.DateTimeFormat("en", { day: "numeric", month: "long" });
+const UNTIL = new Intl.DateTimeFormat("en", { weekday: "long", day: "numeric", month: "long", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const WHEN = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium" });
 
 /** Return `340 ms`, `4.2 s`, `3 min 12 s` or `2 h 5 min`. */
@@ -43,6 +44,12 @@ export function dayName(at, now = new Date()) {
 export function exactly(at) {
   const date = new Date(at);
   return Number.isNaN(date.getTime()) ? "" : WHEN.format(date);
+}
+
+/** Return a date and a time to the minute, as one says when something has to be done by. */
+export function deadline(at) {
+  const date = new Date(at);
+  return Number.isNaN(date.getTime()) ? "" : UNTIL.format(date);
 }
 
 /** Return `1,234`. */

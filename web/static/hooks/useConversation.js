@@ -98,10 +98,18 @@ export class Conversation {
     const story = this.stories.find((each) => each.run_id === run.run_id);
     if (!story) return this.#catchUp();
     if (run.title && !this.title) this.#rename(run.title);
-    if (story === this.followed || isOver(story)) return;
+    if (story === this.followed) return this.#noteDetail(story, run);
+    if (isOver(story)) return;
     applySummary(story, run);
     this.view.touch(story, []);
     this.#followNext();
+  }
+
+  // What a run waits for stands in its summary; its events carry a code.
+  #noteDetail(story, run) {
+    if (run.status !== story.status || run.detail === story.detail) return;
+    story.detail = run.detail;
+    this.view.touch(story, []);
   }
 
   /** Tell an ended run again from its events, which know more than its messages. */
@@ -110,7 +118,8 @@ export class Conversation {
     story.detailing = true;
     const events = await getEvents(story.run_id).catch(() => []);
     const fresh = retell(story, events);
-    if (!fresh.end || !this.stories.includes(story)) return null;
+    const isKept = !events.some((event) => event.type === "withdrawn" && event.reason === "expired");
+    if (!fresh.end || !isKept || !this.stories.includes(story)) return null;
     this.stories[this.stories.indexOf(story)] = fresh;
     this.#saveSoon();
     return fresh;

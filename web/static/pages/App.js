@@ -35,7 +35,7 @@ export class App {
     this.chosen = this.history.recall("agent");
     this.keys = new Shortcuts();
     this.healthLine = new HealthLine();
-    this.threads = new ThreadList({ nameOf: this.nameOf, statusOf: (runId) => this.feed?.board.get(runId)?.status, onSearch: () => this.#threadsSoon(200), onRetry: this.readThreads });
+    this.threads = new ThreadList({ nameOf: this.nameOf, runOf: (runId) => this.feed?.board.get(runId), onSearch: () => this.#threadsSoon(200), onRetry: this.readThreads });
     this.nav = new NavBar({ threads: this.threads.element, health: this.healthLine.element, onNew: () => this.#tab("talk"), onTab: (tab) => this.#tab(tab), onClose: () => this.#menu(false) });
     this.composer = new Composer({ onSend: this.send, onAgent: this.choose, onDraft: (text) => this.history.setDraft(this.conversation?.threadId, text) });
     this.chat = new ChatWindow(this.#chatCallbacks());
@@ -225,7 +225,8 @@ export class App {
   }
 
   #titleOf(story) {
-    const mark = this.conversation.openStory ? "● " : story?.end?.status === "failed" ? "✕ " : "";
+    const open = this.conversation.openStory;
+    const mark = open ? (open.status === "waiting" ? "◐ " : "● ") : story?.end?.status === "failed" ? "✕ " : "";
     const title = `${mark}${this.conversation.title || "New conversation"} — Callboard`;
     if (document.title !== title) document.title = title;
   }

@@ -1,13 +1,14 @@
 // The HTTP calls of the page, one function each. What fails is an ApiError whose message says what to do.
 
-/** A refused or unanswered call. `code` is stable; `message` is a sentence for a person. */
+/** A refused or unanswered call. `code` is stable; `message` is a sentence for a person; `facts` are the problem's. */
 export class ApiError extends Error {
-  constructor(message, { code = "unknown", status = 0, retryAfterMs = 0 } = {}) {
+  constructor(message, { code = "unknown", status = 0, retryAfterMs = 0, facts = {} } = {}) {
     super(message);
     this.name = "ApiError";
     this.code = code;
     this.status = status;
     this.retryAfterMs = retryAfterMs;
+    this.facts = facts;
   }
 
   /** True when the server was not reached at all. */
@@ -37,12 +38,12 @@ export async function getConversationHistory(threadId) {
   return found;
 }
 
-/** Decide an approval: approve (with changed arguments, if any) or reject (with a message for the model, if any). */
-export function sendConfirm({ runId, approvalId, decision, args, message }) {
+/** Answer what a run asks, with changed arguments or a result where there is one; returns {decision, by, status}. */
+export function sendConfirm({ runId, approvalId, decision, args, result, key }) {
   const body = { decision };
   if (args !== undefined) body.arguments = args;
-  if (message) body.message = message;
-  return call("POST", `/v1/runs/${part(runId)}/approvals/${part(approvalId)}`, { body });
+  if (result !== undefined) body.result = result;
+  return call("POST", `/v1/runs/${part(runId)}/approvals/${part(approvalId)}`, { body, headers: { "Idempotency-Key": key } });
 }
 
 /** Ask a run to stop; asking twice is harmless. */
@@ -116,7 +117,7 @@ export async function errorFrom(response) {
   const problem = (await jsonOf(response)) ?? {};
   const message = problem.detail ?? problem.title ?? `The server answered ${response.status} without a reason.`;
   const retryAfterMs = Number(response.headers.get("Retry-After") ?? 0) * 1000 || 0;
-  return new ApiError(message, { code: problem.code ?? "http_error", status: response.status, retryAfterMs });
+  return new ApiError(message, { code: problem.code ?? "http_error", status: response.status, retryAfterMs, facts: problem });
 }
 
 /** Return the error for a server that cannot be reached. */

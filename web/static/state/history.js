@@ -5,19 +5,20 @@ import { ToolCalls } from "./toolCalls.js";
 
 /** Return the stories of a thread, oldest first, from its runs and its messages. */
 export function storiesOf(thread, messages) {
+  const runs = new Map([...(thread.runs ?? [])].sort(byAge).map((run) => [run.run_id, run]));
   const stories = new Map();
-  for (const run of [...(thread.runs ?? [])].sort(byAge)) stories.set(run.run_id, storyOfRun(thread, run));
-  for (const message of messages) {
-    const id = message.run_id ?? `message:${message.number}`;
-    if (!stories.has(id)) stories.set(id, newStory({ run_id: id, thread_id: thread.thread_id, agent: thread.agent, status: "succeeded" }));
-    addMessage(stories.get(id), message);
-  }
+  const open = (id) => {
+    if (!stories.has(id)) stories.set(id, runs.has(id) ? storyOfRun(thread, runs.get(id)) : storyOfWords(thread, id));
+    return stories.get(id);
+  };
+  for (const message of messages) addMessage(open(message.run_id ?? `message:${message.number}`), message);
+  for (const id of runs.keys()) open(id);
   return [...stories.values()];
 }
 
 /** Take into a story what a run's summary knows. */
 export function applySummary(story, run) {
-  Object.assign(story, pick(run, "status", "reason", "agent", "agent_name", "error"));
+  Object.assign(story, pick(run, "status", "reason", "detail", "agent", "agent_name", "error"));
   story.createdAt = run.created_at ?? story.createdAt;
   story.startedAt = run.started_at ?? story.startedAt;
   if (OVER.has(run.status)) {
@@ -37,6 +38,12 @@ export function retell(story, events) {
 function storyOfRun(thread, run) {
   const story = newStory({ run_id: run.run_id, thread_id: thread.thread_id, agent: run.agent ?? thread.agent });
   return applySummary(story, run);
+}
+
+// A run that was removed, or not kept: what was said is all there is of it, and says where it stood.
+function storyOfWords(thread, id) {
+  const story = newStory({ run_id: id, thread_id: thread.thread_id, agent: thread.agent, status: "succeeded" });
+  return Object.assign(story, { detailing: true }); // There are no events to ask for.
 }
 
 function addMessage(story, message) {

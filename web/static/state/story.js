@@ -45,9 +45,14 @@ const FOLDS = {
 function foldStatus(story, event) {
   story.status = event.status;
   story.reason = event.reason;
+  story.detail = undefined;
   if (event.agent) story.agent = event.agent;
   if (event.attempt) story.attempt = event.attempt;
-  if (event.status === "running") story.startedAt ??= event.at;
+  if (event.status !== "running") return [];
+  story.startedAt ??= event.at;
+  const again = story.items.filter((item) => item.asked);
+  for (const item of again) item.asked = false;
+  return again;
 }
 
 function addPiece(story, event, kind) {
@@ -91,9 +96,14 @@ function foldToolResult(story, event) {
   }, event.seq);
 }
 
+// Asked once, and told once more with the decision; the reason then is the word of whoever decided.
 function foldApproval(story, event) {
-  const fields = pick(event, "approval_id", "call_id", "name", "arguments", "digest", "decisions", "expires_at", "reason", "decision", "by");
-  return putItem(story, `approval:${event.approval_id}`, { kind: "approval", ...fields }, event.seq);
+  const { reason, ...fields } = pick(event, "approval_id", "call_id", "name", "arguments", "digest", "decisions", "expires_at", "reason", "decision", "by");
+  const said = reason === undefined ? {} : event.decision ? { word: reason } : { reason };
+  const item = putItem(story, `approval:${event.approval_id}`, { kind: "approval", ...fields, ...said }, event.seq);
+  const call = itemOf(story, `tool:${event.call_id}`);
+  if (call && !call.outcome) call.asked = true;
+  return [item, call];
 }
 
 function foldMessage(story, event) {
@@ -167,7 +177,8 @@ function foldEnd(story, event) {
   story.status = event.status;
   story.reason = event.reason;
   story.end = pick(event, "status", "reason", "output", "usage", "cost_usd", "steps", "duration_ms");
-  const open = story.items.filter((item) => item.kind === "tool" || ((item.kind === "text" || item.kind === "thinking") && !item.final));
+  for (const item of story.items) if (item.kind === "approval" && !item.decision) item.over = true;
+  const open = story.items.filter((item) => item.kind === "tool" || item.kind === "approval" || ((item.kind === "text" || item.kind === "thinking") && !item.final));
   for (const item of open) item.closed = true;
   return open;
 }

@@ -1,0 +1,45 @@
+import { h, say } from "../dom/h.js";
+
+let made = 0;
+
+/** A text that goes with a decision: what a call returned, or its arguments changed. */
+export class AnswerField {
+  constructor({ label, hint, confirm, text = "", mustBeJson = false, onConfirm, onBack }) {
+    Object.assign(this, { mustBeJson, onConfirm });
+    const id = `answer-${(made += 1)}`;
+    this.area = h("textarea.edit-args", { id, rows: mustBeJson ? 6 : 3, spellcheck: "false", dataset: { key: "field" }, "aria-describedby": `${id}-kind`, oninput: () => this.#look() });
+    this.area.value = text;
+    this.kind = h("span.hint", { id: `${id}-kind`, role: "status" });
+    this.button = h("button.btn.go", { type: "submit", dataset: { key: "confirm" } }, confirm);
+    const back = h("button.btn", { type: "button", onclick: onBack }, "Back");
+    this.element = h("form.answer-field", { onsubmit: (event) => this.#submit(event), onkeydown: (event) => event.key === "Escape" && onBack() },
+      h("label", { for: id }, label), hint && h("p.hint", {}, hint), this.area, h("div.row", {}, this.button, back, this.kind));
+    this.#look();
+  }
+
+  /** The value typed: JSON where it is JSON, else the text; undefined when there is none. */
+  get value() {
+    const text = this.area.value;
+    return text.trim() ? parsed(text).value : undefined;
+  }
+
+  #look() {
+    const text = this.area.value;
+    const { isJson } = parsed(text);
+    say(this.kind, !text.trim() ? "" : isJson ? "Read as JSON" : this.mustBeJson ? "This is not JSON yet" : "Read as text");
+    this.button.disabled = this.mustBeJson && !isJson;
+  }
+
+  #submit(event) {
+    event.preventDefault();
+    if (!this.button.disabled) this.onConfirm();
+  }
+}
+
+function parsed(text) {
+  try {
+    return { value: JSON.parse(text), isJson: true };
+  } catch {
+    return { value: text, isJson: false };
+  }
+}

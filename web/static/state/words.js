@@ -1,0 +1,22 @@
+// A run's state in the words people use, the same in every list.
+
+const WORDS = { queued: "queued", running: "running", waiting: "waiting", stopping: "stopping", succeeded: "succeeded", failed: "failed", cancelled: "stopped", dead: "given up" };
+const WAITS = { approval: "waiting for an answer", code_version: "waiting for other code" };
+const DECISIONS = { run_again: "Run again", take_as_done: "Take as done", fail: "Fail the run", approve: "Approve", reject: "Reject" };
+const PEOPLE = { local: "on a page or over HTTP", terminal: "at a terminal" };
+
+/** Return `running`, `waiting for an answer`, … */
+export function stateWords(status, reason) {
+  return (status === "waiting" && WAITS[reason]) || WORDS[status] || status;
+}
+
+/** Return a decision as its button says it. */
+export function decisionWords(decision) {
+  return DECISIONS[decision] ?? decision.replaceAll("_", " ");
+}
+
+/** Return `by you`, `at a terminal`, … for who decided an approval item. */
+export function byWords({ by, mine }) {
+  if (mine) return "by you";
+  return PEOPLE[by] ?? (by ? `by ${by}` : "");
+}

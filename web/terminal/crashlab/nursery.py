@@ -1,0 +1,148 @@
+"""A warm parent that forks a child for each life of a run.
+
+The parent has imported everything, and has no thread, no event loop and no connection: nothing that a fork would
+tear in half. A child does its work, hands back what it found, and ends; or is killed, which is the point.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import pickle
+import resource
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+PR_SET_PDEATHSIG = 1
+TAIL_CHARS = 4000
+LAST_WORDS_S = 5.0
+"""How long a child that hangs has to say where it is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Life:
+    """How a child ended."""
+
+    end: Literal["returned", "killed", "raised", "hung"]
+    result: Any = None
+    """What its work returned."""
+    said: str = ""
+    """The end of what it printed; of one that raised or hung that is where it was."""
+
+
+class Nursery:
+    """Forks children, one at a time."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+
+    def live(self, work: Callable[[], Any], time_s: float) -> Life:
+        """Return what became of a child that does ``work`` and has ``time_s`` seconds for it."""
+        self._log.unlink(missing_ok=True)
+        reading, writing = os.pipe()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            _be_a_child(work, parent, writing, self._log)
+        os.close(writing)
+        try:
+            return self._wait(pid, reading, time_s)
+        except BaseException:  # Ctrl-C
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
+        finally:
+            os.close(reading)
+
+    def _wait(self, pid: int, reading: int, time_s: float) -> Life:
+        handed, is_over = _read(pid, reading, time.monotonic() + time_s)
+        if not is_over:
+            os.kill(pid, signal.SIGABRT)  # it prints where each of its threads is, and dies of it
+            if not _read(pid, reading, time.monotonic() + LAST_WORDS_S)[1]:
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return Life(end="hung", said=self._said())
+        _, status = os.waitpid(pid, 0)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            return Life(end="killed", said=self._said())
+        if status != 0:
+            return Life(end="raised", said=self._said())
+        return Life(end="returned", result=pickle.loads(handed), said=self._said())  # our own child's
+
+    def _said(self) -> str:
+        return self._log.read_text(errors="replace")[-TAIL_CHARS:] if self._log.exists() else ""
+
+
+def threads_here() -> list[str]:
+    """Return the threads of this process besides the first; a tool that starts one at its import makes forks unsafe."""
+    return [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+
+
+def _read(pid: int, reading: int, until_s: float) -> tuple[bytes, bool]:
+    """Return what the child handed back, and whether it is over: its end of the pipe is closed."""
+    handed = bytearray()
+    while (left_s := until_s - time.monotonic()) > 0:
+        if not select.select([reading], [], [], min(left_s, 0.5))[0]:
+            if _has_ended(pid):  # a process that a tool forked may hold the pipe open
+                return bytes(handed), True
+            continue
+        piece = os.read(reading, 1 << 20)
+        if not piece:
+            return bytes(handed), True
+        handed += piece
+    return bytes(handed), False
+
+
+def _has_ended(pid: int) -> bool:
+    """Return whether the child has ended; it stays to be waited for."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _be_a_child(work: Callable[[], Any], parent: int, writing: int, log: Path) -> None:
+    """Do the work and end this process, without anything of the parent's that is run at an exit."""
+    status = 1
+    try:
+        _set_up(parent, log)
+        handed = memoryview(pickle.dumps(work()))
+        while handed:
+            handed = handed[os.write(writing, handed) :]
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _set_up(parent: int, log: Path) -> None:
+    _die_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for number, opened in ((0, nothing), (1, file), (2, file)):
+        os.dup2(opened, number)
+    sys.stdout = sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False, errors="replace")
+    faulthandler.enable(file=2, all_threads=True)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, force=True)
+
+
+def _die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies (Linux)."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before we asked
+        os._exit(1)

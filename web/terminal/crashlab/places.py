@@ -1,0 +1,121 @@
+"""The places of a run at which its process can be killed, found by watching it once, and told in words."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select
+
+from config.database import open_database
+from config.tables import runs, steps
+
+Steps = Mapping[str, tuple[str, str]]
+"""A step's id -> what it is, as people read it, and its state."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Passed:
+    """One place that was passed, and how the run stood there."""
+
+    place: str
+    status: str
+    """The run's; empty where none was accepted yet."""
+    steps: Steps
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a process is killed: the n-th passing of a failpoint."""
+
+    name: str
+    number: int
+    """Counted from 1 in each process."""
+    where: str
+    """In words."""
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.number}"
+
+    @property
+    def points(self) -> str:
+        """As the FAILPOINTS variable takes it."""
+        return f"{self.name}=kill@{self.number}"
+
+
+class Recorder:
+    """Notes each place this process passes, with the run as SQL has it then."""
+
+    def __init__(self, database_url: str, thread_id: str) -> None:
+        self.passed: list[Passed] = []
+        self._database = open_database(database_url, pool_size=1)
+        self._run = select(runs.c.id, runs.c.status).where(runs.c.thread_id == thread_id)
+        self._lock = threading.Lock()
+
+    def __call__(self, place: str) -> None:
+        with self._lock, self._database.read() as connection:
+            run = connection.execute(self._run).first()
+            rows = connection.execute(select(steps).where(steps.c.run_id == run.id)) if run is not None else ()
+            its = {row.id: (f"`{row.name}`" if row.kind == "tool" else "the model call", row.status) for row in rows}
+            self.passed.append(Passed(place=place, status=run.status if run is not None else "", steps=its))
+
+
+def places_of(passed: Sequence[Passed]) -> list[Place]:
+    """Return every place with its number and what happens there, in the order they were passed."""
+    counted: dict[str, int] = {}
+    places = []
+    words = _words(passed)
+    for one in passed:
+        number = counted[one.place] = counted.get(one.place, 0) + 1
+        base = one.place.removesuffix("-before")
+        what = words.get((base, number), base)
+        where = f"just before {what}" if one.place.endswith("-before") else f"after {what}"
+        places.append(Place(name=one.place, number=number, where=_of_a_call(one) or where))
+    return places
+
+
+def _words(passed: Sequence[Passed]) -> dict[tuple[str, int], str]:
+    """Return what each commit did: what changed between two looks."""
+    words: dict[tuple[str, int], str] = {}
+    counted: dict[str, int] = {}
+    first = passed[0] if passed else None
+    before, status = (first.steps, first.status) if first is not None else ({}, "")
+    for one in passed:
+        if one.place in ("accept", "claim", "commit", "ownerless"):
+            number = counted[one.place] = counted.get(one.place, 0) + 1
+            words[one.place, number] = _told(one, before, status)
+            before, status = one.steps, one.status
+        elif one.place == "publish":
+            number = counted[one.place] = counted.get(one.place, 0) + 1
+            words[one.place, number] = "the wake-up"
+    return words
+
+
+def _told(one: Passed, before: Steps, status: str) -> str:
+    began = [what for its, (what, state) in one.steps.items() if state == "started" and _state(before, its) != state]
+    ended = [what for its, (what, state) in one.steps.items() if _state(before, its) == "started" != state]
+    parts = []
+    if one.place == "accept":
+        parts.append("accepted the run")
+    if one.place == "claim":
+        parts.append("claimed it")
+    if ended:
+        parts.append(f"ended {', '.join(ended)}")
+    if began:
+        parts.append(f"started {', '.join(began)}")
+    if one.place != "claim" and status and one.status != status:
+        parts.append(f"left the run {one.status}")
+    return f"the commit that {' and '.join(parts) or 'added to the log'}"
+
+
+def _of_a_call(one: Passed) -> str:
+    if one.place not in ("tool", "tool-after"):
+        return ""
+    open_calls = [what for what, state in one.steps.values() if state == "started" and what.startswith("`")]
+    name = open_calls[0] if len(open_calls) == 1 else f"one of {', '.join(open_calls)}"
+    return f"{'before' if one.place == 'tool' else 'after'} {name} was called"
+
+
+def _state(before: Steps, its: str) -> str:
+    return before.get(its, ("", ""))[1]

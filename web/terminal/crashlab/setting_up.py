@@ -1,0 +1,66 @@
+"""A lab is set up in a temporary folder: a copy of the agent, an empty database to copy, everything imported."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from agents.models.warm_up import warm_up_to_fork
+from agents.tools.catalogue import tools_of, wrap_tools
+from bus.heap import settle_heap
+from config.definitions import AgentDefinition
+from config.migrate import migrate
+from config.settings import Settings, read_settings
+from web.terminal.crashlab.ledger import watched
+
+LEASE_S = 15.0 if sys.platform == "linux" else 2.0
+"""Where a neighbour can see that a process is gone, nobody waits for its lease; elsewhere the lease has to run out."""
+BEAT_S = REAP_S = 0.3
+
+
+def lab_settings(folder: Path, agents_dir: str, **more: Any) -> Settings:
+    """Return the user's settings with everything in ``folder`` and no Redis, unless ``more`` names one."""
+    ours: dict[str, Any] = {
+        "state_dir": folder, "database_url": None, "redis_url": None, "broker_url": None, "deployment": "crashtest",
+        "agents_dir": agents_dir, "lease_s": LEASE_S, "beat_s": BEAT_S, "reap_s": REAP_S,
+    }  # fmt: skip
+    return read_settings(**(ours | more))
+
+
+def copy_agent(definition: AgentDefinition, model: str, folder: Path) -> str:
+    """Write the agent as it is now, with ``model``, and return the folder's path: later edits change no case."""
+    folder.mkdir()
+    content = orjson.loads(definition.content_json) | {"model": model}
+    text = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
+    (folder / f"{definition.id}.yaml").write_text(text)
+    return str(folder)
+
+
+class SqliteTemplate:
+    """An empty SQLite database with its schema, made once; each case takes a copy."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self._file = folder / "template.db"
+        migrate(settings.model_copy(update={"state_dir": folder, "database_url": f"sqlite:///{self._file}"}))
+
+    def __call__(self, folder: Path) -> str:
+        copied = folder / "callboard.db"
+        shutil.copyfile(self._file, copied)
+        return f"sqlite:///{copied}"
+
+
+def warm(definition: AgentDefinition, settings: Settings) -> None:
+    """Import what every child needs, and have the tools' calls written down.
+
+    Raises:
+        ToolUnknown, DefinitionInvalid: the agent's tools cannot be built.
+    """
+    wrap_tools(watched)
+    tools_of(definition, settings)
+    warm_up_to_fork()
+    settle_heap()  # what children share they do not copy

@@ -1,0 +1,86 @@
+"""What is installed: LiteLLM's release, and files that run code whenever any Python starts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import site
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackagePath, distributions
+from pathlib import Path
+from sysconfig import get_path
+
+from agents.models.releases import REMEDY, TROJAN_FILE, TROJANED, installed_release
+from config.settings import Settings
+from web.terminal.looks.finding import Found, Verdict
+
+VIRTUALENV = ("_virtualenv.pth", "import _virtualenv")
+"""What virtualenv and uv put into each environment they make; it belongs to no package."""
+
+
+def look_at_packages(_: Settings) -> Found:
+    """Yield whether LiteLLM is a release that can be trusted, and which ``.pth`` files cannot."""
+    release = installed_release()
+    if release is None:
+        yield "fail", "litellm is not installed; run ./callboard again, it sets up what is missing"
+    elif release in TROJANED:
+        yield "fail", f"litellm {release} is a trojaned release; {REMEDY}"
+    else:
+        yield "ok", f"litellm {release}"
+    yield from start_files(package_folders())
+
+
+def package_folders() -> list[Path]:
+    """Return the folders whose ``.pth`` files this Python reads when it starts."""
+    folders = [get_path("purelib"), get_path("platlib"), *site.getsitepackages()]
+    if site.ENABLE_USER_SITE:
+        folders.append(site.getusersitepackages())
+    return [Path(folder) for folder in dict.fromkeys(folders)]
+
+
+def start_files(folders: Sequence[Path]) -> Iterator[tuple[Verdict, str]]:
+    """Yield the ``.pth`` files that run code and that no installed package answers for.
+
+    A package answers for a file by naming it in its RECORD with the digest of what is in it.
+    """
+    for folder in folders:
+        recorded = {file.name: file for file in _recorded(folder)}
+        for path in sorted(folder.glob("*.pth")):
+            content = path.read_bytes()
+            if path.name == TROJAN_FILE:
+                yield "fail", f"{path} is left of a trojaned LiteLLM and runs whenever Python starts; {REMEDY}"
+            elif _runs_code(content) and not _is_virtualenvs(path.name, content):
+                yield from _answered_for(path, content, recorded.get(path.name))
+
+
+def _answered_for(path: Path, content: bytes, entry: PackagePath | None) -> Iterator[tuple[Verdict, str]]:
+    remedy = "Look into it, and delete it if you did not put it there."
+    if entry is None:
+        yield "warn", f"{path} runs code whenever Python starts, and belongs to no installed package. {remedy}"
+    elif not _has_digest(entry, content):
+        yield "warn", f"{path} runs code whenever Python starts, and was changed since it was installed. {remedy}"
+
+
+def _recorded(folder: Path) -> Iterator[PackagePath]:
+    for distribution in distributions(path=[str(folder)]):
+        yield from (file for file in distribution.files or () if file.suffix == ".pth" and len(file.parts) == 1)
+
+
+def _runs_code(content: bytes) -> bool:
+    """Tell whether ``site`` would execute a line of it."""
+    return any(
+        line.startswith((b"import ", b"import\t")) for line in content.removeprefix(b"\xef\xbb\xbf").splitlines()
+    )
+
+
+def _is_virtualenvs(name: str, content: bytes) -> bool:
+    return (name, content.decode(errors="replace").strip()) == VIRTUALENV
+
+
+def _has_digest(entry: PackagePath, content: bytes) -> bool:
+    if entry.hash is None:
+        return True
+    if entry.hash.mode not in hashlib.algorithms_guaranteed:
+        return False
+    digest = hashlib.new(entry.hash.mode, content).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == entry.hash.value
