@@ -6,6 +6,7 @@ import getpass
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -50,16 +51,25 @@ class PostgresCluster:
         self.folder = Path(tempfile.mkdtemp(prefix="cbpg"))
         if self._user:
             shutil.chown(self.folder, self._user)
-        data = str(self.folder / "data")
-        self._run("initdb", "-D", data, "-U", "callboard", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
+        self._data = str(self.folder / "data")
+        self._run("initdb", "-D", self._data, "-U", "callboard", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Start the server, also after a ``stop``; its databases are as they were."""
         postgres = postgres_tool("postgres")
         assert postgres is not None
         quick = ["-c", "fsync=off", "-c", "max_connections=200", "-c", "listen_addresses="]
         # setpriv, not our shim: a change of user clears the parent-death signal, and setpriv sets it after that.
-        command = [*_as(self._user), "--pdeathsig=INT", postgres, "-D", data, "-k", str(self.folder), *quick]
+        command = [*_as(self._user), "--pdeathsig=INT", postgres, "-D", self._data, "-k", str(self.folder), *quick]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self._wait()
-        return self
+
+    def stop(self) -> None:
+        """Stop the server at once: who is connected is told that an administrator did it."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(20)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

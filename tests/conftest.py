@@ -12,6 +12,7 @@ import pytest
 
 from config.settings import Settings
 from tests.backends import PostgresCluster, RedisServer
+from tests.template import use_template
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,6 +28,13 @@ def need(tool: str | None, what: str) -> str:
     if os.environ.get("CI"):
         pytest.fail(f"{what} is not on this machine")
     pytest.skip(f"{what} is not on this machine")
+
+
+@pytest.fixture(autouse=True)
+def quick_migrations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schema is copied and not made again, but where making it is what is tried."""
+    if request.path.name != "test_migrate.py":
+        use_template(monkeypatch)
 
 
 @pytest.fixture(scope="session")

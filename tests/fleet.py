@@ -32,8 +32,10 @@ def environment(settings: Settings) -> dict[str, str]:
 class Worker:
     """One `celery worker` process."""
 
-    def __init__(self, settings: Settings, *options: str, log: Path) -> None:
+    def __init__(self, settings: Settings, *options: str, log: Path, within: tuple[str, ...] = ()) -> None:
+        """``within``: a command that runs the worker, such as one that gives it a machine of its own."""
         self._settings = settings
+        self._within = within
         self._options = options
         self._log = log
 
@@ -43,7 +45,7 @@ class Worker:
         before = set(self._alive())
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                guarded((*command, *quiet, *self._options)),
+                guarded((*self._within, *command, *quiet, *self._options)),
                 cwd=ROOT,
                 env=environment(self._settings) | {"PYTHONPATH": str(ROOT)},
                 stdout=log,
@@ -67,6 +69,11 @@ class Worker:
             if self.process.poll() is not None or time.monotonic() > until:
                 raise AssertionError(f"the worker did not start:\n{self._log.read_text()[-3000:]}")
             time.sleep(0.05)  # another process; its row is the only sign
+
+    def kill(self) -> None:
+        """End it and everything it started as a power cut would, also what it was stopped by."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(10)
 
     def stop(self) -> None:
         """Ask it to end, and end it if it does not."""

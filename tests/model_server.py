@@ -3,6 +3,8 @@
 ``with ModelServer() as server:`` runs it on a thread; ``python -m tests.model_server --port 9000`` is the
 process the benchmarks use. A model called ``bench-120-20`` needs no script: 120 tokens at 20 a second, each
 with the monotonic nanoseconds at which it was written, so that a client on this machine can tell the delay.
+``plain-1000000`` sends so many tokens of three characters, unpaced: an answer may have four million characters.
+``bench-tool`` calls the first tool it is offered, without arguments, and says a few words where it may call none.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from tests.model_turn import Call, Dialect, Turn
 __all__ = ["Call", "ModelServer", "Request", "Turn"]
 
 _BENCH = re.compile(r"bench-(\d+)-(\d+)$")
+_PLAIN = re.compile(r"plain-(\d+)$")
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
 _DEFAULT = Turn(text="The model server has no script, so it says this.")
 
@@ -105,6 +108,13 @@ class ModelServer:
         bench = _BENCH.search(model)
         if bench:
             return Turn(text=[""] * int(bench[1]), pace=float(bench[2]) or None)
+        plain = _PLAIN.search(model)
+        if plain:
+            return Turn(text=["ab "] * int(plain[1]))
+        if model.endswith("bench-tool"):
+            if not request.body.get("tools") or request.body.get("tool_choice") == "none":
+                return _DEFAULT
+            return Turn(calls=[Call(name=request.body["tools"][0]["function"]["name"])])
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 
@@ -75,3 +76,16 @@ def whoami() -> dict[str, str]:
     """Tell the call this is."""
     call = current_call()
     return {"run": call.run_id, "thread": call.thread_id, "call": call.call_id, "key": call.idempotency_key}
+
+
+@tool(effect="pure")
+async def block_the_loop(marker: str) -> str:
+    """Hold the whole process up, as a plain call in an async function does; the second time it is quick.
+
+    Args:
+        marker: path of a file that says that this was tried.
+    """
+    if not os.path.exists(marker):
+        with open(marker, "w"):
+            time.sleep(600)
+    return "through"

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bus.journal.steps import steps_of
-from bus.journal.threads import Who, list_messages
+from bus.journal.threads import list_messages
+from bus.journal.who import Who
 from bus.payloads import (
     EndPayload,
     ErrorPayload,
@@ -127,7 +128,7 @@ def test_several_calls_run_at_once(house: House) -> None:
     ],
 )
 def test_a_tools_failure_goes_back_to_the_model(house: House, call: Call, tool: str, outcome: str, said: str) -> None:
-    tools(house, tool)
+    tools(house, tool, more="on_unknown: tell_model\n")
     house.model.script([Turn(calls=[call]), Turn(text="I see.")])
 
     events = house.events(house.run())

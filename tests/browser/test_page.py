@@ -146,6 +146,33 @@ def test_an_old_thread_shows_its_tools_with_duration_and_effect(visitor: Visitor
     expect(visitor.turns.last.locator(".end")).to_contain_text("succeeded")
 
 
+def test_a_thread_whose_logs_were_not_kept_shows_what_was_said(visitor: Visitor) -> None:
+    visitor.opens()
+    visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
+    visitor.page.evaluate("addEventListener('pagehide', () => localStorage.clear())")
+    visitor.page.route("**/v1/runs/*/events*", _expire)
+
+    with visitor.page.expect_response("**/v1/runs/*/events*"):
+        visitor.page.reload()
+
+    visitor.waits_for_end()
+    expect(visitor.answer.last).to_contain_text("391")
+
+
+def test_a_removed_run_leaves_what_was_said_in_its_place(visitor: Visitor) -> None:
+    visitor.opens()
+    visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
+    visitor.says("write 5 words").waits_for_end(2)
+    first = visitor.asks(f"/v1/threads/{visitor.thread_id}")["runs"][0]["run_id"]
+    visitor.page.evaluate("addEventListener('pagehide', () => localStorage.clear())")
+
+    assert visitor.context.request.delete(f"{visitor.url}/v1/runs/{first}").status == 204
+    visitor.page.reload()
+
+    expect(visitor.turns).to_have_count(2)
+    expect(visitor.turns.first.locator(".text").last).to_contain_text("391")
+
+
 def test_a_thread_that_does_not_exist_is_explained(visitor: Visitor) -> None:
     visitor.opens("#/thread/nobody")
 
@@ -293,3 +320,12 @@ def _lose_posts(route: Route) -> None:
         route.abort()
     else:
         route.continue_()
+
+
+def _expire(route: Route) -> None:
+    """Answer as the server does long after, when retention took a run's log."""
+    answer = route.fetch()
+    page = answer.json()
+    end = page["events"][-1]
+    gone = end | {"seq": end["seq"] - 1, "type": "withdrawn", "reason": "expired", "ranges": [[1, end["seq"] - 2]]}
+    route.fulfill(response=answer, json=page | {"events": [gone, end]})

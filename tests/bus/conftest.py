@@ -20,7 +20,7 @@ from config.migrate import migrate
 from config.settings import Settings
 from config.tables import metadata
 from tests.backends import RedisServer
-from tests.bus.world import World
+from tests.bus.world import World, keyring
 
 
 @pytest.fixture(scope="session")
@@ -122,7 +122,7 @@ def redis_client(redis_url: str) -> Iterator[redis.Redis]:
 @pytest.fixture
 def redis_log(redis_url: str, deployment: str, loop: ProcessLoop) -> Iterator[RedisHotLog]:
     """The hot log in a real Redis."""
-    log = RedisHotLog(redis_url, Keys(deployment), ttl_s=60, max_bytes=1_000_000)
+    log = RedisHotLog(redis_url, Keys(deployment), keyring(), ttl_s=60, max_bytes=1_000_000)
     yield log
     loop.run(log.close())
 

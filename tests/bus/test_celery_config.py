@@ -23,6 +23,7 @@ PROMISED = {
     "worker_enable_remote_control": False, "worker_send_task_events": False, "accept_content": ["json"],
     "task_serializer": "json", "broker_connection_retry_on_startup": True, "broker_connection_max_retries": None,
     "result_backend": None, "worker_pool": "threads",
+    "worker_cancel_long_running_tasks_on_connection_loss": True,
 }  # fmt: skip
 PROMISED_TRANSPORT = {
     "ack_emulation": False, "visibility_timeout": 300, "unacked_restore_interval": 5, "unacked_restore_throttle": 1,

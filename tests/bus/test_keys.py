@@ -10,7 +10,7 @@ from bus.keys import Keys
 def test_every_name_starts_with_the_deployments():
     keys = Keys("blue")
 
-    names = [keys.stream("run_1"), keys.meta("run_1"), keys.live("run_1"), keys.nudges, keys.board]
+    names = [keys.stream("run_1"), keys.meta("run_1"), keys.live("run_1"), keys.nudges, keys.board, keys.probe]
 
     assert all(name.startswith("callboard:blue:") for name in names)
     assert len(set(names)) == len(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import orjson
@@ -109,3 +110,15 @@ def test_ranges_hold_exactly_the_numbers_given(given_numbers):
 def test_payloads_are_frozen(kind):
     with pytest.raises(AttributeError):
         object.__new__(kind).seq = 3
+
+
+def test_an_encoded_event_takes_no_more_memory_than_its_text():
+    """A log holds thousands; orjson's own bytes keep the whole buffer they were written into."""
+    payload = p.ResponsePayload(seq=1, at=AT, content="word", message_id="msg_1", step_id="stp_1")
+
+    tracemalloc.start()
+    lines = [p.encode(payload, "run_1", "thr_1") for _ in range(100)]
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert taken < 3 * sum(map(len, lines))

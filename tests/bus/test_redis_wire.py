@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 from collections.abc import Iterator
 
@@ -177,3 +178,35 @@ def test_closing_is_no_loss(redis_url, loop: ProcessLoop):
 
     assert loop.run(play(), 20) is False
     assert lost == []
+
+
+def test_a_pulse_is_answered_with_and_without_channels(redis_url: str, deployment: str, loop: ProcessLoop):
+    async def play() -> None:
+        wire = await connect(redis_url, on_message=lambda channel, body: None)
+        async with asyncio.timeout(20):
+            await wire.pulse()
+            await wire.subscribe(deployment)
+            await asyncio.gather(wire.pulse(), wire.pulse())
+            await wire.unsubscribe(deployment)
+            await wire.pulse()
+        wire.close()
+
+    loop.run(play(), 30)
+
+
+def test_closing_does_not_wait_for_a_peer_that_is_stuck(own_redis: RedisServer, loop: ProcessLoop):
+    process = own_redis._running.process
+
+    async def play() -> None:
+        wire = await connect(own_redis.url)
+        process.send_signal(signal.SIGSTOP)
+        answer = wire.send([("SET", "k", "x" * 10_000_000)])  # more than the sockets between us hold
+        wire.close()
+        async with asyncio.timeout(20):
+            with pytest.raises(ConnectionError):
+                await answer
+
+    try:
+        loop.run(play(), 30)
+    finally:
+        process.send_signal(signal.SIGCONT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from sqlalchemy import Select, select, update
@@ -11,6 +11,7 @@ from sqlalchemy import Select, select, update
 from bus.journal.accept import Accepted, NewRun, accept
 from bus.journal.events import read_after
 from bus.journal.hotlog import HotLog
+from bus.journal.keyring import Keyring
 from bus.journal.leases import Lease, claim
 from bus.journal.line import Line, withdrawn_ranges
 from bus.journal.reader import Reader
@@ -27,10 +28,38 @@ T = TypeVar("T")
 def new_run(objective: str = "Hello", **fields: Any) -> NewRun:
     """Return what has to be known to accept a run."""
     known: dict[str, Any] = {
-        "agent_id": "assistant", "agent_name": "Assistant", "definition_digest": "d" * 64,
+        "agent_id": "assistant", "agent_name": "Assistant", "definition_digest": "d" * 64, "definition_json": "{}",
         "model": "demo/assistant", "observers": ("sse",),
     }  # fmt: skip
     return NewRun(objective=objective, **(known | fields))
+
+
+class HandWork:
+    """Work a keeper is told about, with one thing to do when it is stopped."""
+
+    def __init__(self, on_stop: Callable[[], object] = lambda: None) -> None:
+        self.is_within_time = True
+        self.is_released = False
+        self.is_cut = False
+        self._on_stop = on_stop
+
+    def stop(self) -> None:
+        self._on_stop()
+
+    def release(self) -> None:
+        self.is_released = True
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+
+def keyring(secret: str = "5e" * 32) -> Keyring:
+    """Return the keys of one process of a deployment with this secret."""
+
+    async def read_secret() -> str:
+        return secret
+
+    return Keyring(read_secret)
 
 
 class Owner:
@@ -103,10 +132,11 @@ class World:
         assert lease is not None
         return Owner(self, lease)
 
-    def lapse(self, run_id: str) -> None:
-        """Let a run's lease run out, without waiting for it."""
+    def lapse(self, run_id: str, *, is_forgiven: bool = False) -> None:
+        """Let a run's lease run out now; ``is_forgiven`` where it may happen any number of times."""
+        forgiven = {"crashes": 0, "crashes_json": None} if is_forgiven else {}
         with self.database.write() as connection:
-            connection.execute(update(runs).where(runs.c.id == run_id).values(lease_until=0))
+            connection.execute(update(runs).where(runs.c.id == run_id).values(lease_until=0, **forgiven))
 
     def rows(self, query: Select[Any]) -> list[Any]:
         with self.database.read() as connection:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from config.redis_url import broker_form, socket_of, socket_url, without_password
+from config.redis_url import broker_form, redis_form, socket_of, socket_url, without_password
 
 
 def test_a_socket_is_spelt_as_redis_py_reads_it_and_back():
@@ -45,3 +45,16 @@ def test_a_password_is_not_shown():
     assert without_password("redis://:hunter2hunter2@host:6379/0") == "redis://:***@host:6379/0"
     assert without_password("redis://user:pw@host") == "redis://user:***@host"
     assert without_password("redis://host:6379/0") == "redis://host:6379/0"
+    assert without_password("redis://host/0?password=hunter2&db=3") == "redis://host/0?password=***&db=3"
+    assert without_password("sentinel://:pw1@a/0;sentinel://u:pw2@b") == "sentinel://:***@a/0;sentinel://u:***@b"
+
+
+@pytest.mark.parametrize("url", ["unix:///run/bus.sock?db=2", "unix://:pw@/run/bus.sock?db=0"])
+def test_a_socket_in_the_brokers_spelling_is_read_back(url):
+    assert redis_form(broker_form(url)) == redis_form(url) == url
+
+
+def test_what_is_no_single_redis_has_no_redis_form():
+    assert redis_form("rediss://:pw@host/1") == "rediss://:pw@host/1"
+    assert redis_form("amqp://guest@host//") is None
+    assert redis_form("redis://a;redis://b") is None

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from flask import Flask
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from config.errors import DatabaseBusy, SettingInvalid
+from config.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull, SettingInvalid
 from config.settings import Settings
+from tests.backends import RedisServer
 from tests.web.conftest import Hand, accept
 from web.app import create_app
 
@@ -88,7 +89,8 @@ def test_what_is_not_there_is_a_problem(door, path: str, method: str, status: in
     ("wrong", "status", "code", "retry"),
     [
         (DatabaseBusy("locked; try again."), 503, "database_busy", True),
-        (PoolTimeout("QueuePool limit"), 503, "database_busy", True),
+        (DatabaseFull("full; make space."), 507, "database_full", True),
+        (DatabaseDamaged("damaged; restore a backup."), 503, "database_damaged", True),
         (SettingInvalid("CALLBOARD_X cannot be used."), 500, "setting_invalid", False),
         (KeyError("secret-detail"), 500, "internal", False),
     ],
@@ -196,3 +198,17 @@ def test_health_says_that_redis_is_away(settings: Settings, runner) -> None:
 
     assert (answer.status_code, answer.json["redis"], answer.json["status"]) == (200, "unreachable", "degraded")
     app.extensions["callboard"].close()
+
+
+def test_health_says_that_redis_takes_no_writes(settings: Settings, runner, tmp_path) -> None:
+    with RedisServer(tmp_path / "full") as server, redis.Redis.from_url(server.url) as client:
+        app = create_app(settings.model_copy(update={"redis_url": server.url}), runner)
+        made: Any = app.test_client()
+        well = made.get("/health").json
+
+        client.config_set("maxmemory", 1)
+        full = made.get("/health")
+
+        app.extensions["callboard"].close()
+    assert well["redis"] == "ok"
+    assert (full.status_code, full.json["redis"], full.json["status"]) == (200, "refuses_writes", "degraded")

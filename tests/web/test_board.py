@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import orjson
 import pytest
 
 from tests.web.conftest import Hand, accept, eventually, process_of
+from web.feeds.board import LEAST_S, BoardFeed
 
 
 class Board:
@@ -76,3 +80,33 @@ def test_is_asked_once_for_all(app, client) -> None:
     for each in boards:
         each.close()
     eventually(lambda: not hub._boards)
+
+
+def test_a_flood_of_hints_makes_it_ask_no_more_often(board: Board, runner, journal, monkeypatch) -> None:
+    looked_at_s: list[float] = []
+    read = BoardFeed._read
+
+    def look(feed: BoardFeed) -> dict[str, bytes]:
+        looked_at_s.append(time.monotonic())
+        return read(feed)
+
+    monkeypatch.setattr(BoardFeed, "_read", look)
+    board.next("snapshot")
+    stop = threading.Event()
+
+    def flood() -> None:
+        while not stop.wait(0.001):
+            journal.nudge_board("run_forged")
+
+    flooding = threading.Thread(target=flood, daemon=True)
+    flooding.start()
+    try:
+        eventually(lambda: len(looked_at_s) >= 2, 20)
+        run_id = accept(runner)
+        shown = board.next("run")
+    finally:
+        stop.set()
+        flooding.join()
+
+    assert shown["run_id"] == run_id
+    assert all(later - earlier >= LEAST_S for earlier, later in pairwise(looked_at_s))

@@ -14,7 +14,7 @@ from agents.tools.executor import MAX_THREADS, call_tool
 from agents.tools.results import MAX_BYTES, to_result
 from agents.tools.schema import build_tool
 from agents.tools.tool import current_call
-from config.errors import PathRefused, ToolFailed, ToolTimeout
+from config.errors import PathRefused, ToolCutOff, ToolFailed, ToolTimeout
 
 colour: contextvars.ContextVar[str] = contextvars.ContextVar("colour", default="none")
 
@@ -165,13 +165,13 @@ def test_an_async_tool_is_cancelled_at_its_timeout(call):
     assert cancelled == [True]
 
 
-def test_a_timeout_inside_the_tool_is_the_tools_own(call):
+def test_a_timeout_inside_the_tool_leaves_open_what_became_of_its_request(call):
     async def impatient() -> None:
         """Give up."""
         async with asyncio.timeout(0.001):
             await asyncio.Event().wait()
 
-    with pytest.raises(ToolFailed, match="TimeoutError"):
+    with pytest.raises(ToolCutOff, match="TimeoutError"):
         call(impatient)
 
 

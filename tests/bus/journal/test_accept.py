@@ -13,7 +13,8 @@ from sqlalchemy import event, func, select
 from sqlalchemy.exc import IntegrityError
 
 from bus.journal import accept as accepting
-from bus.journal.accept import TITLE_CHARS, IdempotencyKey, canonical_digest, readable
+from bus.journal.accept import TITLE_CHARS, canonical_digest, readable
+from bus.journal.idempotency import IdempotencyKey
 from config.errors import IdempotencyConflict
 from config.tables import events, idempotency_keys, messages, outbox, runs, threads
 from tests.bus.world import World

@@ -6,10 +6,10 @@ import orjson
 import pytest
 from sqlalchemy import select, update
 
+from bus.journal.endings import cancel
 from bus.journal.leases import RESERVE, beat, claim, reserve, stops
 from bus.journal.line import withdrawn_ranges
-from bus.journal.runs import cancel
-from bus.journal.threads import Who
+from bus.journal.who import Who
 from config.tables import runs, threads
 from tests.bus.journal.test_accept import at_once
 from tests.bus.world import World

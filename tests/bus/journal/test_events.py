@@ -110,7 +110,7 @@ def test_more_rows_than_a_page_are_all_read(small_world: World):
 
 def missing(world: World, run_id: str, upto: int) -> list[list[int]]:
     with world.database.read() as connection:
-        return undeclared(connection, run_id, upto)
+        return undeclared(connection, run_id, 0, upto)
 
 
 def test_what_sql_does_not_hold_is_undeclared(world: World, run_id: str):

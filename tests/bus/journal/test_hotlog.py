@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import redis
 
 from bus.journal import redis_log as redis_logs
+from bus.journal import subscriber as subscribers
 from bus.journal.hotlog import HotLog, MemoryHotLog, begin_writing, end_writing, writing_to
 from bus.journal.line import Line, pack
 from bus.journal.redis_log import SCRIPT, SCRIPT_SHA, RedisHotLog
@@ -19,6 +22,7 @@ from bus.keys import Keys
 from bus.loop import ProcessLoop
 from bus.payloads import ResponsePayload, encode
 from tests.backends import RedisServer
+from tests.bus.world import keyring
 
 
 class Source:
@@ -300,15 +304,28 @@ def test_what_is_neither_here_nor_in_sql_is_missed(script: Script):
     assert script.ids() == [b"2-0", b"5-0", b"9-0"]
 
 
-def test_over_its_budget_it_keeps_what_sql_has_not(script: Script):
+def test_over_half_of_its_budget_it_keeps_what_sql_has_not(script: Script):
     for seq in range(1, 10):
         assert script(1, seq, seq, text="x" * 100) == "ok"
+    budget = int(int(script.client.hget(script.meta, "bytes") or 0) * 1.5)
 
-    assert script(1, 10, 10, text="x" * 100, budget=1500) == "full"
+    assert script(1, 10, 10, text="x" * 100, budget=budget) == "full"
     assert len(script.ids()) == 10
-    assert script(1, 11, 11, text="x" * 100, budget=1500, sealed_to=9) == "ok"
+    assert script(1, 11, 11, text="x" * 100, budget=budget, sealed_to=9) == "ok"
     assert script.ids() == [b"10-0", b"11-0"]
-    assert 0 < int(script.client.hget(script.meta, "bytes") or 0) <= 1500
+    assert 0 < int(script.client.hget(script.meta, "bytes") or 0) <= budget / 2
+
+
+def test_it_is_never_over_its_budget_though_sql_has_nothing(script: Script):
+    script(1, 1, 1, text="x" * 100)
+    budget = int(script.client.hget(script.meta, "bytes") or 0) * 10
+
+    answers = [script(1, seq, seq, text="x" * 100, budget=budget) for seq in range(2, 51)]
+
+    assert answers == ["ok"] * 4 + ["full"] * 45
+    assert 5 <= len(script.ids()) <= 10
+    assert script.ids()[-1] == b"50-0", "the newest are kept"
+    assert 0 < int(script.client.hget(script.meta, "bytes") or 0) <= budget
 
 
 def test_the_log_expires_by_itself_and_appending_does_not_shorten_its_life(script: Script):
@@ -371,7 +388,7 @@ def test_a_long_batch_is_cut(redis_log: RedisHotLog, redis_client, warm, monkeyp
 
 
 def test_a_later_owner_elsewhere_is_heard_of_with_the_next_append(redis_url: str, deployment: str, warm):
-    logs = [RedisHotLog(redis_url, Keys(deployment), ttl_s=60, max_bytes=10**6) for _ in range(2)]
+    logs = [RedisHotLog(redis_url, Keys(deployment), keyring(), ttl_s=60, max_bytes=10**6) for _ in range(2)]
     sources = [Source(), Source()]
 
     async def play() -> list[int]:
@@ -387,12 +404,12 @@ def test_a_later_owner_elsewhere_is_heard_of_with_the_next_append(redis_url: str
         return seqs(found)
 
     assert warm(play()) == [1000]
-    assert sources[0].calls == ["lost"]
+    assert sources[0].calls == ["seal"]  # what it puts into SQL there tells it whether Redis spoke the truth
     assert "lost" not in sources[1].calls
 
 
 def test_a_flush_in_the_middle_makes_the_writer_seal_and_the_stream_goes_on(own_redis: RedisServer, warm):
-    log, source = RedisHotLog(own_redis.url, Keys("own"), ttl_s=60, max_bytes=10**6), Source()
+    log, source = RedisHotLog(own_redis.url, Keys("own"), keyring(), ttl_s=60, max_bytes=10**6), Source()
 
     async def play() -> list[int]:
         log.attach("run_1", 1, source)
@@ -435,9 +452,9 @@ def test_a_log_outlives_its_run_for_a_while(redis_log: RedisHotLog, redis_client
 
 
 def test_redis_away_and_back(own_redis: RedisServer, warm, loop: ProcessLoop, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(redis_logs, "RETRY_FIRST_S", 0.02)
+    monkeypatch.setattr(subscribers, "RETRY_FIRST_S", 0.02)
     monkeypatch.setattr(redis_logs, "DOWN_S", 0.02)
-    log, source = RedisHotLog(own_redis.url, Keys("own"), ttl_s=60, max_bytes=10**6), Source()
+    log, source = RedisHotLog(own_redis.url, Keys("own"), keyring(), ttl_s=60, max_bytes=10**6), Source()
     heard: list[Heard] = []
     nudges: list[str] = []
     is_nudged = threading.Event()
@@ -468,12 +485,13 @@ def test_redis_away_and_back(own_redis: RedisServer, warm, loop: ProcessLoop, mo
     async def back() -> None:
         gaps = heard[0].gaps
         await heard[0].until(lambda: heard[0].gaps > gaps)
-        assert log.is_heard
         log.append("run_1", 3, line(3))
         log.attach("run_2", 1, source)
         log.append("run_2", 1, line(1))
         log.nudge("news", "hello")
         await heard[0].heard(3)
+        await sent(log)
+        assert log.is_heard
         await heard[1].heard(1)
         assert await loop.read(is_nudged.wait, 20)
         await log.close()
@@ -488,7 +506,7 @@ def test_redis_away_and_back(own_redis: RedisServer, warm, loop: ProcessLoop, mo
 
 
 def test_many_readers_of_a_new_process_share_its_connections(redis_url: str, deployment: str, redis_client, warm):
-    log = RedisHotLog(redis_url, Keys(deployment), ttl_s=60, max_bytes=10**6)
+    log = RedisHotLog(redis_url, Keys(deployment), keyring(), ttl_s=60, max_bytes=10**6)
 
     async def play() -> int:
         before = len(redis_client.client_list())
@@ -520,7 +538,7 @@ def test_a_reader_that_leaves_does_not_disturb_one_that_waits_for_the_same(redis
 
 def test_nobody_waits_long_for_a_redis_that_is_not_there(warm, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(redis_logs, "DOWN_S", 0.02)
-    log = RedisHotLog("unix:///nowhere/redis.sock", Keys("x"), ttl_s=60, max_bytes=10**6)
+    log = RedisHotLog("unix:///nowhere/redis.sock", Keys("x"), keyring(), ttl_s=60, max_bytes=10**6)
     source = Source()
 
     async def play() -> None:
@@ -535,3 +553,127 @@ def test_nobody_waits_long_for_a_redis_that_is_not_there(warm, monkeypatch: pyte
     warm(play())
 
     assert source.calls == ["seal"]
+
+
+# --- a Redis that is stuck, or full
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take little time for long; how long is not what these tests are about."""
+    for module, name in (
+        (redis_logs, "DOWN_S"), (redis_logs, "LATE_S"), (redis_logs, "READ_S"), (redis_logs, "REPLY_S"),
+        (subscribers, "RETRY_FIRST_S"), (subscribers, "RETRY_MOST_S"), (subscribers, "CONFIRM_S"),
+        (subscribers, "PULSE_S"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, 0.1)
+
+
+@contextmanager
+def frozen(server: RedisServer) -> Iterator[None]:
+    """Stop a server: its sockets stay open, and nobody answers."""
+    server._running.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server._running.process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_redis_that_is_stuck_has_the_writer_seal_again_and_again_and_holds_nobody_up(own_redis: RedisServer, warm):
+    log, source, heard = (
+        RedisHotLog(own_redis.url, Keys("own"), keyring(), ttl_s=60, max_bytes=10**6),
+        Source(),
+        Heard(),
+    )
+
+    async def before() -> None:
+        log.attach("run_1", 1, source)
+        await log.follow("run_1", heard)
+        log.append("run_1", 1, line(1))
+        await heard.heard(1)
+
+    async def during() -> list[Line]:
+        for seq in range(2, 5):
+            source.called.clear()
+            log.append("run_1", seq, line(seq))
+            async with asyncio.timeout(20):
+                await source.called.wait()
+        await heard.until(lambda: heard.gaps > 0)
+        assert log.is_down
+        assert not log.is_heard
+        await log.follow("run_2", Heard())
+        return await log.read_after("run_1", 0)
+
+    async def after() -> None:
+        gaps = heard.gaps
+        await heard.until(lambda: heard.gaps > gaps)  # it is subscribed again
+        while log.is_down:  # asking finds out
+            await log.read_after("run_1", 0)
+            await asyncio.sleep(0.01)
+        log.append("run_1", 9, line(9))
+        await heard.heard(9)
+        assert log.is_heard
+        await log.close()
+
+    warm(before())
+    with frozen(own_redis):
+        assert warm(during()) == []
+    warm(after())
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_redis_that_is_full_still_says_what_it_does_not_keep(own_redis: RedisServer, warm):
+    log, source, heard = (
+        RedisHotLog(own_redis.url, Keys("own"), keyring(), ttl_s=60, max_bytes=10**6),
+        Source(),
+        Heard(),
+    )
+
+    async def play() -> list[int]:
+        log.attach("run_1", 1, source)
+        await log.follow("run_1", heard)
+        log.append("run_1", 1, line(1))
+        await heard.heard(1)
+        assert log._writer is not None
+        await log._writer.send([("CONFIG", "SET", "maxmemory", "1")])
+        for seq in range(2, 8):
+            log.append("run_1", seq, line(seq))
+            await heard.heard(seq)
+        async with asyncio.timeout(20):
+            await source.called.wait()
+        assert not log.is_down
+        kept = await log.read_after("run_1", 0)
+        await log._writer.send([("CONFIG", "SET", "maxmemory", "0")])
+        log.append("run_1", 8, line(8))
+        await heard.heard(8)
+        await sent(log)
+        found = await log.read_after("run_1", 0)
+        await log.close()
+        return seqs(kept) + seqs(found)
+
+    assert warm(play()) == [1, 1, 8]
+    assert seqs(heard.lines) == list(range(1, 9))
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_connection_that_was_cut_while_it_came_back_is_tried_again(own_redis: RedisServer, warm):
+    log, heard = RedisHotLog(own_redis.url, Keys("own"), keyring(), ttl_s=60, max_bytes=10**6), Heard()
+
+    async def play() -> None:
+        await log.follow("run_1", heard)
+        await log.read_after("run_1", 0)
+        for _ in range(20):
+            assert log._writer is not None
+            await log._writer.send([("CLIENT", "KILL", "TYPE", "pubsub")])
+            await asyncio.sleep(0.03)  # shorter than the pause before it is tried again
+        log.attach("run_1", 1, Source())
+        gaps = heard.gaps
+        await heard.until(lambda: heard.gaps > gaps or log.is_heard)
+        while not log.is_heard:
+            await asyncio.sleep(0.01)
+        log.append("run_1", 1, line(1))
+        await heard.heard(1)
+        await log.close()
+
+    warm(play())

@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import update
 
+from bus.journal.approvals import Decision
 from bus.journal.journal import Journal
 from bus.journal.line import Line
-from bus.journal.threads import Who
+from bus.journal.who import Who
 from bus.journal.writer import Commit
 from bus.loop import ProcessLoop
 from bus.messages import RunAgentMessage
-from bus.payloads import EndPayload, Payload, encode
+from bus.payloads import ApprovalPayload, EndPayload, Payload, decode, encode
 from config.errors import LoopBlocked
 from config.settings import Settings
 from config.tables import runs
-from tests.bus.world import assert_whole, new_run
+from tests.bus.asked import asks, question
+from tests.bus.world import HandWork, assert_whole, new_run
 
 ME = Who()
 Make = Callable[[], Journal]
@@ -153,7 +155,7 @@ def test_a_stop_reaches_the_owner_in_another_process(make: Make):
         lease = await there.claim(accepted.run_id)
         assert lease is not None
         stopped = asyncio.Event()
-        await there.keeper.keep(there.writer(lease, lambda _: None), stopped.set)
+        await there.keeper.keep(there.writer(lease, lambda _: None), HandWork(stopped.set))
         return stopped
 
     async def happens(event: asyncio.Event) -> None:
@@ -175,6 +177,38 @@ def test_a_stop_wakes_the_threads_next_run(make: Make, hub: Hub):
 
     assert stop.wake == second.run_id
     assert hub.published == [second.run_id]
+
+
+def test_a_viewer_hears_a_question_and_the_answer_given_elsewhere(make: Make):
+    here, there = make(), make()
+    accepted = here.accept(new_run())
+    one = question()
+    here.spread(asks(here.database, accepted.run_id, one))
+    lines = there.follow_here(accepted.run_id, accepted.thread_id, 0)
+    while next(lines).type != "approval":
+        pass
+    assert next(lines).type == "status"
+
+    here.decide(ME, accepted.run_id, one.id, Decision(decision="run_again"), by="ann")
+
+    answered = decode(next(lines).data)
+    assert isinstance(answered, ApprovalPayload)
+    assert (answered.decision, answered.by) == ("run_again", "ann")
+    assert next(lines).type == "status"
+    lines.close()  # type: ignore[attr-defined]  # it is a generator
+
+
+def test_an_answer_wakes_the_run_that_asked(make: Make, hub: Hub):
+    journal = make()
+    accepted = journal.accept(new_run())
+    one = question()
+    asks(journal.database, accepted.run_id, one)
+
+    decided = journal.decide(ME, accepted.run_id, one.id, Decision(decision="fail"), by="ann")
+    assert journal.relay.settle(20)
+
+    assert decided.written.wake == accepted.run_id
+    assert hub.published == [accepted.run_id]
 
 
 def test_the_board_is_nudged_when_a_wake_up_is_out(make: Make):

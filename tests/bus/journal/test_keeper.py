@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import pytest
 
 from bus.journal import keeper as keepers
 from bus.journal import leases
+from bus.journal.endings import cancel
 from bus.journal.hotlog import MemoryHotLog
 from bus.journal.keeper import LeaseKeeper
 from bus.journal.leases import Beat
-from bus.journal.runs import cancel
-from bus.journal.threads import Who
+from bus.journal.who import Who
 from bus.keys import Keys
 from config.errors import DatabaseUnreachable
 from config.settings import Settings
-from tests.bus.world import Owner, World, settled
+from tests.bus.world import HandWork, Owner, World, settled
 
 BEAT_S = 0.03
 
@@ -46,7 +48,7 @@ class Kept:
         """Keep a run; return what is set when it is stopped, and when it is lost."""
         stopped, lost = asyncio.Event(), asyncio.Event()
         owner.writer.on_lost = lost.set
-        await self.keeper.keep(owner.writer, stopped.set)
+        await self.keeper.keep(owner.writer, HandWork(stopped.set))
         return stopped, lost
 
     async def until_beats(self, number: int) -> None:
@@ -254,3 +256,50 @@ def test_a_forged_nudge_stops_nothing(kept: Kept, small_world: World, text: str,
     assert small_world.do(play()) is False
     assert len(looks) <= 2
     assert not owner.writer.is_stale
+
+
+def test_a_flood_of_nudges_is_looked_at_once_a_poll(kept: Kept, small_world: World, monkeypatch: pytest.MonkeyPatch):
+    looked_at_s: list[float] = []
+
+    def look(*args) -> list[str]:
+        looked_at_s.append(time.monotonic())
+        return leases.stops(*args)
+
+    monkeypatch.setattr(keepers, "stops", look)
+    monkeypatch.setattr(keepers, "STOP_POLL_S", 0.1)
+    owner = small_world.own()
+
+    async def play() -> bool:
+        stopped, _ = await kept.keep(owner)
+        while len(looked_at_s) < 5:
+            small_world.hot_log.nudge(kept.keys.nudges, f"stop {owner.lease.run_id}")
+            await asyncio.sleep(0)
+        cancel(small_world.database, Who(), owner.lease.run_id, "ann")
+        await happens(stopped)
+        return True
+
+    assert small_world.do(play())
+    assert all(later - earlier >= 0.09 for earlier, later in pairwise(looked_at_s))
+
+
+def test_a_beat_that_failed_is_tried_again_before_the_next_is_due(
+    kept: Kept, small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(keepers, "AGAIN_S", 0.01)
+    monkeypatch.setattr(kept.keeper, "_settings", settings.model_copy(update={"beat_s": 0.5, "lease_s": 1e6}))
+    kept.fail = DatabaseUnreachable("gone")
+
+    async def play() -> None:
+        await kept.keep(small_owner)
+        await kept.until_beats(3)
+        kept.fail = None
+        await kept.until_beats(4)
+        await settled()
+
+    small_owner = small_world.own()
+    began_s = time.monotonic()
+    small_world.do(play())
+
+    assert not small_owner.writer.is_stale
+    assert len(kept.beats) <= 2 + (time.monotonic() - began_s) / 0.01
+    assert kept.keeper._last_good_s >= began_s

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from bus.journal import outbox as relays
+from bus.journal.endings import cancel
 from bus.journal.outbox import Relay
-from bus.journal.runs import cancel
-from bus.journal.threads import Who
+from bus.journal.who import Who
 from bus.messages import RunAgentMessage
 from config.clock import epoch_ms
 from config.tables import outbox

@@ -12,14 +12,14 @@ from sqlalchemy import update
 
 from bus.journal import events as log
 from bus.journal import reader as readers
-from bus.journal.hotlog import MemoryHotLog
+from bus.journal.hotlog import Listener, MemoryHotLog
 from bus.journal.line import Line, to_line
 from bus.journal.reader import Merge, check_cursor, parse_cursor
 from bus.journal.writer import Commit
 from bus.payloads import EndPayload, StatusPayload, WithdrawnPayload, encode, ranges_of
 from config.errors import CursorAhead, CursorInvalid, DatabaseUnreachable
 from config.tables import runs
-from tests.bus.world import World, assert_whole, settled
+from tests.bus.world import Owner, World, assert_whole, settled
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +27,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask SQL often; how long the pauses are is not what these tests are about."""
     monkeypatch.setattr(readers, "GAP_S", 0.02)
     monkeypatch.setattr(readers, "QUIET_S", 0.04)
+    monkeypatch.setattr(readers, "DEAF_S", 0.02)
+    monkeypatch.setattr(readers, "HASTE_S", 0.02)
 
 
 # --- cursors
@@ -302,3 +304,100 @@ def test_a_run_that_ended_without_an_event_would_be_waited_for(small_world: Worl
         return bool(done)
 
     assert small_world.do(play()) is False
+
+
+class StuckHotLog(MemoryHotLog):
+    """Answers readers when it is told to, as a Redis that is stuck, and nobody hears it, as one that lost its wires."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = asyncio.Event()
+
+    async def read_after(self, run_id: str, cursor: int) -> list[Line]:
+        await self.may_answer.wait()
+        return await super().read_after(run_id, cursor)
+
+    async def follow(self, run_id: str, listener: Listener) -> None:
+        """Nothing is heard."""
+
+
+def test_a_hot_log_that_is_stuck_holds_nothing_up_that_sql_has(small_world: World):
+    world = World(small_world.database, small_world.loop, StuckHotLog())
+    owner = world.own()
+
+    async def play() -> list[Line]:
+        reading = asyncio.ensure_future(collect(world, owner.lease))
+        await owner.say("a", "b")
+        await owner.message("ab")
+        await owner.end()
+        return await reading
+
+    lines = world.do(play())
+
+    assert_whole(lines)
+    assert lines == world.lines(owner.lease.run_id)
+
+
+def test_what_a_stuck_hot_log_answers_late_is_taken(small_world: World):
+    hot_log = StuckHotLog()
+    world = World(small_world.database, small_world.loop, hot_log)
+    owner = world.own()
+
+    async def play() -> list[str]:
+        found: list[str] = []
+        owner.tell_first()
+        await owner.say("only here")
+        async for batch in world.reader(owner.lease).batches():
+            found += [line.type for line in batch]
+            hot_log.may_answer.set()
+            if "response" in found:
+                break
+        return found
+
+    assert world.do(play()) == ["status", "status", "response"]
+
+
+def test_a_reader_that_found_in_sql_what_it_should_have_heard_asks_more_often(
+    small_world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(readers, "QUIET_S", 0.2)
+    monkeypatch.setattr(readers, "DEAF_S", 0.05)
+    hot_log = StuckHotLog()
+    hot_log.may_answer.set()
+    world = World(small_world.database, small_world.loop, hot_log)
+    owner = world.own()
+    waited_s: list[float] = []
+
+    async def play() -> None:
+        reader = world.reader(owner.lease)
+        wait = reader._wait
+
+        async def noting(timeout_s: float) -> None:
+            waited_s.append(timeout_s)
+            await wait(timeout_s)
+
+        reader._wait = noting  # type: ignore[method-assign]  # to see how long it means to wait
+        reading = asyncio.ensure_future(collect_from(reader))
+        while not waited_s:
+            await asyncio.sleep(0)
+        await owner.message("unheard")
+        while waited_s[-1] != 0.05:
+            await asyncio.sleep(0.01)
+        reader._listen([(await collect_page(world, owner))[0]])  # something is heard after all
+        while waited_s[-1] != 0.2:
+            await asyncio.sleep(0.01)
+        await owner.end()
+        await reading
+
+    world.do(play())
+
+    assert waited_s[0] == 0.2
+
+
+async def collect_from(reader: readers.Reader) -> list[Line]:
+    async with asyncio.timeout(20):
+        return [line async for batch in reader.batches() for line in batch]
+
+
+async def collect_page(world: World, owner: Owner) -> list[Line]:
+    return await world.loop.read(world.lines, owner.lease.run_id)

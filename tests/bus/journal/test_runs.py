@@ -6,10 +6,11 @@ import orjson
 import pytest
 from sqlalchemy import func, select
 
+from bus.journal.endings import cancel
 from bus.journal.leases import RESERVE
 from bus.journal.line import withdrawn_ranges
-from bus.journal.runs import board, cancel, get_run, list_runs, reader_bounds
-from bus.journal.threads import Who
+from bus.journal.runs import board, get_run, list_runs, reader_bounds
+from bus.journal.who import Who
 from bus.journal.writer import Commit
 from bus.payloads import EndPayload
 from config.errors import BadRequest, RunUnknown, StaleOwner

@@ -1,4 +1,7 @@
-"""Random schedules of owners, zombies, lost leases, flushes, ownerless ends and readers over the real code.
+"""Random schedules of owners, zombies, lost leases and replies, releases, questions, flushes, ends and readers.
+
+What owners do overlaps here: one begins before another one's commit is done. ``test_machine.py`` does one thing at a
+time, and more of them.
 
 Each seed is one schedule; a failure names it. ``SCHEDULES=20000`` in the environment plays more of them.
 """
@@ -6,6 +9,7 @@ Each seed is one schedule; a failure names it. ``SCHEDULES=20000`` in the enviro
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 from collections.abc import Awaitable, Callable
@@ -16,20 +20,26 @@ import pytest
 import redis
 
 from bus.journal import leases, reader, writer
+from bus.journal.approvals import Decision, decide, pending
+from bus.journal.endings import cancel
 from bus.journal.hotlog import HotLog, MemoryHotLog
-from bus.journal.line import Line, withdrawn_ranges
+from bus.journal.ownerless import Written
+from bus.journal.parting import Parting
+from bus.journal.reaper import fire, reap
 from bus.journal.redis_log import RedisHotLog
-from bus.journal.runs import cancel
-from bus.journal.threads import Who
+from bus.journal.who import Who
 from bus.journal.writer import Commit
 from bus.keys import Keys
 from bus.loop import ProcessLoop
 from bus.payloads import TERMINAL, StatusPayload, encode
 from config.database import Database
-from config.errors import StaleOwner
-from tests.bus.world import Owner, World, assert_whole, message_commit
+from config.errors import ApprovalDecided, ApprovalOver, StaleOwner
+from tests.bus.asked import question
+from tests.bus.shaky import Fault, ShakyCommits
+from tests.bus.viewer import Viewer, committed, final
+from tests.bus.world import Owner, World, assert_whole, keyring, message_commit
 
-SCHEDULES = int(os.environ.get("SCHEDULES", "100"))
+SCHEDULES = int(os.environ.get("SCHEDULES", "60"))
 RESERVED_AT_A_TIME = 6
 
 
@@ -39,7 +49,17 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (leases, writer):
         monkeypatch.setattr(module, "RESERVE", RESERVED_AT_A_TIME)
     monkeypatch.setattr(reader, "GAP_S", 0.01)
+    monkeypatch.setattr(reader, "DEAF_S", 0.01)
     monkeypatch.setattr(reader, "QUIET_S", 0.02)
+
+
+@pytest.fixture
+def chance(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> random.Random:
+    """What decides how often a commit has to be tried again, or its reply is lost."""
+    chance = random.Random(0)
+    draws: list[Fault | None] = ["busy", "reply_lost", *[None] * 12]
+    ShakyCommits(sqlite, monkeypatch, lambda: chance.choice(draws))
+    return chance
 
 
 class Actor:
@@ -79,6 +99,16 @@ class Actor:
     async def room(self) -> None:
         await self.owner.writer.room()
 
+    async def release(self) -> None:
+        parting = Parting(status="queued", reason="drain")
+        await self.owner.writer.commit(Commit(events=[StatusPayload(status="moved")], parting=parting))
+
+    async def ask(self) -> None:
+        asked = tuple(question() for _ in range(self.schedule.rnd.choice([1, 1, 2])))
+        parting = Parting(status="waiting", reason="approval", questions=asked)
+        events = [*(one.payload() for one in asked), StatusPayload(status="waiting")]
+        await self.owner.writer.commit(Commit(events=events, parting=parting))
+
     async def end(self) -> None:
         if self.schedule.rnd.random() < 0.5:
             await self.message()
@@ -86,36 +116,8 @@ class Actor:
 
     def choose(self) -> Callable[[], Awaitable[None]]:
         acts = [self.say] * 9 + [self.message] * 3 + [self.tool, self.retry, self.seal, self.room, self.end]
+        acts += [self.release, self.ask]
         return self.schedule.rnd.choice(acts)
-
-
-class Viewer:
-    """A reader that drops and reconnects with the last number it saw."""
-
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule = schedule
-        self.got: list[Line] = []
-        self.task: asyncio.Task[None] | None = None
-
-    def connect(self) -> None:
-        if self.task is None and not (self.got and self.got[-1].is_end):
-            self.task = asyncio.create_task(self._follow())
-
-    async def drop(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
-            await asyncio.wait([self.task])
-            self.task = None
-
-    async def _follow(self) -> None:
-        world, accepted = self.schedule.world, self.schedule.accepted
-        async for batch in world.reader(accepted, self.got[-1].seq if self.got else 0).batches():
-            self.got += batch
-
-    def text(self) -> str:
-        gone = {n for line in self.got for first, last in withdrawn_ranges(line) for n in range(first, last + 1)}
-        pieces = [line for line in self.got if line.type == "response" and line.seq not in gone]
-        return "".join(orjson.loads(line.data)["content"] for line in pieces)
 
 
 class Schedule:
@@ -127,11 +129,14 @@ class Schedule:
         self.processes = processes
         self.flush = flush
         self.accepted = world.accept(announce=False)
-        self.viewers = [Viewer(self) for _ in range(3)]
+        self.viewers = [self._new_viewer() for _ in range(3)]
         self.zombies: list[Actor] = []
         self.actor: Actor | None = None
         self.going: set[asyncio.Task[None]] = set()
         self.messages = 0
+
+    def _new_viewer(self) -> Viewer:
+        return Viewer(self.world, self.accepted)
 
     def new_message(self) -> str:
         self.messages += 1
@@ -154,9 +159,13 @@ class Schedule:
             if chance < 0.6:
                 await self._claim()
             elif chance < 0.65:
-                await self._end_without_owner()
+                await self._show(cancel, self.world.database, Who(), self.accepted.run_id, "ann")
+            elif chance < 0.75:
+                await self._show(reap, self.world.database, self.accepted.run_id)
+            else:
+                await self._answer(self.rnd.random() < 0.1)
         elif chance < 0.12:
-            await self.world.loop.write(self.world.lapse, self.accepted.run_id)
+            await self.world.loop.write(self.world.lapse, self.accepted.run_id, is_forgiven=True)
             self.zombies.append(self.actor)
             self.actor = None
         else:
@@ -184,16 +193,35 @@ class Schedule:
         if lease is not None:
             self.actor = Actor(self, lease, self.rnd.choice(self.processes))
 
-    async def _end_without_owner(self) -> None:
-        """As the journal does it: SQL first, then whoever watches."""
-        world, run_id = self.world, self.accepted.run_id
-        stop = await world.loop.write(cancel, world.database, Who(), run_id, "ann")
+    async def _answer(self, is_late: bool) -> None:
+        """Say something to what the run asks, if it asks anything; or let its time be over."""
+        database, run_id = self.world.database, self.accepted.run_id
+        for approval_id in await self.world.loop.read(self._asked):
+            if is_late:
+                await self._show(fire, database, run_id, approval_id)
+                return
+            people = [self._decide(approval_id, name) for name in self.rnd.choice([["ann"], ["ann", "ben"]])]
+            await asyncio.gather(*people)
+
+    async def _decide(self, approval_id: str, by: str) -> None:
+        database, run_id = self.world.database, self.accepted.run_id
+        answer = Decision(decision=self.rnd.choice(["run_again", "fail"]))
+        with contextlib.suppress(ApprovalDecided, ApprovalOver):
+            await self._show(lambda: decide(database, Who(), run_id, approval_id, answer, by=by).written)
+
+    def _asked(self) -> list[str]:
+        with self.world.database.read() as connection:
+            return [one["approval_id"] for one in pending(connection, self.accepted.run_id)]
+
+    async def _show(self, function: Callable[..., Written | None], *args: Any) -> None:
+        """Write without an owner as the journal does it: SQL first, then whoever watches."""
+        written = await self.world.loop.write(function, *args)
         log = self.rnd.choice(self.processes)
-        if stop.events:
-            log.attach(run_id, stop.fence, _Nothing())
-            for payload in stop.events:
-                log.append(run_id, payload.seq, encode(payload, run_id, stop.thread_id))
-            await log.detach(run_id, stop.fence)
+        if written is not None and written.events:
+            log.attach(written.run_id, written.fence, _Nothing())
+            for payload in written.events:
+                log.append(written.run_id, payload.seq, encode(payload, written.run_id, written.thread_id))
+            await log.detach(written.run_id, written.fence)
 
     async def _watch(self, viewer: Viewer) -> None:
         chance = self.rnd.random()
@@ -207,32 +235,40 @@ class Schedule:
     async def _finish(self) -> None:
         while self.going:
             await asyncio.wait(self.going)
-        if self.world.run_row(self.accepted.run_id).status not in TERMINAL:
-            if self.actor is None or self.actor.owner.writer.is_stale:
-                self.world.lapse(self.accepted.run_id)
-                await self._claim()
-            assert self.actor is not None
-            await self.actor.message()
-            await self.actor.owner.end()
-        self.viewers.append(Viewer(self))
+        while self._status() not in TERMINAL:
+            await self._go_on()
+        self.viewers.append(self._new_viewer())
         for viewer in self.viewers:
             viewer.connect()
         async with asyncio.timeout(10):
             await asyncio.gather(*(viewer.task for viewer in self.viewers if viewer.task is not None))
 
+    def _status(self) -> str:
+        return str(self.world.run_row(self.accepted.run_id).status)
+
+    async def _go_on(self) -> None:
+        """Have the run come nearer to its end."""
+        if self.actor is not None and not (self.actor.owner.writer.is_stale or self.actor.owner.writer.is_closed):
+            with contextlib.suppress(StaleOwner):
+                await self.actor.message()
+                await self.actor.owner.end()
+        elif self._status() == "waiting":
+            await self._answer(False)
+        else:
+            self.world.lapse(self.accepted.run_id, is_forgiven=True)
+            await self._claim()
+
     def check(self) -> None:
         """Every rule of the log, checked on what was written and on what each reader saw."""
         stored = self.world.lines(self.accepted.run_id)
-        whole = [orjson.loads(line.data) for line in stored if line.type == "message"]
-        text = "".join(message.get("content", "") for message in whole)
         row = self.world.run_row(self.accepted.run_id)
         assert_whole(stored)
         assert orjson.loads(stored[-1].data)["status"] == row.status
         assert row.reserved_to == stored[-1].seq
         for viewer in self.viewers:
             assert_whole(viewer.got)
-            assert viewer.got[-1].seq == stored[-1].seq
-            assert viewer.text() == text
+            assert committed(viewer.got) == committed(stored)
+            assert viewer.texts() == final(stored)
         assert [line.data for line in self.viewers[-1].got if line.seq in {s.seq for s in stored}] == [
             line.data for line in stored
         ]
@@ -267,8 +303,9 @@ def check(seed: int, schedule: Schedule) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_every_schedule_holds_in_one_process(sqlite: Database, loop: ProcessLoop):
+def test_every_schedule_holds_in_one_process(sqlite: Database, loop: ProcessLoop, chance: random.Random):
     for seed in range(SCHEDULES):
+        chance.seed(seed)
         log = MemoryHotLog()
 
         def flush(run_id: str, log: MemoryHotLog = log) -> None:
@@ -281,15 +318,17 @@ def test_every_schedule_holds_in_one_process(sqlite: Database, loop: ProcessLoop
 
 @pytest.mark.timeout(600)
 def test_every_schedule_holds_over_several_processes_and_redis(
-    sqlite: Database, loop: ProcessLoop, redis_url: str, redis_client: redis.Redis, deployment: str
-):
+    sqlite: Database, loop: ProcessLoop, redis_url: str, redis_client: redis.Redis, deployment: str,
+    chance: random.Random,
+):  # fmt: skip
     keys = Keys(deployment)
-    logs = [RedisHotLog(redis_url, keys, ttl_s=60, max_bytes=20_000) for _ in range(3)]
+    logs = [RedisHotLog(redis_url, keys, keyring(), ttl_s=60, max_bytes=20_000) for _ in range(3)]
 
     def flush(run_id: str) -> None:
         redis_client.delete(keys.stream(run_id), keys.meta(run_id))
 
     for seed in range(SCHEDULES // 2):
+        chance.seed(seed)
         schedule = Schedule(seed, World(sqlite, loop, logs[0]), list(logs), flush)
         loop.run(play(seed, schedule), 60)
         check(seed, schedule)

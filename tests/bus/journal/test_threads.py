@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-import pytest
-from sqlalchemy import update
+import random
+from typing import Any
 
-from bus.journal.threads import Who, get_thread, list_messages, list_threads, open_thread
+import orjson
+import pytest
+from sqlalchemy import delete, insert, update
+
+from bus.journal.leases import claim_on
+from bus.journal.threads import (
+    Past,
+    chars_of,
+    close_thread,
+    get_thread,
+    history,
+    list_messages,
+    list_threads,
+    open_thread,
+)
+from bus.journal.who import Who
 from config.errors import ThreadUnknown
-from config.tables import threads
+from config.tables import messages, runs, threads
 from tests.bus.world import World
 
 ME = Who()
@@ -101,3 +116,176 @@ def test_nobody_sees_somebody_elses_thread(world: World, talks: list[str], look,
     for thread_id in ("thr_b", "thr_nobody_knows"):
         with world.database.read() as connection, pytest.raises(ThreadUnknown):
             look(connection, who, thread_id)
+
+
+# --- what a run is shown of it ----------------------------------------------------------------------
+
+LONG = 10_000
+
+
+def fill(world: World, upto: int) -> int:
+    """Return the key of a thread of so many messages, in turns of a sentence, a call, its result and an answer."""
+    key: int = world.run_row(world.accept("first", thread_id=f"long {upto}").run_id).thread_key
+    rows = [
+        {
+            "thread_key": key, "number": number, "turn": number - (number - 1) % 4, "run_id": "run_x",
+            "id": f"msg_{number}", "role": ("user", "assistant", "tool", "assistant")[(number - 1) % 4],
+            "data_json": orjson.dumps({"content": f"{number:06}"}).decode(), "partial": False, "created_ms": 0,
+        }
+        for number in range(2, upto + 1)
+    ]  # fmt: skip
+    with world.database.write() as connection:
+        connection.execute(insert(messages), rows)
+    return key
+
+
+@pytest.fixture
+def long_thread(world: World) -> int:
+    """Return the key of a thread of 10 000 messages."""
+    return fill(world, LONG)
+
+
+ONE = len('{"content":"000000"}')
+"""Characters of each of its messages."""
+
+
+def past_of(world: World, key: int, turn: int, max_chars: int) -> Past:
+    with world.database.read() as connection:
+        return history(connection, key, turn, max_chars)
+
+
+def numbers(past: Past) -> list[int]:
+    return [int(item.id.removeprefix("msg_")) for item in past.items]
+
+
+def test_a_history_is_its_newest_messages_and_one_more_than_fit(world: World, long_thread: int):
+    for count in (1, 31, 32, 33, 96, 97, 700):  # around the pages it is read in, and further
+        past = past_of(world, long_thread, LONG - 3, (count - 1) * ONE)
+
+        assert numbers(past) == list(range(LONG - count + 1, LONG + 1))
+        assert not past.is_whole
+
+
+def test_however_long_a_thread_is_the_same_work_reads_its_end(small_world: World):
+    """Counted in steps of SQLite's machine, which are the same on any day."""
+    work = []
+    for length in (LONG // 10, LONG):
+        key, steps = fill(small_world, length), [0]
+
+        def count(steps: list[int] = steps) -> None:
+            steps[0] += 1
+
+        with small_world.database.read() as connection:
+            raw: Any = connection.connection.dbapi_connection
+            raw.set_progress_handler(count, 1)
+            past = history(connection, key, length - 3, 400 * ONE)
+            raw.set_progress_handler(None, 0)
+        assert len(past.items) == 401
+        work.append(steps[0])
+
+    assert work[1] < 1.1 * work[0]
+
+
+def test_a_history_ends_with_its_turn_and_begins_with_the_thread(world: World, long_thread: int):
+    past = past_of(world, long_thread, 5, 100_000)
+
+    assert [item.role for item in past.items] == ["user", "assistant", "tool", "assistant"] * 2
+    assert [item.data["content"] for item in past.items] == ["first", *(f"{number:06}" for number in range(2, 9))]
+    assert past.is_whole
+    assert past.sentence is None
+
+
+def test_a_history_that_begins_inside_a_turn_names_its_sentence(world: World, long_thread: int):
+    inside, at_its_start = (past_of(world, long_thread, LONG - 3, count * ONE) for count in (1, 3))
+
+    assert numbers(inside) == [LONG - 1, LONG]
+    assert inside.sentence is not None
+    assert inside.sentence.id == f"msg_{LONG - 3}"
+    assert numbers(at_its_start) == list(range(LONG - 3, LONG + 1))
+    assert at_its_start.sentence is None
+
+
+def test_a_history_that_is_too_long_has_at_least_what_it_can_begin_with(world: World, long_thread: int):
+    with world.database.write() as connection:
+        connection.execute(delete(messages).where(messages.c.thread_key == long_thread, messages.c.number == LONG))
+
+    past = past_of(world, long_thread, LONG - 3, 0)
+
+    assert [item.role for item in past.items] == ["assistant", "tool"]
+
+
+def test_messages_that_wait_for_their_turn_are_not_in_an_earlier_ones_history(world: World):
+    first = world.own(world.accept("one", thread_id="mine").run_id)
+    for number in range(100):
+        world.accept(f"later {number}", thread_id="mine")
+    world.do(first.message("answer"))
+
+    past = past_of(world, first.lease.thread_key, first.lease.turn, 10)
+
+    assert [item.data["content"] for item in past.items] == ["answer"]
+    assert past.sentence is not None
+    assert past.sentence.data["content"] == "one"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_history_is_the_end_of_the_whole_one(world: World, seed: int):
+    dice = random.Random(seed)
+    rows, turn = [], 1
+    for number in range(2, 400):
+        role = dice.choice(["user", "assistant", "assistant", "tool", "error"])
+        turn = number if role == "user" else turn
+        text = orjson.dumps({"content": "x" * dice.randint(0, 300)}).decode()
+        rows.append({"number": number, "turn": turn, "id": f"msg_{number}", "role": role, "data_json": text})
+    key = world.run_row(world.accept("first", thread_id="mine").run_id).thread_key
+    same = {"thread_key": key, "run_id": "run_x", "partial": False, "created_ms": 0}
+    dice.shuffle(rows)
+    with world.database.write() as connection:
+        connection.execute(insert(messages), [row | same for row in rows])
+    whole = past_of(world, key, 400, 10**9)
+
+    for max_chars in [dice.randint(0, 30_000) for _ in range(20)]:
+        past = past_of(world, key, 400, max_chars)
+        assert past.items == whole.items[-len(past.items) :]
+        assert past.is_whole == (len(past.items) == len(whole.items))
+        assert past.is_whole or sum(chars_of(item) for item in past.items) > max_chars
+        shorter = past.items[1:]
+        assert sum(chars_of(item) for item in shorter) <= max_chars or not {"user", "assistant"} & {
+            item.role for item in shorter
+        }
+
+
+def test_a_thread_of_one_long_sentence_is_whole(world: World):
+    its = world.own(world.accept("x" * 5000, thread_id="mine").run_id).lease
+
+    past = past_of(world, its.thread_key, its.turn, 1000)
+
+    assert past.is_whole
+    assert len(past.items) == 1
+
+
+def test_a_run_of_a_thread_with_many_begins_and_ends_with_the_same_work(small_world: World):
+    work = []
+    for length in (100, 1000):
+        new = small_world.accept("now", thread_id=f"busy {length}")
+        row = small_world.run_row(new.run_id)._asdict()
+        over = [
+            row | {"id": f"run_{length}_{n}", "turn": n - length, "status": "succeeded", "ended_ms": 1}
+            for n in range(length)
+        ]
+        with small_world.database.write() as connection:
+            connection.execute(insert(runs), over)
+        steps = [0]
+
+        def count(steps: list[int] = steps) -> None:
+            steps[0] += 1
+
+        with small_world.database.write() as connection:
+            raw: Any = connection.connection.dbapi_connection
+            raw.set_progress_handler(count, 1)
+            lease = claim_on(connection, small_world.database, new.run_id, "own_1", 60)
+            assert lease is not None
+            assert close_thread(connection, lease) is None
+            raw.set_progress_handler(None, 0)
+        work.append(steps[0])
+
+    assert work[1] < 1.1 * work[0]

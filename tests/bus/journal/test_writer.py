@@ -14,17 +14,20 @@ from sqlalchemy import event, select
 
 from bus.journal import leases
 from bus.journal import writer as writers
+from bus.journal.endings import cancel
 from bus.journal.hotlog import MemoryHotLog
 from bus.journal.leases import RESERVE
 from bus.journal.line import withdrawn_ranges
 from bus.journal.steps import StepEnded, StepStarted, steps_of
 from bus.journal.threads import HistoryItem, history
+from bus.journal.who import Who
 from bus.journal.writer import Commit, RunWriter
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, ErrorPayload, StatusPayload, encode
 from config.database import Database
-from config.errors import DatabaseBusy, DatabaseUnreachable, StaleOwner
+from config.errors import BadRequest, DatabaseBusy, DatabaseDamaged, DatabaseUnreachable, Retryable, StaleOwner
 from config.tables import messages
+from tests.bus.shaky import Fault, ShakyCommits
 from tests.bus.world import Owner, World, assert_whole, message_commit, settled
 
 STARTED = StepStarted(
@@ -120,12 +123,12 @@ def test_pieces_that_come_while_a_commit_is_on_its_way_stand_behind_it(small_wor
 
 
 def test_a_commit_that_fails_gives_its_numbers_back(small_world: World, monkeypatch: pytest.MonkeyPatch):
-    gate = Gate(monkeypatch, DatabaseUnreachable("gone"))
+    gate = Gate(monkeypatch, BadRequest("nothing trying again would mend"))
     gate.open.set()
     owner = small_world.own()
 
     async def play() -> None:
-        with pytest.raises(DatabaseUnreachable):
+        with pytest.raises(BadRequest):
             await owner.message()
         await owner.say("next")
         await owner.message()
@@ -135,14 +138,82 @@ def test_a_commit_that_fails_gives_its_numbers_back(small_world: World, monkeypa
     assert [(p.seq, p.event_type) for p in owner.told] == [(3, "response"), (4, "message")]
 
 
-def test_a_locked_database_is_waited_for(small_world: World, monkeypatch: pytest.MonkeyPatch):
-    gate = Gate(monkeypatch, DatabaseBusy("locked"), times=2)
+@pytest.mark.parametrize("wrong", [DatabaseBusy("locked"), DatabaseUnreachable("gone")], ids=["locked", "gone"])
+def test_a_database_that_comes_back_is_waited_for(
+    small_world: World, monkeypatch: pytest.MonkeyPatch, wrong: Retryable
+):
+    gate = Gate(monkeypatch, wrong, times=2)
     gate.open.set()
     owner = small_world.own()
 
     small_world.do(owner.message())
 
     assert small_world.kinds(owner.lease.run_id) == ["status", "status", "message"]
+
+
+@pytest.mark.parametrize("fault", ["busy", "reply_lost"])
+def test_a_commit_counts_once_whatever_becomes_of_its_reply(
+    small_world: World, monkeypatch: pytest.MonkeyPatch, fault: Fault
+):
+    faults = [fault]
+    ShakyCommits(small_world.database, monkeypatch, lambda: faults.pop() if faults else None)
+    owner = small_world.own()
+
+    small_world.do(owner.message("once"))
+    small_world.do(owner.message("twice", "msg_2"))
+
+    assert faults == []
+    assert small_world.kinds(owner.lease.run_id) == ["status", "status", "message", "message"]
+    assert [payload.seq for payload in owner.told] == [3, 4]
+    assert small_world.run_row(owner.lease.run_id).commits == 2
+
+
+@pytest.mark.parametrize("by", ["owner", "stop"])
+def test_a_reply_that_was_lost_is_no_licence_once_the_run_belongs_to_another(
+    small_world: World, monkeypatch: pytest.MonkeyPatch, by: str
+):
+    """The commit counted, and its writer is told to stop all the same: somebody else declared what stands behind it."""
+    owner = small_world.own()
+    run_id = owner.lease.run_id
+    faults: list[Fault] = ["reply_lost"]
+    ShakyCommits(small_world.database, monkeypatch, lambda: faults.pop() if faults else None)
+    write = RunWriter._write
+
+    def write_and_lose(writer: RunWriter, *args: Any) -> Any:
+        try:
+            return write(writer, *args)
+        except Retryable:
+            small_world.lapse(run_id)
+            if by == "stop":
+                cancel(small_world.database, Who(), run_id, "ann")
+            else:
+                small_world.claim(run_id, "own_2")
+            raise
+
+    monkeypatch.setattr(RunWriter, "_write", write_and_lose)
+    with pytest.raises(StaleOwner):
+        small_world.do(owner.message("counted"))
+
+    assert owner.writer.is_stale
+    assert small_world.kinds(run_id).count("message") == 1
+    assert owner.told == []
+
+
+def test_a_commit_that_was_given_up_is_never_taken_for_the_next_one(
+    small_world: World, monkeypatch: pytest.MonkeyPatch
+):
+    """What is committed next would be told to everybody, and be in SQL nowhere."""
+    faults: list[Fault] = ["damaged_behind"]
+    ShakyCommits(small_world.database, monkeypatch, lambda: faults.pop() if faults else None)
+    owner = small_world.own()
+
+    with pytest.raises(DatabaseDamaged):
+        small_world.do(owner.message("first"))
+    with pytest.raises(StaleOwner):
+        small_world.do(owner.message("second", "msg_2"))
+
+    assert owner.told == []
+    assert small_world.run_row(owner.lease.run_id).commits == 1
 
 
 def test_more_numbers_are_taken_before_they_run_out(small_world: World):
@@ -401,8 +472,8 @@ def test_history_items_stand_in_their_turn(world: World):
 
     with world.database.read() as connection:
         key = world.run_row(second.run_id).thread_key
-        seen_by_second = history(connection, key, world.run_row(second.run_id).turn)
-        seen_by_first = history(connection, key, first.lease.turn)
+        seen_by_second = history(connection, key, world.run_row(second.run_id).turn, 1000).items
+        seen_by_first = history(connection, key, first.lease.turn, 1000).items
     assert [(item.role, item.data["content"]) for item in seen_by_second] == [
         ("user", "one"), ("assistant", "answer"), ("error", "oops"), ("user", "two"),
     ]  # fmt: skip

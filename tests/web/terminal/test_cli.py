@@ -115,7 +115,19 @@ def test_a_reader_that_goes_away_is_no_error():
     assert "Traceback" not in ran.stderr
 
 
-def test_the_doctor_finds_a_new_installation_well(capsys, monkeypatch, tmp_path):
+@pytest.fixture
+def own_celery(monkeypatch):
+    """An application of Celery's that no other test has set up; the doctor looks at the process's."""
+    from celery import Celery
+
+    import bus.celery_app
+
+    app = Celery("callboard", set_as_current=False)
+    app.add_defaults(bus.celery_app._configuration)
+    monkeypatch.setattr(bus.celery_app, "app", app)
+
+
+def test_the_doctor_finds_a_new_installation_well(capsys, monkeypatch, tmp_path, own_celery):
     monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path))  # the shipped ones are looked at in a journey
 
     status = status_of(["doctor", "--json", "--state-dir", "mine"])
@@ -124,13 +136,67 @@ def test_the_doctor_finds_a_new_installation_well(capsys, monkeypatch, tmp_path)
     assert status == 0, findings
     by_name = {finding["about"]: finding for finding in findings}
     assert set(by_name) == {
-        "settings", "state folder", "rooms", "redis", "broker", "database", "packages", "agents", "model",
+        "settings", "periods", "state folder", "disk", "rooms", "packages", "redis", "broker", "addresses", "database",
+        "celery", "agents", "model",
     }  # fmt: skip
     assert by_name["database"]["verdict"] == "warn"
     assert "./callboard migrate" in by_name["database"]["text"]
 
 
-def test_the_doctor_names_what_is_wrong_with_its_remedy(capsys, monkeypatch, tmp_path):
+def test_a_migrated_installation_without_workers_is_warned_and_does_not_fail(capsys, monkeypatch, tmp_path, own_celery):
+    monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path))
+    status_of(["migrate", "--state-dir", "mine"])
+    capsys.readouterr()
+
+    status = status_of(["doctor", "--json", "--state-dir", "mine"])
+
+    findings = json.loads(capsys.readouterr().out)
+    assert status == 0, findings
+    by_name = {finding["about"]: finding["verdict"] for finding in findings}
+    assert (by_name["workers"], by_name["queues"], by_name["database"]) == ("ok", "warn", "ok")
+
+
+def test_a_broken_plugin_makes_the_doctor_fail(capsys, monkeypatch, tmp_path, own_celery):
+    monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path))
+    monkeypatch.setenv("CALLBOARD_PLUGINS", "not_there_at_all:Watcher")
+
+    status = status_of(["doctor", "--state-dir", "mine"])
+
+    assert status == 1
+    assert (
+        "fail plugins      CALLBOARD_PLUGINS: 'not_there_at_all:Watcher' cannot be imported" in capsys.readouterr().out
+    )
+
+
+def test_no_finding_shows_a_password(capsys, monkeypatch, tmp_path, own_celery):
+    monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path))
+    monkeypatch.setenv("CALLBOARD_BROKER_URL", "amqp://me:hunter2hunter2@127.0.0.1:1//")
+    monkeypatch.setenv("CALLBOARD_REDIS_URL", "redis://:hunter2hunter2@127.0.0.1:1/0")
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://:hunter2hunter2@127.0.0.1:2/0")
+
+    status = status_of(["doctor", "--state-dir", "mine"])
+
+    said = capsys.readouterr()
+    assert status == 1
+    assert "Unset CELERY_BROKER_URL" in said.out
+    assert "hunter2" not in said.out + said.err
+
+
+def test_a_look_that_breaks_hides_no_other(monkeypatch, tmp_path, own_celery):
+    from config.settings import Settings
+    from web.terminal import doctor
+
+    monkeypatch.setitem(doctor.LOOKS, "rooms", "nowhere:look_at_rooms")
+
+    found = {each.about: each for each in doctor.examine(Settings(state_dir=tmp_path, agents_dir=str(tmp_path)))}
+
+    assert found["rooms"].verdict == "fail"
+    assert "could not be looked at: ModuleNotFoundError" in found["rooms"].text
+    assert found["packages"].verdict == "ok"
+    assert found["agents"].verdict == "warn"
+
+
+def test_the_doctor_names_what_is_wrong_with_its_remedy(capsys, monkeypatch, tmp_path, own_celery):
     agents = tmp_path / "agents"
     agents.mkdir()
     (agents / "broken.yaml").write_text("name: Broken\nmodell: auto\nsystem_prompt: You.\n")

@@ -46,6 +46,10 @@ def test_the_pool_is_celerys_own_setting_unless_one_is_asked_for():
     assert worker_command("worker-1", "solo")[-2:] == ("--pool", "solo")
 
 
+def test_prefork_is_asked_for_by_the_name_celery_does_not_take_for_its_default():
+    assert worker_command("worker-1", "prefork")[-2:] == ("--pool", "processes")
+
+
 @pytest.mark.parametrize("pool", [None, "threads", "prefork", "solo"])
 def test_pools_a_run_can_be_stopped_in_are_taken(pool):
     refuse_pool(pool)

@@ -3,10 +3,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
-from web.terminal.supervisor import ChildHopeless, ChildSpec, Supervisor
+from web.terminal.pulse_pipe import PulsePipe
+from web.terminal.supervisor import ChildHopeless, ChildSpec, Supervisor, pause_s
 
 
 class Lines:
@@ -152,6 +154,67 @@ def test_children_die_with_a_supervisor_that_is_killed(tmp_path):
     assert select.select([watched], [], [], 20)[0], "the child outlived its supervisor"
     os.close(watched)
     parent.stdout.close()
+
+
+class TestPulse:
+    """A child that gives no sign of life is ended and started again; nobody else is."""
+
+    BEAT = "import os, signal, time; beat = lambda: os.write(int(os.environ['_PULSE_PIPE'].split(':')[0]), b'.'); "
+
+    def test_a_child_that_is_stopped_is_ended_and_started_again(self, supervisor, lines):
+        code = self.BEAT + "beat(); print('here', flush=True); os.kill(os.getpid(), signal.SIGSTOP)"
+        child = supervisor.keep(python(code, silence_s=1.0))
+        lines.wait_for("here")
+        first = child.wait_for_pid()
+
+        lines.wait_for("here", times=2)
+
+        lines.wait_for("child gave no sign of life for 1 s; it is ended and started again")
+        assert not is_alive(first)
+        assert not any("starting it again" in line for _, line in lines.seen), "one line says it"
+
+    def test_a_child_that_never_gives_a_sign_is_given_its_time_to_start(self, supervisor, lines):
+        supervisor.keep(python(SLEEP, silence_s=60.0, start_s=1.0))
+
+        lines.wait_for("here", times=2)
+
+        lines.wait_for("gave no sign of life for 1 s")
+
+    def test_what_came_while_nobody_listened_counts(self):
+        pipe = PulsePipe()
+        os.write(pipe.writing, b"..")
+        pipe.handed_over()  # and nobody else has it: the child is gone
+        heard = threading.Event()
+
+        silent = pipe.listen(1.0, 60.0, heard.set)
+
+        assert heard.is_set()
+        assert not silent, "it ended; that is no silence"
+
+    def test_a_child_that_was_ready_is_never_given_up(self, supervisor, lines):
+        child = supervisor.keep(python(self.BEAT + "beat(); raise SystemExit(3)", silence_s=60.0))
+
+        lines.wait_for("starting it again", times=4)
+
+        child.raise_if_hopeless()
+
+    def test_no_life_leaves_a_descriptor_behind(self, supervisor, lines):
+        before = len(os.listdir("/proc/self/fd"))
+        child = supervisor.keep(python(self.BEAT + "beat(); raise SystemExit(3)", silence_s=60.0))
+        lines.wait_for("starting it again", times=4)
+
+        supervisor.stop(grace_s=5)
+
+        assert child.wait(5)
+        until = time.monotonic() + 10
+        while len(os.listdir("/proc/self/fd")) > before and time.monotonic() < until:
+            time.sleep(0.05)  # the listener's thread closes its end, soon
+        assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_what_was_ready_is_started_again_within_a_second_however_often_it_dies():
+    assert [pause_s(deaths, was_ready=True) for deaths in range(9)] == [0, 0, 0.1, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3]
+    assert pause_s(9, was_ready=False) == 5.0
 
 
 def test_a_second_signal_does_not_wait_for_the_grace(supervisor, lines):

@@ -1,0 +1,409 @@
+"""Code and definitions that change under a run: it goes on with what it began with, or waits, and is never guessed
+through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import func, select, update
+
+import agents.fitting
+import bus.journal.writer
+from agents.process import process
+from agents.tools import catalogue
+from bus.journal.approvals import Decision
+from bus.journal.parting import CODE
+from bus.journal.reaper import claimable, due, fire, reap
+from bus.journal.who import Who
+from bus.journal.why import why_one
+from bus.messages import RunAgentMessage
+from config.errors import StaleOwner
+from config.tables import approvals, definitions, runs, steps, timers
+from handlers.desk import Desk, open_desk
+from handlers.run_agent import RunAgentHandler, run_agent
+from handlers.upkeep import take_up_fitting
+from tests.agents import changing_tools
+from tests.house import House
+from tests.model_server import Call, Turn
+
+WEIGH = Turn(text="I weigh it.", calls=[Call(name="weigh", arguments={"parcel": "A"}, id="call_1")])
+POST = Turn(text="I post it.", calls=[Call(name="post", arguments={"parcel": "A"}, id="call_1")])
+DONE = Turn(text="Done.")
+TOOLS = "tools: [tests.agents.changing_tools:weigh, tests.agents.changing_tools:post]"
+
+
+class Runs:
+    """Runs that nobody works on unless a test says so, in a world whose code the test changes."""
+
+    def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.house = house
+        self._patch = monkeypatch
+        self._journal = house.runner.journal
+
+    def accept(self) -> str:
+        return self.house.run(detached=True).run_id
+
+    def work(self, run_id: str) -> str:
+        """Let one owner work until the run ended, waits or was lost, and return what it is then."""
+        row = self.row(run_id)
+        handler = RunAgentHandler(process())
+        begun = handler.take(
+            RunAgentMessage(
+                run_id=run_id, agent_id=row.agent_id, thread_id=row.thread_id, definition_digest=row.definition_digest
+            )
+        )
+        if begun is not None:
+            self._journal.loop.run(handler.work_off(begun), 30)
+        return str(self.row(run_id).status)
+
+    def lose_owner(self, run_id: str) -> None:
+        """Let the run's owner disappear behind the commit that writes its first calls down."""
+        with self._patch.context() as patch:
+            patch.setattr(bus.journal.writer, "failpoint", _lose)
+            assert self.work(run_id) == "running"
+        with self._journal.database.write() as connection:
+            connection.execute(update(runs).where(runs.c.id == run_id).values(lease_until=0, owner="own_elsewhere"))
+        reap(self._journal.database, run_id)
+
+    def halfway(self) -> str:
+        """Return a run whose first call is written down and was never made."""
+        run_id = self.accept()
+        self.lose_owner(run_id)
+        return run_id
+
+    def change_tool(self, name: str, into: str) -> None:
+        self._patch.setattr(changing_tools, name, getattr(changing_tools, into))
+        catalogue.forget()
+
+    def remove_tool(self, name: str) -> None:
+        self._patch.delattr(changing_tools, name)
+        catalogue.forget()
+
+    def bring_code_back(self) -> None:
+        self._patch.undo()
+        catalogue.forget()
+
+    def remove_file(self) -> None:
+        (self.house.settings.agent_folders[0] / "tester.yaml").unlink()
+
+    def prompt(self, number: int = -1) -> str:
+        """Return the system prompt of a call of the model."""
+        return str(self.house.model.requests[number].body["messages"][0]["content"])
+
+    def row(self, run_id: str) -> Any:
+        with self._journal.read() as connection:
+            return connection.execute(select(runs).where(runs.c.id == run_id)).one()
+
+    def steps(self, run_id: str) -> list[Any]:
+        with self._journal.read() as connection:
+            query = select(steps).where(steps.c.run_id == run_id).order_by(steps.c.number)
+            return list(connection.execute(query).all())
+
+    def why(self, run_id: str) -> str:
+        with self._journal.read() as connection:
+            found = why_one(connection, self._journal.database, Who(), run_id)
+        assert found is not None
+        return f"{found.waits_for}: {found.sentence}"
+
+    def timers(self, run_id: str) -> int:
+        with self._journal.read() as connection:
+            its = (timers.c.run_id == run_id, timers.c.kind == CODE)
+            query = select(func.count()).select_from(timers).where(*its)
+            return int(connection.execute(query).scalar_one())
+
+    def set(self, run_id: str, **values: Any) -> None:
+        with self._journal.database.write() as connection:
+            connection.execute(update(runs).where(runs.c.id == run_id).values(**values))
+
+    def take_up(self) -> list[str]:
+        return take_up_fitting(process())
+
+    def expire(self, run_id: str) -> None:
+        with self._journal.database.write() as connection:
+            connection.execute(update(timers).where(timers.c.run_id == run_id).values(due_ms=1))
+        for its_run, timer_id in due(self._journal.database):
+            fire(self._journal.database, its_run, timer_id)
+
+
+def _lose(place: str) -> None:
+    if place == "commit":
+        raise StaleOwner("this run", 0)
+
+
+@pytest.fixture
+def its(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
+    changing_tools.called.clear()
+    house.agent(TOOLS)
+    yield Runs(house, monkeypatch)
+    catalogue.forget()
+
+
+def assert_waits(its: Runs, run_id: str, *words: str) -> None:
+    row = its.row(run_id)
+    assert (row.status, row.reason, row.owner, row.crashes) == ("waiting", "code_version", None, 1)
+    for word in words:
+        assert word in row.detail
+    assert its.why(run_id) == f"code: {row.detail}"
+    assert its.timers(run_id) == 1
+    assert changing_tools.called == []
+
+
+# --- definitions ----------------------------------------------------------------------------------
+
+
+def test_a_queued_run_begins_with_the_definition_it_was_accepted_with(its: Runs) -> None:
+    run_id = its.accept()
+    _rewrite(its, "You are a test.", "You are another test.")
+    its.house.model.script([DONE, DONE])
+
+    assert its.work(run_id) == "succeeded"
+    assert its.prompt() == "You are a test."
+    assert its.work(its.accept()) == "succeeded"
+    assert its.prompt() == "You are another test."
+
+
+def test_a_run_between_two_owners_goes_on_with_its_definition(its: Runs) -> None:
+    its.house.model.script([WEIGH, DONE])
+    run_id = its.halfway()
+    _rewrite(its, "You are a test.", "You are another test.")
+
+    assert its.work(run_id) == "succeeded"
+    assert its.prompt() == "You are a test."
+    assert changing_tools.called == ["weigh A"]
+
+
+def test_a_run_goes_on_whose_agent_has_no_file_any_more(its: Runs) -> None:
+    its.house.model.script([WEIGH, DONE, DONE])
+    halfway, queued = its.halfway(), its.accept()
+    its.remove_file()
+
+    assert (its.work(halfway), its.work(queued)) == ("succeeded", "succeeded")
+
+
+def test_a_run_waits_whose_definition_was_not_kept(its: Runs) -> None:
+    its.house.model.script([WEIGH])
+    run_id = its.halfway()
+    with its.house.runner.journal.database.write() as connection:
+        connection.execute(definitions.delete())
+    _rewrite(its, "You are a test.", "You are another test.")
+
+    assert its.work(run_id) == "waiting"
+    assert_waits(its, run_id, "the definition of 'tester'", "is not kept")
+
+
+def test_a_run_waits_for_code_that_takes_its_definition_and_is_taken_up_by_it(its: Runs) -> None:
+    run_id = its.accept()  # nothing is done of it yet, and still it is not begun with another definition
+    its.remove_file()
+    with its.house.runner.journal.database.write() as connection:
+        kept = orjson.loads(connection.execute(select(definitions.c.content_json)).scalar_one())
+        newer = orjson.dumps(kept | {"later_field": 1}).decode()
+        connection.execute(update(definitions).values(content_json=newer))
+
+    assert its.work(run_id) == "waiting"
+    assert "later_field" in its.row(run_id).detail
+    assert its.take_up() == []
+
+    with its.house.runner.journal.database.write() as connection:
+        connection.execute(update(definitions).values(content_json=orjson.dumps(kept).decode()))
+    its.house.model.script([DONE])
+    assert its.take_up() == [run_id]
+    assert its.work(run_id) == "succeeded"
+
+
+# --- tools ----------------------------------------------------------------------------------------
+
+
+def test_a_run_waits_whose_unfinished_call_has_no_tool_any_more(its: Runs) -> None:
+    its.house.model.script([WEIGH, DONE])
+    run_id = its.halfway()
+    its.remove_tool("weigh")
+
+    assert its.work(run_id) == "waiting"
+    assert_waits(its, run_id, "weigh")
+    assert its.take_up() == []
+
+    its.bring_code_back()
+    assert its.take_up() == [run_id]
+    assert its.timers(run_id) == 0
+    assert its.work(run_id) == "succeeded"
+    assert changing_tools.called == ["weigh A"]
+
+
+def test_a_call_is_made_with_a_tool_that_has_a_new_optional_argument(its: Runs) -> None:
+    its.house.model.script([WEIGH, DONE])
+    run_id = its.halfway()
+    its.change_tool("weigh", "weigh_in_units")
+
+    assert its.work(run_id) == "succeeded"
+    assert changing_tools.called == ["weigh A in kg"]
+
+
+@pytest.mark.parametrize(
+    ("into", "words"),
+    [
+        ("weigh_by_number", ("its tool has changed", "weigh", "number")),
+        ("weigh_and_charge", ("weigh was pure then and is unsafe here",)),
+    ],
+)
+def test_a_run_waits_whose_unfinished_call_does_not_fit_its_tool(its: Runs, into: str, words: tuple[str, ...]) -> None:
+    its.house.model.script([WEIGH, DONE])
+    run_id = its.halfway()
+    its.change_tool("weigh", into)
+
+    assert its.work(run_id) == "waiting"
+    assert_waits(its, run_id, *words)
+    assert its.take_up() == []
+
+    its.bring_code_back()
+    assert its.take_up() == [run_id]
+    assert its.work(run_id) == "succeeded"
+
+
+def test_a_call_that_could_not_be_made_fails_as_it_did_the_first_time(its: Runs) -> None:
+    wrong = Call(name="weigh", arguments={"number": 7}, id="call_1")
+    its.house.model.script([Turn(calls=[wrong, Call(name="wiegh", arguments={}, id="call_2")]), DONE])
+    run_id = its.halfway()
+    its.change_tool("weigh", "weigh_by_number")  # into which it would fit
+
+    assert its.work(run_id) == "succeeded"
+    assert [(step.effect, step.status) for step in its.steps(run_id) if step.kind == "tool"] == [(None, "failed")] * 2
+    assert changing_tools.called == []
+
+
+def test_what_a_person_knows_of_a_call_needs_no_fitting_tool(its: Runs) -> None:
+    its.house.model.script([POST, DONE])
+    run_id, approval_id = _asked(its)
+    _decide(its, run_id, approval_id, "take_as_done", "posted by hand")
+    its.change_tool("post", "post_by_number")
+
+    assert its.work(run_id) == "succeeded"
+    assert its.steps(run_id)[1].result_json == '"posted by hand"'
+    assert changing_tools.called == []
+
+
+def test_a_call_a_person_wants_made_again_waits_for_its_tool(its: Runs) -> None:
+    its.house.model.script([POST, DONE])
+    run_id, approval_id = _asked(its)
+    _decide(its, run_id, approval_id, "run_again")
+    its.remove_tool("post")
+
+    assert its.work(run_id) == "waiting"
+    assert_waits(its, run_id, "post")
+
+    its.bring_code_back()
+    its.take_up()
+    assert its.work(run_id) == "succeeded"
+    assert changing_tools.called == ["post A"], "the answer was not used up by the worker that had no tool"
+
+
+# --- the journal's form, messages, and waiting for ever -------------------------------------------
+
+
+def test_a_run_with_a_newer_journal_waits_for_newer_code(its: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    its.house.model.script([WEIGH, DONE])
+    run_id = its.halfway()
+    its.set(run_id, journal=2)
+
+    assert its.work(run_id) == "waiting"
+    assert_waits(its, run_id, "form 2", "update the worker")
+    assert its.take_up() == []
+
+    monkeypatch.setattr(agents.fitting, "JOURNAL", 2)
+    assert its.take_up() == [run_id]
+    assert its.work(run_id) == "succeeded"
+
+
+def test_runs_that_do_not_fit_hide_none_that_does(its: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handlers.upkeep.BATCH", 2)
+    its.house.model.script([WEIGH] * 6)
+    waiting = sorted(its.halfway() for _ in range(6))
+    for run_id in waiting:
+        its.set(run_id, journal=2)
+        assert its.work(run_id) == "waiting"
+
+    its.set(waiting[-1], journal=1)
+    assert its.take_up() == waiting[-1:]
+
+
+def test_the_process_that_can_go_on_with_a_run_takes_it_itself(its: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    its.house.model.script([WEIGH])
+    run_id = its.halfway()
+    its.set(run_id, journal=2)
+    its.work(run_id)
+    monkeypatch.setattr(agents.fitting, "JOURNAL", 2)
+    desk: Desk = open_desk(1)
+
+    try:
+        its.take_up()
+        assert desk.turned_away() == {run_id}
+    finally:
+        open_desk(1_000_000)
+
+
+def test_a_run_for_which_no_code_comes_fails_in_the_end(its: Runs) -> None:
+    its.house.model.script([WEIGH])
+    run_id = its.halfway()
+    its.remove_tool("weigh")
+    assert its.work(run_id) == "waiting"
+    ttl_ms = its.house.settings.approval_ttl_s * 1000
+    with its.house.runner.journal.read() as connection:
+        due_ms = connection.execute(select(timers.c.due_ms).where(timers.c.run_id == run_id)).scalar_one()
+    assert abs(due_ms - its.row(run_id).started_ms - ttl_ms) < 60_000
+
+    its.expire(run_id)
+
+    row = its.row(run_id)
+    assert (row.status, row.reason, row.error_code) == ("failed", "code_version", "code_version")
+    assert [step.status for step in its.steps(run_id)] == ["done", "failed"]
+    assert changing_tools.called == []
+
+
+def test_a_run_that_was_taken_up_is_not_ended_by_its_old_timer(its: Runs) -> None:
+    its.house.model.script([WEIGH, DONE])
+    run_id = its.halfway()
+    its.remove_tool("weigh")
+    its.work(run_id)
+    its.bring_code_back()
+    its.take_up()
+    its.expire(run_id)
+
+    assert its.work(run_id) == "succeeded"
+
+
+def test_a_message_of_a_newer_version_is_dropped_and_its_run_found_all_the_same(its: Runs) -> None:
+    its.house.model.script([DONE])
+    run_id = its.accept()
+    newer = RunAgentMessage(run_id=run_id, agent_id="tester", thread_id=its.row(run_id).thread_id).to_wire() | {"v": 2}
+
+    run_agent(newer)
+
+    assert its.row(run_id).status == "queued"
+    with its.house.runner.journal.read() as connection:
+        found = claimable(connection, its.house.runner.journal.database, 10)
+    assert [row.id for row in found] == [run_id]
+    assert its.work(run_id) == "succeeded"
+
+
+# --- what several tests do ------------------------------------------------------------------------
+
+
+def _rewrite(its: Runs, old: str, new: str) -> None:
+    file = its.house.settings.agent_folders[0] / "tester.yaml"
+    file.write_text(file.read_text().replace(old, new))
+
+
+def _asked(its: Runs) -> tuple[str, str]:
+    """Return a run that asks what became of its unsafe call, which nobody made."""
+    run_id = its.halfway()
+    assert its.work(run_id) == "waiting"
+    with its.house.runner.journal.read() as connection:
+        approval_id = connection.execute(select(approvals.c.id).where(approvals.c.run_id == run_id)).scalar_one()
+    return run_id, str(approval_id)
+
+
+def _decide(its: Runs, run_id: str, approval_id: str, decision: str, result: Any = None) -> None:
+    answer = Decision(decision=decision, result=result)
+    its.house.runner.journal.decide(Who(), run_id, approval_id, answer, by="ann")

@@ -1,0 +1,110 @@
+"""Tools that call HTTP, where the connection breaks after the request arrived: once, or asked about, never repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bus.journal.approvals import Decision, pending
+from bus.journal.steps import steps_of
+from bus.journal.who import Who
+from bus.payloads import ToolResultPayload
+from tests.agents import http_tools
+from tests.agents.tools.shop_server import Shop, answer, close
+from tests.house import House
+from tests.model_server import Call, Turn
+
+DONE = Turn(text="Done.")
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    with Shop(behaves=[close, answer]) as shop:
+        monkeypatch.setattr(http_tools, "url", shop.url)
+        yield shop
+
+
+def agent(house: House, name: str, more: str = "") -> None:
+    house.agent(f"tools: [tests.agents.http_tools:{name}]\n{more}")
+    house.model.script([Turn(calls=[Call(name=name, arguments={"item": "tea"})]), DONE])
+
+
+def results(house: House, handle: Any) -> list[tuple[str, Any]]:
+    return [(e.outcome, e.result) for e in house.events(handle) if isinstance(e, ToolResultPayload)]
+
+
+def key_of(house: House, run_id: str) -> str:
+    with house.runner.journal.read() as connection:
+        (step,) = [step for step in steps_of(connection, run_id) if step["kind"] == "tool"]
+    return str(step["idempotency_key"])
+
+
+def asked(house: House, run_id: str) -> list[dict[str, Any]]:
+    """Return the run's questions, once it waits."""
+    for line in house.runner.journal.follow_here(run_id, house.runner.handle(run_id).thread_id, 0):
+        if line.type == "approval":
+            break
+    with house.runner.journal.read() as connection:
+        return pending(connection, run_id)
+
+
+def test_a_keyed_call_is_made_again_with_the_same_key(house: House, shop: Shop) -> None:
+    agent(house, "order")
+    handle = house.run()
+
+    assert handle.result(30).status == "succeeded"
+    assert results(house, handle) == [("done", "done")]
+    assert [headers["idempotency-key"] for headers in shop.arrived] == [key_of(house, handle.run_id)] * 2
+    assert shop.effects == 1
+
+
+def test_an_unsafe_call_is_not_repeated_and_a_person_is_asked(house: House, shop: Shop) -> None:
+    agent(house, "buy")
+    handle = house.run()
+    (question,) = asked(house, handle.run_id)
+    assert len(shop.arrived) == 1
+
+    answer = Decision(decision="take_as_done", result="it came by post")
+    house.runner.journal.decide(Who(), handle.run_id, question["approval_id"], answer, by="ann")
+
+    assert handle.result(30).status == "succeeded"
+    assert results(house, handle) == [("done", "it came by post")]
+    assert len(shop.arrived) == 1
+
+
+def test_an_unsafe_call_is_made_again_when_a_person_says_so(house: House, shop: Shop) -> None:
+    agent(house, "buy")
+    handle = house.run()
+    (question,) = asked(house, handle.run_id)
+
+    house.runner.journal.decide(Who(), handle.run_id, question["approval_id"], Decision(decision="run_again"), by="ann")
+
+    assert handle.result(30).status == "succeeded"
+    assert results(house, handle) == [("done", "done")]
+    assert len(shop.arrived) == 2
+    assert shop.effects == 1, "with the key of the first time"
+
+
+def test_a_run_fails_where_nobody_shall_be_asked(house: House, shop: Shop) -> None:
+    agent(house, "buy", "on_unknown: fail")
+    handle = house.run()
+
+    end = handle.result(30)
+    assert (end.status, end.reason) == ("failed", "outcome_unknown")
+    assert [outcome for outcome, _ in results(house, handle)] == ["unknown"]
+    assert len(shop.arrived) == 1
+
+
+def test_the_model_is_told_where_it_shall_decide(house: House, shop: Shop) -> None:
+    agent(house, "buy", "on_unknown: tell_model")
+    handle = house.run()
+
+    assert handle.result(30).status == "succeeded"
+    ((outcome, result),) = results(house, handle)
+    assert outcome == "unknown"
+    assert "RemoteDisconnected" in result
+    assert len(shop.arrived) == 1
+    told = house.model.requests[-1].body["messages"][-1]
+    assert (told["role"], "RemoteDisconnected" in told["content"]) == ("tool", True)

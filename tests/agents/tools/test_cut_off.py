@@ -1,0 +1,149 @@
+"""What HTTP clients raise on real sockets, and whether the request may have arrived then."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agents.tools.cut_off import leaves_open
+from tests.agents.tools import shop_server
+from tests.agents.tools.shop_server import Shop
+
+TIMEOUT_S = 0.3
+
+
+def with_urllib(url: str) -> Any:
+    return urllib.request.urlopen(urllib.request.Request(url, b"tea", method="POST"), timeout=TIMEOUT_S).read()
+
+
+def with_http_client(url: str) -> Any:
+    connection = http.client.HTTPConnection(url.split("/")[2], timeout=TIMEOUT_S)
+    try:
+        connection.request("POST", "/orders", b"tea")
+        response = connection.getresponse()
+        if response.status >= 400:
+            raise urllib.error.HTTPError(url, response.status, response.reason, response.headers, None)
+        return response.read()
+    finally:
+        connection.close()
+
+
+def with_httpx(url: str) -> Any:
+    import httpx
+
+    return httpx.post(url, content=b"tea", timeout=TIMEOUT_S).raise_for_status()
+
+
+def with_async_httpx(url: str) -> Any:
+    import httpx
+
+    async def post() -> Any:
+        async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
+            return (await client.post(url, content=b"tea")).raise_for_status()
+
+    return asyncio.run(post())
+
+
+def with_requests(url: str) -> Any:
+    import requests
+
+    return requests.post(url, data=b"tea", timeout=TIMEOUT_S).raise_for_status()
+
+
+def with_aiohttp(url: str) -> Any:
+    import aiohttp
+
+    async def post() -> Any:
+        timeout = aiohttp.ClientTimeout(sock_read=TIMEOUT_S)
+        async with (
+            aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session,
+            session.post(url, data=b"tea") as response,
+        ):
+            return await response.read()
+
+    return asyncio.run(post())
+
+
+CLIENTS = [with_urllib, with_http_client, with_httpx, with_async_httpx, with_requests, with_aiohttp]
+ARRIVED = [
+    shop_server.close, shop_server.reset, shop_server.say_nothing, shop_server.answer_half,
+    shop_server.answer_half_and_wait, shop_server.answer_nonsense, shop_server.answer_a_broken_chunk,
+]  # fmt: skip
+
+
+def raised_by(post: Callable[[str], Any], url: str) -> BaseException:
+    with pytest.raises(Exception) as caught:  # each library has its own
+        post(url)
+    return caught.value
+
+
+@pytest.mark.parametrize("behave", ARRIVED, ids=lambda behave: behave.__name__)
+@pytest.mark.parametrize("post", CLIENTS, ids=lambda post: post.__name__)
+def test_a_request_that_arrived_and_has_no_answer_is_open(
+    post: Callable[[str], Any], behave: shop_server.Behaviour
+) -> None:
+    with Shop(behaves=[behave]) as shop:
+        wrong = raised_by(post, shop.url)
+
+        assert len(shop.arrived) == 1
+        assert leaves_open(wrong), repr(wrong)
+
+
+@pytest.mark.parametrize("code", [502, 504])
+@pytest.mark.parametrize("post", CLIENTS, ids=lambda post: post.__name__)
+def test_a_gateway_that_got_no_answer_leaves_it_open(post: Callable[[str], Any], code: int) -> None:
+    with Shop(behaves=[shop_server.status(code)]) as shop:
+        assert leaves_open(raised_by(post, shop.url))
+
+
+@pytest.mark.parametrize("code", [400, 404, 409, 429, 500, 503])
+@pytest.mark.parametrize("post", CLIENTS, ids=lambda post: post.__name__)
+def test_an_answer_is_an_answer_though_it_says_no(post: Callable[[str], Any], code: int) -> None:
+    with Shop(behaves=[shop_server.status(code)]) as shop:
+        assert not leaves_open(raised_by(post, shop.url))
+
+
+@pytest.mark.parametrize("post", CLIENTS, ids=lambda post: post.__name__)
+def test_a_refused_connection_took_no_effect(post: Callable[[str], Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+
+    assert not leaves_open(raised_by(post, f"http://127.0.0.1:{port}/orders"))
+
+
+@pytest.mark.parametrize("post", CLIENTS, ids=lambda post: post.__name__)
+def test_a_name_nobody_has_took_no_effect(post: Callable[[str], Any]) -> None:
+    assert not leaves_open(raised_by(post, "http://nobody.invalid/orders"))
+
+
+def test_another_error_on_the_way_out_closes_nothing() -> None:
+    with Shop(behaves=[shop_server.close]) as shop:
+
+        def post_and_stumble(url: str) -> None:
+            try:
+                with_urllib(url)
+            except ConnectionError as wrong:
+                raise ValueError(wrong.errno.real)  # type: ignore[union-attr]  # noqa: B904  # a tool's own mistake
+
+        assert leaves_open(raised_by(post_and_stumble, shop.url))
+
+
+def test_a_second_try_elsewhere_decides_where_the_first_never_left() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with Shop(behaves=[shop_server.close]) as shop:
+
+        def post_to_either(url: str) -> None:
+            try:
+                with_urllib(f"http://127.0.0.1:{port}/orders")
+            except OSError:
+                with_urllib(url)
+
+        assert leaves_open(raised_by(post_to_either, shop.url))

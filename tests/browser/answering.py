@@ -1,0 +1,93 @@
+"""A web process of a test's own whose runs nobody works off: the test is the worker, and the runs wait."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from agents.process import Process
+from agents.registry import AgentRegistry
+from agents.runner import Runner
+from bus.journal.journal import Journal
+from bus.journal.threads import HistoryItem
+from bus.journal.writer import Commit
+from bus.payloads import EndPayload, MessagePayload, Payload, ToolResultPayload, encode
+from config.migrate import migrate
+from config.settings import Settings
+from tests.bus.asked import asks, owned_again, question
+from web.app import create_app
+
+AGENT = "name: Support\ndescription: Answers customers.\nmodel: openai/gpt-5-mini\nsystem_prompt: You answer.\n"
+SAYS = "I have the order in front of me. I am paying it back now."
+
+
+class Counter:
+    """The place where runs wait, and somebody who goes on with them."""
+
+    def __init__(self, runner: Runner, url: str) -> None:
+        self.runner = runner
+        self.journal: Journal = runner.journal
+        self.url = url
+
+    def waiting(self, *questions: Any, text: str = "Please pay back order 1042.") -> tuple[str, str]:
+        """Return a run that asks, and its thread."""
+        handle = self.runner.run(text, "support", here=False)
+        self.journal.spread(asks(self.journal.database, handle.run_id, *(questions or (question(),)), says=SAYS))
+        return handle.run_id, handle.thread_id
+
+    def goes_on(self, run_id: str, *results: ToolResultPayload, text: str = "It is paid back.") -> None:
+        """Go on with an answered run to its end, as a worker would."""
+        lease = owned_again(self.journal.database, run_id)
+
+        def tell(payload: Payload) -> None:
+            self.journal.hot_log.append(run_id, payload.seq, encode(payload, run_id, lease.thread_id))
+
+        writer = self.journal.writer(lease, tell)
+        message = MessagePayload(role="assistant", content=text, message_id="msg_2", step_id="stp_2")
+        end = EndPayload(status="succeeded", output=text, duration_ms=90_000)
+        item = HistoryItem(id="msg_2", role="assistant", data={"content": text})
+
+        async def work() -> None:
+            self.journal.hot_log.attach(run_id, lease.fence, writer)
+            for payload in lease.first_events:
+                tell(payload)
+            await writer.commit(Commit(events=[*results, message, end], history=[item]))
+            await self.journal.hot_log.detach(run_id)
+
+        self.journal.loop.run(work(), 20)
+
+
+@contextmanager
+def opened_counter(folder: Path) -> Iterator[Counter]:
+    """Yield a served page and its runs; ``folder`` keeps the database."""
+    (folder / "agents").mkdir()
+    (folder / "agents" / "support.yaml").write_text(AGENT)
+    settings = Settings(
+        _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
+        state_dir=folder, database_url=f"sqlite:///{folder / 'callboard.db'}", agents_dir=str(folder / "agents"),
+    )  # fmt: skip
+    migrate(settings)
+    journal = Journal(settings, publish=lambda message: None)
+    runner = Runner(Process(settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders)))
+    app = create_app(settings, runner)
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Quiet)
+    threading.Thread(target=server.serve_forever, name="counter", daemon=True).start()
+    yield Counter(runner, f"http://127.0.0.1:{server.server_port}")
+    server.shutdown()
+    app.extensions["callboard"].close()
+    journal.close()
+    server.server_close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Quiet(WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log(self, type: str, message: str, *args: Any) -> None:
+        """Requests are not logged."""

@@ -1,0 +1,340 @@
+"""Answering what a run asks on the page: what is shown, what each button does, and what others see of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Route, expect
+
+from bus.journal.approvals import Decision, answers
+from bus.journal.who import Who
+from bus.payloads import ToolResultPayload
+from tests.browser.answering import Counter, opened_counter
+from tests.browser.test_page_looks import FAINT_TEXTS, OVERFLOW
+from tests.browser.visitor import PATIENCE_MS, Scheme, Visitor
+from tests.bus.asked import WHY, question
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+ME = Who()
+LONG: dict[str, Any] = {
+    "to": "ann@b.example",
+    "body": "Dear Ann,\nyour refund is on its way.\n" + "x" * 400,
+    "lines": [1, {"a": 2}],
+}
+
+
+@pytest.fixture(scope="module")
+def counter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
+    """A page whose runs wait until a test goes on with them."""
+    with opened_counter(tmp_path_factory.mktemp("counter")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def visitor(browser: Browser, counter: Counter) -> Iterator[Visitor]:
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    visitor = Visitor(context, counter.url)
+    yield visitor
+    context.close()
+    assert [said for said in visitor.complaints if "409" not in said] == []  # browsers report what is refused
+    assert visitor.foreign == []
+
+
+def looks_at(visitor: Visitor, thread_id: str) -> Locator:
+    """Open the thread and return the card of its question."""
+    visitor.opens(f"#/thread/{thread_id}")
+    card = visitor.page.locator(".ask")
+    expect(card.first).to_be_visible(timeout=PATIENCE_MS)
+    return card
+
+
+def button(card: Locator, name: str) -> Locator:
+    return card.get_by_role("button", name=name, exact=True)
+
+
+def answer_of(counter: Counter, run_id: str) -> Decision:
+    """Return the one answer a run was given."""
+    with counter.journal.read() as connection:
+        ((_, decision),) = answers(connection, run_id).values()
+    return decision
+
+
+def status_of(counter: Counter, run_id: str) -> str:
+    return counter.runner.handle(run_id).status()
+
+
+# --- what is shown --------------------------------------------------------------------------------
+
+
+def test_a_question_shows_the_exact_call_why_it_is_asked_and_until_when(visitor: Visitor, counter: Counter) -> None:
+    _, thread_id = counter.waiting(question("send_mail", LONG))
+
+    card = looks_at(visitor, thread_id)
+
+    expect(card).to_contain_text("send_mail")
+    expect(card).to_contain_text("Did this call take effect?")
+    expect(card).to_contain_text(WHY)
+    expect(card.locator("dl.args")).to_contain_text(LONG["body"])
+    expect(card.locator("dl.args")).to_contain_text('"a": 2')
+    expect(card).to_contain_text(re.compile(r"Without an answer by \w+, \w+ \d+.* the run fails"))
+    expect(card.locator(".choices button")).to_have_text(["Run again", "Take as done", "Fail the run"])
+    expect(card.locator(".choices")).to_contain_text("If it took effect before, it takes effect twice.")
+
+
+def test_that_it_waits_is_said_in_words_everywhere(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = counter.waiting()
+    looks_at(visitor, thread_id)
+    page = visitor.page
+
+    expect(page.locator(".head .state")).to_have_text("waiting for an answer")
+    expect(page.locator(".thread[aria-current]")).to_contain_text("waiting for an answer")
+    expect(page.locator(f"a.run[data-run={run_id}] .why")).to_contain_text("a person has to say how to go on")
+    expect(page.locator(".tool:not(.ask) .badge")).to_have_text("unsafe · cut off")
+    expect(page).to_have_title(re.compile("^◐ "))
+
+
+def test_a_question_is_spoken_when_it_comes_and_when_it_is_answered(visitor: Visitor, counter: Counter) -> None:
+    one = question()
+    run_id, thread_id = counter.waiting(one)
+    looks_at(visitor, thread_id)
+    spoken = visitor.page.locator("main > [role=status]")
+    expect(spoken).to_contain_text("Support needs an answer about refund_order")
+
+    counter.journal.decide(ME, run_id, one.id, Decision(decision="fail"), by="ann")
+
+    expect(spoken).to_have_text("refund_order: Fail the run, decided by ann")
+
+
+# --- answering ------------------------------------------------------------------------------------
+
+
+def test_run_again_goes_on_with_the_run(visitor: Visitor, counter: Counter) -> None:
+    one = question()
+    run_id, thread_id = counter.waiting(one)
+    card = looks_at(visitor, thread_id)
+
+    button(card, "Run again").click()
+
+    expect(card).to_contain_text("Run again — decided by you.")
+    expect(card.locator(".badge")).to_have_text("answered")
+    expect(card.locator(".choices")).to_have_count(0)
+    assert answer_of(counter, run_id) == Decision(decision="run_again")
+    done = ToolResultPayload(
+        call_id=one.call_id, name=one.name, outcome="done", result={"refund": 7}, step_id=one.step_id
+    )
+    counter.goes_on(run_id, done)
+    visitor.waits_for_end()
+    expect(visitor.page.locator(".tool:not(.ask)")).to_contain_text("refund")
+    expect(visitor.answer.last).to_have_text("It is paid back.")
+
+
+@pytest.mark.parametrize(
+    ("typed", "kind", "result"),
+    [
+        ('{"refund": 7}', "Read as JSON", {"refund": 7}),
+        ("done by hand", "Read as text", "done by hand"),
+        ("", "", None),
+    ],
+)
+def test_taken_as_done_takes_a_result(
+    visitor: Visitor, counter: Counter, typed: str, kind: str, result: object
+) -> None:
+    run_id, thread_id = counter.waiting()
+    card = looks_at(visitor, thread_id)
+
+    button(card, "Take as done").click()
+    field = card.get_by_label("What did the call return?")
+    expect(field).to_be_focused()
+    field.fill(typed)
+    expect(card.locator("form [role=status]")).to_have_text(kind)
+    button(card, "Take as done").click()
+
+    expect(card).to_contain_text("Take as done — decided by you.")
+    assert answer_of(counter, run_id) == Decision(decision="take_as_done", result=result)
+
+
+def test_back_leads_back_and_decides_nothing(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = counter.waiting()
+    card = looks_at(visitor, thread_id)
+
+    button(card, "Take as done").click()
+    visitor.presses("Escape")
+
+    expect(button(card, "Take as done")).to_be_focused()
+    expect(card.locator(".choices button")).to_have_count(3)
+    assert status_of(counter, run_id) == "waiting"
+
+
+def test_while_an_answer_is_sent_nothing_else_can_be_pressed(visitor: Visitor, counter: Counter) -> None:
+    _, thread_id = counter.waiting()
+    card = looks_at(visitor, thread_id)
+    held: list[Route] = []
+    visitor.page.route("**/approvals/*", lambda route: held.append(route))
+
+    button(card, "Fail the run").click()
+    for name in ("Run again", "Take as done", "Fail the run"):
+        expect(button(card, name)).to_be_disabled()
+    expect(card).to_have_attribute("aria-busy", "true")
+    held[0].continue_()
+
+    expect(card).to_contain_text("Fail the run — decided by you.")
+    expect(card).to_have_attribute("aria-busy", "false")
+
+
+def test_an_answer_that_could_not_be_sent_can_be_given_again(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = counter.waiting()
+    card = looks_at(visitor, thread_id)
+    keys: list[str] = []
+
+    def lose_the_first(route: Route) -> None:
+        keys.append(route.request.headers["idempotency-key"])
+        route.abort() if len(keys) == 1 else route.continue_()
+
+    visitor.page.route("**/approvals/*", lose_the_first)
+    button(card, "Run again").click()
+    expect(card.get_by_role("alert")).to_contain_text("The server does not answer")
+    expect(button(card, "Run again")).to_be_focused()
+    button(card, "Run again").click()
+
+    expect(card).to_contain_text("Run again — decided by you.")
+    assert keys[0] == keys[1]
+    assert answer_of(counter, run_id).decision == "run_again"
+    visitor.complaints.clear()  # what was cut off on purpose
+
+
+# --- others ---------------------------------------------------------------------------------------
+
+
+def test_an_answer_from_elsewhere_arrives_by_itself(visitor: Visitor, counter: Counter) -> None:
+    one = question()
+    run_id, thread_id = counter.waiting(one)
+    card = looks_at(visitor, thread_id)
+    answer = Decision(decision="take_as_done", message="the bank says so")
+
+    counter.journal.decide(ME, run_id, one.id, answer, by="terminal")
+
+    expect(card).to_contain_text("Take as done — decided at a terminal.")
+    expect(card).to_contain_text("“the bank says so”")
+    expect(card.locator("button")).to_have_count(0)
+    card.locator("summary").click()
+    expect(card).to_contain_text(WHY)
+
+
+def test_two_browsers_see_one_answer(visitor: Visitor, browser: Browser, counter: Counter) -> None:
+    _, thread_id = counter.waiting()
+    context = browser.new_context()
+    other = looks_at(Visitor(context, counter.url), thread_id)
+    card = looks_at(visitor, thread_id)
+
+    button(other, "Fail the run").click()
+
+    expect(card).to_contain_text("Fail the run — decided on a page or over HTTP.")
+    context.close()
+
+
+def test_who_presses_second_is_told_what_won(visitor: Visitor, counter: Counter) -> None:
+    one = question()
+    run_id, thread_id = counter.waiting(one)
+    card = looks_at(visitor, thread_id)
+
+    def be_quicker(route: Route) -> None:
+        counter.journal.decide(ME, run_id, one.id, Decision(decision="take_as_done"), by="ann")
+        route.continue_()
+
+    visitor.page.route("**/approvals/*", be_quicker)
+    button(card, "Run again").click()
+
+    expect(card).to_contain_text("Take as done — decided by ann.")
+    expect(card.locator(".choices")).to_have_count(0)
+    assert answer_of(counter, run_id).decision == "take_as_done"
+
+
+def test_of_two_questions_each_has_its_card(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = counter.waiting(question(), question("close_ticket", {"ticket": "T-881"}))
+    cards = looks_at(visitor, thread_id)
+    expect(cards).to_have_count(2)
+
+    button(cards.nth(1), "Run again").click()
+
+    expect(cards.nth(1)).to_contain_text("decided by you")
+    expect(cards.nth(0).locator(".choices button")).to_have_count(3)
+    expect(visitor.page.locator(".head .state")).to_have_text("waiting for an answer")
+    assert status_of(counter, run_id) == "waiting"
+
+
+def test_a_run_that_is_stopped_asks_no_more(visitor: Visitor, counter: Counter) -> None:
+    _, thread_id = counter.waiting()
+    card = looks_at(visitor, thread_id)
+
+    visitor.stop.click()
+
+    expect(card).to_contain_text("The run ended before anybody answered.")
+    expect(card.locator("button")).to_have_count(0)
+    expect(visitor.turns.last.locator(".end")).to_contain_text("stopped")
+
+
+def test_after_a_reload_question_and_answer_stand_as_they_were(visitor: Visitor, counter: Counter) -> None:
+    _, thread_id = counter.waiting()
+    card = looks_at(visitor, thread_id)
+    visitor.page.reload()
+    button(card, "Run again").click()
+    expect(card).to_contain_text("decided by you")
+
+    visitor.page.reload()
+
+    expect(card).to_contain_text("Run again — decided")
+    expect(card.locator("button")).to_have_count(0)
+
+
+# --- looks and keys -------------------------------------------------------------------------------
+
+
+def test_a_question_is_answered_by_keyboard_alone(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = counter.waiting()
+    card = looks_at(visitor, thread_id)
+
+    visitor.presses("a")
+    expect(button(card, "Run again")).to_be_focused()
+    visitor.presses("Tab", "Enter")
+    expect(card.get_by_label("What did the call return?")).to_be_focused()
+    visitor.page.keyboard.type("by hand")
+    visitor.presses("Tab", "Enter")
+
+    expect(card).to_contain_text("Take as done — decided by you.")
+    expect(card).to_be_focused()
+    assert answer_of(counter, run_id).result == "by hand"
+
+
+@pytest.mark.parametrize("key", ["a", "e", "r"])
+def test_no_single_key_decides_what_cannot_be_undone(visitor: Visitor, counter: Counter, key: str) -> None:
+    run_id, thread_id = counter.waiting()
+    card = looks_at(visitor, thread_id)
+
+    visitor.presses(key, key)
+
+    expect(card.locator(".choices button").first).to_be_focused()
+    assert status_of(counter, run_id) == "waiting"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 760, 1440])
+def test_a_question_fits_and_can_be_read(browser: Browser, counter: Counter, width: int, scheme: Scheme) -> None:
+    _, thread_id = counter.waiting(question("send_mail", LONG), question())
+    context = browser.new_context(
+        viewport={"width": width, "height": 844}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    visitor = Visitor(context, counter.url)
+    card = looks_at(visitor, thread_id)
+    button(card.nth(1), "Fail the run").click()
+    expect(card.nth(1)).to_contain_text("decided by you")
+    button(card.nth(0), "Take as done").click()
+    card.nth(0).get_by_label("What did the call return?").fill("x" * 300)
+
+    assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert visitor.page.evaluate(OVERFLOW) <= 0
+    assert visitor.page.evaluate(FAINT_TEXTS) == []
+    context.close()

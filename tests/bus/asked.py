@@ -1,0 +1,79 @@
+"""Runs that wait for a person, as a worker leaves them: the call in the log, the question open, the lease gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bus.journal import approvals, ownerless
+from bus.journal.accept import canonical_digest
+from bus.journal.approvals import UNKNOWN, Question
+from bus.journal.leases import Lease, claim
+from bus.journal.ownerless import Written
+from bus.journal.steps import StepStarted, start_steps
+from bus.payloads import MessagePayload, StatusPayload, ToolPayload
+from config.clock import epoch_ms
+from config.database import Database
+from config.ids import new_id
+
+WHY = "The worker died while this call was under way; nobody can tell whether it took effect."
+DETAIL = "Nobody can tell whether refund_order took effect; a person has to say how to go on."
+WEEK_S = 7 * 24 * 3600
+REFUND = {"order": 1042, "amount": "88.00 EUR", "to": "Okafor & Co"}
+
+
+def question(
+    name: str = "refund_order", arguments: Mapping[str, Any] = REFUND, *, expires_in_s: float = WEEK_S,
+    decisions: tuple[str, ...] = UNKNOWN, reason: str = WHY,
+) -> Question:  # fmt: skip
+    """Return a question about a call nobody knows the outcome of; its ids are its own."""
+    return Question(
+        id=new_id("apr"), kind="unknown", step_id=new_id("stp"), call_id=new_id("call"), name=name,
+        arguments=arguments, digest=canonical_digest(dict(arguments)), decisions=decisions, reason=reason,
+        expires_ms=epoch_ms() + int(expires_in_s * 1000),
+    )  # fmt: skip
+
+
+def asks(database: Database, run_id: str, *questions: Question, says: str | None = None) -> Written:
+    """Have a queued run call a tool, lose its worker, and wait for answers; viewers still have to be told.
+
+    ``says`` is what the agent said before it called.
+    """
+    lease = claim(database, run_id, "own_lost", 60.0)
+    assert lease is not None
+    asked = questions or (question(),)
+    with database.write() as connection:
+        start_steps(connection, lease, [_step(one) for one in asked])
+        row = ownerless.lock_run(connection, run_id)
+        assert row is not None
+        approvals.ask(connection, run_id, asked)
+        events = [_message(asked, says), *(_call(one) for one in asked), *(one.payload() for one in asked)]
+        events.append(StatusPayload(status="waiting", reason="approval"))
+        return ownerless.write(connection, row, events, status="waiting", reason="approval", detail=DETAIL)
+
+
+def owned_again(database: Database, run_id: str) -> Lease:
+    """Return the lease of whoever goes on with the run once it was answered."""
+    lease = claim(database, run_id, "own_next", 60.0)
+    assert lease is not None
+    return lease
+
+
+def _step(one: Question) -> StepStarted:
+    return StepStarted(
+        id=one.step_id, kind="tool", name=one.name, arguments_digest=one.digest, idempotency_key=one.step_id,
+        effect="unsafe", call_id=one.call_id,
+    )  # fmt: skip
+
+
+def _message(asked: tuple[Question, ...], says: str | None) -> MessagePayload:
+    calls = [{"call_id": one.call_id, "name": one.name, "arguments": dict(one.arguments)} for one in asked]
+    return MessagePayload(role="assistant", content=says, tool_calls=calls, message_id="msg_1", step_id="stp_1")
+
+
+def _call(one: Question) -> ToolPayload:
+    shown = ", ".join(f"{name}={value!r}" for name, value in one.arguments.items())
+    return ToolPayload(
+        call_id=one.call_id, name=one.name, arguments=one.arguments, content=f"{one.name}({shown})", effect="unsafe",
+        message_id="msg_1", step_id=one.step_id,
+    )  # fmt: skip

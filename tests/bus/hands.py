@@ -1,0 +1,258 @@
+"""Owners that do by hand what an agent does: stream, call tools, ask, let go, end; on the real journal."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sqlalchemy import select
+
+from bus.journal.accept import canonical_digest
+from bus.journal.approvals import UNKNOWN, Decision, Question, use
+from bus.journal.hotlog import HotLog
+from bus.journal.leases import Lease, claim_on
+from bus.journal.parting import Parting
+from bus.journal.progress import OpenStep, Progress, read_progress
+from bus.journal.steps import StepEnded, StepStarted, restart_steps, start_steps
+from bus.journal.threads import HistoryItem
+from bus.journal.writer import Commit
+from bus.payloads import EndPayload, EndStatus, MessagePayload, Outcome, StatusPayload, ToolPayload, ToolResultPayload
+from config.clock import epoch_ms
+from config.tables import steps
+from tests.bus.world import Owner, World
+
+NUMBERS = itertools.count(1)
+"""For ids that are nobody else's in the whole test run, and the same when a failure is played again."""
+LEASE_S = 600.0
+WEEK_MS = 7 * 24 * 3600 * 1000
+Piece = Literal["response", "reasoning", "tool"]
+State = Literal["to_run", "done", "taken_as_done", "given_up", "unknown"]
+OUTCOMES: dict[State, Outcome] = {
+    "to_run": "failed", "done": "done", "taken_as_done": "done", "given_up": "failed", "unknown": "unknown"
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call without a result."""
+
+    id: str
+    call_id: str
+    effect: str
+    state: State
+    is_asked: bool = False
+    result: Any = None
+
+    @classmethod
+    def taken_up(cls, step: OpenStep) -> Call:
+        """Return a call an earlier owner left, as its effect and a person's answer allow."""
+        call = cls(step.id, step.call_id, step.effect, "unknown", step.is_asked)
+        if step.decision is not None:
+            answers: dict[str, State] = {"run_again": "to_run", "take_as_done": "taken_as_done", "fail": "given_up"}
+            call.state, call.result = answers[step.decision.decision], step.decision.result
+        elif step.status == "planned" or step.effect == "pure":
+            call.state = "to_run"
+        return call
+
+
+@dataclass(slots=True)
+class Outside:
+    """What the world outside of the journal has seen."""
+
+    effects: Counter[str] = field(default_factory=Counter)
+    """How often each step took effect."""
+    again: Counter[str] = field(default_factory=Counter)
+    """How often a person's word let it be done again."""
+    used: Counter[str] = field(default_factory=Counter)
+    """How often each answer was used."""
+
+
+class Hands:
+    """One owner of a run. Whoever lost the run goes on all the same, until the journal says no."""
+
+    def __init__(self, owner: Owner, progress: Progress, thinking: str | None, outside: Outside) -> None:
+        self.owner = owner
+        self.writer = owner.writer
+        self.lease = owner.lease
+        self.outside = outside
+        self.step = thinking
+        """The model call under way; None while tools are called."""
+        self.calls = [Call.taken_up(step) for step in progress.calls]
+        self.is_stopped = self.lease.stop_requested
+        self._message_id = ""
+        self._said: dict[str, str] = {}
+
+    # --- streaming
+
+    async def say(self, kinds: Sequence[Piece]) -> None:
+        """Tell pieces of the message under way."""
+        self._message_id = self._message_id or f"msg_{next(NUMBERS)}"
+        step_id = self.step or ""
+        for kind in kinds:
+            piece = f"{self._message_id}.{next(NUMBERS)} "
+            if kind == "tool":
+                self.writer.tool_name(f"call_{next(NUMBERS)}", "look_up", self._message_id, step_id)
+            else:
+                tell = self.writer.response if kind == "response" else self.writer.reasoning
+                tell(piece, self._message_id, step_id)
+                self._said[kind] = self._said.get(kind, "") + piece
+
+    async def retry(self) -> None:
+        """Take the message under way back, as after a stream that broke."""
+        await self.writer.withdraw(self._message_id, *[StatusPayload(status="running", reason="again")])
+        self._message_id, self._said = "", {}
+
+    async def message(self, effects: Sequence[str] = ()) -> None:
+        """Commit the message under way, and with it what comes next: calls with these effects, or another message."""
+        calls = [Call(f"stp_{next(NUMBERS)}", f"call_{next(NUMBERS)}", effect, "to_run") for effect in effects]
+        thinking = None if calls else f"stp_{next(NUMBERS)}"
+        said, shown = self._whole(calls)
+        started = [_tool_step(call) for call in calls] if calls else [_model_step(thinking or "")]
+        ended = StepEnded(id=self.step or "", status="done", result={"message_id": said.message_id})
+        await self.writer.commit(
+            Commit(events=[said, *map(_told, calls)], started=started, ended=[ended], history=[shown])
+        )
+        self.step, self.calls, self._message_id, self._said = thinking, calls, "", {}
+
+    def _whole(self, calls: Sequence[Call]) -> tuple[MessagePayload, HistoryItem]:
+        message_id = self._message_id or f"msg_{next(NUMBERS)}"
+        made = [{"call_id": call.call_id, "name": "tool", "arguments_text": "{}"} for call in calls] or None
+        content, reasoning = self._said.get("response"), self._said.get("reasoning")
+        data = {"content": content, "reasoning": reasoning, "tool_calls": made}
+        payload = MessagePayload(
+            role="assistant", content=content, reasoning=reasoning, tool_calls=made, message_id=message_id,
+            step_id=self.step or "",
+        )  # fmt: skip
+        return payload, HistoryItem(id=message_id, role="assistant", data=data)
+
+    async def note(self) -> None:
+        """Commit an event of no consequence."""
+        await self.writer.commit(Commit(events=[StatusPayload(status="running", reason=f"note {next(NUMBERS)}")]))
+
+    # --- tools
+
+    def effect(self, call: Call) -> None:
+        """Let a call take effect outside; its start was committed before."""
+        (step,) = self.owner.world.rows(select(steps).where(steps.c.id == call.id))
+        assert step.status != "planned", "a step takes effect whose start was not committed"
+        self.outside.effects[call.id] += 1
+        call.state, call.result = "done", f"effect {self.outside.effects[call.id]}"
+
+    async def result(self, call: Call) -> None:
+        """Commit what came of a call; behind the last one the model goes on."""
+        is_last = len(self.calls) == 1
+        thinking = f"stp_{next(NUMBERS)}" if is_last else None
+        started = [_model_step(thinking)] if thinking else []
+        event, ended, item = _result(call)
+        await self.writer.commit(Commit(events=[event], started=started, ended=[ended], history=[item]))
+        self.calls.remove(call)
+        self.step = thinking
+
+    # --- letting go
+
+    async def ask(self, expires_in_ms: int = WEEK_MS) -> list[Question]:
+        """Let the run wait for a person's word on every call nobody knows the outcome of."""
+        questions = [_question(call, expires_in_ms) for call in self.calls if not call.is_asked]
+        waits = StatusPayload(status="waiting", reason="approval")
+        parting = Parting(status="waiting", reason="approval", questions=tuple(questions), detail="a person")
+        events = [*(question.payload() for question in questions), waits]
+        await self.writer.commit(Commit(events=events, unknown=[call.id for call in self.calls], parting=parting))
+        return questions
+
+    async def release(self) -> None:
+        """Let the run go back to the queue; what has an outcome is written down, what was not begun is planned."""
+        settled = [call for call in self.calls if call.state not in ("to_run", "unknown")]
+        results = [_result(call) for call in settled]
+        change = Commit(
+            events=[*(event for event, _, _ in results), StatusPayload(status="moved", reason="drain")],
+            ended=[ended for _, ended, _ in results],
+            history=[item for _, _, item in results],
+            planned=[call.id for call in self.calls if call.state == "to_run"],
+            unknown=[call.id for call in self.calls if call.state == "unknown"],
+            parting=Parting(status="queued", reason="drain"),
+        )
+        await self.writer.commit(change)
+
+    async def end(self, status: EndStatus) -> None:
+        """End the run; every open call gets its result."""
+        results = [_result(call) for call in self.calls]
+        thinking = [StepEnded(id=self.step, status="cancelled")] if self.step else []
+        change = Commit(
+            events=[*(event for event, _, _ in results), EndPayload(status=status, steps=1)],
+            ended=[*thinking, *(ended for _, ended, _ in results)],
+            history=[item for _, _, item in results],
+            error_code="test" if status == "failed" else None,
+        )
+        await self.writer.commit(change)
+
+
+async def take(world: World, run_id: str, owner: str, hot_log: HotLog, outside: Outside) -> Hands | None:
+    """Return the hands of whoever claimed the run just now; None: it cannot be had."""
+    claimed = await world.loop.write(_claim, world, run_id, owner, outside)
+    if claimed is None:
+        return None
+    lease, progress, thinking = claimed
+    hands = Hands(Owner(world, lease, hot_log), progress, thinking, outside)
+    hands.owner.tell_first()
+    return hands
+
+
+def _claim(world: World, run_id: str, owner: str, outside: Outside) -> tuple[Lease, Progress, str | None] | None:
+    with world.database.write() as connection:
+        lease = claim_on(connection, world.database, run_id, owner, LEASE_S)
+        if lease is None:
+            return None
+        progress = read_progress(connection, run_id)
+        thinking = progress.asking.id if progress.asking else None
+        runnable = [step.id for step in progress.calls if Call.taken_up(step).state == "to_run"]
+        restart_steps(connection, lease, [*runnable, *([thinking] if thinking else [])])
+        use(connection, [step.approval_id for step in progress.calls if step.approval_id])
+        if not progress.calls and thinking is None:
+            thinking = f"stp_{next(NUMBERS)}"
+            start_steps(connection, lease, [_model_step(thinking)])
+    for step in progress.calls:
+        if step.approval_id is not None:
+            outside.used[step.approval_id] += step.decision == AGAIN  # the others do nothing outside
+            outside.again[step.id] += step.decision == AGAIN
+    return lease, progress, thinking
+
+
+AGAIN = Decision(decision="run_again")
+
+
+def _model_step(step_id: str) -> StepStarted:
+    return StepStarted(id=step_id, kind="model", name="demo", arguments_digest="m" * 64, idempotency_key=step_id)
+
+
+def _tool_step(call: Call) -> StepStarted:
+    return StepStarted(
+        id=call.id, kind="tool", name="tool", arguments_digest=canonical_digest({}), idempotency_key=call.id,
+        effect=call.effect, call_id=call.call_id,
+    )  # fmt: skip
+
+
+def _told(call: Call) -> ToolPayload:
+    return ToolPayload(call_id=call.call_id, name="tool", arguments={}, effect=call.effect, step_id=call.id)
+
+
+def _result(call: Call) -> tuple[ToolResultPayload, StepEnded, HistoryItem]:
+    """Return what is told, written down and remembered of a call's outcome."""
+    outcome, text = OUTCOMES[call.state], call.result or call.state
+    facts: dict[str, Any] = {"call_id": call.call_id, "name": "tool", "outcome": outcome, "result": text}
+    ended = StepEnded(id=call.id, status=outcome, result=text)
+    return (
+        ToolResultPayload(**facts, step_id=call.id),
+        ended,
+        HistoryItem(id=f"msg_{next(NUMBERS)}", role="tool", data=facts),
+    )
+
+
+def _question(call: Call, expires_in_ms: int) -> Question:
+    return Question(
+        id=f"apr_{next(NUMBERS)}", kind="unknown", step_id=call.id, call_id=call.call_id, name="tool", arguments={},
+        digest=canonical_digest({}), decisions=UNKNOWN, reason="its outcome is not known",
+        expires_ms=epoch_ms() + expires_in_ms,
+    )  # fmt: skip

@@ -1,0 +1,214 @@
+"""A machine's clock may be wrong by hours, or be set while runs are under way: nothing that counts goes by it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from sqlalchemy import select, update
+
+from bus.journal.approvals import EXPIRY
+from bus.journal.endings import cancel
+from bus.journal.leases import beat, claim
+from bus.journal.outbox import Relay
+from bus.journal.reaper import claimable, due, lapsed
+from bus.journal.retention import sweep
+from bus.journal.runs import get_run
+from bus.journal.who import Who
+from bus.journal.why import why_one
+from bus.journal.workers import WorkerRow, alive, seen
+from bus.payloads import EndPayload
+from config.database import WALL_MS, Database
+from config.settings import Settings
+from config.tables import outbox, runs, timers
+from tests.bus.world import World, assert_whole
+
+HOUR_S, YEARS_S = 3600, 3 * 365 * 24 * 3600
+SKEWS = [HOUR_S, -HOUR_S, -YEARS_S]
+
+
+class Clock:
+    """This machine's wall clock; its monotonic ones cannot be set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._patch = monkeypatch
+        self._right = time.time_ns
+
+    def set(self, seconds: float) -> None:
+        """Set it so far ahead of the right time."""
+        right = self._right
+        self._patch.setattr(time, "time_ns", lambda: right() + int(seconds * 1e9))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def many_machines(postgres_world: World) -> World:
+    """A database that machines share."""
+    return postgres_world
+
+
+def now_ms(database: Database) -> int:
+    with database.read() as connection:
+        return int(connection.execute(select(WALL_MS)).scalar_one())
+
+
+# --- on both databases ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("skew_s", SKEWS)
+def test_a_lease_is_kept_and_lost_whatever_the_owners_clock_says(world: World, clock: Clock, skew_s: int) -> None:
+    clock.set(skew_s)
+    owner = world.own(owner="own_skewed", lease_s=60)
+    run_id = owner.lease.run_id
+    clock.set(0)
+
+    assert lapsed(world.database) == []
+    assert claim(world.database, run_id, "own_other", 60) is None
+    clock.set(skew_s)
+    assert [found.run_id for found in beat(world.database, "own_skewed", 60, [run_id])] == [run_id]
+    assert lapsed(world.database) == []
+    world.lapse(run_id)
+    assert lapsed(world.database) == [run_id]
+    assert claim(world.database, run_id, "own_other", 60) is not None
+
+
+def test_a_clock_set_back_while_a_run_is_under_way_changes_its_times_alone(world: World, clock: Clock) -> None:
+    owner = world.own(lease_s=60)
+    owner.tell_first()
+    world.do(owner.say("one", "two"))
+    clock.set(-600)
+
+    assert lapsed(world.database) == []
+    assert beat(world.database, "own_1", 60, [owner.lease.run_id])
+    world.do(owner.say("three"))
+    world.do(owner.message("onetwothree"))
+    (end,) = world.do(owner.end())
+
+    lines = world.lines(owner.lease.run_id)
+    assert_whole(lines)
+    assert [line.type for line in lines] == ["status", "status", "response", "response", "response", "message", "end"]
+    assert isinstance(end, EndPayload)
+    with world.database.read() as connection:
+        assert get_run(connection, Who(), owner.lease.run_id)["duration_ms"] >= 0
+
+
+def test_a_wake_up_from_the_future_counts_as_overdue(world: World) -> None:
+    run_id = world.accept().run_id
+    with world.database.write() as connection:  # the database's clock was set back by ten minutes since
+        connection.execute(update(outbox).values(created_ms=WALL_MS + 600_000))
+    published = threading.Event()
+    relay = Relay(world.database, lambda message: published.set() if message.run_id == run_id else None, every_s=0.02)
+
+    relay.start()
+    try:
+        assert published.wait(10)
+    finally:
+        relay.stop()
+
+
+# --- where machines share a database --------------------------------------------------------------
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("skew_s", SKEWS)
+def test_a_wake_up_is_overdue_by_the_databases_clock(many_machines: World, clock: Clock, skew_s: int) -> None:
+    world = many_machines
+    clock.set(skew_s)
+    world.accept()
+
+    ((created_ms,),) = world.rows(select(outbox.c.created_ms))
+    assert abs(now_ms(world.database) - created_ms) < 60_000
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("skew_s", SKEWS)
+def test_runs_keep_their_order_whoever_accepted_them(many_machines: World, clock: Clock, skew_s: int) -> None:
+    world, accepted = many_machines, []
+    for ahead_s in (0, skew_s, 0):
+        clock.set(ahead_s)
+        accepted.append(world.accept().run_id)
+
+    with world.database.read() as connection:
+        assert [row.id for row in claimable(connection, world.database, 10)] == accepted
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("skew_s", SKEWS)
+def test_a_timer_is_due_by_the_databases_clock(many_machines: World, clock: Clock, skew_s: int) -> None:
+    world = many_machines
+    run_id, now = world.accept().run_id, now_ms(world.database)
+    with world.database.write() as connection:
+        for name, in_ms in (("past", -60_000), ("soon", 60_000)):
+            row = {"id": name, "run_id": run_id, "kind": EXPIRY, "due_ms": now + in_ms}
+            connection.execute(timers.insert().values(**row))
+
+    clock.set(skew_s)
+    assert due(world.database) == [(run_id, "past")]
+
+
+@pytest.mark.postgres
+def test_retention_takes_nothing_for_old_that_a_machine_with_a_wrong_clock_did(
+    many_machines: World, clock: Clock, settings: Settings
+) -> None:
+    world = many_machines
+    keeping_days = settings.model_copy(
+        update={"retain_runs_days": 1, "retain_threads_days": 1, "retain_events_days": 1}
+    )
+    clock.set(-YEARS_S)
+    ended, stopped = world.own(), world.accept()
+    world.do(ended.end())
+    cancel(world.database, Who(), stopped.run_id, by="ann")
+    clock.set(0)
+
+    swept = sweep(world.database, keeping_days, pause=lambda _: None)
+    assert (swept.threads, swept.runs, swept.logs, swept.definitions) == (0, 0, 0, 0)
+    clock.set(YEARS_S)
+    swept = sweep(world.database, keeping_days, pause=lambda _: None)
+    assert (swept.threads, swept.runs, swept.logs, swept.definitions) == (0, 0, 0, 0)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("skew_s", SKEWS)
+def test_how_long_things_took_is_told_by_one_clock(many_machines: World, clock: Clock, skew_s: int) -> None:
+    world = many_machines
+    accepted = world.accept()
+    clock.set(skew_s)
+    owner = world.own(accepted.run_id)
+    with world.database.read() as connection:
+        why = why_one(connection, world.database, Who(), accepted.run_id)
+    world.do(owner.end())
+
+    row = world.run_row(accepted.run_id)
+    assert 0 <= owner.lease.age_ms < 60_000
+    assert 0 <= row.started_ms - row.created_ms < 60_000
+    assert 0 <= row.ended_ms - row.started_ms < 60_000
+    assert why is not None
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("skew_s", SKEWS)
+def test_a_worker_with_a_wrong_clock_is_alive_and_told_apart(many_machines: World, clock: Clock, skew_s: int) -> None:
+    world = many_machines
+    clock.set(skew_s)
+    seen(world.database, WorkerRow(id="own_1", host="alpha", pid=1, pool="threads", slots=1, busy=0), time_ms)
+    clock.set(0)
+
+    with world.database.read() as connection:
+        (row,) = alive(world.database, connection)
+    assert abs(row["skew_ms"] - skew_s * 1000) < 60_000
+
+
+def time_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def test_runs_and_threads_of_sqlite_have_the_machines_time(small_world: World) -> None:
+    run_id = small_world.accept().run_id
+
+    ((created_ms,),) = small_world.rows(select(runs.c.created_ms).where(runs.c.id == run_id))
+    assert abs(created_ms - time_ms()) < 60_000

@@ -1,0 +1,136 @@
+"""An owner's id tells a neighbour whether its process has ended; where nobody can tell, it has not."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bus.journal import owner_id as owner_ids
+from bus.journal.owner_id import is_gone, new_owner_id
+
+FORM = re.compile(r"(own_[0-9a-f]{12})_(\d+)_(\d+)_(\w+)")
+SAID = "from bus.journal.owner_id import new_owner_id; print(new_owner_id(), flush=True); input()"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows when a process began")
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[str]]:
+    """A process that says its owner id and waits."""
+    with subprocess.Popen([sys.executable, "-c", SAID], stdin=-1, stdout=-1, text=True) as started:
+        yield started
+        started.kill()
+
+
+def said_by(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def mine() -> tuple[str, str, str, str]:
+    """Return the parts of an id of this process."""
+    found = FORM.fullmatch(new_owner_id())
+    assert found is not None
+    return found[1], found[2], found[3], found[4]
+
+
+def test_an_id_names_this_process_and_is_new_each_time() -> None:
+    first, second = new_owner_id(), new_owner_id()
+
+    assert first != second
+    assert mine()[1] == str(os.getpid())
+    assert len(first) <= 64  # as much as the column holds
+    assert not is_gone(first)
+
+
+def test_a_process_that_lives_is_not_gone(process: subprocess.Popen[str]) -> None:
+    assert not is_gone(said_by(process))
+
+
+def test_a_process_that_ended_is_gone(process: subprocess.Popen[str]) -> None:
+    owner = said_by(process)
+    process.kill()
+    process.wait(20)
+
+    assert is_gone(owner)
+
+
+def test_a_process_that_ended_and_waits_to_be_buried_is_gone(process: subprocess.Popen[str]) -> None:
+    owner = said_by(process)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it is dead, and stays a zombie
+
+    assert os.path.exists(f"/proc/{process.pid}")
+    assert is_gone(owner)
+
+
+def test_a_pid_that_was_given_again_is_another_process() -> None:
+    machine, pid, started, rest = mine()
+
+    assert is_gone(f"{machine}_{pid}_{int(started) - 1}_{rest}")
+
+
+def test_a_name_with_brackets_and_blanks_does_not_hide_when_a_process_began() -> None:
+    said = f"import ctypes; ctypes.CDLL(None).prctl(15, b'a) S (b c', 0, 0, 0); {SAID}"
+    with subprocess.Popen([sys.executable, "-c", said], stdin=-1, stdout=-1, text=True) as named:
+        owner = said_by(named)
+        try:
+            assert "a) S (b c" in Path(f"/proc/{named.pid}/stat").read_text()
+            assert FORM.fullmatch(owner)
+            assert not is_gone(owner)
+        finally:
+            named.kill()
+    assert is_gone(owner)
+
+
+def test_of_another_machine_nobody_can_tell() -> None:
+    _, _, _, rest = mine()
+
+    assert not is_gone(f"own_0123456789ab_{2**22 + 1}_1_{rest}")
+
+
+def test_a_container_with_its_own_pids_is_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = mine()[0]
+    monkeypatch.setattr(owner_ids, "_machine", owner_ids._machine.__wrapped__)
+    monkeypatch.setattr(os, "readlink", lambda _: "pid:[4026532999]")
+
+    assert mine()[0] != here
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [None, "", "own_1", "own_lost", "own_x_1_2_y", "own_0123456789ab_-1_2_y", "own_0123456789ab_1_2_",
+     "own_" + "9" * 99, "x" * 10_000, "own_0123456789ab_1_2_y\n", "own_０１２３_1_2_y"],
+)  # fmt: skip
+def test_of_what_is_no_id_nobody_can_tell(garbage: str | None) -> None:
+    assert not is_gone(garbage)
+
+
+def test_a_pid_there_never_was_is_gone() -> None:
+    machine, _, started, rest = mine()
+
+    assert is_gone(f"{machine}_{2**40}_{started}_{rest}")
+    assert is_gone(f"{machine}_{'9' * 30}_{started}_{rest}")
+
+
+def test_elsewhere_than_on_linux_the_lease_alone_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, pid, started, rest = mine()
+    monkeypatch.setattr(sys, "platform", "darwin")
+
+    assert not is_gone(f"{machine}_{pid}_{int(started) - 1}_{rest}")
+
+
+def test_where_no_process_shows_when_it_began_ids_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner_ids, "_started", lambda _pid: None)
+
+    owner = new_owner_id()
+
+    assert owner.startswith("own_")
+    assert FORM.fullmatch(owner) is None
+    assert not is_gone(owner)

@@ -1,0 +1,192 @@
+"""An owner lets its run go: back to the queue or to wait; nothing of it is written after."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import func, select
+
+from bus.journal.approvals import Decision, decide
+from bus.journal.endings import cancel
+from bus.journal.line import withdrawn_ranges
+from bus.journal.parting import Parting
+from bus.journal.runs import get_run
+from bus.journal.steps import StepStarted, steps_of
+from bus.journal.who import Who
+from bus.journal.writer import Commit
+from bus.payloads import StatusPayload
+from config.errors import ApprovalOver, StaleOwner
+from config.tables import approvals, outbox, timers
+from tests.bus.asked import question
+from tests.bus.shaky import ShakyCommits
+from tests.bus.world import Owner, World, assert_whole
+
+ME = Who()
+RELEASE = Parting(status="queued", reason="drain")
+
+
+def release(owner: Owner) -> list[object]:
+    return list(owner.world.do(owner.writer.commit(Commit(events=[StatusPayload(status="moved")], parting=RELEASE))))
+
+
+def waits(owner: Owner, *asked: object) -> None:
+    """Have an owner ask, and let its run wait."""
+    questions = tuple(asked or (question(),))
+    parting = Parting(status="waiting", reason="approval", detail="a person", questions=questions)  # type: ignore[arg-type]  # as they come
+    events = [*(one.payload() for one in parting.questions), StatusPayload(status="waiting")]
+    owner.world.do(owner.writer.commit(Commit(events=events, parting=parting)))
+
+
+def count(world: World, table, run_id: str) -> int:
+    return int(world.rows(select(func.count()).select_from(table).where(table.c.run_id == run_id))[0][0])
+
+
+def test_a_released_run_is_announced_and_counts_no_crash(world: World) -> None:
+    owner = world.own()
+    run_id = owner.lease.run_id
+
+    release(owner)
+
+    row = world.run_row(run_id)
+    assert (row.status, row.reason, row.owner, row.lease_until, row.crashes) == ("queued", "drain", None, None, 0)
+    assert (row.reserved_to, row.declared_to) == (3, 3)
+    assert count(world, outbox, run_id) == 2
+    assert owner.woken == [run_id]
+
+
+def test_the_next_owner_goes_on_right_behind_the_last_number(world: World) -> None:
+    owner = world.own()
+    release(owner)
+
+    following = world.own(owner.lease.run_id, "own_2")
+    world.do(following.end())
+
+    lines = world.lines(owner.lease.run_id)
+    assert_whole(lines)
+    assert [(line.seq, line.type) for line in lines] == [
+        (1, "status"), (2, "status"), (3, "status"), (4, "status"), (5, "end"),
+    ]  # fmt: skip
+
+
+def test_pieces_of_no_message_are_withdrawn_when_the_run_is_let_go(world: World) -> None:
+    owner = world.own()
+    world.do(owner.say("half ", "a word"))
+
+    release(owner)
+
+    lines = world.lines(owner.lease.run_id)
+    assert [line.type for line in lines] == ["status", "status", "withdrawn", "status"]
+    assert withdrawn_ranges(lines[2]) == [(3, 4)]
+
+
+def test_nothing_is_written_after_a_run_was_let_go(world: World) -> None:
+    owner = world.own()
+    release(owner)
+    before = world.run_row(owner.lease.run_id)
+
+    with pytest.raises(StaleOwner):
+        world.do(owner.say("late"))
+    with pytest.raises(StaleOwner):
+        world.do(owner.message())
+    with pytest.raises(StaleOwner):
+        release(owner)
+
+    assert owner.writer.is_closed
+    assert world.run_row(owner.lease.run_id) == before
+
+
+def test_who_lost_the_run_cannot_let_it_go(world: World) -> None:
+    owner = world.own()
+    world.lapse(owner.lease.run_id)
+    following = world.own(owner.lease.run_id, "own_2")
+
+    with pytest.raises(StaleOwner):
+        release(owner)
+
+    assert count(world, outbox, owner.lease.run_id) == 1
+    world.do(following.message())
+
+
+def test_steps_nobody_began_are_left_for_the_next_owner(world: World) -> None:
+    owner = world.own()
+    run_id = owner.lease.run_id
+    started = [
+        StepStarted(id=f"stp_{n}", kind="tool", name="t", arguments_digest="a", idempotency_key=f"k{n}")
+        for n in range(2)
+    ]
+    world.do(owner.writer.commit(Commit(started=started)))
+
+    world.do(owner.writer.commit(Commit(planned=["stp_0"], unknown=["stp_1"], parting=RELEASE)))
+
+    with world.database.read() as connection:
+        assert [step["status"] for step in steps_of(connection, run_id)] == ["planned", "unknown"]
+
+
+def test_a_waiting_run_asks_with_a_timer_and_is_not_announced(world: World) -> None:
+    owner = world.own()
+    run_id = owner.lease.run_id
+
+    waits(owner, question(), question())
+
+    row = world.run_row(run_id)
+    assert (row.status, row.reason, row.detail, row.owner) == ("waiting", "approval", "a person", None)
+    assert (count(world, approvals, run_id), count(world, timers, run_id), count(world, outbox, run_id)) == (2, 2, 1)
+    assert owner.woken == []
+
+
+# --- a stop that comes between --------------------------------------------------------------------
+
+
+def test_a_stop_that_comes_between_queues_the_run_instead(world: World) -> None:
+    """A run that waits has no owner who would see the stop; the next owner sees it."""
+    owner = world.own()
+    run_id = owner.lease.run_id
+    cancel(world.database, ME, run_id, "ann")
+
+    waits(owner)
+
+    assert world.run_row(run_id).status == "queued"
+    assert count(world, outbox, run_id) == 2
+    with world.database.read() as connection:
+        assert "approvals" not in get_run(connection, ME, run_id)
+    lease = world.claim(run_id, "own_2")
+    assert lease is not None
+    assert lease.stop_requested
+
+
+def test_a_run_that_was_stopped_while_it_asked_takes_no_answer_from_its_next_owner(world: World) -> None:
+    """One of two answers would have left it running for ever: its owner fenced off, and no lease to run out."""
+    owner = world.own()
+    run_id = owner.lease.run_id
+    cancel(world.database, ME, run_id, "ann")
+    one, other = question(), question()
+    waits(owner, one, other)
+    with pytest.raises(ApprovalOver, match="was stopped"):
+        decide(world.database, ME, run_id, one.id, Decision(decision="run_again"), by="ben")
+    following = world.own(run_id, "own_2")
+
+    with pytest.raises(ApprovalOver, match="was stopped"):
+        decide(world.database, ME, run_id, one.id, Decision(decision="run_again"), by="ben")
+
+    world.do(following.end("cancelled"))
+    assert world.run_row(run_id).status == "cancelled"
+    assert_whole(world.lines(run_id))
+
+
+# --- replies that are lost ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["busy", "reply_lost"])
+def test_letting_go_counts_once_whatever_becomes_of_the_reply(
+    small_world: World, monkeypatch: pytest.MonkeyPatch, fault
+) -> None:
+    faults = [fault]
+    ShakyCommits(small_world.database, monkeypatch, lambda: faults.pop() if faults else None)
+    owner = small_world.own()
+    run_id = owner.lease.run_id
+
+    waits(owner)
+
+    row = small_world.run_row(run_id)
+    assert (faults, row.status, row.commits) == ([], "waiting", 1)
+    assert small_world.kinds(run_id) == ["status", "status", "approval", "status"]
+    assert (count(small_world, approvals, run_id), owner.writer.is_closed) == (1, True)

@@ -1,0 +1,105 @@
+"""A definition is kept once, as it was when a run was accepted with it, whatever becomes of its file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import event, select
+
+from bus.journal import accept as accepting
+from bus.journal import pinned
+from bus.journal.pinned import AGAIN_S, read_pinned
+from config.tables import definitions
+from tests.bus.journal.test_accept import at_once
+from tests.bus.world import World
+
+OLD, NEW = "a" * 64, "b" * 64
+
+
+@pytest.fixture(autouse=True)
+def a_new_process() -> Iterator[None]:
+    """Nothing is known of what other tests' databases hold."""
+    pinned._known.clear()
+    yield
+    pinned._known.clear()
+
+
+@pytest.fixture
+def pins(world: World) -> Iterator[list[str]]:
+    """The statements that write a definition down."""
+    seen: list[str] = []
+
+    def note(_connection, _cursor, statement, *_rest) -> None:
+        if "INTO definitions" in statement:
+            seen.append(statement)
+
+    event.listen(world.database.engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(world.database.engine, "before_cursor_execute", note)
+
+
+def kept(world: World, digest: str) -> str | None:
+    with world.database.read() as connection:
+        return read_pinned(connection, digest)
+
+
+def test_a_definition_is_read_as_it_was_accepted(world: World) -> None:
+    world.accept(definition_digest=OLD, definition_json='{"model": "old"}')
+    world.accept(definition_digest=NEW, definition_json='{"model": "new"}')
+
+    assert kept(world, OLD) == '{"model": "old"}'
+    assert kept(world, NEW) == '{"model": "new"}'
+    assert kept(world, "c" * 64) is None
+
+
+def test_it_is_written_once_however_many_runs_are_accepted(world: World, pins: list[str]) -> None:
+    for _ in range(3):
+        world.accept(definition_digest=OLD)
+
+    assert len(pins) == 1
+    assert len(world.rows(select(definitions))) == 1
+
+
+def test_what_is_kept_stays_as_it_was(world: World) -> None:
+    world.accept(definition_digest=OLD, definition_json='{"as": "it was"}')
+    pinned._known.clear()  # as another process
+    world.accept(definition_digest=OLD, definition_json='{"as": "somebody says"}')
+
+    assert kept(world, OLD) == '{"as": "it was"}'
+
+
+def test_many_processes_at_once_keep_one(world: World) -> None:
+    def accept(_number: int) -> object:
+        pinned._known.clear()
+        return world.accept(definition_digest=OLD)
+
+    done = at_once(8, accept)
+
+    assert [one for one in done if isinstance(one, Exception)] == []
+    assert len(world.rows(select(definitions))) == 1
+
+
+def test_a_start_that_was_undone_leaves_nothing_known(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumble(_place: str) -> None:
+        raise RuntimeError("before the commit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(accepting, "failpoint", stumble)
+        with pytest.raises(RuntimeError):
+            world.accept(definition_digest=OLD)
+    assert kept(world, OLD) is None
+
+    world.accept(definition_digest=OLD)
+
+    assert kept(world, OLD) == "{}"
+
+
+def test_it_is_written_again_in_time_so_that_retention_sees_its_use(world: World, pins: list[str]) -> None:
+    world.accept(definition_digest=OLD)
+    for key in pinned._known:
+        pinned._known[key] -= AGAIN_S + 1
+
+    world.accept(definition_digest=OLD)
+
+    assert len(pins) == 2

@@ -1,0 +1,428 @@
+"""Runs nobody looks after any more go back to the queue, or end; whoever looks, and however many do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from bus.journal.approvals import Decision, decide
+from bus.journal.endings import NOT_KNOWN, cancel
+from bus.journal.leases import MAX_CRASHES, claim, hold
+from bus.journal.owner_id import new_owner_id
+from bus.journal.ownerless import Written
+from bus.journal.reaper import Reaper, claimable, due, fire, lapsed, reap
+from bus.journal.runs import get_run
+from bus.journal.steps import StepStarted, steps_of
+from bus.journal.threads import list_messages
+from bus.journal.who import Who
+from bus.journal.writer import Commit
+from bus.payloads import EndPayload, ErrorPayload, ToolResultPayload, decode
+from config.errors import StaleOwner
+from config.settings import Settings
+from config.tables import outbox, runs, timers
+from tests.bus.asked import asks, question
+from tests.bus.world import Owner, World, assert_whole
+
+ME = Who()
+RACERS = 50
+
+
+def step(number: int = 1, **fields: Any) -> StepStarted:
+    known: dict[str, Any] = {
+        "id": f"stp_{number}", "kind": "tool", "name": "refund_order", "arguments_digest": "a", "effect": "unsafe",
+        "idempotency_key": f"k{number}", "call_id": f"call_{number}",
+    }  # fmt: skip
+    return StepStarted(**(known | fields))
+
+
+def lost(world: World, run_id: str, *started: StepStarted) -> Owner:
+    """Return the owner of a run that was in the middle of these steps when its lease ran out."""
+    owner = world.own(run_id)
+    if started:
+        world.do(owner.writer.commit(Commit(started=started)))
+    world.lapse(run_id)
+    return owner
+
+
+def shown(world: World, run_id: str) -> dict[str, Any]:
+    with world.database.read() as connection:
+        return get_run(connection, ME, run_id)
+
+
+def announced(world: World, run_id: str) -> int:
+    return int(world.rows(select(func.count()).select_from(outbox).where(outbox.c.run_id == run_id))[0][0])
+
+
+def free(world: World) -> list[str]:
+    with world.database.read() as connection:
+        return [row.id for row in claimable(connection, world.database, 100)]
+
+
+# --- a lost owner ---------------------------------------------------------------------------------
+
+
+def test_a_lapsed_run_goes_back_to_the_queue_with_what_was_seen(world: World) -> None:
+    run_id = world.accept().run_id
+    lost(world, run_id, step(1), step(2, kind="model", name="demo"))
+
+    assert lapsed(world.database) == [run_id]
+    done = reap(world.database, run_id)
+
+    assert done is not None
+    row = world.run_row(run_id)
+    assert (done.status, done.wake, done.events) == ("queued", run_id, ())
+    assert (row.status, row.owner, row.lease_until, row.crashes) == ("queued", None, None, 1)
+    assert announced(world, run_id) == 2
+    (crash,) = shown(world, run_id)["crashes"]
+    assert (crash["owner"], crash["attempt"]) == ("own_1", 1)
+    assert crash["during"] == "model demo, tool refund_order"
+    assert crash["seen"] == "nothing was heard of it"
+
+
+def test_reaping_again_finds_nothing_to_do(world: World) -> None:
+    run_id = world.accept().run_id
+    lost(world, run_id)
+    reap(world.database, run_id)
+
+    assert reap(world.database, run_id) is None
+    assert reap(world.database, "run_nothere") is None
+    assert lapsed(world.database) == []
+    assert (world.run_row(run_id).crashes, announced(world, run_id)) == (1, 2)
+
+
+def test_what_a_lost_owner_streamed_is_withdrawn_by_the_next_and_it_may_write_no_more(world: World) -> None:
+    run_id = world.accept().run_id
+    owner = world.own(run_id)
+    world.do(owner.say("never ", "sealed"))
+    world.lapse(run_id)
+    reap(world.database, run_id)
+
+    with pytest.raises(StaleOwner):
+        world.do(owner.message())
+    following = world.own(run_id, "own_2")
+    world.do(following.end())
+
+    lines = world.lines(run_id)
+    assert_whole(lines)
+    assert [line.type for line in lines] == ["status", "status", "withdrawn", "status", "end"]
+
+
+def test_an_owner_that_lives_is_left_alone(world: World) -> None:
+    owner = world.own(owner=new_owner_id())
+    before = world.run_row(owner.lease.run_id)
+
+    assert lapsed(world.database) == []
+    assert reap(world.database, owner.lease.run_id) is None
+
+    assert world.run_row(owner.lease.run_id) == before
+    world.do(owner.message())
+
+
+def test_the_third_crash_of_a_run_is_its_last(world: World) -> None:
+    accepted = world.accept(thread_id="talk")
+    following = world.accept(thread_id="talk")
+    for number in range(MAX_CRASHES):
+        lost(world, accepted.run_id, step(number))
+        done = reap(world.database, accepted.run_id)
+
+    assert done is not None
+    lines = world.lines(accepted.run_id)
+    error, end = decode(lines[-2].data), decode(lines[-1].data)
+    assert_whole(lines)
+    assert isinstance(error, ErrorPayload)
+    assert isinstance(end, EndPayload)
+    assert (end.status, end.reason, error.code) == ("dead", "crashed", "crashed")
+    assert "3 workers were lost" in error.message
+    assert "tool refund_order" in error.message
+    run = shown(world, accepted.run_id)
+    assert (run["status"], run["error"], len(run["crashes"])) == ("dead", "crashed", 3)
+    assert world.claim(accepted.run_id) is None
+    assert done.wake == following.run_id
+    assert free(world) == [following.run_id]
+
+
+def test_a_dead_run_leaves_a_valid_history(world: World) -> None:
+    accepted = world.accept()
+    for number in range(MAX_CRASHES):
+        lost(world, accepted.run_id, step(number))
+        reap(world.database, accepted.run_id)
+
+    with world.database.read() as connection:
+        told = list_messages(connection, ME, accepted.thread_id)
+        open_steps = [one for one in steps_of(connection, accepted.run_id) if one["ended_ms"] is None]
+    assert open_steps == []
+    assert [(item["role"], item.get("outcome")) for item in told] == [
+        ("user", None), ("tool", "unknown"), ("tool", "unknown"), ("tool", "unknown"), ("error", None),
+    ]  # fmt: skip
+    assert told[1]["result"] == NOT_KNOWN
+
+
+def test_a_run_that_was_to_stop_and_lost_its_owner_is_cancelled(world: World) -> None:
+    run_id = world.accept().run_id
+    owner = world.own(run_id)
+    cancel(world.database, ME, run_id, "ann")
+    world.lapse(run_id)
+
+    done = reap(world.database, run_id)
+
+    assert done is not None
+    assert (done.status, world.run_row(run_id).crashes) == ("cancelled", 1)
+    assert_whole(world.lines(run_id))
+    with pytest.raises(StaleOwner):
+        world.do(owner.message())
+
+
+def at_once(work: Any, count: int = RACERS) -> list[Any]:
+    """Return what came of so many calls of ``work`` begun at the same moment."""
+    barrier, done = threading.Barrier(count), [None] * count
+
+    def begin(number: int) -> None:
+        barrier.wait(30)
+        done[number] = work()
+
+    threads = [threading.Thread(target=begin, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(50)
+    return done
+
+
+def test_many_reapers_at_once_count_one_crash(world: World) -> None:
+    run_id = world.accept().run_id
+    lost(world, run_id)
+
+    done = at_once(lambda: reap(world.database, run_id))
+
+    assert len([one for one in done if one is not None]) == 1
+    assert (world.run_row(run_id).crashes, announced(world, run_id)) == (1, 2)
+
+
+def test_many_reapers_at_once_write_one_end(world: World) -> None:
+    run_id = world.accept().run_id
+    for _ in range(MAX_CRASHES - 1):
+        lost(world, run_id)
+        reap(world.database, run_id)
+    lost(world, run_id)
+
+    done = at_once(lambda: reap(world.database, run_id))
+
+    assert [one.status for one in done if one is not None] == ["dead"]
+    assert_whole(world.lines(run_id))
+
+
+# --- a process that ended on this machine ---------------------------------------------------------
+
+
+class Process:
+    """Another process of this machine, with the id it owns runs by."""
+
+    def __init__(self) -> None:
+        said = "from bus.journal.owner_id import new_owner_id; print(new_owner_id(), flush=True); input()"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", said], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        self.owner = self._process.stdout.readline().strip()
+
+    def kill_unburied(self) -> None:
+        """End it, and do not wait for it: it stays a zombie."""
+        self._process.kill()
+        assert self._process.stdout is not None
+        self._process.stdout.read()  # its end of the pipe is closed when it is dead
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def neighbour() -> Iterator[Process]:
+    process = Process()
+    yield process
+    process.end()
+
+
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows when a process began")
+
+
+@needs_proc
+def test_a_run_whose_process_ended_here_is_reaped_before_its_lease_ends(world: World, neighbour: Process) -> None:
+    owner = world.own(owner=neighbour.owner)
+    run_id = owner.lease.run_id
+    assert (lapsed(world.database), reap(world.database, run_id)) == ([], None)
+
+    neighbour.end()
+
+    assert lapsed(world.database) == [run_id]
+    done = reap(world.database, run_id)
+    assert done is not None
+    assert done.status == "queued"
+    assert shown(world, run_id)["crashes"][0]["seen"] == "its process ended"
+
+
+def test_a_run_of_a_process_of_another_machine_waits_for_its_lease(world: World) -> None:
+    owner = world.own(owner="own_0123456789ab_1_1_elsewhere")
+
+    assert lapsed(world.database) == []
+    assert reap(world.database, owner.lease.run_id) is None
+
+
+# --- questions nobody answers ---------------------------------------------------------------------
+
+
+def test_a_question_nobody_answered_ends_its_run_with_a_result_for_the_call(world: World) -> None:
+    accepted = world.accept()
+    one = question(expires_in_s=-1)
+    asks(world.database, accepted.run_id, one)
+    assert due(world.database) == [(accepted.run_id, one.id)]
+
+    done = fire(world.database, accepted.run_id, one.id)
+
+    assert done is not None
+    lines = world.lines(accepted.run_id)
+    result = next(payload for line in lines if isinstance(payload := decode(line.data), ToolResultPayload))
+    run = shown(world, accepted.run_id)
+    assert_whole(lines)
+    assert (run["status"], run["error"]) == ("failed", "approval_expired")
+    assert (result.call_id, result.outcome, result.result) == (one.call_id, "unknown", NOT_KNOWN)
+    with world.database.read() as connection:
+        told = list_messages(connection, ME, accepted.thread_id)
+        assert [one["ended_ms"] for one in steps_of(connection, accepted.run_id) if one["ended_ms"] is None] == []
+    assert [item["role"] for item in told] == ["user", "tool", "error"]
+    assert due(world.database) == []
+    assert fire(world.database, accepted.run_id, one.id) is None
+
+
+def test_a_question_answered_in_time_ends_nothing(world: World) -> None:
+    run_id = world.accept().run_id
+    one = question()
+    asks(world.database, run_id, one)
+    decide(world.database, ME, run_id, one.id, Decision(decision="run_again"), by="ann")
+    before = world.run_row(run_id)
+
+    assert fire(world.database, run_id, one.id) is None
+
+    assert world.run_row(run_id) == before
+    assert world.rows(select(timers).where(timers.c.run_id == run_id)) == []
+
+
+def test_a_timer_of_a_run_that_ended_is_taken_away(world: World) -> None:
+    run_id = world.accept().run_id
+    one = question(expires_in_s=-1)
+    asks(world.database, run_id, one)
+    cancel(world.database, ME, run_id, "ann")
+
+    assert fire(world.database, run_id, one.id) is None
+
+    assert due(world.database) == []
+    assert_whole(world.lines(run_id))
+
+
+def test_a_timer_that_is_not_due_is_not_looked_at(world: World) -> None:
+    run_id = world.accept().run_id
+    asks(world.database, run_id, question(expires_in_s=3600))
+
+    assert due(world.database) == []
+
+
+def test_one_of_many_timers_at_once_ends_the_run(world: World) -> None:
+    run_id = world.accept().run_id
+    one = question(expires_in_s=-1)
+    asks(world.database, run_id, one)
+
+    done = at_once(lambda: fire(world.database, run_id, one.id))
+
+    assert [written.status for written in done if written is not None] == ["failed"]
+    assert_whole(world.lines(run_id))
+
+
+# --- what may begin -------------------------------------------------------------------------------
+
+
+def test_claimable_are_the_oldest_queued_runs_of_their_threads(world: World) -> None:
+    first, second = (world.accept(thread_id="talk").run_id for _ in range(2))
+    waits = world.accept().run_id
+    asks(world.database, waits)
+    owned = world.own().lease.run_id
+    alone = world.accept().run_id
+
+    assert free(world) == [first, alone]
+    assert world.claim(first) is not None
+    assert free(world) == [alone]
+    assert {second, waits, owned}.isdisjoint(free(world))
+
+
+def test_a_run_somebody_is_about_to_work_off_is_left_to_him_for_a_while(world: World) -> None:
+    run_id = world.accept().run_id
+
+    hold(world.database, run_id, 60.0)
+    assert free(world) == []
+    world.lapse(run_id)
+    assert free(world) == [run_id]
+
+    assert claim(world.database, run_id, "own_1", 60.0) is not None
+
+
+def test_a_hold_is_no_lease(world: World) -> None:
+    """Whoever holds a queued run keeps pollers away, and nobody who was told to begin it."""
+    run_id = world.accept().run_id
+    hold(world.database, run_id, 60.0)
+
+    assert world.claim(run_id) is not None
+
+
+# --- the thread that looks ------------------------------------------------------------------------
+
+
+def test_one_look_finds_everything_and_tells_whoever_watches(world: World, settings: Settings) -> None:
+    crashed, unanswered = world.accept().run_id, world.accept().run_id
+    lost(world, crashed)
+    asks(world.database, unanswered, question(expires_in_s=-1))
+    spread: list[Written] = []
+
+    done = Reaper(world.database, settings, spread.append).look()
+
+    assert [(one.run_id, one.status) for one in done] == [(crashed, "queued"), (unanswered, "failed")]
+    assert spread == done
+    assert Reaper(world.database, settings, spread.append).look() == []
+
+
+def test_the_reaper_looks_by_itself_and_survives_whatever_goes_wrong(small_world: World, settings: Settings) -> None:
+    seen, is_found = [], threading.Event()
+
+    def spread(written: Written) -> None:
+        seen.append(written.run_id)
+        if len(seen) == 1:
+            raise RuntimeError("whoever is told stumbles")
+        is_found.set()
+
+    for _ in range(2):
+        lost(small_world, small_world.accept().run_id)
+    reaper = Reaper(small_world.database, settings.model_copy(update={"reap_s": 0.01}), spread)
+    reaper.start()
+    reaper.start()
+    try:
+        assert is_found.wait(20)
+    finally:
+        reaper.stop()
+
+    statuses = small_world.rows(select(runs.c.status))
+    assert [row.status for row in statuses] == ["queued", "queued"]
+
+
+def test_a_stopped_reaper_ends_its_thread(small_world: World, settings: Settings) -> None:
+    reaper = Reaper(small_world.database, settings, lambda _: None)
+    reaper.start()
+    thread = reaper._thread
+    assert thread is not None
+
+    reaper.stop()
+
+    assert not thread.is_alive()

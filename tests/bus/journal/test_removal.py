@@ -1,0 +1,180 @@
+"""Runs and threads that are removed are gone with all that belongs to them; open ones are refused."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from sqlalchemy import insert
+
+from bus.journal.accept import Accepted, accept
+from bus.journal.idempotency import IdempotencyKey
+from bus.journal.leases import RESERVE
+from bus.journal.removal import OF_A_RUN, remove_runs, remove_threads
+from bus.journal.runs import find_run
+from bus.journal.threads import get_thread, list_messages
+from bus.journal.who import Who
+from config.errors import RunOpen, RunUnknown, ThreadUnknown
+from config.tables import (
+    approvals,
+    controls,
+    events,
+    idempotency_keys,
+    messages,
+    metadata,
+    runs,
+    steps,
+    threads,
+    timers,
+)
+from tests.bus.over import count, ended
+from tests.bus.world import World, new_run
+
+ME = Who()
+OTHERS = [Who(principal="eve"), Who(tenant="other")]
+KEY = IdempotencyKey(key="k", method="POST", path="/v1/runs", body_digest="b" * 64)
+
+
+def test_every_table_that_refers_to_a_run_is_emptied_of_it() -> None:
+    referring = {
+        table.name for table in metadata.tables.values() for key in table.foreign_keys if key.column is runs.c.id
+    }
+
+    assert referring <= {table.name for table in OF_A_RUN}
+    assert {"events", "steps", "controls", "approvals", "timers", "idempotency_keys", "outbox"} <= {
+        table.name for table in OF_A_RUN
+    }
+
+
+def test_a_removed_run_leaves_only_what_was_said(world: World) -> None:
+    gone, stays = ended(world, idempotency=KEY).lease.run_id, ended(world).lease.run_id
+    with world.database.write() as connection:
+        connection.execute(insert(controls).values(run_id=gone, kind="stop", created_ms=1))
+        connection.execute(insert(approvals).values(id="apr_1", run_id=gone, decisions_json="[]", created_ms=1))
+        connection.execute(insert(timers).values(id="tim_1", run_id=gone, kind="approval", due_ms=1))
+
+    remove_runs(world.database, ME, [gone])
+
+    assert {table.name: count(world, table, run_id=gone) for table in OF_A_RUN} == {table.name: 0 for table in OF_A_RUN}
+    assert count(world, messages, run_id=gone) == 2
+    with world.database.read() as connection:
+        with pytest.raises(RunUnknown):
+            find_run(connection, ME, gone)
+        assert [run["run_id"] for run in get_thread(connection, ME, "talk")["runs"]] == [stays]
+        assert len(list_messages(connection, ME, "talk")) == 4
+    assert count(world, steps, run_id=stays) == 1
+    assert world.kinds(stays)[-1] == "end"
+
+
+def test_the_key_of_a_removed_run_may_start_another(world: World) -> None:
+    first = ended(world, idempotency=KEY).lease.run_id
+    remove_runs(world.database, ME, [first])
+
+    second = accept(world.database, new_run(thread_id="talk", idempotency=KEY))
+
+    assert second.is_new
+    assert count(world, idempotency_keys) == 1
+
+
+def test_an_open_run_is_refused_and_those_beside_it_stay(world: World) -> None:
+    over, queued, running = ended(world).lease.run_id, world.accept().run_id, world.own().lease.run_id
+
+    for still_open, status in ((queued, "queued"), (running, "running")):
+        with pytest.raises(RunOpen, match=rf"is {status}; stop it first \(`./callboard cancel {still_open}`\)"):
+            remove_runs(world.database, ME, [over, still_open])
+
+    assert count(world, runs) == 3
+    assert world.kinds(over)[-1] == "end"
+
+
+@pytest.mark.parametrize("who", OTHERS)
+def test_what_is_somebody_elses_is_unknown(world: World, who: Who) -> None:
+    run_id = ended(world).lease.run_id
+
+    with pytest.raises(RunUnknown):
+        remove_runs(world.database, who, [run_id])
+    with pytest.raises(ThreadUnknown):
+        remove_threads(world.database, who, ["talk"])
+
+    assert count(world, runs) == count(world, threads) == 1
+
+
+def test_a_removed_thread_leaves_nothing(world: World) -> None:
+    ended(world)
+    ended(world)
+    for who in OTHERS:
+        ended(world, tenant=who.tenant, principal=who.principal)
+    stays = ended(world, "other").lease.run_id
+
+    remove_threads(world.database, ME, ["talk"])
+
+    with world.database.read() as connection:
+        with pytest.raises(ThreadUnknown):
+            get_thread(connection, ME, "talk")
+        assert len(get_thread(connection, OTHERS[0], "talk")["runs"]) == 1
+    assert count(world, threads) == count(world, runs) == 3
+    assert count(world, messages) == 6
+    assert world.kinds(stays)[-1] == "end"
+
+
+def test_a_thread_with_an_open_run_is_refused(world: World) -> None:
+    ended(world)
+    waiting = world.accept(thread_id="talk").run_id
+
+    with pytest.raises(RunOpen, match=f"thread 'talk' has a run that is queued; stop it .*cancel {waiting}"):
+        remove_threads(world.database, ME, ["talk"])
+
+    assert count(world, messages) == 3
+
+
+def test_of_several_the_unknown_one_is_named_and_none_goes(world: World) -> None:
+    run_id = ended(world).lease.run_id
+
+    with pytest.raises(RunUnknown, match="run_nothere"):
+        remove_runs(world.database, ME, [run_id, "run_nothere"])
+    with pytest.raises(ThreadUnknown, match="thr_nothere"):
+        remove_threads(world.database, ME, ["talk", "thr_nothere"])
+
+    assert count(world, runs) == count(world, threads) == 1
+
+
+def test_a_message_that_comes_while_its_thread_is_removed_begins_a_new_one(world: World) -> None:
+    """Either the thread has gone before, or it is refused because of the run: never a run without its thread."""
+    for number in range(20):
+        name = f"talk_{number}"
+        ended(world, name)
+        barrier = threading.Barrier(2)
+        accepted: list[Accepted] = []
+
+        def say(name: str = name, barrier: threading.Barrier = barrier, accepted: list[Accepted] = accepted) -> None:
+            barrier.wait()
+            accepted.append(world.accept(thread_id=name))
+
+        thread = threading.Thread(target=say)
+        thread.start()
+        barrier.wait()
+        try:
+            remove_threads(world.database, ME, [name])
+            expected = 1
+        except RunOpen:
+            expected = 2
+        thread.join()
+        with world.database.read() as connection:
+            its_runs = [run["run_id"] for run in get_thread(connection, ME, name)["runs"]]
+        assert len(its_runs) == expected
+        assert accepted[0].run_id in its_runs
+        assert count(world, messages, run_id=accepted[0].run_id) == 1
+
+
+def test_who_reads_a_run_that_is_removed_hears_of_it(each_log_world: World) -> None:
+    world = each_log_world
+    owner = ended(world)
+    reader = world.reader(owner.lease, cursor=owner.lease.next_seq + RESERVE)  # behind all it will ever be sent
+    remove_runs(world.database, ME, [owner.lease.run_id])
+
+    async def read() -> list:
+        return [line async for batch in reader.batches() for line in batch]
+
+    with pytest.raises(RunUnknown):
+        world.do(read())
+    assert count(world, events) == 0

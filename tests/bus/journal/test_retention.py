@@ -1,0 +1,401 @@
+"""What is too old goes, in small portions; what is open or still needed stays; readers are never left hanging."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+from sqlalchemy import insert, select, update
+
+from bus.journal import pinned, retention
+from bus.journal.endings import cancel
+from bus.journal.leases import RESERVE
+from bus.journal.line import withdrawn_ranges
+from bus.journal.removal import remove_runs, remove_threads
+from bus.journal.retention import Swept, sweep
+from bus.journal.threads import get_thread
+from bus.journal.who import Who
+from config.clock import epoch_ms
+from config.database import Database
+from config.settings import Settings
+from config.tables import definitions, events, messages, runs, steps, threads
+from tests.bus.over import age, count, ended, old
+from tests.bus.world import World, assert_whole
+
+ME = Who()
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Settings:
+    """Settings that keep everything, with a state folder of this test's own."""
+    return Settings(_env_file=None, state_dir=tmp_path / "state")  # type: ignore[call-arg]  # pydantic-settings' own
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_new_process() -> None:
+    """Nothing is known to be kept: tests share databases that are emptied."""
+    pinned._known.clear()
+
+
+def keeping(settings: Settings, **days: float) -> Settings:
+    return settings.model_copy(update={f"retain_{kind}_days": value for kind, value in days.items()})
+
+
+def clean(world: World, settings: Settings, pauses: list[float] | None = None) -> Swept:
+    pauses = pauses if pauses is not None else []
+    return sweep(world.database, settings, pause=pauses.append)
+
+
+def test_by_default_nothing_goes(world: World, kept: Settings) -> None:
+    run_id = old(world, days=10_000)
+
+    assert clean(world, kept) == Swept()
+    assert world.run_row(run_id).status == "succeeded"
+
+
+# --- runs
+
+
+def test_runs_go_when_they_ended_too_long_ago(world: World, kept: Settings) -> None:
+    gone, stays = old(world, days=8), old(world, days=6)
+
+    swept = clean(world, keeping(kept, runs=7))
+
+    assert swept == Swept(runs=1)
+    assert [row.id for row in world.rows(select(runs.c.id))] == [stays]
+    assert count(world, messages, run_id=gone) == 2
+    assert count(world, events, run_id=gone) == count(world, steps, run_id=gone) == 0
+
+
+def test_no_open_run_goes_however_old_it_is(world: World, kept: Settings) -> None:
+    queued, running = world.accept(thread_id="a").run_id, world.own(world.accept(thread_id="b").run_id).lease.run_id
+    with world.database.write() as connection:
+        connection.execute(update(runs).values(created_ms=1, started_ms=1))
+        connection.execute(update(threads).values(created_ms=1, updated_ms=1))
+
+    swept = clean(world, keeping(kept, runs=1, threads=1, events=1))
+
+    assert swept == Swept()
+    assert {row.id for row in world.rows(select(runs.c.id))} == {queued, running}
+
+
+def test_a_run_whose_end_observers_still_wait_for_stays(world: World, kept: Settings) -> None:
+    untold = old(world)
+    with world.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == untold).values(observers_told=False))
+
+    assert clean(world, keeping(kept, runs=1, threads=1, events=1)) == Swept()
+
+    with world.database.write() as connection:
+        connection.execute(update(runs).values(observers_told=True))
+    assert clean(world, keeping(kept, runs=1)) == Swept(runs=1)
+
+
+def test_a_part_of_an_open_run_stays(world: World, kept: Settings) -> None:
+    child, parent = old(world, "child"), world.accept(thread_id="parent").run_id
+    with world.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == child).values(parent_id=parent))
+
+    assert clean(world, keeping(kept, runs=1, threads=1, events=1)) == Swept()
+
+
+def test_many_go_in_small_transactions_with_pauses_between(
+    world: World, kept: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 3)
+    for number in range(7):
+        old(world, f"talk_{number}")
+    pauses: list[float] = []
+
+    swept = clean(world, keeping(kept, runs=1), pauses)
+
+    assert swept.runs == 7
+    assert len(pauses) == 3
+    assert min(pauses) >= retention.MIN_PAUSE_S
+
+
+def test_a_heavy_run_goes_alone(world: World, kept: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "BATCH_WEIGHT", 1)
+    for number in range(3):
+        old(world, f"talk_{number}")
+    pauses: list[float] = []
+
+    assert clean(world, keeping(kept, runs=1), pauses).runs == 3
+    assert len(pauses) == 3
+
+
+def test_two_that_sweep_at_once_take_each_run_once(
+    world: World, kept: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    for number in range(12):
+        old(world, f"talk_{number}")
+    swept: list[Swept] = []
+    barrier = threading.Barrier(2)
+
+    def one() -> None:
+        barrier.wait()
+        swept.append(clean(world, keeping(kept, runs=1)))
+
+    workers = [threading.Thread(target=one) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+    assert sum(each.runs for each in swept) == 12
+    assert count(world, runs) == 0
+
+
+# --- threads
+
+
+def test_threads_nobody_touched_go_with_everything(world: World, kept: Settings) -> None:
+    old(world, "gone", 40)
+    old(world, "stays", 20)
+
+    swept = clean(world, keeping(kept, threads=30))
+
+    assert swept == Swept(threads=1)
+    assert [row.id for row in world.rows(select(threads.c.id))] == ["stays"]
+    assert count(world, runs) == 1
+    assert count(world, messages) == 2
+
+
+def test_a_thread_with_one_open_run_stays_whole(world: World, kept: Settings) -> None:
+    over = old(world)
+    world.accept(thread_id="talk")
+    with world.database.write() as connection:
+        connection.execute(update(threads).values(updated_ms=1))
+
+    assert clean(world, keeping(kept, threads=1)) == Swept()
+    assert world.kinds(over)[-1] == "end"
+
+
+def test_an_empty_thread_goes_too(world: World, kept: Settings) -> None:
+    row = {
+        "id": "thr_1", "tenant": "default", "principal": "local", "agent_id": "assistant", "title": "Empty",
+        "next_message": 1, "created_ms": 1, "updated_ms": 1,
+    }  # fmt: skip
+    with world.database.write() as connection:
+        connection.execute(insert(threads), row)
+
+    assert clean(world, keeping(kept, threads=30)) == Swept(threads=1)
+
+
+# --- events
+
+
+def test_an_expired_log_keeps_its_end_and_names_what_is_gone(world: World, kept: Settings) -> None:
+    run_id = old(world)
+    whole = world.lines(run_id)
+    positions = {row.position for row in world.rows(select(events.c.position).where(events.c.run_id == run_id))}
+
+    swept = clean(world, keeping(kept, events=1))
+
+    assert swept == Swept(logs=1)
+    lines = world.lines(run_id)
+    assert_whole(lines)
+    assert [line.type for line in lines] == ["withdrawn", "end"]
+    assert lines[-1] == whole[-1]
+    assert withdrawn_ranges(lines[0]) == [(1, whole[-1].seq - 2)]
+    assert orjson.loads(lines[0].data)["reason"] == "expired"
+    assert count(world, steps, run_id=run_id) == 1
+    assert count(world, messages, run_id=run_id) == 2
+    # A reader of all runs goes by position; an old log must not look like news.
+    assert {row.position for row in world.rows(select(events.c.position))} <= positions
+
+
+def test_a_log_expires_once(world: World, kept: Settings) -> None:
+    old(world)
+    settings = keeping(kept, events=1)
+
+    assert clean(world, settings).logs == 1
+    assert clean(world, settings) == Swept()
+
+
+def test_every_log_expires_however_many_there_are(
+    world: World, kept: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    expired = [old(world, f"talk_{number}") for number in range(5)]
+
+    assert clean(world, keeping(kept, events=1)).logs == 5
+    assert all(world.kinds(run_id) == ["withdrawn", "end"] for run_id in expired)
+
+
+@pytest.mark.parametrize("back", range(8))
+def test_a_reader_of_an_expired_log_comes_to_its_end_from_any_cursor(
+    each_log_world: World, kept: Settings, back: int
+) -> None:
+    world = each_log_world
+    owner = ended(world)
+    world.do(world.hot_log.detach(owner.lease.run_id))
+    run_id = age(world, owner.lease.run_id)
+    last = world.lines(run_id)[-1].seq
+    cursor = max(0, last - back)
+    clean(world, keeping(kept, events=1))
+
+    with world.database.read() as connection:
+        thread_id = get_thread(connection, ME, "talk")["thread_id"]
+    if cursor == last:
+        assert world.lines(run_id, cursor, thread_id) == []
+        return
+    lines = world.lines(run_id, cursor, thread_id)
+    assert lines[-1].is_end
+    assert [line.seq for line in lines] == [n for n in (last - 1, last) if n > cursor]
+
+
+def test_a_reader_that_was_in_the_middle_comes_to_the_end(small_world: World, kept: Settings) -> None:
+    owner = ended(small_world)
+    small_world.do(small_world.hot_log.detach(owner.lease.run_id))
+    run_id = age(small_world, owner.lease.run_id)
+    reader = small_world.reader(owner.lease, cursor=2)
+    clean(small_world, keeping(kept, events=1))
+
+    async def read() -> list:
+        return [line async for batch in reader.batches() for line in batch]
+
+    assert [line.type for line in small_world.do(read())] == ["withdrawn", "end"]
+    assert small_world.run_row(run_id).status == "succeeded"
+
+
+def test_a_log_that_redis_may_still_hold_is_left_alone(world: World, kept: Settings) -> None:
+    """A reader that has the newest part from Redis would never see the event that declares the rest."""
+    age(world, ended(world).lease.run_id, days=1.5 / 24)
+    age(world, ended(world, "other").lease.run_id, days=2.5 / 24)
+
+    swept = clean(world, keeping(kept, events=0.001))
+
+    assert swept == Swept(logs=1)
+    assert [row.thread_id for row in world.rows(select(runs).join(events).where(events.c.type == "withdrawn"))] == [
+        "other"
+    ]
+
+
+def test_a_run_that_said_nothing_is_as_short_as_a_log_gets(world: World, kept: Settings) -> None:
+    owner = world.own()
+    world.do(owner.end())
+    run_id = age(world, owner.lease.run_id)
+    before = world.lines(run_id)
+
+    clean(world, keeping(kept, events=1))
+
+    assert len(before) == 3
+    lines = world.lines(run_id)
+    assert_whole(lines)
+    assert [line.type for line in lines] == ["withdrawn", "end"]
+
+
+def test_a_log_with_holes_and_without_an_owner_expires_too(world: World, kept: Settings) -> None:
+    owner = world.own()
+    world.do(owner.say("lost ", "with the worker"))
+    world.lapse(owner.lease.run_id)
+    cancel(world.database, ME, owner.lease.run_id, "ann")
+    with world.database.write() as connection:
+        connection.execute(update(runs).values(observers_told=True))
+    run_id = age(world, owner.lease.run_id)
+    assert world.lines(run_id)[-1].seq > RESERVE
+
+    assert clean(world, keeping(kept, events=1)).logs == 1
+
+    lines = world.lines(run_id)
+    assert_whole(lines)
+    assert [line.type for line in lines] == ["withdrawn", "end"]
+
+
+# --- definitions
+
+
+def test_definitions_no_run_refers_to_go(world: World, kept: Settings) -> None:
+    run_id = old(world)
+    with world.database.write() as connection:
+        connection.execute(update(definitions).values(created_ms=1))  # of the run, which is old
+        for digest, created_ms in (("e" * 64, 1), ("f" * 64, epoch_ms())):
+            row = {"digest": digest, "agent_id": "assistant", "content_json": "{}", "created_ms": created_ms}
+            connection.execute(insert(definitions), row)
+
+    assert clean(world, kept).definitions == 1
+    assert {row.digest[0] for row in world.rows(select(definitions.c.digest))} == {"d", "f"}
+    assert clean(world, keeping(kept, runs=1)) == Swept(runs=1, definitions=1)
+    assert {row.digest[0] for row in world.rows(select(definitions.c.digest))} == {"f"}
+    assert count(world, runs, id=run_id) == 0
+
+
+def test_a_definition_a_run_is_accepted_with_after_all_stays(world: World, kept: Settings) -> None:
+    remove_runs(world.database, ME, [old(world)])
+    pinned._known.clear()  # as another process, or this one a while later
+    with world.database.write() as connection:
+        connection.execute(update(definitions).values(created_ms=1))
+
+    world.accept(thread_id="new")
+    remove_threads(world.database, ME, ["talk"])
+
+    assert clean(world, kept) == Swept()
+    assert count(world, definitions) == 1
+
+
+def test_a_busy_process_pins_again_in_time(small_world: World) -> None:
+    small_world.accept()
+    with small_world.database.write() as connection:
+        connection.execute(update(definitions).values(created_ms=1))
+
+    for _ in range(3):
+        for key in pinned._known:
+            pinned._known[key] -= pinned.AGAIN_S / 3
+        small_world.accept()
+
+    (row,) = small_world.rows(select(definitions.c.created_ms))
+    assert row.created_ms > 1
+
+
+# --- files
+
+
+def test_old_files_of_the_logger_go_with_the_rest(sqlite: Database, kept: Settings) -> None:
+    folder = kept.state / "logs"
+    folder.mkdir(parents=True)
+    for name, days in (("runs-0.log.1", 8), ("runs-0.log", 6), ("up.log", 8)):
+        (folder / name).write_text("a line\n")
+        os.utime(folder / name, (time.time() - days * 24 * 3600,) * 2)
+
+    assert sweep(sqlite, kept) == Swept()
+    assert sweep(sqlite, keeping(kept, logs=7)) == Swept(files=1)
+    assert sorted(path.name for path in folder.glob("*.log*")) == ["runs-0.log", "up.log"]
+
+
+# --- beside writers
+
+
+def test_writers_go_on_while_much_is_removed(
+    small_world: World, kept: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = small_world
+    monkeypatch.setattr(retention, "BATCH", 5)
+    for number in range(60):
+        old(world, f"talk_{number}")
+    begun, over, accepted = threading.Event(), threading.Event(), []
+
+    def write() -> None:
+        while not over.is_set():
+            accepted.append(world.accept())  # raises DatabaseBusy if it is kept waiting
+            begun.set()
+
+    def pause(seconds: float) -> None:
+        before = len(accepted)
+        while len(accepted) == before and writer.is_alive():
+            over.wait(0.001)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    begun.wait(5)
+    swept = sweep(world.database, keeping(kept, runs=1), pause=pause)
+    over.set()
+    writer.join()
+
+    assert swept.runs == 60
+    assert count(world, runs) == len(accepted) >= 13

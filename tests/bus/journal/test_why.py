@@ -1,0 +1,143 @@
+"""What each open run waits for, said in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import update
+
+from bus.journal import workers
+from bus.journal.endings import cancel
+from bus.journal.steps import StepStarted, start_steps
+from bus.journal.who import Who
+from bus.journal.why import short_call, why, why_one
+from bus.journal.workers import WorkerRow
+from config.clock import epoch_ms
+from config.tables import runs, steps
+from tests.bus.asked import asks, question
+from tests.bus.world import World
+
+ME = Who()
+
+
+def sentences(world: World) -> dict[str, tuple[str, str]]:
+    with world.database.read() as connection:
+        return {one.run_id: (one.waits_for, one.sentence) for one in why(connection, world.database, ME)}
+
+
+def alive(world: World, owner: str = "own_1", slots: int = 4, busy: int = 0) -> None:
+    row = WorkerRow(id=owner, host="box", pid=17, pool="threads", slots=slots, busy=busy)
+    workers.seen(world.database, row)
+
+
+def test_a_run_without_workers_waits_for_one(world: World) -> None:
+    run_id = world.accept().run_id
+
+    waits_for, sentence = sentences(world)[run_id]
+
+    assert waits_for == "worker"
+    assert "no worker is alive" in sentence
+    assert "`./callboard worker`" in sentence
+
+
+@pytest.mark.parametrize(
+    ("busy", "code", "said"), [(1, "wake_up", "3 of 4 slots free"), (4, "slot", "4 slots are taken")]
+)
+def test_a_queued_run_says_how_many_slots_there_are(world: World, busy: int, code: str, said: str) -> None:
+    run_id = world.accept().run_id
+    alive(world, busy=busy)
+
+    waits_for, sentence = sentences(world)[run_id]
+
+    assert waits_for == code
+    assert "1 worker alive" in sentence
+    assert said in sentence
+
+
+def test_a_run_behind_another_of_its_thread_names_it(world: World) -> None:
+    first, second, third = (world.accept(thread_id="mine").run_id for _ in range(3))
+    other = world.accept(thread_id="other").run_id
+    world.own(first)
+
+    said = sentences(world)
+
+    assert said[second] == ("turn", f"queued behind {first} of its thread, which is running.")
+    assert said[third] == ("turn", f"queued behind {first} of its thread, which is running.")
+    assert said[other][0] == "worker"
+
+
+def test_a_running_run_says_which_step_since_when_and_where(world: World) -> None:
+    owner = world.own()
+    alive(world)
+    step = StepStarted(id="stp_1", kind="tool", name="lookup", arguments_digest="d", idempotency_key="k")
+    with world.database.write() as connection:
+        start_steps(connection, owner.lease, [step])
+        connection.execute(update(steps).values(started_ms=epoch_ms() - 42_000))
+
+    waits_for, sentence = sentences(world)[owner.lease.run_id]
+
+    assert waits_for == "step"
+    assert sentence == "calling the tool lookup for 42 s (step 1), on worker box:17."
+
+
+def test_a_run_whose_lease_ran_out_is_about_to_be_taken_over(world: World) -> None:
+    run_id = world.own().lease.run_id
+    world.lapse(run_id)
+
+    assert sentences(world)[run_id][0] == "owner"
+
+
+def test_a_stop_nobody_has_seen_yet_says_who_asked(world: World) -> None:
+    run_id = world.own().lease.run_id
+    cancel(world.database, ME, run_id, by="ann")
+
+    waits_for, sentence = sentences(world)[run_id]
+
+    assert waits_for == "stop"
+    assert sentence.startswith("was asked to stop by ann 0 s ago; it was between two steps")
+
+
+def test_a_question_is_shown_with_its_call_its_time_and_the_command(world: World) -> None:
+    run_id = world.accept().run_id
+    asks(world.database, run_id, question(), question("send_mail", {}))
+
+    waits_for, sentence = sentences(world)[run_id]
+
+    assert waits_for == "answer"
+    assert 'refund_order(order=1042, amount="88.00 EUR", to="Okafor & Co") and 1 more, until 20' in sentence
+    assert f"`./callboard approve {run_id}`" in sentence
+
+
+def test_a_run_that_waits_for_code_says_for_which(world: World) -> None:
+    run_id = world.accept().run_id
+    detail = "Waits for a worker whose tool refund_order is the one it was asked with."
+    with world.database.write() as connection:
+        connection.execute(update(runs).values(status="waiting", reason="code_version", detail=detail))
+
+    assert sentences(world)[run_id] == ("code", detail)
+
+
+def test_what_is_over_or_somebody_elses_is_not_explained(world: World) -> None:
+    ended = world.accept().run_id
+    cancel(world.database, ME, ended, by="ann")
+    foreign = world.accept(principal="eve").run_id
+
+    with world.database.read() as connection:
+        assert why(connection, world.database, ME) == []
+        assert [why_one(connection, world.database, ME, run_id) for run_id in (ended, foreign)] == [None, None]
+
+
+def test_one_run_is_explained_as_in_the_list(world: World) -> None:
+    world.accept(thread_id="mine")
+    second = world.accept(thread_id="mine").run_id
+
+    with world.database.read() as connection:
+        one = why_one(connection, world.database, ME, second)
+        assert one in why(connection, world.database, ME)
+
+
+def test_a_long_call_is_cut() -> None:
+    call = short_call("write_file", {"path": "a.txt", "content": "x" * 5000}, most=60)
+
+    assert len(call) == 60
+    assert call.startswith('write_file(path="a.txt", content="xxx')
+    assert call.endswith("…)")

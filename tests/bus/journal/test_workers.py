@@ -1,0 +1,72 @@
+"""The list of the living workers, on each database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from bus.journal.workers import ALIVE_MS, KEPT_MS, WorkerRow, alive, forget, seen
+from config.clock import epoch_ms
+from config.database import Database
+from config.tables import workers
+
+
+def row(name: str = "own_1", **fields: Any) -> WorkerRow:
+    known: dict[str, Any] = {
+        "host": "h1", "pid": 7, "pool": "threads", "slots": 200, "busy": 0, "queue": "runs", "version": "9.9",
+    }  # fmt: skip
+    return WorkerRow(id=name, **(known | fields))
+
+
+def living(database: Database) -> list[dict[str, Any]]:
+    with database.read() as connection:
+        return alive(database, connection)
+
+
+def age(database: Database, name: str, by_ms: int) -> None:
+    with database.write() as connection:
+        connection.execute(update(workers).where(workers.c.id == name).values(seen_ms=workers.c.seen_ms - by_ms))
+
+
+def test_a_worker_says_what_it_consumes_and_which_release_it_is(database: Database):
+    seen(database, row())
+
+    (worker,) = living(database)
+
+    assert (worker["queue"], worker["version"], worker["host"], worker["pid"]) == ("runs", "9.9", "h1", 7)
+
+
+@pytest.mark.parametrize("ahead_ms", [0, 75_000, -75_000])
+def test_a_worker_whose_clock_is_wrong_is_alive_and_shows_by_how_much(database: Database, ahead_ms: int):
+    for _ in range(2):  # the first makes the row, the second renews it
+        seen(database, row(), lambda: epoch_ms() + ahead_ms)
+
+        (worker,) = living(database)
+
+        assert abs(worker["skew_ms"] - ahead_ms) < 30_000  # a machine that is busy; the skew is far more
+
+
+def test_a_worker_of_a_release_that_said_less_is_listed_too(database: Database):
+    seen(database, row(queue=None, version=None))
+    with database.write() as connection:
+        connection.execute(update(workers).values(clock_ms=None))
+
+    (worker,) = living(database)
+
+    assert (worker["queue"], worker["version"], worker["skew_ms"]) == (None, None, None)
+
+
+def test_who_is_not_heard_of_is_off_the_list_and_later_out_of_the_table(database: Database):
+    seen(database, row("quiet"))
+    seen(database, row("leaves"))
+    age(database, "quiet", ALIVE_MS + 1000)
+    forget(database, "leaves")
+    assert living(database) == []
+
+    age(database, "quiet", KEPT_MS)
+    seen(database, row("new"))
+
+    with database.read() as connection:
+        assert list(connection.execute(workers.select()).scalars()) == ["new"]

@@ -1,0 +1,58 @@
+"""Runs that are over, to be kept or removed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Table, func, select, update
+
+from bus.journal.steps import StepStarted
+from bus.journal.writer import Commit
+from bus.payloads import EndPayload
+from config.clock import epoch_ms
+from config.tables import runs, threads
+from tests.bus.world import Owner, World
+
+DAY_MS = 24 * 3600 * 1000
+
+
+def ended(world: World, thread_id: str = "talk", **fields: Any) -> Owner:
+    """Return the owner of a run that said something, did a step, and ended."""
+    owner = world.own(world.accept(thread_id=thread_id, **fields).run_id)
+
+    async def work() -> None:
+        owner.tell_first()
+        step = StepStarted(
+            id=f"stp_{owner.lease.run_id}", kind="model", name="demo", arguments_digest="a", idempotency_key="k"
+        )
+        await owner.writer.commit(Commit(started=[step]))
+        await owner.say("one ", "two")
+        await owner.message("one two")
+        await owner.writer.commit(Commit(events=[EndPayload(status="succeeded")]))
+
+    world.do(work())
+    return owner
+
+
+def age(world: World, run_id: str, days: float = 10) -> str:
+    """Let a run have ended so long ago, and its thread not have been touched since."""
+    then = epoch_ms() - int(days * DAY_MS)
+    key = world.run_row(run_id).thread_key
+    with world.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == run_id).values(ended_ms=then))
+        connection.execute(update(threads).where(threads.c.key == key).values(updated_ms=then))
+    return run_id
+
+
+def old(world: World, thread_id: str = "talk", days: float = 10) -> str:
+    """Return a run that ended so long ago."""
+    return age(world, ended(world, thread_id).lease.run_id, days)
+
+
+def count(world: World, table: Table, **fields: Any) -> int:
+    """Return how many rows have these values."""
+    query = select(func.count()).select_from(table)
+    for name, value in fields.items():
+        query = query.where(table.c[name] == value)
+    (row,) = world.rows(query)
+    return int(row[0])

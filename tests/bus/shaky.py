@@ -1,0 +1,52 @@
+"""Commits of a run's writer that go wrong, as a database's own: nothing kept, only the reply lost, or for good."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+
+from bus.journal import writer as writers
+from config.database import Database
+
+Fault = Literal["busy", "reply_lost", "damaged", "damaged_behind"]
+"""``busy``: not committed, try again. ``reply_lost``: committed, and nobody heard. ``damaged``: not committed, and
+trying again is no use. ``damaged_behind``: the same is said, and yet it was committed."""
+_NAMES: dict[Fault, str] = {
+    "busy": "SQLITE_BUSY", "reply_lost": "SQLITE_IOERR", "damaged": "SQLITE_CORRUPT", "damaged_behind": "SQLITE_CORRUPT"
+}  # fmt: skip
+
+
+class ShakyCommits:
+    """Lets commits of writers fail as ``draw`` says; what anybody else commits is left alone."""
+
+    def __init__(self, database: Database, monkeypatch: pytest.MonkeyPatch, draw: Callable[[], Fault | None]) -> None:
+        self._draw = draw
+        self._here = threading.local()
+        self._commit = database.engine.dialect.do_commit
+        monkeypatch.setattr(database.engine.dialect, "do_commit", self._do)
+        monkeypatch.setattr(writers, "failpoint", self._pass)
+        monkeypatch.setattr(writers, "PAUSES_S", (0.001,))
+
+    def _pass(self, place: str) -> None:
+        """Stand where a writer's transaction is about to be committed, on its thread."""
+        if place == "commit-before":
+            self._here.fault = self._draw()
+
+    def _do(self, connection: Any) -> None:
+        fault: Fault | None = getattr(self._here, "fault", None)
+        self._here.fault = None
+        if fault in ("busy", "damaged"):
+            raise _error(fault)
+        self._commit(connection)
+        if fault is not None:
+            raise _error(fault)
+
+
+def _error(fault: Fault) -> sqlite3.OperationalError:
+    wrong = sqlite3.OperationalError(fault)
+    wrong.sqlite_errorname = _NAMES[fault]
+    return wrong

@@ -1,0 +1,116 @@
+"""Whatever lies on the queue, a worker sees a command of ours with nothing around it, or nothing at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kombu.transport.virtual import Channel, Message
+from kombu.utils.encoding import bytes_to_str
+from kombu.utils.json import loads
+
+from bus.celery_app import app
+from bus.consumer import disarm
+from bus.envelope import COMMANDS, MAX_BYTES, rewrite_item
+from bus.messages import MessageInvalid
+from tests.bus import garbage
+
+
+class BareChannel(Channel):  # type: ignore[misc]  # kombu has no types
+    """What a message needs of its channel to read its body."""
+
+    def __init__(self) -> None:
+        pass
+
+
+def message_of(item: bytes) -> Message:
+    """Return the message kombu makes of an item."""
+    return Message(loads(bytes_to_str(item)), channel=BareChannel())
+
+
+def test_what_our_publisher_sends_comes_through():
+    message = message_of(rewrite_item(garbage.item()))
+
+    disarm(message)
+
+    assert orjson.loads(message.body) == [[garbage.WIRE], {}, {}]
+    assert message.headers["id"] == "1"
+    assert message.payload == [[garbage.WIRE], {}, {}], "Celery reads it too"
+
+
+@pytest.mark.parametrize("name", garbage.unreadable())
+def test_what_is_no_message_is_refused_before_kombu_looks(name: str):
+    with pytest.raises(MessageInvalid):
+        rewrite_item(garbage.unreadable()[name])
+
+
+@pytest.mark.parametrize("name", garbage.not_ours())
+def test_what_is_no_command_of_ours_is_refused_before_celery_looks(name: str):
+    message = message_of(rewrite_item(garbage.not_ours()[name]))
+
+    with pytest.raises(MessageInvalid):
+        disarm(message)
+
+
+def test_nothing_is_unpickled(tmp_path: Path):
+    for name, item in garbage.traps(tmp_path / "sprung").items():
+        with pytest.raises(MessageInvalid):
+            disarm(message_of(rewrite_item(item)))
+        assert not (tmp_path / "sprung").exists(), name
+
+
+@pytest.mark.parametrize("name", garbage.asking_for_more())
+def test_nothing_is_obeyed_that_we_do_not_send(name: str):
+    message = message_of(rewrite_item(garbage.asking_for_more()[name]))
+
+    disarm(message)
+
+    assert set(message.headers) == {"lang", "task", "id", "root_id", "retries", "ignore_result"}
+    assert orjson.loads(message.body) == [[garbage.WIRE], {}, {}]
+    assert (message.content_type, message.content_encoding) == ("application/json", "utf-8")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("__type__"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.just("__type__"), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = [
+    "body", "content_type", "content_encoding", "headers", "headers__id", "headers__task", "headers__compression",
+    "properties", "properties__delivery_tag", "properties__body_encoding", "properties__delivery_info",
+]  # fmt: skip
+
+
+@given(field=st.sampled_from(FIELDS), value=JSON)
+def test_what_passes_never_makes_kombu_raise(field: str, value: Any):
+    try:
+        item = rewrite_item(garbage.item(**{field: value}))
+    except MessageInvalid:
+        return
+
+    message = message_of(item)
+
+    hash(message.delivery_tag)
+    assert not message.errors
+
+
+@given(item=st.binary(max_size=200) | JSON.map(lambda value: repr(value).encode()))
+def test_bytes_of_any_kind_are_refused_with_one_error(item: bytes):
+    with pytest.raises(MessageInvalid):
+        rewrite_item(item)
+
+
+def test_an_item_is_not_read_at_all_when_it_is_too_long():
+    for item in (garbage.item() + b" " * MAX_BYTES, *garbage.huge().values()):
+        with pytest.raises(MessageInvalid, match="bytes"):
+            rewrite_item(item)
+
+
+def test_every_task_of_ours_is_a_command_a_message_may_name():
+    app.loader.import_default_modules()
+
+    assert {name for name in app.tasks if not name.startswith("celery.")} == set(COMMANDS)

@@ -1,0 +1,223 @@
+"""The migrations make the tables that the code has, keep what is in them, and bear being run at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+
+from config.database import Database, open_database
+from config.errors import SchemaNew, SchemaOld
+from config.migrate import FOLDER, HEAD, current_version, migrate, require_current
+from config.rooms import ROOT
+from config.settings import Settings
+from config.tables import metadata
+from tests.fleet import environment
+
+EACH = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+RUN = {
+    "thread_key": 1, "thread_id": "talk", "tenant": "default", "principal": "local", "kind": "agent",
+    "agent_id": "assistant", "agent_name": "Assistant", "definition_digest": "d" * 64, "model": "demo/assistant",
+    "title": "Hello", "detached": True, "crashes": 0, "stop_requested": False, "observers_told": True,
+    "observers_json": "[]", "steps": 0, "created_ms": 1,
+}  # fmt: skip
+EARLIER: dict[str, list[dict[str, Any]]] = {
+    "threads": [
+        {"key": 1, "id": "talk", "tenant": "default", "principal": "local", "agent_id": "assistant", "title": "Hello",
+         "next_message": 4, "open_run": "run_on", "created_ms": 1, "updated_ms": 1},
+    ],
+    "runs": [
+        RUN | {"id": "run_over", "turn": 1, "status": "succeeded", "fence": 1, "reserved_to": 4, "ended_ms": 9},
+        RUN | {"id": "run_on", "turn": 2, "status": "running", "fence": 2, "reserved_to": 1002, "owner": "own_1",
+               "lease_until": 77, "lease_boot": "boot"},
+        RUN | {"id": "run_next", "turn": 3, "status": "queued", "fence": 0, "reserved_to": 1},
+    ],
+    "messages": [
+        {"thread_key": 1, "number": n, "turn": n, "run_id": run_id, "id": f"msg_{n}", "role": "user",
+         "data_json": "{}", "partial": False, "created_ms": 1}
+        for n, run_id in enumerate(("run_over", "run_on", "run_next"), 1)
+    ],
+    "events": [
+        {"run_id": run_id, "first_seq": n, "seq": n, "type": kind, "fence": 1, "data_json": "{}"}
+        for run_id, kinds in (
+            ("run_over", ("status", "status", "message", "end")), ("run_on", ("status",)), ("run_next", ("status",))
+        )
+        for n, kind in enumerate(kinds, 1)
+    ],
+    "steps": [
+        {"id": "stp_1", "run_id": "run_over", "number": 1, "kind": "model", "name": "demo", "status": "done",
+         "arguments_digest": "a", "idempotency_key": "k", "attempt": 1, "fence": 1, "started_ms": 1},
+    ],
+    "outbox": [{"run_id": "run_next", "created_ms": 1}],
+    "workers": [
+        {"id": "w", "host": "h", "pid": 1, "pool": "threads", "slots": 1, "busy": 0, "started_ms": 1, "seen_ms": 1},
+    ],
+    "approvals": [{"id": "apr_1", "run_id": "run_over", "decisions_json": "[]", "created_ms": 1}],
+}  # fmt: skip
+"""What the first schema may hold: a run that ended, one that is on, one that waits for its turn."""
+
+
+@pytest.fixture(params=EACH)
+def empty_url(request: pytest.FixtureRequest) -> str:
+    """A database of each kind with nothing in it."""
+    name = "database_url" if request.param == "sqlite" else "postgres_url"
+    url: str = request.getfixturevalue(name)
+    return url
+
+
+@pytest.fixture
+def its_settings(settings: Settings, empty_url: str) -> Settings:
+    return settings.model_copy(update={"database_url": empty_url})
+
+
+@pytest.fixture
+def database(empty_url: str) -> Iterator[Database]:
+    opened = open_database(empty_url)
+    yield opened
+    opened.close()
+
+
+def upgrade(database: Database, revision: str) -> None:
+    """Bring a database to an earlier schema."""
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER))
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+
+
+def differences(database: Database) -> list[Any]:
+    """Return what alembic would change to make the database fit the tables."""
+    with database.engine.connect() as connection:
+        options = {"compare_type": True, "compare_server_default": True}
+        return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
+
+
+def insert_plainly(database: Database, rows: dict[str, list[dict[str, Any]]]) -> None:
+    """Insert rows with the columns they name, as earlier code did."""
+    with database.write() as connection:
+        for table, its_rows in rows.items():
+            for row in its_rows:
+                names, values = ", ".join(row), ", ".join(f":{name}" for name in row)
+                connection.execute(text(f"INSERT INTO {table} ({names}) VALUES ({values})"), row)
+
+
+def rows_of(database: Database) -> dict[str, list[dict[str, Any]]]:
+    """Return what stands in the tables that had rows at first, with all columns they have now."""
+    with database.read() as connection:
+        return {
+            table: [dict(row) for row in connection.execute(text(f"SELECT * FROM {table} ORDER BY 1, 2")).mappings()]
+            for table in EARLIER
+        }
+
+
+def test_the_newest_revision_is_the_one_the_code_asks_for() -> None:
+    script = ScriptDirectory(str(FOLDER))
+
+    assert script.get_heads() == [HEAD]
+    assert [revision.revision for revision in script.walk_revisions()] == sorted(
+        (path.name[:4] for path in (FOLDER / "versions").glob("[0-9]*.py")), reverse=True
+    )
+
+
+def test_the_migrated_schema_is_that_of_the_tables(its_settings: Settings, database: Database) -> None:
+    changed = migrate(its_settings)
+
+    assert changed
+    assert differences(database) == []
+    require_current(database)
+
+
+def test_a_difference_would_be_noticed(its_settings: Settings, database: Database) -> None:
+    migrate(its_settings)
+    with database.write() as connection:
+        connection.execute(text("DROP INDEX ix_runs_created_ms"))
+        connection.execute(text("ALTER TABLE workers ADD COLUMN colour TEXT"))
+
+    assert {difference[0] for difference in differences(database)} == {"add_index", "remove_column"}
+
+
+def test_an_upgrade_keeps_every_row(its_settings: Settings, database: Database) -> None:
+    upgrade(database, "0001")
+    insert_plainly(database, EARLIER)
+
+    before = rows_of(database)
+
+    changed = migrate(its_settings)
+
+    assert changed
+    assert differences(database) == []
+    after = rows_of(database)
+    for table, rows in before.items():
+        assert len(rows) == len(EARLIER[table])
+        assert [{name: row[name] for name in rows[0]} for row in after[table]] == rows, table
+    if database.is_sqlite:
+        with database.read() as connection:
+            assert connection.execute(text("PRAGMA foreign_key_check")).all() == []
+
+
+def test_a_database_that_is_current_is_left_alone(its_settings: Settings) -> None:
+    migrate(its_settings)
+
+    assert not migrate(its_settings)
+
+
+def test_old_empty_and_newer_schemas_are_named(its_settings: Settings, database: Database) -> None:
+    with pytest.raises(SchemaOld, match="migrate"):
+        require_current(database)
+    upgrade(database, "0001")
+    with pytest.raises(SchemaOld, match="0001"):
+        require_current(database)
+    migrate(its_settings)
+    with database.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+
+    with pytest.raises(SchemaNew, match="9999"):
+        require_current(database)
+    with pytest.raises(SchemaNew, match="9999"):
+        migrate(its_settings)
+
+
+@pytest.mark.journey
+@pytest.mark.parametrize("start", [None, "0001"])
+def test_processes_that_migrate_at_once_wait_for_each_other(
+    its_settings: Settings, database: Database, start: str | None
+) -> None:
+    if start is not None:
+        upgrade(database, start)
+    # Each says that it is ready and then waits for a line, so that all begin at the same moment.
+    code = (
+        "import sys\nfrom config.migrate import migrate\nfrom config.settings import read_settings\n"
+        "import alembic.command\nprint('ready', flush=True)\nsys.stdin.readline()\n"
+        "print(migrate(read_settings()), flush=True)"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], cwd=ROOT, env=environment(its_settings) | {"PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for _ in range(3)
+    ]  # fmt: skip
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+
+    said = [process.communicate(timeout=50) for process in processes]
+
+    assert [process.returncode for process in processes] == [0, 0, 0], [err for _, err in said]
+    assert "True\n" in [out for out, _ in said]
+    assert current_version(database) == HEAD
+    assert differences(database) == []

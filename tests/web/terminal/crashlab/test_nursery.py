@@ -1,0 +1,94 @@
+"""Children are forked in a process of their own: the tests' has threads."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from config.rooms import ROOT
+
+SCRIPT = """
+import os, signal, sys, threading
+from pathlib import Path
+from web.terminal.crashlab.nursery import Nursery, threads_here
+nursery = Nursery(Path(sys.argv[1]) / "child.log")
+{body}
+"""
+
+
+def lab(folder: Path, body: str) -> list[str]:
+    """Return the lines a parent prints."""
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(body=body), str(folder)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.splitlines()
+
+
+def test_a_child_hands_back_what_it_found(tmp_path):
+    said = lab(tmp_path, "life = nursery.live(lambda: {'pid': os.getpid()}, 20)\n"
+                         "print(life.end, life.result['pid'] != os.getpid())")  # fmt: skip
+
+    assert said == ["returned True"]
+
+
+def test_much_is_handed_back_whole(tmp_path):
+    assert lab(tmp_path, "print(len(nursery.live(lambda: 'x' * 1_000_000, 20).result))") == ["1000000"]
+
+
+def test_a_kill_is_told_from_an_error(tmp_path):
+    body = """
+print(nursery.live(lambda: os.kill(os.getpid(), signal.SIGKILL), 20).end)
+life = nursery.live(lambda: 1 / 0, 20)
+print(life.end, "ZeroDivisionError" in life.said)
+"""
+    assert lab(tmp_path, body) == ["killed", "raised True"]
+
+
+def test_one_that_hangs_says_where(tmp_path):
+    body = """
+def wait_for_ever():
+    threading.Event().wait()
+life = nursery.live(wait_for_ever, 0.3)
+print(life.end, "wait_for_ever" in life.said)
+"""
+    assert lab(tmp_path, body) == ["hung True"]
+
+
+def test_what_a_child_prints_is_kept_apart(tmp_path):
+    said = lab(tmp_path, "life = nursery.live(lambda: print('a secret'), 20)\nprint(life.said.strip())")
+
+    assert said == ["a secret"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel to be killed with its parent")
+def test_a_child_does_not_outlive_its_parent(tmp_path):
+    body = """
+import time
+def wait():
+    (Path(sys.argv[1]) / "pid").write_text(str(os.getpid()))
+    threading.Event().wait()
+middle = os.fork()
+if middle == 0:
+    nursery.live(wait, 60)
+while not (Path(sys.argv[1]) / "pid").exists() or not (Path(sys.argv[1]) / "pid").read_text():
+    time.sleep(0.01)
+pid = int((Path(sys.argv[1]) / "pid").read_text())
+watched = os.pidfd_open(pid)
+os.kill(middle, signal.SIGKILL)
+os.waitpid(middle, 0)
+import select
+print(bool(select.select([watched], [], [], 20)[0]))
+"""
+    assert lab(tmp_path, body) == ["True"]
+
+
+def test_threads_are_seen(tmp_path):
+    body = """
+print(threads_here())
+threading.Thread(target=threading.Event().wait, name="busy", daemon=True).start()
+print(threads_here())
+"""
+    assert lab(tmp_path, body) == ["[]", "['busy']"]

@@ -1,0 +1,45 @@
+"""Places are told in words that say what was just written down."""
+
+from web.terminal.crashlab.places import Passed, places_of
+
+MODEL, PAY = "the model call", "`pay`"
+
+
+def passed(place: str, status: str = "running", **steps: tuple[str, str]) -> Passed:
+    return Passed(place=place, status=status, steps=steps)
+
+
+RUN = [
+    passed("accept-before", ""),
+    passed("accept", "queued"),
+    passed("claim-before", "queued"),
+    passed("claim", m=(MODEL, "started")),
+    passed("commit-before", m=(MODEL, "started")),
+    passed("commit", m=(MODEL, "done"), p=(PAY, "started")),
+    passed("tool", m=(MODEL, "done"), p=(PAY, "started")),
+    passed("tool-after", m=(MODEL, "done"), p=(PAY, "started")),
+    passed("commit-before", m=(MODEL, "done"), p=(PAY, "started")),
+    passed("commit", "succeeded", m=(MODEL, "done"), p=(PAY, "done")),
+]
+
+
+def test_every_passing_is_a_place_with_words():
+    assert places_of(RUN)[4].points == "commit-before=kill@1"
+    assert [(str(place), place.where) for place in places_of(RUN)] == [
+        ("accept-before@1", "just before the commit that accepted the run"),
+        ("accept@1", "after the commit that accepted the run"),
+        ("claim-before@1", "just before the commit that claimed it and started the model call"),
+        ("claim@1", "after the commit that claimed it and started the model call"),
+        ("commit-before@1", "just before the commit that ended the model call and started `pay`"),
+        ("commit@1", "after the commit that ended the model call and started `pay`"),
+        ("tool@1", "before `pay` was called"),
+        ("tool-after@1", "after `pay` was called"),
+        ("commit-before@2", "just before the commit that ended `pay` and left the run succeeded"),
+        ("commit@2", "after the commit that ended `pay` and left the run succeeded"),
+    ]
+
+
+def test_calls_made_at_once_cannot_be_told_apart():
+    (place,) = places_of([passed("tool", a=(PAY, "started"), b=("`send`", "started"))])
+
+    assert place.where == "before one of `pay`, `send` was called"

@@ -1,0 +1,56 @@
+"""How a look is taken, and an application of Celery's that no other test has set up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from bus.celery_config import celery_config
+from bus.journal.workers import WorkerRow, seen
+from config.database import Database, open_database
+from config.settings import Settings
+from config.version import own_version
+from web.terminal.looks.finding import Found
+
+
+def verdicts(found: Found) -> list[str]:
+    return [verdict for verdict, _ in found]
+
+
+def only(found: Found) -> tuple[str, str]:
+    """Return the one thing that was found."""
+    (one,) = found
+    return one
+
+
+@pytest.fixture
+def database(settings: Settings) -> Iterator[Database]:
+    opened = open_database(settings.database)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def alive(database: Database, settings: Settings) -> Callable[..., None]:
+    """Have a worker say that it is alive."""
+
+    def say(name: str = "own_1", **fields: Any) -> None:
+        known: dict[str, Any] = {
+            "host": "here", "pid": 7, "pool": "threads", "slots": 9, "busy": 0, "queue": settings.queue,
+            "version": own_version(),
+        }  # fmt: skip
+        seen(database, WorkerRow(id=name, **(known | fields)))
+
+    return say
+
+
+@pytest.fixture
+def celery_app(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Celery:
+    """The process's application, set up for this test's settings."""
+    app = Celery("callboard", set_as_current=False)
+    app.add_defaults(lambda: celery_config(settings))
+    monkeypatch.setattr("bus.celery_app.app", app)
+    return app

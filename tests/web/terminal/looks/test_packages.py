@@ -1,0 +1,91 @@
+import base64
+import hashlib
+
+import pytest
+
+from tests.agents.models.test_releases import install
+from tests.web.terminal.looks.conftest import only, verdicts
+from web.terminal.looks.packages import look_at_packages, package_folders, start_files
+
+CODE = "import os; os.environ.setdefault('X', '1')\n"
+
+
+@pytest.fixture
+def packages(tmp_path):
+    """A folder of packages with one that has a start file of its own."""
+    folder = tmp_path / "site-packages"
+    facts = folder / "honest-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: honest\nVersion: 1.0\n")
+    (folder / "honest.pth").write_text(CODE)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(CODE.encode()).digest()).rstrip(b"=").decode()
+    (facts / "RECORD").write_text(f"honest.pth,sha256={digest},{len(CODE)}\nhonest-1.0.dist-info/RECORD,,\n")
+    return folder
+
+
+def test_our_own_installation_is_fine():
+    """Its editable install has a start file, and so has setuptools."""
+    assert any(list(folder.glob("*.pth")) for folder in package_folders())
+    assert list(start_files(package_folders())) == []
+
+
+def test_a_file_that_its_package_answers_for_is_fine(packages):
+    assert list(start_files([packages])) == []
+
+
+def test_a_file_that_runs_code_and_belongs_to_nobody_is_told(packages):
+    (packages / "zz_update.pth").write_text("# harmless\n/some/folder\nimport base64;exec('1')\n")
+
+    verdict, text = only(start_files([packages]))
+
+    assert verdict == "warn"
+    assert str(packages / "zz_update.pth") in text
+    assert "delete it" in text
+
+
+def test_a_file_that_was_changed_since_is_told(packages):
+    (packages / "honest.pth").write_text(CODE + "import base64;exec('1')\n")
+
+    verdict, text = only(start_files([packages]))
+
+    assert (verdict, "was changed since" in text) == ("warn", True)
+
+
+def test_what_the_trojan_left_behind_fails_even_if_a_package_names_it(packages):
+    (packages / "litellm_init.pth").write_text(CODE)
+    (packages / "honest-1.0.dist-info" / "RECORD").write_text("honest.pth,,\nlitellm_init.pth,,\n")
+
+    verdict, text = only(start_files([packages]))
+
+    assert verdict == "fail"
+    assert "change every key" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("paths.pth", "/opt/lib\n../other\n# import os\n"),
+        ("_virtualenv.pth", "import _virtualenv"),
+        ("imports.pth", "importlib_things\n"),
+    ],
+)
+def test_files_that_only_name_folders_or_come_with_every_environment_are_fine(packages, name, content):
+    (packages / name).write_text(content)
+
+    assert list(start_files([packages])) == []
+
+
+def test_a_stranger_behind_virtualenvs_name_is_told(packages):
+    (packages / "_virtualenv.pth").write_text("import _virtualenv\nimport os\n")
+
+    assert verdicts(start_files([packages])) == ["warn"]
+
+
+def test_a_trojaned_release_is_refused(settings, monkeypatch, tmp_path):
+    assert verdicts(look_at_packages(settings)) == ["ok"]
+    monkeypatch.syspath_prepend(install(tmp_path, "1.82.8"))
+
+    verdict, text = only(look_at_packages(settings))
+
+    assert verdict == "fail"
+    assert "litellm 1.82.8 is a trojaned release; change every key" in text

@@ -1,0 +1,61 @@
+import pytest
+
+from tests.web.terminal.looks.conftest import only, verdicts
+from web.terminal.looks.periods import look_at_periods, look_at_settings
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"reap_s": 30.0}, "CALLBOARD_REAP_S (30) is longer than CALLBOARD_LEASE_S (15)"),
+        ({"reap_s": 30.0}, "45 s"),
+        ({"hot_log_ttl_s": 5}, "CALLBOARD_HOT_LOG_TTL_S (5) is shorter than CALLBOARD_LEASE_S (15)"),
+        ({"hot_log_ttl_s": 5}, "at least 60"),
+        ({"drain_s": 60.0}, "CALLBOARD_DRAIN_S (60) is not shorter than the 25 s"),
+    ],
+)
+def test_periods_that_contradict_each_other_are_told_with_their_numbers(settings, changes, words):
+    periods = {"lease_s": 15.0, "beat_s": 5.0, "reap_s": 5.0, "hot_log_ttl_s": 3600}
+
+    verdict, text = only(look_at_periods(settings.model_copy(update=periods | changes)))
+
+    assert verdict == "warn"
+    assert words in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"retain_runs_days": 30.0, "retain_threads_days": 7.0}, "runs go with their threads"),
+        (
+            {"retain_events_days": 30.0, "retain_runs_days": 0.5},
+            "RETAIN_RUNS_DAYS (0.5), and events go with their runs",
+        ),
+    ],
+)
+def test_what_shall_be_kept_longer_than_what_it_goes_with_is_told(settings, changes, words):
+    found = dict(look_at_periods(settings.model_copy(update=changes)))
+
+    assert words in found["warn"]
+
+
+def test_what_is_kept_for_ever_outlives_everything(settings):
+    kept = {"retain_runs_days": 30.0, "retain_threads_days": 0.0, "retain_events_days": 30.0}
+
+    assert verdicts(look_at_periods(settings.model_copy(update=kept))) == ["ok"]
+
+
+def test_the_defaults_agree(settings):
+    periods = {"lease_s": 15.0, "beat_s": 5.0, "reap_s": 5.0, "hot_log_ttl_s": 3600}
+
+    assert only(look_at_periods(settings.model_copy(update=periods))) == (
+        "ok",
+        "a run whose worker dies is taken over within about 20 s",
+    )
+
+
+def test_a_variable_nobody_reads_is_told(settings, monkeypatch):
+    assert verdicts(look_at_settings(settings)) == ["ok"]
+    monkeypatch.setenv("CALLBOARD_SLOTTS", "3")
+
+    assert verdicts(look_at_settings(settings)) == ["warn"]

@@ -1,0 +1,94 @@
+import pytest
+import redis
+
+from tests.backends import RedisServer
+from tests.web.terminal.looks.conftest import only, verdicts
+from web.terminal.looks.servers import look_at_addresses, look_at_broker, look_at_redis
+
+OPEN = "asks for no password"
+PLAIN = "plain text"
+
+
+@pytest.fixture
+def own_redis(tmp_path):
+    with RedisServer(tmp_path / "own_redis") as server:
+        yield server
+
+
+def test_a_redis_that_evicts_is_refused_and_one_that_does_not_passes(settings, own_redis):
+    ours = settings.model_copy(update={"redis_url": own_redis.url})
+    assert verdicts(look_at_redis(ours)) == ["ok"]
+
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+
+    found = dict(look_at_redis(ours))
+    assert "config set maxmemory-policy noeviction" in found["fail"]
+
+
+def test_a_redis_that_forgets_at_its_restart_is_a_warning(settings, own_redis):
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.config_set("appendonly", "no")
+
+    found = dict(look_at_redis(settings.model_copy(update={"redis_url": own_redis.url})))
+
+    assert set(found) == {"ok", "warn"}
+    assert "appendonly yes" in found["warn"]
+
+
+def test_a_redis_as_the_broker_may_not_evict_either(settings, own_redis):
+    spelt_as_kombu_does = own_redis.url.replace("unix://", "redis+socket://").replace("db=", "virtual_host=")
+    for url in (own_redis.url, spelt_as_kombu_does):
+        ours = settings.model_copy(update={"broker_url": url})
+        assert only(look_at_broker(ours)) == ("ok", "answers")
+
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.config_set("maxmemory-policy", "volatile-ttl")
+
+    assert only(look_at_broker(ours))[0] == "fail"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://127.0.0.1:6379/0", "redis://localhost/0", "redis://[::1]:6379/0", "redis://127.8.9.1", "redis://",
+        "unix:///run/redis.sock?db=0", "redis+socket:///run/redis.sock", "rediss://cache.example.org/0",
+        "rediss://:pw@10.0.0.5/0?ssl_cert_reqs=required", "amqps://user:pw@rabbit//", "amqp://user:pw@localhost//",
+        "amqp://user:pw@rabbit//?ssl=true", "memory://localhost/",
+    ],
+)  # fmt: skip
+def test_servers_that_nobody_else_reaches_or_reads_are_fine(settings, url):
+    for name in ("redis_url", "broker_url"):
+        assert verdicts(look_at_addresses(settings.model_copy(update={name: url}))) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("url", "verdict", "words"),
+    [
+        ("redis://10.0.0.5:6379/0", "fail", OPEN),
+        ("redis://redis/0", "fail", OPEN),
+        ("redis://user@cache.example.org", "fail", OPEN),
+        ("redis://[2001:db8::1]:6379", "fail", OPEN),
+        ("redis://localhost.example.org", "fail", OPEN),
+        ("redis://:hunter2hunter2@10.0.0.5", "warn", PLAIN),
+        ("redis://10.0.0.5/0?password=hunter2hunter2", "warn", PLAIN),
+        ("amqp://user:hunter2hunter2@rabbit//", "warn", "amqps://"),
+        ("amqp://guest:guest@rabbit//", "fail", OPEN),
+        ("pyamqp://rabbit//", "fail", OPEN),
+        ("sentinel://:hunter2hunter2@localhost;sentinel://:hunter2hunter2@10.0.0.6", "warn", PLAIN),
+        ("rediss://:hunter2hunter2@10.0.0.5?ssl_cert_reqs=none", "warn", "certificate"),
+    ],
+)
+def test_a_server_others_could_use_or_listen_to_is_told_without_the_password(settings, url, verdict, words):
+    found, text = only(look_at_addresses(settings.model_copy(update={"broker_url": url})))
+
+    assert found == verdict
+    assert text.startswith("CALLBOARD_BROKER_URL is ")
+    assert words in text
+    assert "hunter2" not in text
+
+
+def test_redis_and_broker_are_both_looked_at(settings):
+    both = settings.model_copy(update={"redis_url": "redis://10.0.0.5", "broker_url": "amqp://a:b@10.0.0.6"})
+
+    assert verdicts(look_at_addresses(both)) == ["fail", "warn"]

@@ -1,0 +1,103 @@
+import pytest
+
+from bus.journal.workers import WorkerRow, seen
+from config.clock import epoch_ms
+from config.database import open_database
+from config.migrate import migrate
+from config.version import own_version
+from tests.web.terminal.looks.conftest import only, verdicts
+from web.terminal.looks.workers import clocks, look_at_workers, own_skew_ms
+
+
+def test_several_workers_of_one_machine_are_fine_on_sqlite(settings, alive):
+    alive("own_1")
+    alive("own_2")
+
+    assert only(look_at_workers(settings)) == ("ok", "2 alive")
+
+
+def test_workers_of_two_machines_on_one_sqlite_file_are_refused(settings, alive):
+    alive("own_1", host="alpha")
+    alive("own_2", host="beta")
+
+    verdict, text = only(look_at_workers(settings))
+
+    assert verdict == "fail"
+    assert "2 machines (alpha, beta)" in text
+    assert "CALLBOARD_DATABASE_URL" in text
+
+
+def test_a_worker_of_another_release_is_told(settings, alive):
+    alive(version="0.0.7")
+
+    verdict, text = only(look_at_workers(settings))
+
+    assert verdict == "warn"
+    assert f"release 0.0.7 are alive, and this is {own_version()}" in text
+
+
+@pytest.mark.parametrize(
+    ("skew_ms", "verdict", "words"),
+    [
+        (2_001, "warn", "2.0 s ahead of"), (-30_000, "warn", "30.0 s behind"), (60_001, "fail", "60.0 s ahead of"),
+        (-3_600_000, "fail", "3600.0 s behind"),
+    ],
+)  # fmt: skip
+def test_a_clock_that_is_wrong_is_told_with_what_becomes_wrong(skew_ms, verdict, words):
+    found, text = only(clocks([{"skew_ms": skew_ms, "host": "alpha", "pid": 7}]))
+
+    assert found == verdict
+    assert f"worker 7 on alpha is {words} the database's" in text
+    assert "no run is lost" in text
+    assert "set-ntp true" in text
+
+
+def test_clocks_that_nearly_agree_are_fine_and_so_are_those_that_did_not_say():
+    assert list(clocks([{"skew_ms": 2_000}, {"skew_ms": -2_000}, {"skew_ms": None}])) == []
+
+
+def test_without_a_schema_there_is_nothing_to_say(settings, tmp_path):
+    assert list(look_at_workers(settings.model_copy(update={"database_url": f"sqlite:///{tmp_path / 'x.db'}"}))) == []
+
+
+@pytest.fixture
+def on_postgres(settings, postgres_url):
+    there = settings.model_copy(update={"database_url": postgres_url})
+    migrate(there)
+    return there
+
+
+@pytest.fixture
+def postgres(on_postgres):
+    opened = open_database(on_postgres.database)
+    yield opened
+    opened.close()
+
+
+def row(name: str, host: str) -> WorkerRow:
+    return WorkerRow(
+        id=name, host=host, pid=7, pool="threads", slots=9, busy=0, queue="runs", version=own_version()
+    )  # fmt: skip
+
+
+@pytest.mark.postgres
+def test_a_worker_whose_clock_is_off_is_found_by_the_databases(on_postgres, postgres):
+    seen(postgres, row("own_1", "alpha"))
+    seen(postgres, row("own_2", "beta"))
+    assert only(look_at_workers(on_postgres)) == ("ok", "2 alive on 2 machines")
+
+    seen(postgres, row("own_2", "beta"), lambda: epoch_ms() + 20_000)
+    seen(postgres, row("own_3", "gamma"), lambda: epoch_ms() - 3_600_000)
+
+    found = sorted(look_at_workers(on_postgres))
+    assert [verdict for verdict, _ in found] == ["fail", "warn"]
+    assert "on gamma" in found[0][1]
+    assert "behind" in found[0][1]
+    assert "on beta" in found[1][1]
+
+
+@pytest.mark.postgres
+def test_this_machines_clock_is_measured_against_the_databases(on_postgres, postgres):
+    assert verdicts(look_at_workers(on_postgres)) == ["ok"]
+
+    assert 590_000 < own_skew_ms(postgres, lambda: epoch_ms() + 600_000) < 610_000

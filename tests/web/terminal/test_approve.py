@@ -1,0 +1,372 @@
+"""`approve`, `runs --why` and what `watch` says of a run that asks, as a person types and sees them."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from agents.runner import Runner
+from bus.journal.approvals import Decision, answers
+from config.settings import Settings
+from tests.bus.asked import WHY, asks, owned_again, question
+from web.terminal.approve import approve
+from web.terminal.cli import status_of
+
+Type = Callable[..., int]
+AGENT = "name: Clerk\nmodel: demo/instant\nsystem_prompt: You are a test.\n"
+
+
+@pytest.fixture
+def type_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
+    """Type a command into a world of this test's own; returns its exit status."""
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "clerk.yaml").write_text(AGENT)
+    before = Path.cwd()
+    monkeypatch.setenv("CALLBOARD_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path / "agents"))
+    yield lambda *words: status_of(list(words))
+    os.chdir(before)
+
+
+class Desk:
+    """Makes runs that wait, and looks at what became of them."""
+
+    def __init__(self, type_: Type, capsys: pytest.CaptureFixture[str]) -> None:
+        self.type = type_
+        self._capsys = capsys
+
+    def waiting(self, *questions: Any, thread: str = "talk") -> tuple[str, list[str]]:
+        """Return a run that waits, and the ids of what it asks."""
+        self.type("run", "clerk", "Refund order 1042", "--detach", "--thread", thread)
+        run_id = self._capsys.readouterr().out.strip()
+        asked = questions or (question(),)
+        with opened() as runner:
+            asks(runner.journal.database, run_id, *asked)
+        return run_id, [one.id for one in asked]
+
+    def says(self, *words: str, status: int = 0) -> str:
+        """Return what a command prints on standard output."""
+        assert self.type(*words) == status
+        return self._capsys.readouterr().out
+
+    def complains(self, *words: str, status: int = 2) -> str:
+        """Return what a command prints on standard error."""
+        assert self.type(*words) == status
+        return self._capsys.readouterr().err
+
+    def out(self) -> str:
+        """Return what was printed on standard output."""
+        return self._capsys.readouterr().out
+
+    def status(self, run_id: str) -> str:
+        with opened() as runner:
+            return runner.handle(run_id).status()
+
+    def answer(self, run_id: str) -> Decision:
+        """Return the one answer the run has not used yet."""
+        with opened() as runner, runner.journal.read() as connection:
+            ((_, decision),) = answers(connection, run_id).values()
+        return decision
+
+
+class opened:  # noqa: N801  # reads as a function
+    """A runner on the world the environment names."""
+
+    def __enter__(self) -> Runner:
+        self._runner = Runner.open(Settings(_env_file=None))  # type: ignore[call-arg]  # pydantic-settings' own
+        return self._runner
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.close()
+
+
+@pytest.fixture
+def desk(type_: Type, capsys: pytest.CaptureFixture[str]) -> Desk:
+    return Desk(type_, capsys)
+
+
+# --- answering ------------------------------------------------------------------------------------
+
+
+def test_the_only_question_needs_no_name(desk: Desk) -> None:
+    run_id, _ = desk.waiting()
+
+    said = desk.says("approve", run_id, "--decision", "run_again")
+
+    assert "decided: run again." in said
+    assert f"{run_id} goes on" in said
+    assert desk.status(run_id) == "queued"
+
+
+@pytest.mark.parametrize(
+    ("typed", "result"),
+    [
+        ('{"refund": 7}', {"refund": 7}),
+        ("done by hand", "done by hand"),
+        ("12", 12),
+        ('"12"', "12"),
+        ("{broken", "{broken"),
+    ],
+)
+def test_a_result_is_json_where_it_is_json_and_else_text(desk: Desk, typed: str, result: object) -> None:
+    run_id, _ = desk.waiting()
+
+    desk.says("approve", run_id, "--decision", "take_as_done", "--result", typed, "--message", "asked the bank")
+
+    assert desk.answer(run_id) == Decision(decision="take_as_done", result=result, message="asked the bank")
+
+
+def test_json_prints_the_answer_for_programs(desk: Desk) -> None:
+    run_id, (approval_id,) = desk.waiting()
+
+    said = orjson.loads(desk.says("approve", run_id, "--decision", "fail", "--json"))
+
+    assert said == {
+        "run_id": run_id, "approval_id": approval_id, "decision": "fail", "by": "terminal", "status": "queued",
+    }  # fmt: skip
+
+
+def test_json_without_a_decision_prints_the_questions(desk: Desk) -> None:
+    run_id, ids = desk.waiting(question(), question("send_mail", {}))
+
+    said = orjson.loads(desk.says("approve", run_id, "--json"))
+
+    assert [one["approval_id"] for one in said] == ids
+    assert desk.status(run_id) == "waiting"
+
+
+def test_several_questions_are_listed_with_the_command_of_each(desk: Desk) -> None:
+    run_id, ids = desk.waiting(question(), question("send_mail", {"to": "ann@b.example"}))
+
+    listed = desk.says("approve", run_id, status=2)
+    complaint = desk.complains("approve", run_id, "--decision", "fail")
+
+    for shown in (listed, complaint):
+        assert "send_mail asks: " + WHY in shown
+        assert "to: ann@b.example" in shown
+        for approval_id in ids:
+            assert (
+                f"./callboard approve {run_id} {approval_id}  (or with --decision run_again, take_as_done or fail)"
+                in shown
+            )
+    assert desk.status(run_id) == "waiting"
+
+
+def test_one_of_several_is_answered_by_its_name(desk: Desk) -> None:
+    run_id, (first, second) = desk.waiting(question(), question("send_mail", {}))
+
+    said = desk.says("approve", run_id, second, "--decision", "fail")
+
+    assert f"still asks 1 more: ./callboard approve {run_id}" in said
+    assert [one["approval_id"] for one in orjson.loads(desk.says("approve", run_id, "--json"))] == [first]
+
+
+def test_who_comes_late_is_told_who_was_quicker_and_ends_with_one(desk: Desk) -> None:
+    run_id, (approval_id,) = desk.waiting()
+    desk.says("approve", run_id, "--decision", "take_as_done")
+
+    complaint = desk.complains("approve", run_id, approval_id, "--decision", "run_again", status=1)
+    facts = orjson.loads(desk.says("approve", run_id, approval_id, "--decision", "run_again", "--json", status=1))
+
+    assert "decided already: take_as_done, by terminal" in complaint
+    assert (facts["code"], facts["decision"], facts["by"]) == ("approval_decided", "take_as_done", "terminal")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--decision", "approve"), "give one of: run_again, take_as_done, fail"),
+        (("--decision", "fail", "--result", "1"), "--result goes with --decision take_as_done only"),
+        (("apr_nothere", "--decision", "fail"), "asks nothing with the id 'apr_nothere'"),
+        (("apr_nothere",), "asks nothing with the id 'apr_nothere'"),
+        (("--decision", "take_as_done", "--result", "x" * 262_145), "longer than 262,144 bytes"),
+        (("--decision", "fail", "--message", "x" * 2001), "longer than 2,000 characters"),
+        (("--decision", "fail", "--message", "\udcff"), "not text in UTF-8"),
+        ((), "nothing was decided"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_status_two(desk: Desk, words: tuple[str, ...], said: str) -> None:
+    run_id, _ = desk.waiting()
+
+    complaint = desk.complains("approve", run_id, *words)
+
+    assert said in complaint
+    assert "Traceback" not in complaint
+    assert desk.status(run_id) == "waiting"
+
+
+def test_a_run_that_asks_nothing_says_so(desk: Desk) -> None:
+    run_id, _ = desk.waiting()
+    desk.says("cancel", run_id)
+
+    assert "there is no run 'run_nothere'" in desk.complains("approve", "run_nothere", "--decision", "fail")
+    assert "asks nothing now; it is cancelled" in desk.complains("approve", run_id, "--decision", "fail")
+    assert "asks nothing now" in desk.complains("approve", run_id)
+
+
+# --- asking a person at a terminal ----------------------------------------------------------------
+
+
+@pytest.fixture
+def at_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Type a command at a terminal, with lines typed at its questions."""
+
+    def type_at(*words: str, lines: str) -> Any:
+        runner = CliRunner()
+        with runner.isolation(input=lines) as (out, err, *_):
+            monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+            monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+            status = approve.main(list(words), standalone_mode=False)
+            return status, out.getvalue().decode(), err.getvalue().decode()
+
+    return type_at
+
+
+def test_a_terminal_is_shown_the_exact_call_and_asked(desk: Desk, at_terminal: Callable[..., Any]) -> None:
+    run_id, _ = desk.waiting(question(arguments={"order": 1042, "note": "line one\nline two", "lines": [1, 2]}))
+
+    status, _, shown = at_terminal(run_id, lines='7\n2\n{"refund": 7}\n')
+
+    assert status == 0
+    assert f"refund_order asks: {WHY}" in shown
+    assert "order: 1042" in shown
+    assert "note: line one\n          line two" in shown
+    assert "Without an answer by 20" in shown
+    assert "That is not among them: run_again, take_as_done, fail." in shown
+    assert desk.answer(run_id) == Decision(decision="take_as_done", result={"refund": 7})
+
+
+@pytest.mark.parametrize(("typed", "decision"), [("1", "run_again"), ("fail", "fail"), ("Run again", "run_again")])
+def test_an_answer_is_a_number_or_a_word(
+    desk: Desk, at_terminal: Callable[..., Any], typed: str, decision: str
+) -> None:
+    run_id, _ = desk.waiting()
+
+    assert at_terminal(run_id, lines=f"{typed}\n")[0] == 0
+
+    assert desk.answer(run_id).decision == decision
+
+
+def test_enter_decides_nothing(desk: Desk, at_terminal: Callable[..., Any]) -> None:
+    run_id, _ = desk.waiting()
+
+    status, _, shown = at_terminal(run_id, lines="\n")
+
+    assert status == 1
+    assert "Nothing was decided" in shown
+    assert desk.status(run_id) == "waiting"
+
+
+# --- watching -------------------------------------------------------------------------------------
+
+
+def finish(run_id: str, text: str = "done") -> None:
+    """Go on with an answered run, as a worker would."""
+    from bus.journal.threads import HistoryItem
+    from bus.journal.writer import Commit
+    from bus.payloads import EndPayload, MessagePayload
+
+    with opened() as runner:
+        journal = runner.journal
+        writer = journal.writer(owned_again(journal.database, run_id), lambda _: None)
+        message = MessagePayload(role="assistant", content=text, message_id="msg_2", step_id="stp_2")
+        item = HistoryItem(id="msg_2", role="assistant", data={"content": text})
+        commit = Commit(events=[message, EndPayload(status="succeeded")], history=[item])
+        journal.loop.run(writer.commit(commit), 20)
+
+
+class Screen(io.StringIO):
+    """Standard error of somebody who watches; ``asked`` is set once they were told how to answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+
+    def write(self, text: str) -> int:
+        if "./callboard approve" in text:
+            self.asked.set()
+        return super().write(text)
+
+
+def test_watch_says_what_is_asked_and_how_to_answer_and_goes_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id, (approval_id,) = desk.waiting()
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+
+    def answer() -> None:
+        assert screen.asked.wait(20)
+        with opened() as runner:
+            runner.handle(run_id).decide(approval_id, Decision(decision="run_again"), by="ann")
+        finish(run_id)
+
+    answering = threading.Thread(target=answer)
+    answering.start()
+    assert desk.type("watch", run_id) == 0
+    answering.join(20)
+
+    shown = screen.getvalue()
+    assert f"refund_order asks: {WHY}" in shown
+    assert "order: 1042" in shown
+    assert f"./callboard approve {run_id}  (or with --decision run_again, take_as_done or fail)" in shown
+    assert "run again, decided by ann" in shown
+    assert "↺ goes on" in shown
+    assert "taken over" not in shown
+    assert desk.out() == "done\n"
+
+
+def test_watching_later_tells_the_answer_and_not_how_to_give_one(desk: Desk) -> None:
+    run_id, _ = desk.waiting()
+    desk.says("approve", run_id, "--decision", "take_as_done", "--message", "asked the bank")
+    finish(run_id)
+
+    told = desk.complains("watch", run_id, status=0)
+
+    assert f"refund_order asks: {WHY}" in told
+    assert "take as done, decided by terminal: asked the bank" in told
+    assert "./callboard approve" not in told
+
+
+# --- why ------------------------------------------------------------------------------------------
+
+
+def test_why_says_what_each_open_run_waits_for(desk: Desk) -> None:
+    asking, _ = desk.waiting()
+    behind = desk.says("run", "clerk", "And then?", "--detach", "--thread", "talk").strip()
+
+    said = desk.says("runs", "--why").splitlines()
+    found = orjson.loads(desk.says("runs", "--why", "--json"))
+
+    assert asking in said[0]
+    assert f"`./callboard approve {asking}`" in said[1]
+    assert behind in said[2]
+    assert said[3].strip() == f"queued behind {asking} of its thread, which is waiting."
+    assert [(one["run_id"], one["waits_for"]) for one in found] == [(asking, "answer"), (behind, "turn")]
+    assert [one["why"] for one in found] == [said[1].strip(), said[3].strip()]
+
+
+def test_why_of_nothing(desk: Desk) -> None:
+    assert desk.says("runs", "--why") == "no run is open.\n"
+    assert orjson.loads(desk.says("runs", "--why", "--json")) == []
+
+
+def test_why_is_about_open_runs(desk: Desk) -> None:
+    assert "leave --status out" in desk.complains("runs", "--why", "--status", "failed")
+
+
+def test_why_of_one_thread_or_agent(desk: Desk) -> None:
+    first, _ = desk.waiting(thread="one")
+    desk.waiting(thread="two")
+
+    found = orjson.loads(desk.says("runs", "--why", "--json", "--thread", "one", "--agent", "clerk"))
+
+    assert [one["run_id"] for one in found] == [first]
+    assert orjson.loads(desk.says("runs", "--why", "--json", "--agent", "nobody")) == []

@@ -1,0 +1,259 @@
+"""Answering what a run asks, over HTTP; and keys that make a repeated answer or stop the same one."""
+
+from __future__ import annotations
+
+import threading
+
+import orjson
+import pytest
+
+from bus.journal.approvals import answers
+from bus.journal.who import Who
+from tests.bus.asked import REFUND, WHY, asks, question
+from tests.web.conftest import Hand, accept
+
+JSON = "application/json"
+
+
+@pytest.fixture
+def waiting(runner):
+    """Return a maker of runs that wait: it returns the run's id and those of its questions."""
+
+    def make(*questions) -> tuple[str, list[str]]:
+        asked = questions or (question(),)
+        run_id = accept(runner)
+        runner.journal.spread(asks(runner.journal.database, run_id, *asked))
+        return run_id, [one.id for one in asked]
+
+    return make
+
+
+def decide(client, run_id: str, approval_id: str, headers: dict[str, str] | None = None, **body: object):
+    return client.post(f"/v1/runs/{run_id}/approvals/{approval_id}", json=body, headers=headers or {})
+
+
+def test_the_open_questions_say_everything_one_needs_to_decide(client, waiting) -> None:
+    run_id, (approval_id,) = waiting()
+
+    (asked,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
+
+    assert asked["approval_id"] == approval_id
+    assert (asked["name"], asked["arguments"], asked["reason"]) == ("refund_order", REFUND, WHY)
+    assert asked["decisions"] == ["run_again", "take_as_done", "fail"]
+    assert asked["expires_at"] > asked["asked_at"]
+    assert client.get(f"/v1/runs/{run_id}").json["approvals"] == [asked]
+
+
+def test_an_answer_says_what_was_decided_and_the_run_goes_on(client, waiting) -> None:
+    run_id, (approval_id,) = waiting()
+
+    answer = decide(client, run_id, approval_id, decision="run_again", message="the bank has nothing")
+
+    assert answer.status_code == 200
+    assert answer.json == {
+        "run_id": run_id, "approval_id": approval_id, "decision": "run_again", "by": "local", "status": "queued",
+    }  # fmt: skip
+    assert client.get(f"/v1/runs/{run_id}/approvals").json == {"approvals": []}
+    told = client.get(f"/v1/runs/{run_id}/events", headers={"Accept": JSON}).json["events"]
+    assert [event["type"] for event in told][-2:] == ["approval", "status"]
+    assert (told[-2]["decision"], told[-2]["by"], told[-2]["reason"]) == ("run_again", "local", "the bank has nothing")
+
+
+@pytest.mark.parametrize("result", [None, "done by hand", {"refund": [7, 1.5]}, [], 0, False, ""])
+def test_taken_as_done_with_any_result(client, waiting, runner, result) -> None:
+    run_id, (approval_id,) = waiting()
+    body = {"decision": "take_as_done"} | ({} if result is None else {"result": result})
+
+    answer = decide(client, run_id, approval_id, **body)
+
+    assert answer.status_code == 200
+    with runner.journal.read() as connection:
+        ((_, kept),) = answers(connection, run_id).values()
+    assert (kept.decision, kept.result) == ("take_as_done", result)
+
+
+def test_with_another_question_open_the_run_waits_on(client, waiting) -> None:
+    run_id, (first, second) = waiting(question(), question("send_mail", {}))
+
+    assert decide(client, run_id, first, decision="fail").json["status"] == "waiting"
+    assert [one["approval_id"] for one in client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]] == [second]
+
+
+def test_who_comes_second_is_told_the_answer_that_won(client, waiting) -> None:
+    run_id, (approval_id,) = waiting()
+    decide(client, run_id, approval_id, decision="take_as_done")
+
+    answer = decide(client, run_id, approval_id, decision="run_again")
+
+    assert (answer.status_code, answer.content_type) == (409, "application/problem+json")
+    assert answer.json["code"] == "approval_decided"
+    assert (answer.json["decision"], answer.json["by"]) == ("take_as_done", "local")
+
+
+def test_of_many_at_once_one_wins(app, waiting) -> None:
+    run_id, (approval_id,) = waiting()
+    barrier, answers_ = threading.Barrier(12), []
+
+    def answer(number: int) -> None:
+        client = app.test_client()
+        barrier.wait(20)
+        answers_.append(decide(client, run_id, approval_id, decision=("run_again", "fail")[number % 2]))
+
+    threads = [threading.Thread(target=answer, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    (won,) = [one for one in answers_ if one.status_code == 200]
+    assert [one.status_code for one in answers_].count(409) == 11
+    assert {one.json["decision"] for one in answers_} == {won.json["decision"]}
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def test_an_unknown_run_and_an_unknown_question_are_404(client, waiting) -> None:
+    run_id, (approval_id,) = waiting()
+    other, _ = waiting()
+
+    found = [
+        decide(client, "run_nothere", approval_id, decision="fail"),
+        decide(client, run_id, "apr_nothere", decision="fail"),
+        decide(client, other, approval_id, decision="fail"),
+        client.get("/v1/runs/run_nothere/approvals"),
+    ]
+
+    assert [answer.status_code for answer in found] == [404] * 4
+    assert [answer.json["code"] for answer in found] == [
+        "run_unknown", "approval_unknown", "approval_unknown", "run_unknown",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "said"),
+    [
+        ({}, "bad_request", "'decision' is missing"),
+        ({"decision": 1}, "bad_request", "has to be text"),
+        ({"decision": "approve"}, "decision_refused", "run_again, take_as_done, fail"),
+        ({"decision": "x" * 41}, "bad_request", "the limit is 40"),
+        ({"decision": "fail", "reslut": 1}, "bad_request", "Did you mean 'result'?"),
+        ({"decision": "fail", "result": 1}, "bad_request", "take_as_done"),
+        ({"decision": "run_again", "result": False}, "bad_request", "take_as_done"),
+        ({"decision": "fail", "message": "x" * 2001}, "bad_request", "the limit is 2,000"),
+        ({"decision": "fail", "message": None}, "bad_request", "has to be text"),
+        ({"decision": "take_as_done", "result": "x" * 262_145}, "bad_request", "the limit is 262,144"),
+    ],
+)
+def test_a_body_that_cannot_be_meant_is_400(client, waiting, body, code: str, said: str) -> None:
+    run_id, (approval_id,) = waiting()
+
+    answer = decide(client, run_id, approval_id, **body)
+
+    assert (answer.status_code, answer.json["code"]) == (400, code)
+    assert said in answer.json["detail"]
+    assert client.get(f"/v1/runs/{run_id}").json["status"] == "waiting"
+
+
+def test_a_form_is_no_answer(client, waiting) -> None:
+    run_id, (approval_id,) = waiting()
+
+    answer = client.post(f"/v1/runs/{run_id}/approvals/{approval_id}", data={"decision": "fail"})
+
+    assert (answer.status_code, answer.json["code"]) == (415, "media_type_refused")
+
+
+def test_a_stopped_run_takes_no_answer_any_more(client, waiting) -> None:
+    run_id, (approval_id,) = waiting()
+    assert client.post(f"/v1/runs/{run_id}/cancel").json["status"] == "cancelled"
+
+    answer = decide(client, run_id, approval_id, decision="run_again")
+
+    assert (answer.status_code, answer.json["code"]) == (409, "approval_over")
+    assert client.get(f"/v1/runs/{run_id}/approvals").json == {"approvals": []}
+
+
+# --- the same request again -----------------------------------------------------------------------
+
+
+def test_the_same_key_and_answer_is_the_same_decision(client, waiting) -> None:
+    run_id, (approval_id,) = waiting()
+    key = {"Idempotency-Key": "once"}
+
+    first = decide(client, run_id, approval_id, key, decision="run_again")
+    second = decide(client, run_id, approval_id, key, decision="run_again")
+
+    assert (first.status_code, second.status_code) == (200, 200)
+    assert second.json == first.json
+
+
+def test_the_same_key_with_another_answer_is_refused(client, waiting) -> None:
+    run_id, (approval_id,) = waiting()
+    key = {"Idempotency-Key": "once"}
+    decide(client, run_id, approval_id, key, decision="run_again")
+
+    answer = decide(client, run_id, approval_id, key, decision="fail")
+
+    assert (answer.status_code, answer.json["code"]) == (409, "idempotency_conflict")
+
+
+def test_a_key_means_one_question_only(client, waiting) -> None:
+    run_id, ids = waiting(question(), question("send_mail", {}))
+    key = {"Idempotency-Key": "once"}
+
+    found = [decide(client, run_id, approval_id, key, decision="fail") for approval_id in ids]
+
+    assert [answer.status_code for answer in found] == [200, 200]
+
+
+def test_the_same_key_and_stop_is_the_same_stop(client, runner) -> None:
+    run_id, key = accept(runner), {"Idempotency-Key": "stop-it"}
+
+    first, second = (client.post(f"/v1/runs/{run_id}/cancel", json={}, headers=key) for _ in range(2))
+
+    assert (first.status_code, first.json) == (second.status_code, second.json)
+    assert first.json["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("key", ["", "a" * 256, "ä"])
+def test_a_key_is_short_and_printable(client, waiting, key: str) -> None:
+    run_id, (approval_id,) = waiting()
+    headers = {"Idempotency-Key": key}
+
+    found = [
+        decide(client, run_id, approval_id, headers, decision="fail"),
+        client.post(f"/v1/runs/{run_id}/cancel", json={}, headers=headers),
+    ]
+
+    assert [(answer.status_code, answer.json["code"]) for answer in found] == [(400, "bad_request")] * 2
+    assert client.get(f"/v1/runs/{run_id}").json["status"] == "waiting"
+
+
+# --- why ------------------------------------------------------------------------------------------
+
+
+def test_one_run_says_what_it_waits_for_when_asked(client, waiting, runner) -> None:
+    run_id, _ = waiting()
+    ended = accept(runner)
+    Hand(runner.journal, ended).finish()
+
+    said = client.get(f"/v1/runs/{run_id}?why=1").json["why"]
+
+    assert said.startswith("waits for an answer about refund_order(")
+    assert "why" not in client.get(f"/v1/runs/{run_id}").json
+    assert "why" not in client.get(f"/v1/runs/{ended}?why=1").json
+    assert client.get(f"/v1/runs/{run_id}?why=yes").status_code == 400
+
+
+def test_a_viewer_hears_the_question_and_the_answer(client, waiting, runner) -> None:
+    run_id, (approval_id,) = waiting()
+    row = client.get(f"/v1/runs/{run_id}").json
+    lines = runner.journal.follow_here(run_id, row["thread_id"], 0)
+    heard = [next(lines) for _ in range(7)]
+    assert [line.type for line in heard][-4:] == ["message", "tool", "approval", "status"]
+
+    decide(client, run_id, approval_id, decision="fail")
+    decided = orjson.loads(next(lines).data)
+    lines.close()
+
+    assert (decided["type"], decided["decision"], decided["by"]) == ("approval", "fail", Who().principal)
