@@ -205,7 +205,8 @@ class Writer:
         self.journal = Journal(settings, publish=lambda message: None)
         accepted = self.journal.accept(
             NewRun(
-                objective="bench", agent_id="bench", agent_name="Bench", definition_digest="", model="demo/x",
+                objective="bench", agent_id="bench", agent_name="Bench", definition_digest="",
+                definition_json="{}", model="demo/x",
                 observers=("sse",),
             )
         )  # fmt: skip

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +49,30 @@ def fleet_house(fleet_settings: Settings, fleet_model: ModelServer) -> Iterator[
     yield House(runner, fleet_model, Path(fleet_settings.agents_dir.split(":")[0]))
     runner.settle(10)
     runner.close()
+
+
+@pytest.fixture
+def open_house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[Callable[..., House]]:
+    """Opens a house of this test's own, once; what is given are settings."""
+    with ModelServer() as model, ExitStack() as closing:
+
+        def opened(**chosen: Any) -> House:
+            ours = settings.model_copy(
+                update={"redis_url": redis_url, "agents_dir": str(tmp_path / "agents"), **chosen}
+            )
+            ours.state.mkdir()
+            migrate(ours)
+            runner = Runner.open(ours)
+            closing.callback(runner.close)
+            return House(runner, model, tmp_path / "agents")
+
+        yield opened
+
+
+@pytest.fixture
+def brisk_house(open_house: Callable[..., House]) -> House:
+    """One that looks for lost runs often; its leases outlast a busy machine."""
+    return open_house(lease_s=15.0, beat_s=5.0, reap_s=0.5, slots=20)
 
 
 @pytest.fixture(scope="module")

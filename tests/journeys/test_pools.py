@@ -17,7 +17,7 @@ from tests.model_server import Call, Turn
 pytestmark = pytest.mark.journey
 
 
-@pytest.mark.parametrize("pool", ["threads", "prefork", "solo"])
+@pytest.mark.parametrize("pool", ["threads", "processes", "solo"])  # Celery takes "prefork" for "as configured"
 def test_a_pool_runs_agents_and_stops_them(pool: str, fleet_settings: Settings, fleet_house: House) -> None:
     fleet_house.agent("tools: ['tests.agents.sample_tools:add']")
     fleet_house.model.script([

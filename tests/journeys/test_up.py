@@ -63,7 +63,7 @@ def test_a_second_up_prints_the_first_ones_address_and_is_content(tmp_path):
 
 def test_the_doctor_finds_a_running_installation_well(tmp_path):
     with Up(tmp_path / "state", "--port", "0", "--workers", "1") as up:
-        up.get("/ready")
+        up.ask("assistant", "What is 1 + 1?")  # then a worker is there
         command = [sys.executable, "-P", "-m", "web.terminal", "doctor", "--state-dir", str(tmp_path / "state")]
 
         said = subprocess.run(
@@ -73,6 +73,8 @@ def test_the_doctor_finds_a_running_installation_well(tmp_path):
         up.stop()
     assert said.returncode == 0, said.stdout
     assert "maxmemory-policy noeviction" in said.stdout
+    assert "ok   workers      1 alive" in said.stdout
+    assert "'runs' is consumed" in said.stdout
     assert "fail" not in said.stdout
 
 

@@ -1,0 +1,88 @@
+"""kill -9 of every worker while a hundred runs stream: each has an owner again in time, ends, and is seen whole."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+from sqlalchemy import func, select
+
+from bus.payloads import TERMINAL
+from config.tables import runs
+from tests.fleet import environment
+from tests.house import House
+from tests.journeys.neighbour import until
+from tests.journeys.up import Up
+from tests.journeys.web_server import Watching, Web
+from tests.model_server import Turn
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
+
+RUNS, VIEWERS = 100, 5
+TOKENS, PACE = 80, 10
+OWNED_AGAIN_S = 22.0
+"""With the default periods, where a worker begins within the next."""
+START_S = 10.0
+
+
+def supervised(house: House) -> Up:
+    """`./callboard worker` with two processes."""
+    variables = {name: text for name, text in environment(house.settings).items() if name.startswith("CALLBOARD_")}
+    return Up(house.settings.state, "-n", "2", "--slots", str(RUNS), command="worker", **variables)
+
+
+def count(house: House, *conditions: object) -> int:
+    query = select(func.count()).select_from(runs).where(*conditions)  # type: ignore[arg-type]  # columns compared
+    with house.runner.journal.read() as connection:
+        return int(connection.execute(query).scalar_one())
+
+
+def standing(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the events that were not withdrawn."""
+    gone = {n for event in events for first, last in event.get("ranges", ()) for n in range(first, last + 1)}
+    return [event for event in events if event["seq"] not in gone]
+
+
+def test_a_hundred_streaming_runs_survive_the_loss_of_every_worker(open_house: Callable[..., House]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0, port=port)
+    house.agent()
+    text = [f"word{number} " for number in range(TOKENS)]
+    house.model.respond = lambda body: Turn(text=text, pace=PACE)
+
+    began_s = time.monotonic()
+    with Web(house.settings) as web, supervised(house) as up:
+        up.wait_for("ready.", times=2)
+        start_s = time.monotonic() - began_s
+        handles = [house.run("Count.", detached=True) for _ in range(RUNS)]
+        watched = [Watching(web, handle.run_id) for handle in handles[:: RUNS // VIEWERS]]
+        until(lambda: count(house, runs.c.fence >= 1) == RUNS, 60, "each run has its first owner")
+        for watching in watched:
+            watching.until(lambda watching=watching: len(watching.pieces) >= 3)
+        open_before = RUNS - count(house, runs.c.status.in_(TERMINAL))
+
+        for child in up.children("celery"):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+        killed_s = time.monotonic()
+        until(lambda: count(house, runs.c.fence >= 2) == open_before, 120, "each open run has an owner again")
+        owned_s = time.monotonic() - killed_s
+        until(lambda: count(house, runs.c.status == "succeeded") == RUNS, 120, "all runs ended")
+        ended_s = time.monotonic() - killed_s
+
+        print(f"workers ready after {start_s:.1f} s")
+        print(f"{open_before} of {RUNS} runs open; owned again after {owned_s:.1f} s, ended after {ended_s:.1f} s")
+        for watching in watched:
+            seen = watching.to_the_end()
+            assert standing(seen) == standing(web.events(watching.run_id)), "what was seen is what the log holds"
+            assert seen[-1]["output"] == "".join(text)
+            assert "".join(e["content"] for e in standing(seen) if e["type"] == "response") == "".join(text)
+        assert open_before > RUNS // 2, "the kill came in the middle"
+        assert count(house, runs.c.crashes == 1) == open_before
+        assert owned_s <= OWNED_AGAIN_S + max(0.0, start_s - START_S)

@@ -1,0 +1,49 @@
+"""A sample of the sweep: runs of reference, killed for real wherever chance says, end as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from config.rooms import ROOT
+from tests.conftest import need
+from tests.reference_runs import REFERENCE_RUNS
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
+
+
+def sweep(*flags: str) -> list[dict]:
+    """Sweep in a process of its own, which forks and so has no thread; return its rows."""
+    seed = str(random.randrange(1_000_000))
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "tests.soak.sweep", "--json", "--seed", seed, *flags],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    print(ran.stderr)  # the seed, and what differed
+    assert ran.stdout, ran.stderr
+    return json.loads(ran.stdout)["rows"]
+
+
+def test_a_kill_anywhere_changes_nothing_on_either_route() -> None:
+    rows = sweep("--sample", "25", "--database", "sqlite")
+
+    assert [row for row in rows if row["wrong"]] == []
+    assert [row["scenario"] for row in rows] == [name for name in REFERENCE_RUNS for _ in ("sync", "async")]
+    assert sum(row["killed"] for row in rows) >= 20  # calls made at once may pass fewer places another time
+
+
+@pytest.mark.postgres
+def test_a_kill_anywhere_changes_nothing_on_postgres() -> None:
+    from tests.backends import postgres_tool
+
+    need(postgres_tool("initdb"), "Postgres (initdb)")
+
+    rows = sweep("--sample", "5", "--route", "sync", "--database", "postgres", "--scenario", "parallel tools")
+
+    assert [row for row in rows if row["wrong"]] == []
+    assert sum(row["killed"] for row in rows) >= 4

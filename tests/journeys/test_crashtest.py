@@ -1,0 +1,91 @@
+"""`./callboard crashtest` on a user's agent: it says what holds, and it can say that something does not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from config.rooms import ROOT
+from config.settings import Settings
+from tests.fleet import environment
+from tests.house import write_agent
+from tests.model_server import ModelServer
+from tests.reference_runs import REFERENCE_RUNS
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        server.respond = REFERENCE_RUNS["unsafe tool"].respond
+        yield server
+
+
+@pytest.fixture
+def its(settings: Settings, tmp_path: Path) -> Settings:
+    return settings.model_copy(update={"agents_dir": str(tmp_path / "agents")})
+
+
+def crashtest(settings: Settings, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "web.terminal", "crashtest", *words],
+        cwd=ROOT, env=environment(settings) | {"PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_an_unsafe_tool_is_asked_about_and_called_once(its: Settings, model: ModelServer, tmp_path: Path) -> None:
+    write_agent(tmp_path / "agents", model, "tools: ['tests.soak.tools:pay']")
+
+    ran = crashtest(its, "tester", "Pay 5.", "--yes", "--json", "--compare", "all")
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (report,) = json.loads(ran.stdout)["routes"]
+    kills = {kill["failpoint"]: kill for kill in report["kills"]}
+    assert len(kills) == report["undisturbed"]["places"] == 12
+    assert all(kill["was_killed"] and kill["status"] == "succeeded" for kill in kills.values())
+    assert all(kill["effects"] == {'pay {"value":"5"}': 1} for kill in kills.values())
+    assert kills["tool-after@1"]["asked"] == ["take_as_done"]
+    assert kills["commit@1"]["asked"] == ["run_again"]
+    assert kills["accept@1"]["asked"] == []
+    assert not its.state.exists()  # the user's own folder was not touched
+
+
+def test_a_tool_that_is_called_safer_than_it_is_does_its_harm_twice(
+    its: Settings, model: ModelServer, tmp_path: Path
+) -> None:
+    lie = "tools: ['tests.soak.tools:pay']\ntool_overrides: {pay: {effect: pure}}"
+    write_agent(tmp_path / "agents", model, lie)
+
+    ran = crashtest(its, "tester", "Pay 5.", "--yes", "--at", "tool-after@1", "--at", "accept@1")
+
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert "`pay` took effect twice: it says unsafe of itself, and the agent's file says pure" in ran.stdout
+    assert 'pay {"value":"5"} ×2' in ran.stdout
+    assert "1 of 2 kills left something wrong: tool-after@1" in ran.stdout
+
+
+def test_nothing_is_called_before_somebody_agreed(its: Settings, model: ModelServer, tmp_path: Path) -> None:
+    write_agent(tmp_path / "agents", model, "tools: ['tests.soak.tools:pay']")
+    model.requests.clear()
+
+    ran = crashtest(its, "tester", "Pay 5.")
+
+    assert ran.returncode == 130
+    assert "for real" in ran.stderr
+    assert model.requests == []
+
+
+def test_a_run_that_fails_by_itself_says_nothing_about_kills(its: Settings, model: ModelServer, tmp_path: Path) -> None:
+    write_agent(tmp_path / "agents", model, "tools: [no_such_tool]")
+
+    ran = crashtest(its, "tester", "Pay 5.", "--yes")
+
+    assert ran.returncode == 2
+    assert "no_such_tool" in ran.stderr

@@ -1,0 +1,148 @@
+"""A tool that ends its process: the run that calls it is dead after three tries, and no innocent one is."""
+
+from __future__ import annotations
+
+import re
+import resource
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+import pytest
+
+from agents.handle import RunHandle
+from tests.fleet import Worker, environment
+from tests.house import House
+from tests.journeys.neighbour import run_row, step_rows, until
+from tests.journeys.outside_tools import arrived
+from tests.journeys.up import Up
+from tests.model_server import Call, Turn
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
+
+INNOCENT = 10
+AGENT = """
+tools: ['tests.journeys.outside_tools:die', 'tests.journeys.outside_tools:hoard']
+timeouts: {first_token_s: 300, between_chunks_s: 300}
+"""
+SEEN_S = 20.0
+"""The death of a process is seen within this, long before its lease is over."""
+
+
+class Deaths:
+    """A run that kills its process as often as it is let, among runs that say nothing until it is over."""
+
+    def __init__(self, house: House, ledger: Path, how: str) -> None:
+        self.house = house
+        self.ledger = ledger
+        self.asked: Counter[str] = Counter()
+        """How often the model was asked, by what was asked."""
+        self._how = how
+        house.agent(AGENT)
+        house.model.respond = self._respond
+
+    def _respond(self, body: Mapping[str, Any]) -> Turn:
+        wanted = next(message["content"] for message in body["messages"] if message["role"] == "user")
+        self.asked[wanted] += 1
+        if wanted == "Die":
+            return Turn(calls=[Call(name="die", arguments={"ledger": str(self.ledger), "how": self._how})])
+        is_cut_off = wanted.startswith("Live") and self.asked[wanted] < 3
+        return Turn(text=["one ", "two"], stall_after=2 if is_cut_off else None)
+
+    def poison(self) -> RunHandle:
+        return self.house.run("Die", detached=True)
+
+    def innocents(self) -> list[RunHandle]:
+        return [self.house.run(f"Live {number}", detached=True) for number in range(INNOCENT)]
+
+    def wait_until_asked(self, times: int) -> None:
+        """Return once the model was asked so often in all."""
+        until(lambda: sum(self.asked.values()) >= times, 120, f"the model is asked {times} times")
+
+    def seen_after_s(self, handle: RunHandle, crashes: int) -> float:
+        """Return after how many seconds so many crashes of the run were seen."""
+        return until(lambda: run_row(self.house, handle).crashes == crashes, 60, "its death is seen")
+
+    def let_it_die(self, number: int) -> None:
+        """Let the ``number``-th call end its process, and the later ones."""
+        until(lambda: len(arrived(self.ledger)) >= number, 120, f"call {number} of the deadly tool")
+        Path(f"{self.ledger}.{number}").touch()
+
+
+def assert_dead(house: House, handle: RunHandle) -> None:
+    """The run is dead after three tries, and says at which tool."""
+    end = handle.result(120)
+    crashes = orjson.loads(run_row(house, handle).crashes_json)
+    assert (end.status, end.reason) == ("dead", "crashed")
+    assert [crash["during"] for crash in crashes] == ["tool die"] * 3
+    assert {crash["seen"] for crash in crashes} == {"its process ended"}
+    assert "tool die" in str([event for event in handle.events() if event.event_type == "error"])
+    assert all(step["ended_ms"] is not None for step in step_rows(house, handle))
+
+
+def test_ten_innocent_runs_outlive_a_poisoned_one_in_their_process(
+    open_house: Callable[..., House], tmp_path: Path
+) -> None:
+    house = open_house(lease_s=60.0, beat_s=5.0, reap_s=0.5)
+    deaths = Deaths(house, tmp_path / "ledger", "exit")
+    variables = {name: text for name, text in environment(house.settings).items() if name.startswith("CALLBOARD_")}
+
+    with Up(house.settings.state, "-n", "1", "--slots", "20", command="worker", **variables) as up:
+        up.wait_for("ready.")
+        innocents, poison = deaths.innocents(), deaths.poison()
+        for life in (1, 2):  # both times all of them are in the process that dies
+            deaths.wait_until_asked(INNOCENT * life + 1)
+            deaths.let_it_die(life)
+        Path(f"{deaths.ledger}.3").touch()
+
+        assert_dead(house, poison)
+        ends = [handle.result(120) for handle in innocents]
+        up.wait_for("starting it again", times=3)
+
+    assert Counter(end.status for end in ends) == {"succeeded": INNOCENT}
+    assert [run_row(house, handle).crashes for handle in innocents] == [2] * INNOCENT
+    assert len(arrived(deaths.ledger)) == 3
+    assert len(set(arrived(deaths.ledger))) == 1, "one key"
+
+
+def test_a_pool_process_that_the_kernel_kills_three_times_is_seen_each_time(
+    open_house: Callable[..., House], tmp_path: Path
+) -> None:
+    house = open_house(lease_s=60.0, beat_s=5.0, reap_s=2.0)
+    deaths = Deaths(house, tmp_path / "ledger", "kill")
+    log = house.settings.state / "worker.log"
+    house.runner.journal.reaper.start()  # as a web process has one: after two deaths both children still begin
+
+    with Worker(house.settings, "--pool", "processes", "--concurrency", "2", log=log) as worker:
+        poison = deaths.poison()
+        for life in (1, 2, 3):
+            deaths.let_it_die(life)
+            took_s = deaths.seen_after_s(poison, life)
+            print(f"death {life} was seen after {took_s:.1f} s")
+            assert took_s <= SEEN_S
+        assert_dead(house, poison)
+        end = house.run("Are you well?", detached=True).result(120)
+        assert worker.process.poll() is None
+
+    assert end.status == "succeeded"
+
+
+def test_a_tool_that_finds_no_memory_fails_and_its_process_lives(brisk_house: House) -> None:
+    house = brisk_house
+    house.agent(AGENT)
+    house.model.respond = lambda body: (
+        Turn(text=str(body["messages"][-1]["content"])) if body["messages"][-1]["role"] == "tool"
+        else Turn(calls=[Call(name="hoard", arguments={"megabytes": 8192})])
+    )  # fmt: skip
+
+    with Worker(house.settings, log=house.settings.state / "worker.log") as worker:
+        limit = psutil.Process(worker.process.pid).memory_info().vms + 2048 * 1024 * 1024
+        resource.prlimit(worker.process.pid, resource.RLIMIT_AS, (limit, limit))
+        ends = [house.run("Hoard", detached=True).result(60) for _ in range(2)]
+        assert worker.process.poll() is None
+
+    assert {end.status for end in ends} == {"succeeded"}
+    assert all(re.search("MemoryError", str(end.output)) for end in ends)

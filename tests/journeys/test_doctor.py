@@ -1,0 +1,48 @@
+"""The doctor and real workers: what one says of itself is what the other finds."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from config.migrate import migrate
+from config.rooms import ROOT
+from tests.fleet import Worker, environment
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+
+
+def examine(settings) -> tuple[int, dict[str, list[tuple[str, str]]]]:
+    """Run the doctor as somebody in a terminal does; return its status and what it found, by name."""
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "web.terminal", "doctor", "--json"],
+        cwd=ROOT, env=environment(settings) | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    found: dict[str, list[tuple[str, str]]] = {}
+    for finding in json.loads(ran.stdout):
+        found.setdefault(finding["about"], []).append((finding["verdict"], finding["text"]))
+    return ran.returncode, found
+
+
+@pytest.fixture
+def deployed(redis_settings):
+    migrate(redis_settings)
+    return redis_settings
+
+
+def test_a_worker_on_another_queue_and_with_remote_control_is_told(deployed):
+    log = deployed.state / "worker.log"
+    elsewhere = deployed.model_copy(update={"queue": "slow", "slots": 2})
+
+    with Worker(elsewhere, "worker.enable_remote_control=1", log=log):
+        status, found = examine(deployed)
+        its_own_status, its_own = examine(elsewhere)
+
+    assert status == 1
+    ((verdict, text),) = found["queues"]
+    assert verdict == "fail"
+    assert "workers alive consume 'slow', this deployment publishes to 'runs'" in text
+    assert found["workers"] == [("ok", "1 alive")]
+    assert its_own_status == 0, its_own
+    assert "Celery is not configured as it has to be: worker_enable_remote_control is True" in log.read_text()

@@ -1,0 +1,166 @@
+"""SIGTERM: nothing is lost, nothing counts as a crash, and what was under way goes on elsewhere."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from agents.handle import RunHandle
+from agents.models.lite import litellm_module
+from agents.process import process
+from agents.runner import Runner
+from bus.payloads import ResponsePayload, StatusPayload, WithdrawnPayload
+from config.migrate import migrate
+from config.settings import Settings
+from config.tables import runs
+from handlers.desk import Desk
+from handlers.poller import Poller
+from tests.fleet import Worker
+from tests.house import House
+from tests.model_server import Call, ModelServer, Turn
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+
+DRAIN_S = 2.0
+BEYOND_S = 5.0
+"""What a worker may take beyond its grace, by the promise."""
+
+
+@pytest.fixture
+def house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[House]:
+    ours = settings.model_copy(
+        update={
+            "redis_url": redis_url, "agents_dir": str(tmp_path / "agents"), "drain_s": DRAIN_S, "lease_s": 15.0,
+            "beat_s": 5.0, "reap_s": 1.0, "slots": 20,
+        }
+    )  # fmt: skip
+    litellm_module()  # seconds, the first time; this process takes runs too
+    migrate(ours)
+    runner = Runner.open(ours)
+    with ModelServer() as model:
+        house = House(runner, model, tmp_path / "agents")
+        house.agent("""
+            tools: ['tests.agents.sample_tools:add', 'tests.agents.sample_tools:wait_long']
+            timeouts: {first_token_s: 300, between_chunks_s: 300}
+        """)
+        yield house
+        runner.close()
+
+
+def worker(house: House, name: str, pool: str = "threads") -> Worker:
+    folder = house.settings.state
+    folder.mkdir(exist_ok=True)
+    return Worker(house.settings, "--pool", pool, "--concurrency", "2", log=folder / f"{name}.log")
+
+
+@contextmanager
+def helping(house: House) -> Iterator[None]:
+    """Let this process take queued runs as a worker does, without the seconds a worker process needs to begin."""
+    desk = Desk(20)
+    polling = house.runner.journal.loop.submit(Poller(process(), desk).run())
+    yield
+    desk.close()
+    polling.result(10)
+
+
+def crashes(house: House, handle: RunHandle) -> int:
+    with house.runner.journal.read() as connection:
+        return int(connection.execute(select(runs.c.crashes).where(runs.c.id == handle.run_id)).scalar_one())
+
+
+def read_until_it_speaks(handle: RunHandle) -> None:
+    for event in handle.events():
+        if isinstance(event, ResponsePayload):
+            return
+
+
+def is_gone_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("pool", ["threads", "processes", "solo"])
+def test_a_run_in_the_middle_of_an_answer_goes_on_elsewhere(pool: str, house: House) -> None:
+    house.model.script([Turn(text=["lost ", "words"], stall_after=2), Turn(text="The whole answer.")])
+
+    with worker(house, "first", pool) as first:
+        handle = house.run("Hello", detached=True)
+        read_until_it_speaks(handle)
+        with helping(house):
+            first.process.send_signal(signal.SIGTERM)
+            assert is_gone_within(first.process, DRAIN_S + BEYOND_S)
+            events = list(handle.events())
+
+    assert events[-1].status == "succeeded"  # type: ignore[attr-defined]  # an end has one
+    assert [e.status for e in events if isinstance(e, StatusPayload)] == ["queued", "running", "moved", "running"]
+    assert [type(e) for e in events].count(WithdrawnPayload) == 1
+    assert crashes(house, handle) == 0
+    moved, again = (datetime.fromisoformat(e.at) for e in events[-8:] if isinstance(e, StatusPayload))
+    assert (again - moved).total_seconds() < 3.0
+
+
+def test_a_step_that_ends_in_time_is_not_done_again(house: House) -> None:
+    house.model.respond = lambda body: (
+        Turn(text="Three.") if body["messages"][-1]["role"] == "tool"
+        else Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})], first_delay_s=1.0)
+    )  # fmt: skip
+
+    with worker(house, "first") as first:
+        handle = house.run("Hello", detached=True)
+        assert house.model.wait_for_requests(1)
+        with helping(house):
+            first.process.send_signal(signal.SIGTERM)
+            end = handle.result(30)
+            assert is_gone_within(first.process, DRAIN_S + BEYOND_S)
+
+    assert (end.status, end.output) == ("succeeded", "Three.")
+    assert len(house.model.requests) == 2
+    assert crashes(house, handle) == 0
+
+
+def test_runs_nobody_began_wait_for_the_next_worker(house: House) -> None:
+    house.model.respond = lambda body: Turn(text=["a ", "b"], first_delay_s=0.5)
+
+    with worker(house, "first") as first:
+        handles = [house.run("Hello", detached=True) for _ in range(8)]
+        first.process.send_signal(signal.SIGTERM)
+        assert is_gone_within(first.process, DRAIN_S + BEYOND_S)
+    with helping(house):
+        ends = [handle.result(30) for handle in handles]
+
+    assert {end.status for end in ends} == {"succeeded"}
+    assert [crashes(house, handle) for handle in handles] == [0] * 8
+
+
+def test_a_killed_process_is_noticed_by_its_neighbour_before_the_lease_ends(house: House) -> None:
+    house.model.script([Turn(text=["lost ", "words"], stall_after=2), Turn(text="The whole answer.")])
+
+    with worker(house, "first") as first, worker(house, "second") as second:
+        handle = house.run("Hello", detached=True)
+        read_until_it_speaks(handle)
+        owner = _owner(house, handle)
+        victim = first if f"_{first.process.pid}_" in owner else second
+        os.kill(victim.process.pid, signal.SIGKILL)
+        began_s = time.monotonic()
+        end = handle.result(60)
+
+    assert (end.status, end.output) == ("succeeded", "The whole answer.")
+    assert crashes(house, handle) == 1
+    assert time.monotonic() - began_s < 8.0
+
+
+def _owner(house: House, handle: RunHandle) -> str:
+    with house.runner.journal.read() as connection:
+        return str(connection.execute(select(runs.c.owner).where(runs.c.id == handle.run_id)).scalar_one())

@@ -1,0 +1,98 @@
+"""The same wake-up fifty times at once: one owner, one log, and the others are done with it at once."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import select
+
+from agents.process import process
+from bus.celery_app import Publisher
+from bus.messages import RunAgentMessage
+from bus.payloads import StatusPayload
+from config.tables import runs
+from handlers.run_agent import run_agent
+from tests.bus.world import assert_whole
+from tests.fleet import Worker
+from tests.house import House
+from tests.journeys.neighbour import run_row
+from tests.model_server import ModelServer, Turn
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+
+TIMES = 50
+
+
+def message_of(house: House, run_id: str) -> RunAgentMessage:
+    with house.runner.journal.read() as connection:
+        row = connection.execute(select(runs).where(runs.c.id == run_id)).one()
+    return RunAgentMessage(
+        run_id=run_id, agent_id=row.agent_id, thread_id=row.thread_id, detached=True,
+        definition_digest=row.definition_digest,
+    )  # fmt: skip
+
+
+def assert_one_owner(house: House, run_id: str, text: str) -> None:
+    handle = house.runner.handle(run_id)
+    events = list(handle.events())
+    attempts = [event.attempt for event in events if isinstance(event, StatusPayload) and event.status == "running"]
+    assert attempts == [1]
+    assert len(house.model.requests) == 1
+    assert run_row(house, handle).fence == 1
+    assert handle.result(10).output == text
+    assert_whole(list(house.runner.journal.follow_here(run_id, handle.thread_id, 0)))
+
+
+def test_fifty_messages_from_the_queue(brisk_house: House) -> None:
+    brisk_house.agent()
+    brisk_house.model.script([Turn(text=["once ", "and ", "for all"], pace=5), Turn(text="twice?")])
+    log = brisk_house.settings.state / "worker.log"
+
+    handle = brisk_house.run("Hello", detached=True)  # nobody hears of it yet
+    message, publish = message_of(brisk_house, handle.run_id), Publisher(brisk_house.settings)
+    for _ in range(TIMES):
+        publish(message)
+    publish.close()
+    with Worker(brisk_house.settings, "--concurrency", str(TIMES), log=log):
+        handle.result(60)
+        for _ in range(TIMES):  # late ones too
+            publish(message)
+        assert brisk_house.run("And another", detached=True).result(60).output == "twice?"
+        publish.close()
+
+    brisk_house.model.requests.pop()
+    assert_one_owner(brisk_house, handle.run_id, "once and for all")
+
+
+def test_fifty_threads_of_one_worker(open_house: Callable[..., House]) -> None:
+    house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0)
+    house.agent()
+    house.model.script([Turn(text="Warm."), Turn(text=["once ", "and ", "for all"], first_delay_s=1.0)])
+    house.run("Warm up").result(120)
+    house.model.requests.clear()
+    handle = house.run("Hello", detached=True)
+    wire, barrier, took_ms = message_of(house, handle.run_id).to_wire(), threading.Barrier(TIMES), list[float]()
+
+    def deliver() -> None:
+        barrier.wait(20)
+        began_s = time.monotonic()
+        run_agent(wire)
+        took_ms.append((time.monotonic() - began_s) * 1000)
+
+    threads = [threading.Thread(target=deliver) for _ in range(TIMES)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    *others, owner = sorted(took_ms)
+    print(f"{len(others)} others returned: p50 {statistics.median(others):.0f} ms, p99 {others[-1]:.0f} ms")
+    assert owner > 1000.0, "it worked the run off"
+    assert others[-1] < 1000.0, "none waited for the owner"
+    assert process().journal.keeper.busy == 0
+    assert_one_owner(house, handle.run_id, "once and for all")
+    assert isinstance(house.model, ModelServer)

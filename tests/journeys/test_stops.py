@@ -1,0 +1,191 @@
+"""Stop means stop: wherever a run is, on every pool, its thread can be gone on with afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.handle import RunHandle
+from bus.payloads import EndPayload, MessagePayload, Payload, StatusPayload, ToolResultPayload
+from config.settings import Settings
+from tests.fleet import Worker
+from tests.house import House
+from tests.journeys.neighbour import read_until_it_speaks, step_rows, until
+from tests.journeys.outside_tools import arrived
+from tests.model_server import Call, Turn
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+
+PLACES = {"threads": 2, "processes": 2, "solo": 1}
+"""Runs the worker of each pool has room for."""
+STALLED = Turn(text=["one ", "two ", "three"], stall_after=3)
+DONE = Turn(text="As if nothing had been.")
+TOOLS = ("outside_tools:pure", "outside_tools:unsafe", "outside_tools:unsafe_async")
+AGENT = """
+tools: [{}, 'tests.agents.sample_tools:pay', 'tests.agents.sample_tools:wait_long']
+timeouts: {{first_token_s: 300, between_chunks_s: 300}}
+""".format(", ".join(f"'tests.journeys.{name}'" for name in TOOLS))
+SOON_S = 1.0
+"""The provider's socket is closed within this."""
+
+
+@dataclass
+class Stage:
+    """A worker of one pool."""
+
+    house: House
+    places: int
+
+    def run(self, *turns: Turn, thread_id: str | None = None) -> RunHandle:
+        """Start a run the model answers so."""
+        self.house.model.script(turns)
+        return self.house.run("Go.", detached=True, thread_id=thread_id)
+
+    def in_a_tool(self, name: str, arguments: Mapping[str, Any], ledger: Path | None = None) -> RunHandle:
+        """Return a run in the middle of a call."""
+        handle = self.run(Turn(text="I use it.", calls=[Call(name=name, arguments=arguments)]))
+        until(lambda: any(step["kind"] == "tool" for step in step_rows(self.house, handle)), 60, "a call was begun")
+        if ledger is not None:
+            until(lambda: bool(arrived(ledger)), 60, "the tool was called")
+        return handle
+
+
+@pytest.fixture(scope="module", params=list(PLACES))
+def stage(request: pytest.FixtureRequest, fleet_settings: Settings, fleet_house: House) -> Iterator[Stage]:
+    """The pool's worker, started once for all its stops."""
+    pool, places = request.param, PLACES[request.param]
+    fleet_house.agent(AGENT)
+    log = fleet_settings.state / f"{pool}.log"
+    with Worker(fleet_settings, "--pool", pool, "--concurrency", str(places), log=log):
+        made = Stage(fleet_house, places)
+        made.run(DONE).result(90)  # LiteLLM's first call takes its time
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def forgotten(fleet_house: House) -> None:
+    """Each test begins with a model server that remembers nothing."""
+    fleet_house.model.forget()
+
+
+def stopped(handle: RunHandle) -> tuple[EndPayload, list[Payload]]:
+    """Stop the run and return its end, with its log."""
+    handle.cancel(by="ann")
+    events = list(handle.events())
+    assert [type(event) for event in events].count(EndPayload) == 1
+    end = events[-1]
+    assert isinstance(end, EndPayload)
+    assert end.status == handle.status() == "cancelled"
+    return end, events
+
+
+def outcomes(events: Sequence[Payload]) -> list[str]:
+    return [event.outcome for event in events if isinstance(event, ToolResultPayload)]
+
+
+def assert_goes_on(house: House, handle: RunHandle) -> None:
+    """The thread takes another run, and the model is shown a result for each call it made."""
+    house.model.script([DONE])
+    following = house.run("And now?", detached=True, thread_id=handle.thread_id)
+    assert following.result(60).output == "As if nothing had been."
+    shown = house.model.requests[-1].body["messages"]
+    calls = [call["id"] for message in shown for call in message.get("tool_calls") or ()]
+    assert calls == [message["tool_call_id"] for message in shown if message["role"] == "tool"]
+    assert all(step["ended_ms"] is not None for step in step_rows(house, handle))
+
+
+def test_while_streaming_the_socket_is_closed_and_what_was_said_is_counted(stage: Stage) -> None:
+    handle = stage.run(STALLED)
+    read_until_it_speaks(handle)
+    stage.house.model.closed_early.clear()
+
+    began_s = time.monotonic()
+    handle.cancel(by="ann")
+    assert stage.house.model.closed_early.wait(10)
+    took_s = time.monotonic() - began_s
+    end, events = stopped(handle)
+
+    assert took_s < SOON_S
+    assert end.usage is not None
+    assert end.usage["input_tokens"] > 0
+    assert 1 <= end.usage["output_tokens"] <= 3
+    assert [event.partial for event in events if isinstance(event, MessagePayload)][-1] is True
+    assert_goes_on(stage.house, handle)
+
+
+def test_while_queued_behind_others(stage: Stage) -> None:
+    busy = [stage.run(STALLED) for _ in range(stage.places)]
+    for handle in busy:
+        read_until_it_speaks(handle)
+    waiting = stage.run()
+
+    _, events = stopped(waiting)
+    for handle in busy:
+        stopped(handle)
+
+    assert [event.status for event in events if isinstance(event, StatusPayload)] == ["queued"]
+    assert len(stage.house.model.requests) == stage.places
+    assert_goes_on(stage.house, waiting)
+
+
+def test_in_an_async_tool_the_call_is_cancelled(stage: Stage) -> None:
+    handle = stage.in_a_tool("wait_long", {})
+
+    end, events = stopped(handle)
+
+    assert outcomes(events) == ["failed"], "it is pure: nothing is left of it"
+    assert end.usage is not None
+    assert end.usage["input_tokens"] > 0
+    assert_goes_on(stage.house, handle)
+
+
+def test_in_an_async_tool_with_an_effect_nobody_knows_what_came_of_it(stage: Stage, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    handle = stage.in_a_tool("unsafe_async", {"ledger": str(ledger)}, ledger)
+
+    _, events = stopped(handle)
+
+    assert outcomes(events) == ["unknown"]
+    assert_goes_on(stage.house, handle)
+    assert len(arrived(ledger)) == 1
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("unsafe", "unknown"), ("pure", "failed")])
+def test_in_a_plain_tool_the_call_is_left_behind(stage: Stage, name: str, outcome: str, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    handle = stage.in_a_tool(name, {"ledger": str(ledger)}, ledger)
+
+    _, events = stopped(handle)
+    assert_goes_on(stage.house, handle)
+    Path(f"{ledger}.over").touch()  # its thread ends only now
+
+    assert outcomes(events) == [outcome]
+    assert len(arrived(ledger)) == 1
+
+
+def test_while_it_waits_for_an_answer(stage: Stage) -> None:
+    handle = stage.run(Turn(calls=[Call(name="pay")]))
+    until(lambda: handle.status() == "waiting", 60, "a person is asked")
+
+    _, events = stopped(handle)
+
+    assert outcomes(events) == ["unknown"]
+    assert handle.approvals() == []
+    assert_goes_on(stage.house, handle)
+
+
+def test_before_any_worker_lived(fleet_settings: Settings, fleet_house: House) -> None:
+    fleet_house.agent(AGENT)
+    handle = fleet_house.run("Go.", detached=True)
+
+    _, events = stopped(handle)
+
+    assert [event.status for event in events if isinstance(event, StatusPayload)] == ["queued"]
+    with Worker(fleet_settings, log=fleet_settings.state / "late.log"):
+        assert_goes_on(fleet_house, handle)
+    assert len(fleet_house.model.requests) == 1, "nobody began the run that was stopped"

@@ -1,0 +1,162 @@
+"""Workers of two versions: a run that one of them began is never guessed through by the other, and never lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from sqlalchemy import select
+
+from agents.runner import Runner
+from bus.keys import Keys
+from bus.messages import RunAgentMessage
+from config.settings import Settings
+from config.tables import runs
+from tests.fleet import ROOT, Worker, environment
+from tests.house import House
+from tests.journeys.skewed_tools import FOLDER, WITHOUT
+from tests.model_server import Call, ModelServer, Turn
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+
+WEIGH = Turn(text="I weigh it.", calls=[Call(name="weigh", arguments={"parcel": "A"}, id="call_1")])
+DONE = Turn(text="It weighs 2 kg.")
+
+
+@pytest.fixture
+def hasty(fleet_settings: Settings) -> Settings:
+    """Settings with which a lost worker is found out soon."""
+    return fleet_settings.model_copy(update={"lease_s": 2.0, "beat_s": 0.6, "reap_s": 0.5})
+
+
+@pytest.fixture
+def house(hasty: Settings, fleet_model: ModelServer) -> Iterator[House]:
+    """A runner that only accepts."""
+    runner = Runner.open(hasty)
+    house = House(runner, fleet_model, Path(hasty.agents_dir.split(":")[0]))
+    yield house
+    runner.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the tool writes down what it did."""
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    return tmp_path
+
+
+def test_a_run_waits_for_a_worker_that_has_its_tool_and_is_taken_up_beside_one_that_has_not(
+    hasty: Settings, house: House, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.agent("tools: [tests.journeys.skewed_tools:weigh]")
+    house.model.script([WEIGH, DONE])
+    log = hasty.state / "skew.log"
+
+    with Worker(hasty, log=log) as first:
+        run_id = house.run("How heavy is it?", detached=True).run_id
+        until("the tool is called", lambda: weighed(folder) == 1)
+        os.killpg(first.process.pid, signal.SIGKILL)
+    monkeypatch.setenv(WITHOUT, "1")
+    with Worker(hasty, log=log):
+        until("the run waits", lambda: state(house, run_id)["status"] == "waiting")
+        waiting = state(house, run_id)
+        told = runs_why(hasty)
+        (folder / "free").touch()
+        monkeypatch.delenv(WITHOUT)
+        with Worker(hasty, log=log):
+            end = house.runner.handle(run_id).result(60)
+
+    assert (waiting["reason"], waiting["crashes"]) == ("code_version", 1)
+    assert "weigh" in waiting["detail"]
+    assert run_id in told
+    assert "there is no 'weigh'" in " ".join(told.split())
+    assert (end.status, end.output) == ("succeeded", "It weighs 2 kg.")
+    assert weighed(folder) == 2, "once by the worker that was killed, once by the one that took it up"
+    assert state(house, run_id)["crashes"] == 1
+
+
+def test_a_run_goes_on_elsewhere_with_the_definition_it_began_with(hasty: Settings, house: House, folder: Path) -> None:
+    agent_id = house.agent("tools: [tests.journeys.skewed_tools:weigh]", "edited")
+    house.model.script([WEIGH, DONE, DONE])
+    file = hasty.agent_folders[0] / f"{agent_id}.yaml"
+    log = hasty.state / "edited.log"
+    asked = len(house.model.requests)
+
+    with Worker(hasty, log=log) as first:
+        began = house.run("How heavy is it?", agent_id, detached=True)
+        until("the tool is called", lambda: weighed(folder) == 1)
+        os.killpg(first.process.pid, signal.SIGKILL)
+    queued = house.run("And how is it today?", agent_id, detached=True)
+    file.write_text(file.read_text().replace("You are a test.", "You are another test."))
+    (folder / "free").touch()
+    with Worker(hasty, log=log):
+        assert [began.result(60).status, queued.result(60).status] == ["succeeded", "succeeded"]
+        house.model.script([DONE])
+        assert house.run("And now?", agent_id, detached=True).result(60).status == "succeeded"
+
+    prompts = [str(request.body["messages"][0]["content"]) for request in house.model.requests[asked:]]
+    assert prompts == ["You are a test."] * 3 + ["You are another test."]
+
+
+def test_an_older_worker_drops_a_newer_message_and_its_run_is_found_in_sql(hasty: Settings, house: House) -> None:
+    house.agent()
+    house.model.script([DONE])
+    client = redis.Redis.from_url(str(hasty.redis_url))
+    run = house.run("Are you well?", detached=True)
+    row = state(house, run.run_id)
+    queue = f"{Keys(hasty.deployment).prefix}{hasty.queue}"
+    until("the message is on its way", lambda: client.llen(queue) == 1)
+    client.delete(queue)
+    newer = RunAgentMessage(run_id=run.run_id, agent_id="tester", thread_id=row["thread_id"]).to_wire() | {"v": 2}
+    publish(hasty, newer)
+    log = hasty.state / "newer.log"
+    with Worker(hasty, log=log):
+        assert run.result(60).status == "succeeded"
+        until("the message was looked at", lambda: "not a message of version 1; it was dropped" in log.read_text())
+
+
+# --- what several journeys do ---------------------------------------------------------------------
+
+
+def until(what: str, is_so: Callable[[], bool], timeout_s: float = 60) -> None:
+    ends_s = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < ends_s, f"not within {timeout_s:g} s: {what}"
+        time.sleep(0.05)  # other processes; the database is the only sign
+
+
+def weighed(folder: Path) -> int:
+    file = folder / "weighed"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def state(house: House, run_id: str) -> dict[str, Any]:
+    with house.runner.journal.read() as connection:
+        return dict(connection.execute(select(runs).where(runs.c.id == run_id)).mappings().one())
+
+
+def runs_why(settings: Settings) -> str:
+    """Return what `./callboard runs --why` says."""
+    command = [sys.executable, "-m", "web.terminal", "runs", "--why"]
+    env = environment(settings) | {"PYTHONPATH": str(ROOT), "COLUMNS": "300"}
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def publish(settings: Settings, wire: dict[str, Any]) -> None:
+    """Send a message as a web process of another version would."""
+    command = [
+        sys.executable, "-c",
+        "import json, sys; from bus.celery_app import app;"
+        " app.send_task('callboard.run_agent', (json.loads(sys.argv[1]),))",
+        json.dumps(wire),
+    ]  # fmt: skip
+    subprocess.run(command, cwd=ROOT, env=environment(settings) | {"PYTHONPATH": str(ROOT)}, timeout=60, check=True)

@@ -1,0 +1,126 @@
+"""kill -9 of a web process, with a stream open and requests half answered: another one goes on with both."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+import pytest
+from sqlalchemy import select
+
+from config.tables import runs
+from tests.house import House
+from tests.journeys.neighbour import neighbour
+from tests.journeys.web_server import Watching, Web
+from tests.model_server import Turn
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+
+WORDS = [f"word{number} " for number in range(60)]
+STARTS = 40
+
+
+class MortalWeb(Web):
+    """A gunicorn that can be killed with all its processes."""
+
+    def __init__(self, house: House, name: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        super().__init__(house.settings.model_copy(update={"port": port}))
+        self.log = house.settings.state / f"{name}.log"
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        master = psutil.Process(self.process.pid)
+        for process in [*master.children(recursive=True), master]:
+            process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    def __enter__(self) -> MortalWeb:
+        super().__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            super().__exit__()
+
+
+@contextmanager
+def two_webs(house: House) -> Iterator[tuple[MortalWeb, MortalWeb]]:
+    with MortalWeb(house, "first") as first, MortalWeb(house, "second") as second:
+        yield first, second
+
+
+def test_a_stream_goes_on_at_another_web_process(brisk_house: House) -> None:
+    brisk_house.agent()
+    brisk_house.model.respond = lambda body: Turn(text=WORDS, pace=20)
+
+    with two_webs(brisk_house) as (first, second), neighbour(brisk_house):
+        status, _, accepted, _ = first.ask("/v1/runs", {"agent": "tester", "input": "Hello"})
+        watching = Watching(first, accepted["run_id"])
+        watching.until(lambda: len(watching.pieces) >= 5)
+        watching.move(second)
+        first.kill()
+        seen = watching.to_the_end()
+        whole = second.events(accepted["run_id"])
+
+    assert status == 202
+    assert watching.connects > 1
+    assert seen == whole
+    assert "".join(content for content, _ in watching.pieces) == seen[-1]["output"] == "".join(WORDS)
+
+
+def test_a_start_that_was_never_answered_is_the_same_run_when_it_is_sent_again(brisk_house: House) -> None:
+    brisk_house.agent()
+    brisk_house.model.respond = lambda body: Turn(text="Here.")
+    answered: dict[str, str] = {}
+    unanswered: list[str] = []
+    begun = threading.Barrier(STARTS + 1)
+
+    def start(web: Web, key: str) -> str:
+        body = {"agent": "tester", "input": f"Hello {key}"}
+        status, _, run, _ = web.ask("/v1/runs", body, Idempotency_Key=key)
+        assert status == 202, run
+        return str(run["run_id"])
+
+    def try_to_start(key: str) -> None:
+        begun.wait(20)
+        try:
+            answered[key] = start(first, key)
+        except (OSError, http.client.HTTPException):
+            unanswered.append(key)
+
+    with two_webs(brisk_house) as (first, second):
+        threads = [threading.Thread(target=try_to_start, args=(f"key-{n}",)) for n in range(STARTS)]
+        for thread in threads:
+            thread.start()
+        begun.wait(20)
+        until_some_are_accepted(brisk_house)
+        first.kill()
+        for thread in threads:
+            thread.join(40)
+        again = {key: start(second, key) for key in [*answered, *unanswered]}
+        with neighbour(brisk_house):
+            ends = Counter(brisk_house.runner.handle(run_id).result(60).status for run_id in again.values())
+
+    print(f"{len(answered)} starts were answered before the kill, {len(unanswered)} were not")
+    assert {key: again[key] for key in answered} == answered, "what was answered is there"
+    assert len(set(again.values())) == STARTS
+    assert len(accepted_runs(brisk_house)) == STARTS, "a key is a run"
+    assert ends == {"succeeded": STARTS}
+
+
+def accepted_runs(house: House) -> list[str]:
+    with house.runner.journal.read() as connection:
+        return list(connection.execute(select(runs.c.id)).scalars())
+
+
+def until_some_are_accepted(house: House) -> None:
+    while len(accepted_runs(house)) < STARTS // 8:
+        pass  # as soon as can be: the rest is to be under way

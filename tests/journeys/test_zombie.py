@@ -1,0 +1,102 @@
+"""A worker that was stopped for longer than its lease and goes on: whatever it still does changes nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bus.journal.approvals import Decision
+from tests.fleet import Worker
+from tests.house import House
+from tests.journeys.neighbour import neighbour, read_until_it_speaks, run_row, shown, standing, step_rows, until
+from tests.journeys.outside_tools import arrived
+from tests.model_server import Call, Turn
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(240)]
+
+WORDS = [f"word{number} " for number in range(40)]
+AGENT = """
+tools: ['tests.journeys.outside_tools:unsafe', 'tests.journeys.outside_tools:keyed']
+timeouts: {first_token_s: 300, between_chunks_s: 300}
+"""
+STOPS_WITHIN_S = 1.0
+SHORT = {"lease_s": 5.0, "beat_s": 1.5, "reap_s": 0.5}
+
+
+def worker(house: House) -> Worker:
+    """Plain Celery: under our supervisor its silence would end it."""
+    return Worker(house.settings, log=house.settings.state / "worker.log")
+
+
+def test_a_zombie_that_streams_adds_nothing(open_house: Callable[..., House]) -> None:
+    house = open_house(**SHORT)
+    house.agent(AGENT)
+    stale = Turn(text=[f"stale{n} " for n in range(2000)], pace=20)
+    house.model.respond = lambda body: stale if len(house.model.requests) == 1 else Turn(text=WORDS, pace=40)
+
+    with worker(house) as first:
+        handle = house.run("Hello", detached=True)
+        read_until_it_speaks(handle)
+        os.kill(first.process.pid, signal.SIGSTOP)
+        with neighbour(house):
+            until(lambda: run_row(house, handle).fence > 1, 30, "another owner")
+            read_until_it_speaks(handle)
+            os.kill(first.process.pid, signal.SIGCONT)
+            began_s = time.monotonic()
+            assert house.model.closed_early.wait(20), "the zombie goes on asking"
+            took_s = time.monotonic() - began_s
+            seen = list(handle.events())
+        assert first.process.poll() is None
+
+    assert took_s < STOPS_WITHIN_S
+    assert shown(seen) == seen[-1].output == "".join(WORDS)  # type: ignore[attr-defined]  # an end has one
+    assert standing(seen) == standing(list(handle.events())), "what was seen is what the log holds"
+    row = run_row(house, handle)
+    assert (row.status, row.crashes) == ("succeeded", 1)
+    assert taken_from(house, handle.run_id)
+
+
+def test_a_zombie_that_comes_back_from_its_tools_reports_to_nobody(
+    open_house: Callable[..., House], tmp_path: Path
+) -> None:
+    house = open_house(**SHORT)
+    house.agent(AGENT)
+    ledgers = {name: tmp_path / name for name in ("unsafe", "keyed")}
+    calls = [Call(name=name, arguments={"ledger": str(ledger)}) for name, ledger in ledgers.items()]
+    house.model.respond = lambda body: (
+        Turn(text="Done.") if body["messages"][-1]["role"] == "tool" else Turn(calls=calls)
+    )  # fmt: skip
+
+    with worker(house) as first:
+        handle = house.run("Hello", detached=True)
+        until(lambda: all(map(arrived, ledgers.values())), 60, "both tools were called")
+        os.kill(first.process.pid, signal.SIGSTOP)
+        with neighbour(house):
+            until(lambda: handle.status() == "waiting", 60, "the neighbour did what it may")
+            for ledger in ledgers.values():
+                Path(f"{ledger}.over").touch()
+            os.kill(first.process.pid, signal.SIGCONT)
+            until(lambda: taken_from(house, handle.run_id), 20, "the zombie was told that it is none")
+            (question,) = handle.approvals()
+            handle.decide(question["approval_id"], Decision(decision="take_as_done", result="paid"))
+            end = handle.result(60)
+
+    assert (end.status, end.output, question["name"]) == ("succeeded", "Done.", "unsafe")
+    keys = {step["name"]: step["idempotency_key"] for step in step_rows(house, handle) if step["kind"] == "tool"}
+    assert arrived(ledgers["unsafe"]) == [keys["unsafe"]]
+    assert arrived(ledgers["keyed"]) == [keys["keyed"]] * 2
+    assert len(house.model.requests) == 2, "the zombie asked for nothing more"
+
+
+def taken_from(house: House, run_id: str) -> bool:
+    """Return whether the worker said that it lost the run, and left it."""
+    said = (house.settings.state / "worker.log").read_text()
+    return bool(re.search(rf"taken over by another owner run_id={run_id}", said)) and (
+        f"run left to its new owner run_id={run_id}" in said
+    )

@@ -1,0 +1,60 @@
+"""The model server as a process of its own, so that who forks children has no thread: `python -m tests.soak.models`.
+
+A model is called ``openai/<number of the reference run>``; its answers depend on the conversation alone.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from config.rooms import ROOT
+from tests.model_server import ModelServer, Turn
+from tests.reference_runs import REFERENCE_RUNS
+from web.terminal.child import guarded
+from web.terminal.serving import python
+
+_NAMES = tuple(REFERENCE_RUNS)
+
+
+def model_of(name: str) -> str:
+    """Return the model that plays the reference run ``name``."""
+    return f"openai/reference-{_NAMES.index(name)}"
+
+
+@contextmanager
+def model_process() -> Iterator[str]:
+    """Yield the address of a model server that is gone afterwards."""
+    process = subprocess.Popen(guarded(python("tests.soak.models")), cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert url, "the model server did not start"
+        yield url
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _respond(body: Mapping[str, Any]) -> Turn:
+    number = int(str(body["model"]).rpartition("-")[2])
+    return REFERENCE_RUNS[_NAMES[number]].respond(body)
+
+
+def main() -> None:
+    """Serve until ended; the first line says where."""
+    with ModelServer() as server:
+        server.respond = _respond
+        print(server.url, flush=True)
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(0)

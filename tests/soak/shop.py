@@ -1,0 +1,75 @@
+"""Tools whose effects are written to a file outside of what is tried; they take a moment, so that faults find them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from agents.tools import current_call, tool
+
+VARIABLE = "SOAK_LEDGER"
+MOMENT_S = 0.3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One call that arrived outside."""
+
+    tool: str
+    value: str
+    key: str
+    """Its idempotency key."""
+    run_id: str
+
+
+def entries(path: Path) -> Iterator[Entry]:
+    """Yield what arrived so far, in order."""
+    if path.exists():
+        for line in path.read_bytes().splitlines():
+            yield Entry(**orjson.loads(line))
+
+
+def _arrive(name: str, value: str) -> str:
+    call = current_call()
+    line = orjson.dumps({"tool": name, "value": value, "key": call.idempotency_key, "run_id": call.run_id}) + b"\n"
+    descriptor = os.open(os.environ[VARIABLE], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(descriptor, line)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    time.sleep(MOMENT_S)
+    return f"{name} {value} done"
+
+
+def _has(key: str) -> str | None:
+    return next((f"{e.tool} {e.value} done" for e in entries(Path(os.environ[VARIABLE])) if e.key == key), None)
+
+
+@tool(effect="pure")
+def look_up(value: str) -> str:
+    """Look something up."""
+    return _arrive("look_up", value)
+
+
+@tool(effect="keyed")
+def send(value: str) -> str:
+    """Send something, once a key."""
+    return _arrive("send", value)
+
+
+@tool(effect="checkable", check=_has)
+def order(value: str) -> str:
+    """Order something; the shop can be asked whether it knows of it."""
+    return _arrive("order", value)
+
+
+@tool(effect="unsafe")
+def pay(value: str) -> str:
+    """Pay, each time it is called."""
+    return _arrive("pay", value)

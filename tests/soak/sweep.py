@@ -1,0 +1,197 @@
+"""Kills the runs of reference at every place they pass, on both routes and both databases: `./callboard soak --sweep`.
+
+Each must end as the run that was never killed, with the same conversation and the same ledger outside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import orjson
+
+from config.definitions import load_definition
+from config.migrate import migrate
+from tests.backends import PostgresCluster, RedisServer
+from tests.reference_runs import REFERENCE_RUNS
+from tests.soak.models import model_of, model_process
+from tests.soak.workers import WorkerLab, place_for_a_worker
+from web.terminal.crashlab.lab import Case, Lab, Subject, Undisturbed
+from web.terminal.crashlab.places import Place
+from web.terminal.crashlab.setting_up import SqliteTemplate, lab_settings, warm
+
+ROUTES, DATABASES = ("sync", "async"), ("sqlite", "postgres")
+AGENT = """
+name: Reference
+model: {model}
+api_base: {url}
+system_prompt: You are a test.
+{more}
+"""
+
+
+@dataclass(kw_only=True, slots=True)
+class Row:
+    """What came of one run of reference on one route and one database."""
+
+    scenario: str
+    route: str
+    database: str
+    killed: int = 0
+    missed: int = 0
+    """Places the run did not come by this time."""
+    wrong: list[dict[str, object]] = field(default_factory=list)
+
+    def add(self, case: Case, then: str = "") -> None:
+        self.killed += case.was_killed
+        self.missed += not case.was_killed
+        if case.wrong:
+            self.wrong.append(
+                {
+                    "failpoint": str(case.place),
+                    "where": f"{case.place.where}{then}",
+                    "asked": case.asked,
+                    "wrong": case.wrong,
+                }
+            )
+
+    def __str__(self) -> str:
+        verdict = f"{len(self.wrong)} differ" if self.wrong else "all same"
+        missed = f", {self.missed} not passed" if self.missed else ""
+        return f"{self.scenario:<20} {self.route:<13} {self.database:<9} {self.killed:>4} killed{missed}  {verdict}"
+
+
+class Sweep:
+    """The labs of every combination asked for, in one temporary folder."""
+
+    def __init__(self, folder: Path, url: str, cluster: PostgresCluster | None, redis_url: str | None) -> None:
+        self._folder = folder
+        self._cluster = cluster
+        self._redis_url = redis_url
+        agents = folder / "agents"
+        agents.mkdir()
+        for number, (name, run) in enumerate(REFERENCE_RUNS.items()):
+            text = AGENT.format(model=model_of(name), url=url, more=run.definition("tests.soak.tools"))
+            (agents / f"reference-{number}.yaml").write_text(text.lstrip())
+        self.settings = lab_settings(folder, str(agents))
+        for file in sorted(agents.iterdir()):
+            warm(load_definition(file), self.settings)
+        self._template = SqliteTemplate(self.settings, folder)
+
+    def lab(self, scenario: str, route: str, database: str) -> Lab:
+        """Return the lab of one combination."""
+        subject, folder = self._subject(scenario, route), self._room(scenario, route, database)
+        return Lab(subject, self.settings, folder, self._databases(database))
+
+    def worker_lab(self, scenario: str, database: str, first: Undisturbed) -> WorkerLab:
+        """Return the lab in which a real Celery worker on a real Redis is killed."""
+        subject, folder = self._subject(scenario, "async"), self._room(scenario, "worker", database)
+        assert self._redis_url is not None
+        its = {"redis_url": self._redis_url, "deployment": folder.name, "slots": 4}
+        return WorkerLab(subject, self.settings.model_copy(update=its), folder, self._databases(database), first)
+
+    def _subject(self, scenario: str, route: str) -> Subject:
+        return Subject(
+            agent_id=f"reference-{list(REFERENCE_RUNS).index(scenario)}", objective="Do it.",
+            is_detached=route == "async", stop_at=REFERENCE_RUNS[scenario].stop_at, is_same_each_time=True,
+        )  # fmt: skip
+
+    def _room(self, scenario: str, *more: str) -> Path:
+        folder = self._folder / "-".join((scenario.replace(" ", "-"), *more))
+        folder.mkdir()
+        return folder
+
+    def _databases(self, database: str) -> Callable[[Path], str]:
+        """Return what makes a case's database; on Postgres a lab's cases share one, where threads tell runs apart."""
+        if database == "sqlite":
+            return self._template
+        assert self._cluster is not None
+        url = self._cluster.new_database()
+        migrate(self.settings.model_copy(update={"database_url": url}))
+        return lambda _folder: url
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Sweep, print a row for each combination, and return 1 if anything differed."""
+    asked = _parser().parse_args(arguments)
+    seed = asked.seed if asked.seed is not None else random.randrange(1_000_000)
+    databases = asked.database or ("sqlite", *(("postgres",) if asked.postgres else ()))
+    _say(f"seed {seed}")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="callboard-sweep-")))
+        url = stack.enter_context(model_process())
+        cluster = stack.enter_context(PostgresCluster()) if "postgres" in databases else None
+        redis_url = stack.enter_context(RedisServer(folder)).url if asked.workers else None
+        sweep = Sweep(folder, url, cluster, redis_url)
+        rows = []
+        for row in _rows(sweep, asked, databases, random.Random(seed)):  # no secret
+            rows.append(row)
+            print(row, file=sys.stderr if asked.json else sys.stdout, flush=True)
+    if asked.json:
+        print(orjson.dumps({"seed": seed, "rows": [asdict(row) for row in rows]}).decode())
+    wrong = sum(len(row.wrong) for row in rows)
+    _say(f"{sum(row.killed for row in rows)} killed, {f'{wrong} differ' if wrong else 'all same'}")
+    return 1 if wrong else 0
+
+
+def _rows(sweep: Sweep, asked: argparse.Namespace, databases: Sequence[str], draw: random.Random) -> Iterator[Row]:
+    labs = {
+        (scenario, route, database): sweep.lab(scenario, route, database)
+        for scenario in asked.scenario or REFERENCE_RUNS
+        for route in asked.route or ROUTES
+        for database in databases
+    }
+    chosen: dict[tuple[str, str, str], Sequence[Place]] = {its: lab.undisturbed.places for its, lab in labs.items()}
+    if asked.sample:
+        everything = [(its, place) for its, places in chosen.items() for place in places]
+        picked = draw.sample(everything, min(asked.sample, len(everything)))
+        chosen = {its: [place for of, place in picked if of == its] for its in labs}
+    for its, lab in labs.items():
+        row = Row(scenario=its[0], route=its[1], database=its[2])
+        for place in chosen[its]:
+            _add(row, lab.kill(place))
+            for then in lab.places_after(place) if asked.twice else ():
+                _add(row, lab.kill(place, then), f" and then {then}, {then.where}")
+        yield row
+        if asked.workers and its[1] == "async" and REFERENCE_RUNS[its[0]].stop_at is None:
+            yield _worker_row(sweep, its[0], its[2], lab.undisturbed, draw)
+
+
+def _worker_row(sweep: Sweep, scenario: str, database: str, first: Undisturbed, draw: random.Random) -> Row:
+    row = Row(scenario=scenario, route="celery worker", database=database)
+    _add(row, sweep.worker_lab(scenario, database, first).kill(place_for_a_worker(first, draw)))
+    return row
+
+
+def _add(row: Row, case: Case, then: str = "") -> None:
+    row.add(case, then)
+    for wrong in case.wrong:
+        _say(f"{row.scenario}, {row.route}, {row.database}: {case.place}, {case.place.where}{then}: {wrong}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scenario", action="append", choices=list(REFERENCE_RUNS), help="This one; may be repeated.")
+    parser.add_argument("--route", action="append", choices=ROUTES)
+    parser.add_argument("--database", action="append", choices=DATABASES)
+    parser.add_argument("--postgres", action="store_true", help="On Postgres too.")
+    parser.add_argument("--sample", type=int, help="Kill so often in all, at random.")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--twice", action="store_true", help="And kill who goes on, at every place it passes.")
+    parser.add_argument("--workers", action="store_true", help="And kill one real Celery worker for each run.")
+    parser.add_argument("--json", action="store_true")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""Tools of all five effects for the crash lab, which writes down what arrives; the shop remembers on its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import orjson
+
+from agents.tools import current_call, tool
+from web.terminal.crashlab.ledger import VARIABLE
+
+
+@tool(effect="pure")
+def look_up(value: str) -> str:
+    """Look something up."""
+    return f"look_up {value} done"
+
+
+@tool(effect="idempotent")
+def put(value: str) -> str:
+    """Put something where it belongs."""
+    return f"put {value} done"
+
+
+@tool(effect="keyed")
+async def send(value: str) -> str:
+    """Send something, once a key."""
+    return f"send {value} done"
+
+
+@tool(effect="unsafe")
+def pay(value: str) -> str:
+    """Pay, each time it is called."""
+    return f"pay {value} done"
+
+
+def was_ordered(key: str) -> str | None:
+    """Return what the shop knows of an order."""
+    if not _shop().exists():
+        return None
+    orders = dict(orjson.loads(line) for line in _shop().read_bytes().splitlines())
+    return f"order {orders[key]} done" if key in orders else None
+
+
+@tool(effect="checkable", check=was_ordered)
+def order(value: str) -> str:
+    """Order something; the shop can be asked whether it knows of it."""
+    with _shop().open("ab") as shop:
+        shop.write(orjson.dumps([current_call().idempotency_key, value]) + b"\n")
+    return f"order {value} done"
+
+
+def _shop() -> Path:
+    return Path(os.environ[VARIABLE]).with_suffix(".shop")
