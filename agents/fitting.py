@@ -14,7 +14,7 @@ from bus.journal.form import JOURNAL
 from bus.journal.pinned import read_pinned
 from bus.journal.progress import NOTHING_YET, OpenStep, Progress
 from config.definitions import AgentDefinition, pinned_definition
-from config.errors import AgentUnknown, ArgumentsInvalid, CallboardError, CodeVersion, DefinitionInvalid
+from config.errors import AgentUnknown, ArgumentsInvalid, CallboardError, CodeVersion, DefinitionInvalid, ToolUnknown
 
 MAX_DETAIL = 500
 """Characters of why a run waits."""
@@ -26,30 +26,39 @@ def load_agent(here: Process, agent_id: str, digest: str = "") -> Loaded:
 
     Raises:
         AgentUnknown, DefinitionInvalid, ToolUnknown: it cannot be used in this process.
-        CodeVersion: the run was accepted with a definition that this code does not take.
+        CodeVersion: the run was accepted with another definition than the one here, and this code does not take
+            it or lacks its tools; a worker of the release that accepted it may have them.
     """
-    definition = _definition(here, agent_id, digest)
-    return definition, tools_of(definition, here.settings)
+    current = _current_definition(here, agent_id)
+    is_own = isinstance(current, AgentDefinition) and current.digest == digest
+    then = _definition_then(here, agent_id, digest) if digest and not is_own else None
+    if then is None:
+        if isinstance(current, CallboardError):
+            raise current
+        return current, tools_of(current, here.settings)
+    try:
+        return then, tools_of(then, here.settings)
+    except (DefinitionInvalid, ToolUnknown) as wrong:
+        raise CodeVersion(f"this worker lacks what the definition the run began with names: {wrong}") from wrong
 
 
-def _definition(here: Process, agent_id: str, digest: str) -> AgentDefinition:
-    """Return the definition with this digest; where it was never kept, the one the file has now.
+def _current_definition(here: Process, agent_id: str) -> AgentDefinition | CallboardError:
+    try:
+        return here.registry.get(agent_id)
+    except (AgentUnknown, DefinitionInvalid) as wrong:
+        return wrong
+
+
+def _definition_then(here: Process, agent_id: str, digest: str) -> AgentDefinition | None:
+    """Return the definition with this digest; None where it was never kept.
 
     Raises:
-        CodeVersion: the run was accepted with a definition that this code does not take.
+        CodeVersion: this code does not take it.
     """
-    try:
-        current = here.registry.get(agent_id)
-    except (AgentUnknown, DefinitionInvalid):
-        if not digest:
-            raise
-        current = None
-    if current is not None and digest in ("", current.digest):
-        return current
     with here.journal.read() as connection:
         content_json = read_pinned(connection, digest)
     if content_json is None:
-        return current if current is not None else here.registry.get(agent_id)
+        return None
     try:
         return pinned_definition(agent_id, digest, content_json)
     except DefinitionInvalid as wrong:

@@ -232,6 +232,31 @@ def test_a_run_waits_whose_unfinished_call_has_no_tool_any_more(its: Runs) -> No
     assert changing_tools.called == ["weigh A"]
 
 
+def test_a_queued_run_of_a_newer_release_waits_for_a_worker_that_has_its_tools(its: Runs) -> None:
+    its.house.model.script([DONE])
+    run_id = its.accept()
+    its.house.agent("tools: [tests.agents.changing_tools:post]")  # this worker has the definition of another release,
+    its.remove_tool("weigh")  # and not the tool
+
+    assert its.work(run_id) == "waiting"
+    row = its.row(run_id)
+    assert (row.reason, row.crashes) == ("code_version", 0)
+    assert "weigh" in row.detail
+    assert its.take_up() == []
+
+    its.bring_code_back()
+    assert its.take_up() == [run_id]
+    assert its.work(run_id) == "succeeded"
+
+
+def test_a_queued_run_fails_whose_definition_is_the_one_here_and_names_no_tool(its: Runs) -> None:
+    run_id = its.accept()
+    its.remove_tool("weigh")
+
+    assert its.work(run_id) == "failed"
+    assert its.row(run_id).reason == "tool_unknown"
+
+
 def test_a_call_is_made_with_a_tool_that_has_a_new_optional_argument(its: Runs) -> None:
     its.house.model.script([WEIGH, DONE])
     run_id = its.halfway()
