@@ -28,6 +28,8 @@ DOWN_S = 1.0
 """Seconds between two attempts to reach Redis, and between two early seals while it is away."""
 LATE_S = 1.0
 """How long Redis may take to answer a batch; then it counts as away, and viewers are served from SQL."""
+LOOP_LATE_S = 0.1
+"""When a timer fires later than this, this process was late itself, and the answer may lie here unread."""
 READ_S = 2.0
 """How long it may take to answer a reader; a page of events is larger."""
 REPLY_S = 5.0
@@ -180,13 +182,18 @@ class RedisHotLog:
 
     def _watch_for_answer(self, timeout_s: float, began_s: float) -> None:
         # A timer is cheaper than a timeout around each batch, of which there may be one a token.
-        self._watch = asyncio.get_running_loop().call_later(timeout_s, self._miss_answer, began_s)
+        due_s = self._loop_time() + timeout_s
+        self._watch = asyncio.get_running_loop().call_at(due_s, self._miss_answer, began_s, due_s)
 
-    def _miss_answer(self, began_s: float) -> None:
+    def _miss_answer(self, began_s: float, due_s: float) -> None:
         """Have SQL hold what Redis does not take; after a while another connection is tried."""
+        now_s = self._loop_time()
+        if now_s - due_s > LOOP_LATE_S and now_s - began_s < REPLY_S:
+            self._watch_for_answer(LATE_S, began_s)
+            return
         self._go_down("Redis does not answer")
         self._seal_all()
-        if self._writer is not None and self._loop_time() - began_s >= REPLY_S:
+        if self._writer is not None and now_s - began_s >= REPLY_S:
             self._writer.close()  # which fails what waits for its replies
         self._watch_for_answer(DOWN_S, began_s)
 

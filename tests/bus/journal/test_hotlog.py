@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -620,6 +621,32 @@ def test_a_redis_that_is_stuck_has_the_writer_seal_again_and_again_and_holds_nob
     with frozen(own_redis):
         assert warm(during()) == []
     warm(after())
+
+
+def test_a_process_that_was_late_itself_does_not_blame_redis(own_redis: RedisServer, warm, monkeypatch):
+    monkeypatch.setattr(redis_logs, "LATE_S", 0.1)
+    log, source, heard = (
+        RedisHotLog(own_redis.url, Keys("own"), keyring(), ttl_s=60, max_bytes=10**6),
+        Source(),
+        Heard(),
+    )
+
+    async def play() -> None:
+        log.attach("run_1", 1, source)
+        await log.follow("run_1", heard)
+        for seq in range(1, 9):
+            log.append("run_1", seq, line(seq))
+            for _ in range(seq):  # until the batch is on its way, at one of these turns of the loop;
+                await asyncio.sleep(0)
+            time.sleep(0.3)  # and nobody looks at the answer for three times as long as Redis may take
+            await heard.heard(seq)
+        await sent(log)
+        assert not log.is_down
+        await log.close()
+
+    warm(play())
+
+    assert source.calls == []
 
 
 @pytest.mark.usefixtures("impatient")
