@@ -106,6 +106,13 @@ def test_every_link_leads_somewhere(document):
     assert broken == []
 
 
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_test_a_page_points_at_exists(document):
+    named = re.findall(r"`(tests/[\w/.-]+)`", document.read_text())
+
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def anchors(document: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,0 +1,91 @@
+"""Observers that use what they observe: a run they watch can be stopped, followed and asked by them, and none hangs."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from agents.handle import RunHandle
+from bus.payloads import EndPayload, Payload
+from observers.base import AgentFacts, AgentObserver, RunFacts
+from tests.house import House
+from tests.model_server import Turn
+
+LONG = Turn(text=[f"word {n} " for n in range(200)], pace=100)
+
+
+class CallsBack(AgentObserver):
+    """Does something with its own run at the first piece of text, and keeps what came of it."""
+
+    name = "calls_back"
+
+    def __init__(self, house: House, deed: str) -> None:
+        self._house = house
+        self._deed = deed
+        self.done = threading.Event()
+        self.outcome: Any = None
+
+    def on_response(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
+        if payload.type != "response" or self.done.is_set():
+            return
+        handle = self._house.runner.handle(context.run_id)
+        try:
+            self.outcome = getattr(self, self._deed)(handle)
+        except Exception as wrong:
+            self.outcome = wrong
+            raise
+        finally:
+            self.done.set()
+
+    def stop(self, handle: RunHandle) -> str:
+        handle.cancel(by="observer")
+        return handle.status()
+
+    def wait_for_its_end(self, handle: RunHandle) -> str:
+        return handle.result(30).status
+
+    def start_another(self, _: RunHandle) -> str:
+        return self._house.run("Another").result(30).status
+
+
+class CallsBackInline(CallsBack):
+    inline = True
+
+
+def watched(house: House, observer: CallsBack, turn: Turn) -> EndPayload:
+    house.model.script([turn])
+    end = house.run(observers=[observer]).result(30)
+    assert observer.done.wait(30)
+    return end
+
+
+@pytest.mark.parametrize("kind", [CallsBack, CallsBackInline])
+def test_one_may_stop_its_run(house: House, kind: type[CallsBack]) -> None:
+    house.agent()
+
+    end = watched(house, kind(house, "stop"), LONG)
+
+    assert end.status == "cancelled"
+
+
+@pytest.mark.parametrize("deed", ["wait_for_its_end", "start_another"])
+def test_one_behind_a_queue_may_wait(house: House, deed: str) -> None:
+    house.agent()
+    observer = CallsBack(house, deed)
+
+    end = watched(house, observer, Turn(text="Hello you."))
+
+    assert (end.status, observer.outcome) == ("succeeded", "succeeded")
+
+
+@pytest.mark.parametrize("deed", ["wait_for_its_end", "start_another"])
+def test_one_on_the_loop_is_told_that_it_cannot_wait_there(house: House, deed: str) -> None:
+    house.agent()
+    observer = CallsBackInline(house, deed)
+
+    end = watched(house, observer, Turn(text="Hello you."))
+
+    assert end.status == "succeeded"
+    assert "loop" in str(observer.outcome)
