@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
@@ -78,9 +79,8 @@ def make_folder(settings: Settings) -> None:
     """
     try:
         settings.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        probe = settings.state / ".writable"
-        probe.touch()
-        probe.unlink()
+        with TemporaryFile(dir=settings.state):  # has no name, so processes that start at once cannot meet
+            pass
     except OSError as wrong:
         raise StateDirUnwritable(
             f"the state folder {settings.state} cannot be written to ({wrong.strerror}); "

@@ -14,7 +14,7 @@ from typing import Any
 from celery import signals
 
 from agents.models.releases import require_sound_release
-from agents.models.warm_up import warm_up
+from agents.models.warm_up import warm_up, warm_up_to_fork
 from agents.process import Process, process
 from bus.celery_app import refuse_greenlets, require_broker_setting
 from bus.celery_rules import broken_rules
@@ -75,11 +75,11 @@ def warn_of_configuration(sender: Any = None, **_: Any) -> None:
 
 @signals.worker_init.connect(weak=False)
 def begin(sender: Any = None, **_: Any) -> None:
-    """Warm the process up. A prefork parent only imports: threads and connections do not survive a fork."""
+    """Warm the process up; a prefork parent so that its children inherit it, without threads or connections."""
     global _drain
     if _forks(sender):
         _drain = ParentDrain(sender, settings().drain_s)
-        warm_up(None)
+        warm_up_to_fork()
         start_pulse(None, settings().lease_s)
         return
     _begin(_pool_name(sender), getattr(sender, "concurrency", None) or settings().slots)

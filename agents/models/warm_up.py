@@ -30,13 +30,11 @@ _CALLS = 3
 """The first one pays nearly everything; two more exercise what is set up lazily behind it."""
 
 
-def warm_up(loop: ProcessLoop | None) -> None:
-    """Import LiteLLM and, with a loop, make a few calls on it; what fails here fails later with a better message."""
+def warm_up(loop: ProcessLoop) -> None:
+    """Import LiteLLM and make a few calls on the loop; what fails here fails later with a better message."""
     from agents.models.lite import litellm_module
 
     litellm_module()
-    if loop is None:
-        return
     try:
         loop.run(_call_ourselves(), timeout_s=30)
     except (CallboardError, OSError, TimeoutError) as wrong:
