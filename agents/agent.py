@@ -299,20 +299,20 @@ class Agent:
 
     async def finish_stopped(self) -> None:
         """End a run that was asked to stop: partial text kept and marked, every open call answered."""
-        events, ended, history = self._cut_off("cancelled")
+        events, ended, history = self._cut_off("cancelled", "Stopped by the user")
         events.append(self._end("cancelled", reason="stopped by the user"))
         history.append(_note("Stopped by the user."))
         await self._context.save(Commit(events=events, ended=ended, history=history))
 
     async def finish_failed(self, wrong: CallboardError) -> None:
         """End a run that failed: the error is an event and a history item, and the thread stays usable."""
-        events, ended, history = self._cut_off("failed")
+        events, ended, history = self._cut_off("failed", "The run failed")
         events.append(ErrorPayload(code=wrong.code, message=str(wrong), retryable=False))
         events.append(self._end("failed", reason=wrong.code))
         history.append(_note(str(wrong), wrong.code))
         await self._context.save(Commit(events=events, ended=ended, history=history, error_code=wrong.code))
 
-    def _cut_off(self, status: str) -> tuple[list[Payload], list[StepEnded], list[HistoryItem]]:
+    def _cut_off(self, status: str, by: str) -> tuple[list[Payload], list[StepEnded], list[HistoryItem]]:
         """Return what makes the log and the history whole, wherever the work was cut off."""
         events: list[Payload] = []
         ended: list[StepEnded] = []
@@ -326,7 +326,7 @@ class Agent:
                 events.append(partial[0])
                 history.append(partial[1])
         for call in self._calls:
-            call.interrupt()
+            call.interrupt(by)
             events.append(call.told(self._calls_of))
             ended.append(call.ended())
             history.append(call.remembered())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -47,7 +48,7 @@ class RunContext:
         """Whether somebody asked this run to stop."""
         self.is_released = False
         """Whether this process ends soon, so that the run goes on elsewhere after its current step."""
-        self._until_s = float("inf")
+        self._deadlines: dict[object, float] = {}
         self._claimed_s = time.monotonic()
         self.halt: Callable[[], None] = lambda: None
         """Cancels the work on this run; set by whoever started it."""
@@ -135,14 +136,21 @@ class RunContext:
         """Add a message that SQL has."""
         self._history.add(item)
 
-    def expect_within(self, seconds: float) -> None:
-        """Know that the step that begins now ends within ``seconds``, or something is wrong with it."""
-        self._until_s = time.monotonic() + seconds + MARGIN_S
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Have what is inside end within ``seconds``, or something is wrong with it; several may go on at once."""
+        one = object()
+        self._deadlines[one] = time.monotonic() + seconds + MARGIN_S
+        try:
+            yield
+        finally:
+            del self._deadlines[one]
 
     @property
     def is_within_time(self) -> bool:
-        """Whether the current step is within its own deadline."""
-        return time.monotonic() < self._until_s
+        """Whether what goes on now is within its time: of calls at once, of which one may wait for a thread of
+        another, the latest deadline counts."""
+        return not self._deadlines or time.monotonic() < max(self._deadlines.values())
 
     def require_go(self) -> None:
         """Return where something may be done now that cannot be undone; asked right before it.

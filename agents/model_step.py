@@ -93,17 +93,18 @@ class ModelStep:
         Raises:
             CallboardError: the last attempt's failure, after every attempt the policy allows.
         """
+        timeouts = self._call.timeouts
         while True:
             try:
-                return await self._attempt()
+                with self._context.within(timeouts.connect_s + timeouts.total_s):
+                    return await self._attempt()
             except CallboardError as wrong:
                 if not self._policy.allows(self.attempt, wrong):
                     raise
                 await self._try_again(wrong)
 
     async def _attempt(self) -> Answer:
-        writer, timeouts = self._context.writer, self._call.timeouts
-        self._context.expect_within(timeouts.connect_s + timeouts.total_s)
+        writer = self._context.writer
         async with StreamedResponseWrapper(await open_stream(self._call)) as stream:
             self._stream = stream
             async for batch in stream:
@@ -138,7 +139,6 @@ class ModelStep:
         )
         self._spend()
         await self.withdraw(told)
-        self._context.expect_within(delay_s)
         await asyncio.sleep(delay_s)
 
     def _spend(self) -> None:

@@ -27,11 +27,13 @@ from config.ids import new_id
 NEEDS_APPROVAL = (
     "Refused: this tool needs a person's approval for each call, and approvals are not available yet. Nothing was done."
 )
-STOPPED = "Stopped by the user before it was finished."
-STOPPED_UNKNOWN = "Stopped by the user while it was running; it is not known whether it took effect."
+UNFINISHED = "{} before it was finished."
+UNFINISHED_UNKNOWN = "{} while it was running; it is not known whether it took effect."
+GIVEN_UP = "Nobody could tell whether it took effect, and a person let the run fail."
 LOST = "The worker was lost while this call was under way, and nobody can tell whether it took effect."
 NEVER_MADE = "The call was not made: when the model asked for it, its tool or its arguments did not fit."
 FORGOTTEN = "It did not take effect: the other side was asked and knows nothing of this call."
+NOT_YET = "The other side was asked and knows nothing of this call so far, but it may still be under way."
 MAX_SHOWN = 400
 """Characters of the arguments in the readable form of a call."""
 
@@ -188,11 +190,11 @@ class ToolStep:
         self._context.require_go()
         self.is_begun, self._started_s = True, time.monotonic()
         timeout_s = self._tool.timeout_s or self._default_timeout_s
-        self._context.expect_within(2 * timeout_s)  # it may have to wait for a thread, or be asked about
         try:
-            failpoint("tool")
-            result = await call_tool(self._tool, self.arguments, self._tool_context(), timeout_s)
-            failpoint("tool-after")
+            with self._context.within(2 * timeout_s):  # it may have to wait for a thread
+                failpoint("tool")
+                result = await call_tool(self._tool, self.arguments, self._tool_context(), timeout_s)
+                failpoint("tool-after")
             self._settle("done", result)
         except (ToolTimeout, ToolCutOff) as wrong:
             await self._without_reply(wrong, timeout_s)
@@ -205,6 +207,8 @@ class ToolStep:
             self._settle("failed", f"Error: {wrong}")
         elif self.effect is Effect.CHECKABLE:
             await self._look(timeout_s)
+            if self._is_forgotten and isinstance(wrong, ToolTimeout):  # nobody ended it: a thread cannot be
+                self._settle("unknown", NOT_YET)
         elif self.effect is Effect.KEYED and self._repeats:
             self._repeats -= 1
             await self._call()  # with the same key: at most the reply is made again
@@ -216,16 +220,20 @@ class ToolStep:
         assert self._tool is not None
         timeout_s = self._tool.timeout_s or self._default_timeout_s
         await self._look(timeout_s)
-        if self._settled is not None and self._settled.result == FORGOTTEN:
+        if self._is_forgotten:
             self._settled = None
             await self._call()
+
+    @property
+    def _is_forgotten(self) -> bool:
+        return self._settled is not None and self._settled.result == FORGOTTEN
 
     async def _look(self, timeout_s: float) -> None:
         """Ask the other side whether the call took effect, and settle it with what it says."""
         assert self._tool is not None
-        self._context.expect_within(2 * timeout_s)
         try:
-            result = await check_call(self._tool, self._tool_context(), timeout_s)
+            with self._context.within(2 * timeout_s):
+                result = await check_call(self._tool, self._tool_context(), timeout_s)
         except ModelVisible as wrong:
             self._settle("unknown", f"Whether it took effect could not be found out: {wrong}")
             return
@@ -234,13 +242,17 @@ class ToolStep:
         else:
             self._settle("done", result)
 
-    def interrupt(self) -> None:
-        """Settle a call that the run's stop cut off; what was settled stays as it is."""
+    def interrupt(self, by: str) -> None:
+        """Settle a call that the run's end cut off; what was settled stays as it is. ``by`` begins a sentence."""
         if self._settled is not None:
             return
         was_begun = self.is_begun or (self._again is not None and self._again.status != "planned")
-        maybe_done = was_begun and self.effect not in (Effect.PURE, Effect.IDEMPOTENT)
-        self._settle("unknown" if maybe_done else "failed", STOPPED_UNKNOWN if maybe_done else STOPPED)
+        if self.is_given_up:
+            self._settle("unknown", GIVEN_UP)
+        elif was_begun and self.effect is not Effect.PURE:
+            self._settle("unknown", UNFINISHED_UNKNOWN.format(by))
+        else:
+            self._settle("failed", UNFINISHED.format(by))
 
     def _settle(self, outcome: Outcome, result: Any) -> None:
         duration_ms = round((time.monotonic() - self._started_s) * 1000) if self.is_begun else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import socket
+
 _HTTPX_OPEN = ("ReadTimeout", "WriteTimeout", "ReadError", "WriteError", "CloseError", "RemoteProtocolError")
 _HTTPX_NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError")
 _HTTPX = ("httpx", "httpx2")
@@ -13,9 +16,11 @@ _OPEN = frozenset(
         ("aiohttp", "ServerDisconnectedError"), ("aiohttp", "ClientPayloadError"), ("aiohttp", "SocketTimeoutError"),
         ("aiohttp", "BadHttpMessage"),
         ("http", "IncompleteRead"), ("http", "BadStatusLine"),
+        ("ssl", "SSLEOFError"), ("ssl", "SSLZeroReturnError"), ("asyncio", "IncompleteReadError"),
+        ("builtins", "EOFError"), ("smtplib", "SMTPServerDisconnected"), ("subprocess", "TimeoutExpired"),
     }
 )  # fmt: skip
-"""(top-level package, class) of what HTTP libraries raise once a request may have arrived."""
+"""(top-level package, class) of what libraries raise once a request may have arrived."""
 _NEVER_SENT = frozenset(
     {
         *((package, name) for package in _HTTPX for name in _HTTPX_NEVER_SENT),
@@ -24,6 +29,9 @@ _NEVER_SENT = frozenset(
     }
 )  # fmt: skip
 """What they raise before anything was sent."""
+_SOUNDS_OPEN = re.compile(r"Time(d?Out|out)|Disconnected|Connection(Error|Lost|Closed|Reset|Aborted)|IncompleteRead")
+_SOUNDS_UNSENT = re.compile(r"Connect(ion|or)?Time|Refused|Pool|Resol|EndpointConnection")
+"""Names by which other libraries call the same: a needless question costs less than a second order."""
 _GATEWAYS = (502, 504)
 """Answers of something in between, which got none, or no whole one, from where it sent the request on to."""
 _DEPTH = 8
@@ -47,17 +55,33 @@ def leaves_open(wrong: BaseException) -> bool:
 
 
 def _leaves_open(wrong: BaseException) -> bool:
-    for inner in _unwrapped(wrong):
-        names = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(inner).__mro__}
-        if isinstance(inner, ConnectionRefusedError) or names & _NEVER_SENT:
-            return False
-    return any(_says_open(inner) for inner in _unwrapped(wrong))
+    inside = _unwrapped(wrong)
+    if any(_was_never_sent(inner) for inner in inside):
+        return False
+    return any(_says_open(inner) for inner in inside) or _sounds_open(wrong)
+
+
+def _was_never_sent(wrong: BaseException) -> bool:
+    return isinstance(wrong, (ConnectionRefusedError, socket.gaierror)) or bool(_names(wrong) & _NEVER_SENT)
 
 
 def _says_open(wrong: BaseException) -> bool:
     if isinstance(wrong, (ConnectionError, TimeoutError)) or _status_of(wrong) in _GATEWAYS:
         return True
-    return any((kind.__module__.partition(".")[0], kind.__name__) in _OPEN for kind in type(wrong).__mro__)
+    return bool(_names(wrong) & _OPEN)
+
+
+def _sounds_open(wrong: BaseException) -> bool:
+    """Return whether a library nobody knows here seems to say so, and nothing it wrapped says the opposite."""
+    name = type(wrong).__name__
+    if not _SOUNDS_OPEN.search(name) or _SOUNDS_UNSENT.search(name):
+        return False
+    inside = wrong.__context__
+    return inside is None or not any(_was_never_sent(inner) for inner in _unwrapped(inside))
+
+
+def _names(wrong: BaseException) -> set[tuple[str, str]]:
+    return {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(wrong).__mro__}
 
 
 def _status_of(wrong: BaseException) -> object:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agents.tool_step import GIVEN_UP
 from bus.journal.approvals import Decision, pending
 from bus.journal.steps import steps_of
 from bus.journal.who import Who
@@ -85,6 +86,18 @@ def test_an_unsafe_call_is_made_again_when_a_person_says_so(house: House, shop: 
     assert results(house, handle) == [("done", "done")]
     assert len(shop.arrived) == 2
     assert shop.effects == 1, "with the key of the first time"
+
+
+def test_a_run_fails_when_a_person_says_so_and_its_call_tells_why(house: House, shop: Shop) -> None:
+    agent(house, "buy")
+    handle = house.run()
+    (question,) = asked(house, handle.run_id)
+
+    house.runner.journal.decide(Who(), handle.run_id, question["approval_id"], Decision(decision="fail"), by="ann")
+
+    assert handle.result(30).status == "failed"
+    assert results(house, handle) == [("unknown", GIVEN_UP)]
+    assert len(shop.arrived) == 1
 
 
 def test_a_run_fails_where_nobody_shall_be_asked(house: House, shop: Shop) -> None:

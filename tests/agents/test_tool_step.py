@@ -1,18 +1,20 @@
-"""Right before a tool is called its run is ours, and nobody has stopped it."""
+"""One call: right before it its run is ours and nobody has stopped it; how long it may take, and what came of it."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agents.context import RunContext
+from agents.context import MARGIN_S, RunContext
 from agents.models.calls import ToolCall
 from agents.runner import Runner
-from agents.tool_step import ToolStep
+from agents.tool_step import NOT_YET, ToolStep
+from agents.tools import tool
 from agents.tools.catalogue import tools_of
 from agents.window import Window
 from bus.journal.threads import Past
@@ -34,20 +36,51 @@ def short_house(settings: Settings, tmp_path: Path) -> Iterator[House]:
     runner.close()
 
 
-def begun(house: House) -> tuple[RunContext, ToolStep]:
+never = threading.Event()
+
+
+def find_order(key: str) -> str | None:
+    """Nothing is known of any order."""
+    return None
+
+
+@tool(effect="checkable", check=find_order, timeout_s=0.1)
+def order_slowly() -> str:
+    """Order over a connection so slow that the order leaves when nobody waits for it any more."""
+    never.wait()
+    return "unreachable"
+
+
+@tool(effect="idempotent", timeout_s=60)
+async def put_slowly() -> str:
+    """Put something somewhere, for an hour."""
+    await asyncio.sleep(3600)
+    return "unreachable"
+
+
+@tool(effect="pure", timeout_s=60)
+async def look_slowly() -> str:
+    """Look at something for an hour."""
+    await asyncio.sleep(3600)
+    return "unreachable"
+
+
+def begun(
+    house: House, path: str = "tests.agents.sample_tools:add", arguments: str = "{}"
+) -> tuple[RunContext, ToolStep]:
     """Return a run this process owns, and a call of it that was written down."""
     journal = house.runner.journal
     accepted = journal.accept(new_run())
     lease = journal.loop.run(journal.claim(accepted.run_id))
     assert lease is not None
     context = RunContext(journal, lease, (), Window(Past(items=()), 1000))
-    definition = house.runner.registry.get(house.agent("tools: ['tests.agents.sample_tools:add']"))
-    call = ToolCall(id="call_1", name="add", arguments_text='{"a": 1, "b": 2}')
+    definition = house.runner.registry.get(house.agent(f"tools: ['{path}']"))
+    call = ToolCall(id="call_1", name=path.partition(":")[2], arguments_text=arguments)
     return context, ToolStep(context, call, tools_of(definition, house.settings), 5.0)
 
 
 def test_a_call_is_made_while_its_run_is_ours(short_house: House) -> None:
-    _, step = begun(short_house)
+    _, step = begun(short_house, arguments='{"a": 1, "b": 2}')
 
     short_house.runner.journal.loop.run(step.run())
 
@@ -55,7 +88,7 @@ def test_a_call_is_made_while_its_run_is_ours(short_house: House) -> None:
 
 
 def test_no_call_is_made_once_the_stop_was_seen(short_house: House) -> None:
-    context, step = begun(short_house)
+    context, step = begun(short_house, arguments='{"a": 1, "b": 2}')
     context.is_stopped = True
 
     async def run() -> None:
@@ -68,7 +101,7 @@ def test_no_call_is_made_once_the_stop_was_seen(short_house: House) -> None:
 
 
 def test_no_call_is_made_by_a_process_that_was_stopped_for_too_long(short_house: House) -> None:
-    context, step = begun(short_house)
+    context, step = begun(short_house, arguments='{"a": 1, "b": 2}')
 
     async def after_a_pause() -> None:
         await short_house.runner.journal.keeper.keep(context.writer, context)
@@ -80,3 +113,60 @@ def test_no_call_is_made_by_a_process_that_was_stopped_for_too_long(short_house:
 
     assert not step.is_begun
     assert context.writer.is_stale
+
+
+# --- how long it may take
+
+
+def test_of_calls_at_once_the_latest_deadline_counts_until_it_is_over(short_house: House) -> None:
+    context, _ = begun(short_house)
+    passed = -MARGIN_S - 1
+
+    assert context.is_within_time
+    with context.within(passed):
+        assert not context.is_within_time
+        with context.within(60):  # the first one may be waiting for this one's thread
+            assert context.is_within_time
+        assert not context.is_within_time
+    assert context.is_within_time
+
+
+def test_a_call_has_its_deadline_while_it_is_made(short_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    context, step = begun(short_house, arguments='{"a": 1, "b": 2}')
+    seen: list[bool] = []
+    monkeypatch.setattr("agents.context.MARGIN_S", -1000.0)
+    monkeypatch.setattr("agents.tool_step.failpoint", lambda _: seen.append(context.is_within_time))
+
+    short_house.runner.journal.loop.run(step.run())
+
+    assert seen == [False, False]
+    assert context.is_within_time
+
+
+# --- what came of it
+
+
+def test_an_order_that_may_still_leave_is_not_called_forgotten(short_house: House) -> None:
+    _, step = begun(short_house, "tests.agents.test_tool_step:order_slowly")
+
+    short_house.runner.journal.loop.run(step.run())
+
+    assert (step.ended().status, step.ended().result) == ("unknown", NOT_YET)
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("put_slowly", "unknown"), ("look_slowly", "failed")])
+def test_what_is_cut_off_is_unknown_unless_it_changes_nothing(short_house: House, name: str, outcome: str) -> None:
+    _, step = begun(short_house, f"tests.agents.test_tool_step:{name}")
+
+    async def cut_off() -> None:
+        call = asyncio.create_task(step.run())
+        while not step.is_begun:
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        step.interrupt("The run failed")
+
+    short_house.runner.journal.loop.run(cut_off())
+
+    assert step.ended().status == outcome
+    assert str(step.ended().result).startswith("The run failed")

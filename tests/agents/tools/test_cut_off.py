@@ -1,13 +1,18 @@
-"""What HTTP clients raise on real sockets, and whether the request may have arrived then."""
+"""What clients raise on real sockets, and whether the request may have arrived then."""
 
 from __future__ import annotations
 
 import asyncio
 import http.client
+import smtplib
 import socket
+import subprocess
+import sys
+import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -147,3 +152,109 @@ def test_a_second_try_elsewhere_decides_where_the_first_never_left() -> None:
                 with_urllib(url)
 
         assert leaves_open(raised_by(post_to_either, shop.url))
+
+
+# --- what is no HTTP
+
+
+def with_redis(port: int) -> Any:
+    import redis
+
+    with redis.Redis(port=port, socket_timeout=TIMEOUT_S, retry=None) as client:
+        return client.execute_command("INCR", "orders")
+
+
+def with_smtplib(port: int) -> Any:
+    with smtplib.SMTP("127.0.0.1", port, timeout=TIMEOUT_S) as client:
+        return client.sendmail("shop@callboard.test", ["you@callboard.test"], "tea")
+
+
+def with_asyncio(port: int) -> Any:
+    async def post() -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"tea")
+        try:
+            return await reader.readexactly(2)
+        finally:
+            writer.close()
+
+    return asyncio.run(post())
+
+
+OTHERS = [with_redis, with_smtplib, with_asyncio]
+
+
+@contextmanager
+def hanging_up(greeting: bytes) -> Iterator[int]:
+    """A server that greets, reads something, and hangs up; yields its port."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                with client:
+                    client.sendall(greeting)
+                    client.recv(100)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, daemon=True).start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("post", OTHERS, ids=lambda post: post.__name__)
+def test_another_server_that_hangs_up_leaves_it_open(post: Callable[[int], Any]) -> None:
+    with hanging_up(b"220 hello\r\n" if post is with_smtplib else b"") as port:
+        wrong = raised_by_port(post, port)
+
+    assert leaves_open(wrong), repr(wrong)
+
+
+@pytest.mark.parametrize("post", OTHERS, ids=lambda post: post.__name__)
+def test_another_server_that_is_not_there_took_no_effect(post: Callable[[int], Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+
+    wrong = raised_by_port(post, port)
+
+    assert not leaves_open(wrong), repr(wrong)
+
+
+def test_a_silent_redis_leaves_it_open() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        wrong = raised_by_port(with_redis, silent.getsockname()[1])
+
+    assert leaves_open(wrong), repr(wrong)
+
+
+def test_a_program_that_does_not_end_leaves_it_open() -> None:
+    with pytest.raises(subprocess.TimeoutExpired) as caught:
+        subprocess.run([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, timeout=0.01, check=True)
+
+    assert leaves_open(caught.value)
+
+
+def test_a_program_that_failed_is_an_answer() -> None:
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        subprocess.run([sys.executable, "-c", "raise SystemExit(3)"], check=True)
+
+    assert not leaves_open(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_open"),
+    [
+        ("ReadTimeoutError", True), ("RequestTimedOut", True), ("ChannelDisconnected", True),
+        ("ApiConnectionError", True), ("ConnectionClosedError", True),
+        ("ConnectTimeout", False), ("ConnectionTimeout", False), ("PoolTimeout", False),
+        ("EndpointConnectionError", False), ("ValidationError", False), ("NoSuchOrder", False),
+    ],
+)  # fmt: skip
+def test_libraries_nobody_knows_are_judged_by_their_words(name: str, is_open: bool) -> None:
+    assert leaves_open(type(name, (Exception,), {})()) is is_open
+
+
+def raised_by_port(post: Callable[[int], Any], port: int) -> BaseException:
+    with pytest.raises(Exception) as caught:  # each library has its own
+        post(port)
+    return caught.value
