@@ -29,8 +29,9 @@ class LogSource(Protocol):
 class HotLog(Protocol):
     """Append, follow, read. All methods are called on the process's loop."""
 
-    def attach(self, run_id: str, fence: int, source: LogSource) -> None:
-        """Let ``source`` write the run's log from now on; an older owner in this process is told it lost it."""
+    def attach(self, run_id: str, fence: int, source: LogSource) -> bool:
+        """Let ``source`` write the run's log from now on, and return whether it does: of two in this process the
+        older owner is told that it lost it."""
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
         """Add one event behind the others; returns at once."""
@@ -101,15 +102,16 @@ class MemoryHotLog:
         self._channels: dict[str, list[Callable[[str], None]]] = {}
         self._max_events = max_events
 
-    def attach(self, run_id: str, fence: int, source: LogSource) -> None:
+    def attach(self, run_id: str, fence: int, source: LogSource) -> bool:
         earlier = self._sources.get(run_id)
         if earlier is not None and earlier is not source:
             if fence < self._fences[run_id]:
                 source.lost_ownership()
-                return
+                return False
             earlier.lost_ownership()
         self._fences[run_id], self._sources[run_id] = fence, source
         self._logs.setdefault(run_id, [])
+        return True
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
         log = self._logs.get(run_id)

@@ -134,10 +134,10 @@ class Journal:
 
     def _show(self, written: Written) -> None:
         run_id, fence = written.run_id, written.fence
-        self.hot_log.attach(run_id, fence, _Sealed(written.events[-1].seq))
-        for payload in written.events:
-            self.hot_log.append(run_id, payload.seq, encode(payload, run_id, written.thread_id))
-        self.loop.submit(self.hot_log.detach(run_id, fence))
+        if self.hot_log.attach(run_id, fence, _Sealed(written.events[-1].seq)):  # else a later owner writes here
+            for payload in written.events:
+                self.hot_log.append(run_id, payload.seq, encode(payload, run_id, written.thread_id))
+            self.loop.submit(self.hot_log.detach(run_id, fence))
         self.hot_log.nudge(self.keys.board, run_id)
 
     def _stop(self, run_id: str) -> None:

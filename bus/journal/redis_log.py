@@ -101,14 +101,15 @@ class RedisHotLog:
 
     # --- writing
 
-    def attach(self, run_id: str, fence: int, source: LogSource) -> None:
+    def attach(self, run_id: str, fence: int, source: LogSource) -> bool:
         keys, earlier = self._keys, self._runs.get(run_id)
         if earlier is not None and earlier.source is not source:
             if fence < earlier.fence:
                 source.lost_ownership()
-                return
+                return False
             earlier.source.lost_ownership()
         self._runs[run_id] = _Run(fence, source, keys.stream(run_id), keys.meta(run_id), keys.live(run_id))
+        return True
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
         run = self._runs.get(run_id)

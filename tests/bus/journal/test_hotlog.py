@@ -172,8 +172,8 @@ def test_an_owner_that_comes_late_is_told_so_and_takes_nothing_over(hot_log: Hot
     old, new = Source(), Source()
 
     async def play() -> list[int]:
-        hot_log.attach("run_1", 2, new)
-        hot_log.attach("run_1", 1, old)
+        assert hot_log.attach("run_1", 2, new)
+        assert not hot_log.attach("run_1", 1, old)
         hot_log.append("run_1", 1, line(1))
         await sent(hot_log)
         return seqs(await hot_log.read_after("run_1", 0))
