@@ -10,15 +10,18 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from config.database import open_database
 from config.migrate import migrate
 from config.rooms import ROOT
 from config.settings import Settings
+from config.tables import runs
 from tests.backends import PostgresCluster, postgres_tool
 from tests.conftest import need
 from tests.fleet import Worker, environment
@@ -34,13 +37,19 @@ ANSWER_S = 5.0
 
 
 @pytest.fixture
-def chosen(redis_settings: Settings, tmp_path: Path) -> Settings:
-    """Settings with a port of its own, and leases that outlast the lock: the owner stays the owner."""
+def by_default(redis_settings: Settings, tmp_path: Path) -> Settings:
+    """Settings with a port of its own, and the periods of an installation that set none."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     (tmp_path / "state").mkdir()
-    periods = {"lease_s": 60.0, "beat_s": 5.0, "reap_s": 5.0}
+    periods = {name: Settings.model_fields[name].default for name in ("lease_s", "beat_s", "reap_s")}
     return redis_settings.model_copy(update={"agents_dir": str(tmp_path / "agents"), "port": port, **periods})
+
+
+@pytest.fixture
+def chosen(by_default: Settings) -> Settings:
+    """Leases that outlast the lock: the owner stays the owner."""
+    return by_default.model_copy(update={"lease_s": 60.0, "beat_s": 5.0, "reap_s": 5.0})
 
 
 @contextmanager
@@ -156,6 +165,75 @@ def test_postgres_restarted(chosen: Settings, tmp_path: Path) -> None:
             assert [event["seq"] for event in seen] == [1, 2]
             assert seen == web.events(run_id)
         assert "Traceback" not in web.log.read_text()
+
+
+# --- longer than a lease
+
+
+@contextmanager
+def stopped(cluster: PostgresCluster) -> Iterator[None]:
+    cluster.stop()
+    try:
+        yield
+    finally:
+        cluster.start()
+
+
+def test_runs_go_on_after_sqlite_was_locked_for_longer_than_a_lease(by_default: Settings, tmp_path: Path) -> None:
+    migrate(by_default)
+
+    assert_goes_on(by_default, tmp_path, locked(by_default))
+
+
+@pytest.mark.postgres
+def test_runs_go_on_after_postgres_was_away_for_longer_than_a_lease(by_default: Settings, tmp_path: Path) -> None:
+    need(postgres_tool("initdb"), "Postgres (initdb)")
+    with PostgresCluster() as cluster:
+        settings = by_default.model_copy(update={"database_url": cluster.new_database()})
+        migrate(settings)
+
+        assert_goes_on(settings, tmp_path, stopped(cluster))
+
+
+def assert_goes_on(settings: Settings, tmp_path: Path, away: AbstractContextManager[None]) -> None:
+    """Take the database away from two runs that stream: their owner stops writing, and they go on afterwards."""
+    words = [f"word{number} " for number in range(240)]
+    with ModelServer() as model:
+        write_agent(tmp_path / "agents", model)
+        model.respond = lambda body: Turn(text=words, pace=10 if len(model.requests) <= 2 else None)
+        worker_log = settings.state / "worker.log"
+        with Web(settings) as web, Worker(settings, log=worker_log):
+            run_ids = [web.ask("/v1/runs", {"agent": "tester", "input": "Hello"})[2]["run_id"] for _ in range(2)]
+            model.wait_for_requests(2, 30)
+
+            with away:
+                time.sleep(settings.lease_s + 1)  # the outage's length is the scenario
+            back_s = time.monotonic()
+            told = [web.events(run_id) for run_id in run_ids]
+            print(f"both runs had ended {time.monotonic() - back_s:.1f} s after the database was back")
+
+            for run_id, events in zip(run_ids, told, strict=True):
+                assert_ordered(events)
+                assert (events[-1]["status"], events[-1]["output"]) == ("succeeded", "".join(words))
+                attempts = [event["attempt"] for event in events if event.get("status") == "running"]
+                assert len(attempts) == 2, "its owner gave it up, and took it again"
+                assert crashes_of(settings, run_id) == 0
+            assert len(model.requests) == 4
+        assert "no heartbeat came through in time" in worker_log.read_text()
+        for log in (web.log, worker_log):
+            assert "Traceback" not in log.read_text()
+
+
+def crashes_of(settings: Settings, run_id: str) -> int:
+    database = open_database(settings.database)
+    try:
+        with database.read() as connection:
+            return int(connection.execute(select(runs.c.crashes).where(runs.c.id == run_id)).scalar_one())
+    finally:
+        database.close()
+
+
+# --- on the terminal
 
 
 @pytest.mark.parametrize(
