@@ -63,6 +63,8 @@ class Settings(BaseSettings):
     """Serve an address other than loopback although nobody is asked who they are."""
     allowed_hosts: str = ""
     """Host names answered besides loopback, ``,`` between them (used with ``no_auth``)."""
+    trusted_network: bool = False
+    """Nobody else can listen on, or reach, the network to the servers on other machines; the doctor takes it so."""
     workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=256)
     """Worker processes the supervisor keeps."""
     slots: int = Field(default=200, ge=1, le=2000)

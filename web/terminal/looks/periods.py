@@ -27,20 +27,20 @@ def look_at_periods(settings: Settings) -> Found:
     worst_s = lease_s + reap_s
     if reap_s > lease_s:
         yield (
-            "warn",
+            "fail",
             f"CALLBOARD_REAP_S ({reap_s:g}) is longer than CALLBOARD_LEASE_S ({lease_s:g}): a run whose worker died "
             f"may lie for {worst_s:g} s, most of them after its lease was over. Make it at most {lease_s:g}.",
         )
     if hot_s < lease_s:
         yield (
-            "warn",
+            "fail",
             f"CALLBOARD_HOT_LOG_TTL_S ({hot_s}) is shorter than CALLBOARD_LEASE_S ({lease_s:g}): the hot log of a run "
             "whose worker died is gone before another takes over, and its last words with it. Make it at least "
             f"{max(60, round(4 * lease_s))}.",
         )
     if settings.drain_s >= GRACE_S:
         yield (
-            "warn",
+            "fail",
             f"CALLBOARD_DRAIN_S ({settings.drain_s:g}) is not shorter than the {GRACE_S:g} s after which `up` and "
             "`worker` end a process: steps are cut off that were promised the time. Make it at most "
             f"{GRACE_S - 5:g}, or start `celery worker` under a supervisor that waits longer.",

@@ -17,6 +17,11 @@ PLAIN = ("redis", "amqp", "pyamqp", "sentinel", "valkey")
 ENCRYPTED = ("rediss", "amqps", "valkeys")
 UNCHECKED = ("none", "cert_none", "optional", "cert_optional")
 
+READ_BY_OTHERS = "password and events cross the network in plain text."
+USED_BY_OTHERS = (
+    "it asks for no password, and is not on this machine: anybody on that network could wake, stop and read runs."
+)
+
 
 def redis_in_use(settings: Settings) -> str | None:
     """Return the URL of the Redis that is configured, or of the state folder's own if that answers."""
@@ -38,7 +43,8 @@ def look_at_redis(settings: Settings) -> Found:
     except RedisRefused as wrong:
         yield "fail", str(wrong)
         facts = ask(url)
-    yield "ok", f"version {facts.version} answers, maxmemory-policy {facts.policy}"
+    else:
+        yield "ok", f"version {facts.version} answers, maxmemory-policy {facts.policy}"
     if not facts.persists:
         yield (
             "warn",
@@ -67,14 +73,14 @@ def look_at_addresses(settings: Settings) -> Found:
     exposed = False
     for variable, urls in (("CALLBOARD_REDIS_URL", settings.redis_url), ("CALLBOARD_BROKER_URL", settings.broker_url)):
         for url in each_url(urls or ""):
-            for verdict, text in _exposure(urlsplit(url)):
+            for verdict, text in _exposure(urlsplit(url), settings.trusted_network):
                 exposed = True
                 yield verdict, f"{variable} is {without_password(url)}: {text}"
     if not exposed:
         yield "ok", "servers are on this machine, or encrypted"
 
 
-def _exposure(url: SplitResult) -> Iterator[tuple[Verdict, str]]:
+def _exposure(url: SplitResult, is_trusted: bool) -> Iterator[tuple[Verdict, str]]:
     host = url.hostname or ""
     if url.scheme not in (*PLAIN, *ENCRYPTED) or not host or _is_loopback(host):
         return
@@ -84,17 +90,13 @@ def _exposure(url: SplitResult) -> Iterator[tuple[Verdict, str]]:
     if encrypted:
         if query.get("ssl_cert_reqs") in UNCHECKED:
             yield "warn", "nobody checks whose certificate it is; take ssl_cert_reqs out, or set it to required."
-    elif _has_password(url):
-        yield (
-            "warn",
-            f"password and events cross the network in plain text. Use {secure}://, or a tunnel that ends on loopback.",
-        )
+        return
+    problem = READ_BY_OTHERS if _has_password(url) else USED_BY_OTHERS
+    remedy = f"Use a password and {secure}://, or a tunnel that ends on loopback."
+    if is_trusted:
+        yield "warn", f"{problem} {remedy}"
     else:
-        yield (
-            "fail",
-            "it asks for no password, and is not on this machine: anybody on that network could wake, stop and read "
-            f"runs. Give the server a password, and use {secure}://.",
-        )
+        yield "fail", f"{problem} {remedy} Where nobody else is on that network, set CALLBOARD_TRUSTED_NETWORK=true."
 
 
 def _has_password(url: SplitResult) -> bool:

@@ -19,7 +19,7 @@ def test_periods_that_contradict_each_other_are_told_with_their_numbers(settings
 
     verdict, text = only(look_at_periods(settings.model_copy(update=periods | changes)))
 
-    assert verdict == "warn"
+    assert verdict == "fail"
     assert words in text
 
 

@@ -24,6 +24,7 @@ def test_a_redis_that_evicts_is_refused_and_one_that_does_not_passes(settings, o
 
     found = dict(look_at_redis(ours))
     assert "config set maxmemory-policy noeviction" in found["fail"]
+    assert "ok" not in found
 
 
 def test_a_redis_that_forgets_at_its_restart_is_a_warning(settings, own_redis):
@@ -70,12 +71,12 @@ def test_servers_that_nobody_else_reaches_or_reads_are_fine(settings, url):
         ("redis://user@cache.example.org", "fail", OPEN),
         ("redis://[2001:db8::1]:6379", "fail", OPEN),
         ("redis://localhost.example.org", "fail", OPEN),
-        ("redis://:hunter2hunter2@10.0.0.5", "warn", PLAIN),
-        ("redis://10.0.0.5/0?password=hunter2hunter2", "warn", PLAIN),
-        ("amqp://user:hunter2hunter2@rabbit//", "warn", "amqps://"),
+        ("redis://:hunter2hunter2@10.0.0.5", "fail", PLAIN),
+        ("redis://10.0.0.5/0?password=hunter2hunter2", "fail", PLAIN),
+        ("amqp://user:hunter2hunter2@rabbit//", "fail", "amqps://"),
         ("amqp://guest:guest@rabbit//", "fail", OPEN),
         ("pyamqp://rabbit//", "fail", OPEN),
-        ("sentinel://:hunter2hunter2@localhost;sentinel://:hunter2hunter2@10.0.0.6", "warn", PLAIN),
+        ("sentinel://:hunter2hunter2@localhost;sentinel://:hunter2hunter2@10.0.0.6", "fail", PLAIN),
         ("rediss://:hunter2hunter2@10.0.0.5?ssl_cert_reqs=none", "warn", "certificate"),
     ],
 )
@@ -91,4 +92,14 @@ def test_a_server_others_could_use_or_listen_to_is_told_without_the_password(set
 def test_redis_and_broker_are_both_looked_at(settings):
     both = settings.model_copy(update={"redis_url": "redis://10.0.0.5", "broker_url": "amqp://a:b@10.0.0.6"})
 
-    assert verdicts(look_at_addresses(both)) == ["fail", "warn"]
+    assert verdicts(look_at_addresses(both)) == ["fail", "fail"]
+
+
+@pytest.mark.parametrize("url", ["redis://redis:6379/0", "redis://:hunter2hunter2@redis:6379/0"])
+def test_on_a_network_nobody_else_is_on_plain_text_is_a_warning(settings, url):
+    trusted = settings.model_copy(update={"redis_url": url, "trusted_network": True})
+
+    verdict, text = only(look_at_addresses(trusted))
+
+    assert verdict == "warn"
+    assert "hunter2" not in text
