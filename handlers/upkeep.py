@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -16,11 +17,11 @@ from bus.journal.ownerless import Written, lock_run, write
 from bus.journal.parting import stop_waiting_for_code
 from bus.journal.progress import read_progress
 from bus.payloads import StatusPayload, decode
-from config.errors import CallboardError, CodeVersion
+from config.errors import CallboardError, CodeVersion, Permanent
 from config.tables import events, runs
+from handlers.audience import audience
 from handlers.desk import desk
 from observers.base import AgentFacts, RunFacts
-from observers.discovery import observers_for
 from observers.invoker import ObserverInvoker
 
 log = logging.getLogger(__name__)
@@ -31,20 +32,41 @@ BATCH = 50
 # --- ends that were written without an owner ------------------------------------------------------
 
 
-def tell_untold(here: Process) -> int:
+def tell_untold(here: Process, *, clock: Callable[[], float] = time.monotonic) -> int:
     """Tell the observers of runs that ended without an owner what they have not heard, and return how many runs.
 
-    Each run is taken by one worker, as if it were claimed; if that one dies over it, the next one tells again.
+    Each run is taken by one worker, as if it were claimed. If that one dies over it, or cannot tell it now, it is
+    told again once that lease has run out, here or elsewhere; the other runs are told all the same.
     """
+    until_s = clock() + here.settings.lease_s
     told = 0
     for row in _take_untold(here):
-        try:
-            _tell(here, row)
-        except CallboardError as wrong:
-            log.warning("observers could not be told of an end run_id=%s: %s", row.id, wrong)
-        _mark_told(here, row.id)
-        told += 1
+        if clock() >= until_s:
+            break  # the database is slow, and the rest may be another worker's by now
+        told += _is_told(here, row)
     return told
+
+
+def _is_told(here: Process, row: Any) -> bool:
+    """Tell of one end and return whether that is done with."""
+    try:
+        _tell_or_give_up(here, row)
+        _mark_told(here, row.id)
+    except CallboardError as wrong:
+        log.warning("observers are told of an end later run_id=%s: %s", row.id, wrong)
+        return False
+    except Exception:  # whatever it is, the others must be told
+        log.exception("observers could not be told of an end run_id=%s", row.id)
+        return False
+    return True
+
+
+def _tell_or_give_up(here: Process, row: Any) -> None:
+    """Tell of one end; where trying again would change nothing, say so instead."""
+    try:
+        _tell(here, row)
+    except Permanent as wrong:
+        log.error("observers cannot be told of an end run_id=%s: %s", row.id, wrong)
 
 
 def _take_untold(here: Process) -> Sequence[Any]:
@@ -66,7 +88,9 @@ def _take_untold(here: Process) -> Sequence[Any]:
 
 def _tell(here: Process, row: Any) -> None:
     """Tell what was written under the run's last fence, which no observer of an owner has heard."""
-    observers = observers_for(tuple(orjson.loads(row.observers_json)), here.settings)
+    observers, missing = audience(orjson.loads(row.observers_json), here.settings)
+    if missing is not None:
+        log.warning("an observer is missing here and not told of an end run_id=%s: %s", row.id, missing)
     facts = RunFacts(
         run_id=row.id, thread_id=row.thread_id, tenant=row.tenant, principal=row.principal, fence=row.fence,
         detached=row.detached, privileged=False, metadata=orjson.loads(row.metadata_json) if row.metadata_json else {},
@@ -75,9 +99,9 @@ def _tell(here: Process, row: Any) -> None:
     invoker = ObserverInvoker(observers)
     query = select(events.c.data_json).where(events.c.run_id == row.id, events.c.fence == row.fence)
     with here.journal.read() as connection:
-        lines = list(connection.execute(query.order_by(events.c.seq)).scalars())
-    for line in lines:
-        invoker.agent_on_response(facts, agent, decode(line))
+        payloads = [decode(line) for line in connection.execute(query.order_by(events.c.seq)).scalars()]
+    for payload in payloads:  # only now that nothing can go wrong any more: what was told cannot be taken back
+        invoker.agent_on_response(facts, agent, payload)
 
 
 def _mark_told(here: Process, run_id: str) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, Row, insert, select, update
 
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.ownerless import Written, has_live_owner, lock_run, untouched, write
+from bus.journal.progress import Tally, read_tally
 from bus.journal.steps import StepEnded, end_steps
 from bus.journal.threads import HistoryItem, add_messages_of, close_thread_of
 from bus.journal.who import Who
@@ -20,8 +22,6 @@ from config.failpoints import failpoint
 from config.ids import new_id
 from config.tables import controls, runs, steps
 
-REPEATABLE = ("pure", "idempotent")
-"""Effects of calls of which nothing is left when they are cut off: they can be made again."""
 NOT_FINISHED = "The run ended before this call was finished."
 NOT_KNOWN = "The run ended while this call was under way; it is not known whether it took effect."
 
@@ -31,6 +31,7 @@ class Ending:
     """How a run ends that nobody owns."""
 
     end: EndPayload
+    """What the run has used comes in when it is written."""
     note: str
     """What a person reads in the thread."""
     error: ErrorPayload | None = None
@@ -82,10 +83,13 @@ def failed(row: Row[Any], wrong: CallboardError, status: EndStatus = "failed") -
 def end_run(connection: Connection, row: Row[Any], ending: Ending, **values: Any) -> Written:
     """End a locked run without a live owner: every open call gets its result, the log its end, the thread its turn."""
     results, ended, history = _cut_off(connection, row)
-    events: list[Payload] = [*results, *([ending.error] if ending.error else []), ending.end]
+    tally = read_tally(connection, row.id)
+    end = _with_tally(ending.end, tally)
+    events: list[Payload] = [*results, *([ending.error] if ending.error else []), end]
     ours = {
-        "status": ending.end.status, "reason": ending.end.reason, "detail": None, "stop_requested": True,
-        "observers_told": False, "ended_ms": WALL_MS,
+        "status": end.status, "reason": end.reason, "detail": None, "stop_requested": True,
+        "observers_told": False, "ended_ms": WALL_MS, "steps": tally.steps, "cost_usd": tally.cost_usd,
+        "usage_json": orjson.dumps(dict(tally.usage)).decode() if tally.usage else None,
         "error_code": ending.error.code if ending.error else None,
     }  # fmt: skip
     written = write(connection, row, events, **(ours | values))
@@ -97,7 +101,20 @@ def end_run(connection: Connection, row: Row[Any], ending: Ending, **values: Any
 
 
 def _end(row: Row[Any], status: EndStatus, reason: str) -> EndPayload:
-    return EndPayload(status=status, reason=reason, steps=row.steps, duration_ms=max(0, row.age_ms))
+    return EndPayload(status=status, reason=reason, duration_ms=max(0, row.age_ms))
+
+
+def _with_tally(end: EndPayload, tally: Tally) -> EndPayload:
+    return replace(end, steps=tally.steps, usage=tally.usage or None, cost_usd=tally.cost_usd)
+
+
+def outcome_of_cut_off(effect: str | None, *, is_begun: bool) -> Outcome:
+    """Return what a call came to that the run's end cut off: ``unknown`` where it may have taken effect.
+
+    An ``idempotent`` or ``keyed`` one could be made again without harm, but nobody will: only of a ``pure`` one it is
+    sure that nothing came of it. ``effect`` is None for a call that could not be made at all.
+    """
+    return "unknown" if is_begun and effect not in (None, "pure") else "failed"
 
 
 def _cut_off(
@@ -114,8 +131,7 @@ def _cut_off(
         if step.kind != "tool":
             ended.append(StepEnded(id=step.id, status="failed", attempts=step.attempt))
             continue
-        is_undone = step.effect is None or step.effect in REPEATABLE or step.status == "planned"
-        outcome: Outcome = "failed" if is_undone else "unknown"
+        outcome = outcome_of_cut_off(step.effect, is_begun=step.status != "planned")
         text = NOT_FINISHED if outcome == "failed" else NOT_KNOWN
         call = {"call_id": step.call_id, "name": step.name, "outcome": outcome, "result": text}
         events.append(ToolResultPayload(**call, step_id=step.id))

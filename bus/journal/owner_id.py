@@ -2,7 +2,8 @@
 
 ``own_<machine>_<pid>_<started>_<random>``. The machine is this boot of this kernel and this pid namespace,
 so that equal pids of two machines or containers are never taken for each other; a pid that was given
-again has another start. Elsewhere than on Linux nobody can see that, and the lease alone decides.
+again has another start. Elsewhere than on Linux nobody can see that, and the lease alone decides; so it
+does where a process lives that may not be looked at (``hidepid``, another user's).
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ _FORM = re.compile(r"own_([0-9a-f]{12})_(\d+)_(\d+)_\w+")
 def new_owner_id() -> str:
     """Return an id for this process."""
     pid = os.getpid()
-    started = _started(pid)
+    try:
+        started = _started(pid)
+    except OSError:
+        started = None
     if started is None:
         return new_id("own")
     return f"own_{_machine()}_{pid}_{started}_{new_id('x')[-12:]}"
@@ -33,7 +37,11 @@ def is_gone(owner: str | None) -> bool:
     form = _FORM.fullmatch(owner or "")
     if form is None or sys.platform != "linux" or form[1] != _machine():
         return False
-    return _started(int(form[2])) != form[3]
+    pid = int(form[2])
+    try:
+        return _started(pid) != form[3]
+    except OSError:
+        return not _may_live(pid)
 
 
 @lru_cache(maxsize=1)
@@ -46,10 +54,22 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """Return when a process began, in ticks since boot; None when there is none, or it waits to be buried."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            facts = file.read().rpartition(")")[2].split()
-    except OSError:
-        return None
+    """Return when a process began, in ticks since boot; None when it waits to be buried.
+
+    Raises:
+        OSError: there is none, it may not be looked at, or this process has no file left to open.
+    """
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        facts = file.read().rpartition(")")[2].split()
     return None if facts[0] in "ZX" else facts[19]
+
+
+def _may_live(pid: int) -> bool:
+    """Return whether there is such a process, dead ones that wait to be buried included."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):  # OverflowError: no pid is as large
+        return False
+    except OSError:  # it is another user's
+        pass
+    return True

@@ -66,6 +66,23 @@ class Progress:
 NOTHING_YET = Progress()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tally:
+    """What a run has used, by its recorded steps; an end without an owner says the same as an owner's would."""
+
+    steps: int
+    usage: Mapping[str, int]
+    """Tokens by kind, those of attempts that came to nothing included."""
+    cost_usd: float | None
+    """None where no part of it is known."""
+
+
+def read_tally(connection: Connection, run_id: str) -> Tally:
+    """Return what the run has used. Of a step nothing is read whose form could be another release's."""
+    rows = connection.execute(_TALLY, {"its_run": run_id}).all()
+    return Tally(steps=len(rows), usage=_summed(rows), cost_usd=_cost(rows))
+
+
 def read_progress(connection: Connection, run_id: str) -> Progress:
     """Return how far the run has come."""
     rows = connection.execute(_STEPS, {"its_run": run_id}).all()
@@ -102,6 +119,9 @@ _STEPS = (
     .where(steps.c.run_id == bindparam("its_run"))
     .order_by(steps.c.number)
 )  # fmt: skip
+_TALLY = (
+    select(steps.c.usage_json, steps.c.cost_usd).where(steps.c.run_id == bindparam("its_run")).order_by(steps.c.number)
+)
 _MESSAGE = select(messages.c.data_json).where(
     messages.c.run_id == bindparam("its_run"), messages.c.id == bindparam("its_id")
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from agents.handle import RunHandle
@@ -172,10 +173,15 @@ def test_while_it_waits_for_an_answer(stage: Stage) -> None:
     handle = stage.run(Turn(calls=[Call(name="pay")]))
     until(lambda: handle.status() == "waiting", 60, "a person is asked")
 
-    _, events = stopped(handle)
+    end, events = stopped(handle)
 
     assert outcomes(events) == ["unknown"]
     assert handle.approvals() == []
+    asking, _ = step_rows(stage.house, handle)
+    assert end.usage is not None
+    assert (end.usage, end.cost_usd) == (orjson.loads(asking["usage_json"]), asking["cost_usd"])
+    assert end.usage["input_tokens"] > 0
+    assert end.steps == 2
     assert_goes_on(stage.house, handle)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -89,6 +90,59 @@ def test_a_name_with_brackets_and_blanks_does_not_hide_when_a_process_began() ->
     assert is_gone(owner)
 
 
+# What /proc says of a process that may not be looked at: with hidepid=2, with hidepid=1, with no file left to open.
+UNREADABLE = [errno.ENOENT, errno.EACCES, errno.EMFILE]
+
+
+def hide(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Let /proc show no process."""
+
+    def refuse(path: str, **_options: object) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(owner_ids, "open", refuse, raising=False)
+
+
+@pytest.mark.parametrize("number", UNREADABLE)
+def test_a_process_that_may_not_be_looked_at_is_gone_only_when_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, process: subprocess.Popen[str], number: int
+) -> None:
+    owner = said_by(process)
+    hide(monkeypatch, number)
+
+    assert not is_gone(owner)
+    process.kill()
+    process.wait(20)
+    assert is_gone(owner)
+
+
+def test_another_users_process_that_may_not_be_looked_at_is_not_known_to_be_gone(
+    monkeypatch: pytest.MonkeyPatch, process: subprocess.Popen[str]
+) -> None:
+    def refuse(pid: int, _signal: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(pid))
+
+    owner = said_by(process)
+    hide(monkeypatch, errno.ENOENT)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", refuse)
+
+        assert not is_gone(owner)
+
+
+def test_a_dead_process_that_may_not_be_looked_at_is_gone_once_it_is_buried(
+    monkeypatch: pytest.MonkeyPatch, process: subprocess.Popen[str]
+) -> None:
+    owner = said_by(process)
+    hide(monkeypatch, errno.ENOENT)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it is dead, and stays a zombie
+
+    assert not is_gone(owner), "nobody can tell it from one that lives: the lease decides"
+    process.wait(20)
+    assert is_gone(owner)
+
+
 def test_of_another_machine_nobody_can_tell() -> None:
     _, _, _, rest = mine()
 
@@ -127,7 +181,7 @@ def test_elsewhere_than_on_linux_the_lease_alone_decides(monkeypatch: pytest.Mon
 
 
 def test_where_no_process_shows_when_it_began_ids_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner_ids, "_started", lambda _pid: None)
+    hide(monkeypatch, errno.ENOENT)
 
     owner = new_owner_id()
 

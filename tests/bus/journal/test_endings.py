@@ -1,0 +1,197 @@
+"""An end written without an owner says of the run what its owner's would have said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import update
+
+from bus.journal.endings import NOT_FINISHED, NOT_KNOWN, cancel, outcome_of_cut_off
+from bus.journal.leases import MAX_CRASHES
+from bus.journal.progress import read_progress
+from bus.journal.reaper import fire, reap
+from bus.journal.runs import get_run
+from bus.journal.steps import StepEnded, StepStarted, steps_of
+from bus.journal.threads import list_messages
+from bus.journal.who import Who
+from bus.journal.writer import Commit
+from bus.payloads import EndPayload, ToolResultPayload, decode
+from config.tables import runs, steps
+from tests.bus.asked import asks, question
+from tests.bus.world import World, assert_whole
+
+ME = Who()
+USED = ({"input_tokens": 10, "output_tokens": 7}, {"input_tokens": 30, "cached_tokens": 20})
+
+
+def model_step(number: int) -> StepStarted:
+    return StepStarted(
+        id=f"stp_m{number}", kind="model", name="demo", arguments_digest="a", idempotency_key=f"m{number}"
+    )
+
+
+def tool_step(number: int, effect: str | None = "unsafe", status: str = "started") -> StepStarted:
+    return StepStarted(
+        id=f"stp_t{number}", kind="tool", name="pay", arguments_digest="a", idempotency_key=f"t{number}",
+        call_id=f"call_{number}", effect=effect, status=status,
+    )  # fmt: skip
+
+
+def spends(world: World, run_id: str) -> None:
+    """Have an owner record two answered model calls and one that failed, and be lost."""
+    owner = world.own(run_id)
+    commits = [
+        Commit(started=[model_step(1)]),
+        Commit(ended=[StepEnded(id="stp_m1", status="done", usage=USED[0], cost_usd=0.5)], started=[model_step(2)]),
+        Commit(ended=[StepEnded(id="stp_m2", status="done", usage=USED[1], cost_usd=None)], started=[model_step(3)]),
+        Commit(ended=[StepEnded(id="stp_m3", status="failed", usage={"output_tokens": 1}, cost_usd=0.25)]),
+    ]
+    for change in commits:
+        world.do(owner.writer.commit(change))
+    requeue(world, run_id)
+
+
+def requeue(world: World, run_id: str) -> None:
+    world.lapse(run_id)
+    reap(world.database, run_id)
+    with world.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == run_id).values(crashes=0, crashes_json=None))
+
+
+def stopped_in_the_queue(world: World, run_id: str) -> None:
+    cancel(world.database, ME, run_id, "ann")
+
+
+def stopped_while_it_waits(world: World, run_id: str) -> None:
+    asks(world.database, run_id)
+    cancel(world.database, ME, run_id, "ann")
+
+
+def never_answered(world: World, run_id: str) -> None:
+    one = question(expires_in_s=-1)
+    asks(world.database, run_id, one)
+    fire(world.database, run_id, one.id)
+
+
+def stopped_and_lost(world: World, run_id: str) -> None:
+    world.own(run_id)
+    cancel(world.database, ME, run_id, "ann")
+    world.lapse(run_id)
+    reap(world.database, run_id)
+
+
+def dead(world: World, run_id: str) -> None:
+    for _ in range(MAX_CRASHES):
+        world.own(run_id)
+        world.lapse(run_id)
+        reap(world.database, run_id)
+
+
+def end_of(world: World, run_id: str) -> EndPayload:
+    end = decode(world.lines(run_id)[-1].data)
+    assert isinstance(end, EndPayload)
+    return end
+
+
+@pytest.mark.parametrize(
+    ("ends", "status", "began"),
+    [
+        (stopped_in_the_queue, "cancelled", 3),
+        (stopped_while_it_waits, "cancelled", 4),
+        (never_answered, "failed", 4),
+        (stopped_and_lost, "cancelled", 3),
+        (dead, "dead", 3),
+    ],
+)
+def test_what_the_run_used_is_in_its_end_and_its_row(
+    world: World, ends: Callable[[World, str], None], status: str, began: int
+) -> None:
+    run_id = world.accept().run_id
+    spends(world, run_id)
+
+    ends(world, run_id)
+
+    end, row = end_of(world, run_id), world.run_row(run_id)
+    used = {"input_tokens": 40, "output_tokens": 8, "cached_tokens": 20}
+    assert (end.status, row.status) == (status, status)
+    assert (end.usage, end.cost_usd, end.steps) == (used, 0.75, began)
+    assert (orjson.loads(row.usage_json), row.cost_usd, row.steps) == (used, 0.75, began)
+    assert_whole(world.lines(run_id))
+
+
+def test_it_is_what_an_owner_would_have_gone_on_from(world: World) -> None:
+    run_id = world.accept().run_id
+    spends(world, run_id)
+    asks(world.database, run_id)
+    with world.database.read() as connection:
+        progress = read_progress(connection, run_id)
+
+    cancel(world.database, ME, run_id, "ann")
+
+    end = end_of(world, run_id)
+    assert (end.usage, end.cost_usd, end.steps) == (progress.usage, progress.cost_usd, progress.steps)
+
+
+def test_a_step_that_was_begun_with_the_claim_is_counted(world: World) -> None:
+    run_id = world.accept().run_id
+    asks(world.database, run_id)  # its only step is part of the claim
+
+    cancel(world.database, ME, run_id, "ann")
+
+    with world.database.read() as connection:
+        assert get_run(connection, ME, run_id)["steps"] == end_of(world, run_id).steps == 1
+
+
+def test_a_run_that_never_began_used_nothing(world: World) -> None:
+    run_id = world.accept().run_id
+
+    cancel(world.database, ME, run_id, "ann")
+
+    end, row = end_of(world, run_id), world.run_row(run_id)
+    assert (end.usage, end.cost_usd, end.steps) == (None, None, 0)
+    assert (row.usage_json, row.cost_usd, row.steps) == (None, None, 0)
+
+
+def test_what_a_later_release_recorded_does_not_keep_the_run_from_its_end(world: World) -> None:
+    run_id = world.accept().run_id
+    spends(world, run_id)
+    with world.database.write() as connection:
+        connection.execute(update(steps).where(steps.c.run_id == run_id).values(result_json='["of another form"]'))
+
+    cancel(world.database, ME, run_id, "ann")
+
+    assert end_of(world, run_id).cost_usd == 0.75
+
+
+# --- calls that were cut off ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("effect", "outcome"),
+    [("pure", "failed"), ("idempotent", "unknown"), ("keyed", "unknown"), ("checkable", "unknown"),
+     ("unsafe", "unknown"), (None, "failed")],
+)  # fmt: skip
+def test_nobody_knows_what_came_of_a_call_unless_it_is_pure(world: World, effect: str | None, outcome: str) -> None:
+    accepted = world.accept()
+    owner = world.own(accepted.run_id)
+    world.do(owner.writer.commit(Commit(started=[tool_step(1, effect), tool_step(2, effect, "planned")])))
+    world.lapse(accepted.run_id)
+
+    cancel(world.database, ME, accepted.run_id, "ann")
+
+    results = [one for line in world.lines(accepted.run_id) if isinstance(one := decode(line.data), ToolResultPayload)]
+    assert [(one.call_id, one.outcome) for one in results] == [("call_1", outcome), ("call_2", "failed")]
+    assert results[0].result == (NOT_KNOWN if outcome == "unknown" else NOT_FINISHED)
+    with world.database.read() as connection:
+        ended = [(one["status"], one["ended_ms"] is not None) for one in steps_of(connection, accepted.run_id)]
+        told: list[Any] = list_messages(connection, ME, accepted.thread_id)
+    assert ended == [(outcome, True), ("failed", True)]
+    assert [item.get("outcome") for item in told] == [None, outcome, "failed", None]
+
+
+@pytest.mark.parametrize("effect", ["pure", "idempotent", "keyed", "checkable", "unsafe", None])
+def test_of_a_call_that_was_not_begun_it_is_known(effect: str | None) -> None:
+    assert outcome_of_cut_off(effect, is_begun=False) == "failed"

@@ -1,0 +1,40 @@
+"""A run's observers, as far as this process has them."""
+
+from __future__ import annotations
+
+from config.settings import Settings
+from handlers.audience import audience
+from observers.base import AgentObserver
+
+
+class Here(AgentObserver):
+    """Somebody's own."""
+
+
+HERE = f"{__name__}:{Here.__name__}"
+
+
+def kinds(observers: tuple[AgentObserver, ...]) -> list[str]:
+    return [type(observer).__name__ for observer in observers]
+
+
+def test_all_of_them_are_there(settings: Settings) -> None:
+    observers, missing = audience(("sse", HERE), settings)
+
+    assert (kinds(observers), missing) == (["ServerSideEventAgentObserver", "Here"], None)
+
+
+def test_where_one_is_missing_the_others_are_there_in_order(settings: Settings) -> None:
+    observers, missing = audience(("sse", "nowhere:Nobody", HERE, "logger"), settings)
+
+    assert kinds(observers) == ["ServerSideEventAgentObserver", "Here", "SimpleLoggerObserver"]
+    assert missing is not None
+    assert missing.facts["name"] == "nowhere:Nobody"
+
+
+def test_the_shipped_ones_are_not_there_when_they_are_turned_off(settings: Settings) -> None:
+    observers, missing = audience(("sse", HERE), settings.model_copy(update={"builtins": False}))
+
+    assert kinds(observers) == ["Here"]
+    assert missing is not None
+    assert missing.code == "plugin_unknown"

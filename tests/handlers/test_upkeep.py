@@ -1,0 +1,220 @@
+"""Ends without an owner are told to the observers once, by whoever can; what was not told does not count as told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, select, update
+
+import handlers.upkeep
+from agents.process import Process, process
+from agents.runner import Runner
+from bus.journal.endings import cancel
+from bus.journal.reaper import reap
+from bus.journal.who import Who
+from bus.payloads import EndPayload, Payload
+from config.errors import DatabaseBusy, DatabaseDamaged
+from config.migrate import migrate
+from config.settings import Settings
+from config.tables import runs
+from handlers.upkeep import tell_untold
+from observers.base import AgentFacts, AgentObserver, RunFacts
+from observers.invoker import drain
+from tests.house import House
+from tests.model_server import ModelServer
+
+HEARD: list[tuple[str, Payload]] = []
+"""What the observer of these tests was told, with the run's id."""
+
+
+class Witness(AgentObserver):
+    """Remembers what it was told, on the thread that tells."""
+
+    inline = True
+    pinned = True
+
+    def on_response(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
+        HEARD.append((context.run_id, payload))
+
+
+WITNESS = f"{__name__}:{Witness.__name__}"
+
+
+class Upkeep:
+    """A worker's process without its loops: it looks after ends when a test says so."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.here: Process = process()
+        self.database = self.here.journal.database
+
+    def ended(self, *observers: str) -> str:
+        """Return a run that was stopped before anybody owned it."""
+        handle = self.house.run(detached=True, observers=observers or (WITNESS,))
+        cancel(self.database, Who(), handle.run_id, "ann")
+        return handle.run_id
+
+    def look(self) -> int:
+        return tell_untold(self.here)
+
+    def lapse(self) -> None:
+        """Let the time of whoever took ends to tell them be over."""
+        with self.database.write() as connection:
+            connection.execute(update(runs).where(runs.c.lease_until.is_not(None)).values(lease_until=0))
+
+    def row(self, run_id: str) -> Any:
+        with self.database.read() as connection:
+            return connection.execute(select(runs).where(runs.c.id == run_id)).one()
+
+    def logged(self) -> str:
+        """Return the lines of the shipped logger."""
+        assert drain(20) == []
+        return "".join(file.read_text() for file in (self.house.settings.state / "logs").glob("*.log"))
+
+
+def ends_heard(run_id: str) -> int:
+    return sum(of == run_id and isinstance(payload, EndPayload) for of, payload in HEARD)
+
+
+@pytest.fixture(params=["database_url", pytest.param("postgres_url", marks=pytest.mark.postgres)])
+def upkeep(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path) -> Iterator[Upkeep]:
+    """A worker's process over each database."""
+    HEARD.clear()
+    url = request.getfixturevalue(request.param)
+    ours = settings.model_copy(update={"agents_dir": str(tmp_path / "agents"), "database_url": url, "lease_s": 60.0})
+    migrate(ours)
+    with ModelServer() as model:
+        runner = Runner.open(ours)
+        house = House(runner, model, tmp_path / "agents")
+        house.agent()
+        yield Upkeep(house)
+        runner.close()
+
+
+def test_an_end_without_an_owner_is_told_once(upkeep: Upkeep) -> None:
+    run_id = upkeep.ended()
+
+    assert upkeep.look() == 1
+    assert upkeep.look() == 0
+
+    row = upkeep.row(run_id)
+    assert ends_heard(run_id) == 1
+    assert (row.observers_told, row.owner, row.lease_until) == (True, None, None)
+
+
+def test_everything_written_with_the_end_is_told_and_nothing_before(upkeep: Upkeep) -> None:
+    """A run whose worker died; its observers there heard what that one wrote."""
+    handle = upkeep.house.run(detached=True, observers=(WITNESS,))
+    journal = upkeep.here.journal
+    journal.loop.run(journal.claim(handle.run_id))
+    cancel(upkeep.database, Who(), handle.run_id, "ann")
+    upkeep.lapse()
+    reap(upkeep.database, handle.run_id)
+
+    upkeep.look()
+
+    kinds = [payload.event_type for of, payload in HEARD if of == handle.run_id]
+    numbers = [payload.seq for of, payload in HEARD if of == handle.run_id]
+    assert kinds[-1] == "end"
+    assert "status" not in kinds
+    assert numbers == sorted(set(numbers))
+
+
+def test_a_database_that_is_busy_for_a_moment_puts_it_off(upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = upkeep.ended(), upkeep.ended()
+    fail_once(monkeypatch, upkeep, DatabaseBusy("the database is locked."))
+
+    assert upkeep.look() == 1
+    (late,) = [run_id for run_id in (first, second) if not upkeep.row(run_id).observers_told]
+    assert (ends_heard(first) + ends_heard(second), ends_heard(late)) == (1, 0)
+
+    assert upkeep.look() == 0, "somebody is at it"
+    upkeep.lapse()
+    assert upkeep.look() == 1
+    assert (ends_heard(first), ends_heard(second)) == (1, 1)
+    assert upkeep.row(late).observers_told
+
+
+def test_what_nobody_foresaw_about_one_keeps_no_other_from_being_told(upkeep: Upkeep) -> None:
+    broken, following = upkeep.ended(), upkeep.ended()
+    with upkeep.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == broken).values(observers_json="no JSON"))
+
+    assert upkeep.look() == 1
+
+    assert (upkeep.row(broken).observers_told, upkeep.row(following).observers_told) == (False, True)
+    assert ends_heard(following) == 1
+
+
+def test_what_never_will_be_told_is_given_up(
+    upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = upkeep.ended()
+    fail_once(monkeypatch, upkeep, DatabaseDamaged("a page of the file is broken."))
+
+    assert upkeep.look() == 1
+
+    assert upkeep.row(run_id).observers_told
+    assert ends_heard(run_id) == 0
+    assert "a page of the file is broken" in caplog.text
+
+
+def test_an_observer_that_is_missing_here_leaves_the_others_theirs(
+    upkeep: Upkeep, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = upkeep.ended("nowhere:Nobody", "logger", WITNESS)
+
+    assert upkeep.look() == 1
+
+    assert run_id in upkeep.logged()
+    assert ends_heard(run_id) == 1
+    assert upkeep.row(run_id).observers_told
+    assert "nowhere:Nobody" in caplog.text
+
+
+def test_what_is_told_by_a_worker_that_is_busy_is_left_to_it(upkeep: Upkeep) -> None:
+    run_id = upkeep.ended()
+    with upkeep.database.write() as connection:
+        until = {"lease_until": upkeep.database.lease_clock() + 60_000, "lease_boot": upkeep.database.lease_boot()}
+        connection.execute(update(runs).where(runs.c.id == run_id).values(owner="own_other", **until))
+
+    assert upkeep.look() == 0
+    upkeep.lapse()
+    assert upkeep.look() == 1
+    assert ends_heard(run_id) == 1
+
+
+def test_more_than_a_handful_are_told_look_by_look(upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers.upkeep, "BATCH", 2)
+    ended = [upkeep.ended() for _ in range(5)]
+
+    assert [upkeep.look() for _ in range(4)] == [2, 2, 1, 0]
+
+    assert [ends_heard(run_id) for run_id in ended] == [1] * 5
+
+
+def test_whoever_takes_longer_than_the_others_wait_leaves_the_rest_to_them(upkeep: Upkeep) -> None:
+    first, second = upkeep.ended(), upkeep.ended()
+    seconds = iter([0.0, 59.9, 60.0])
+
+    assert tell_untold(upkeep.here, clock=lambda: next(seconds)) == 1
+
+    assert ends_heard(first) + ends_heard(second) == 1
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, upkeep: Upkeep, wrong: Exception) -> None:
+    """Let the next look into a run's log go wrong."""
+    coming, read = [wrong], upkeep.here.journal.read
+
+    @contextmanager
+    def shaky() -> Iterator[Connection]:
+        if coming:
+            raise coming.pop()
+        with read() as connection:
+            yield connection
+
+    monkeypatch.setattr(upkeep.here.journal, "read", shaky)
