@@ -16,6 +16,7 @@ from agents.tools.executor import call_tool, check_call
 from agents.tools.tool import Effect, Tool, ToolContext
 from bus.journal.accept import canonical_digest
 from bus.journal.approvals import UNKNOWN, Decision, Question
+from bus.journal.endings import outcome_of_cut_off
 from bus.journal.progress import OpenStep
 from bus.journal.steps import StepEnded, StepStarted
 from bus.journal.threads import HistoryItem
@@ -180,8 +181,7 @@ class ToolStep:
         """Take over what a person said, or that nobody can tell."""
         decision = self._decision
         if decision is not None and decision.decision == "take_as_done":
-            taken = decision.result if decision.result is not None else "Done, as a person confirmed."
-            self._settle("done", taken)
+            self._settle("done", decision.taken)
         else:
             self._settle("unknown", LOST)
 
@@ -246,13 +246,15 @@ class ToolStep:
         """Settle a call that the run's end cut off; what was settled stays as it is. ``by`` begins a sentence."""
         if self._settled is not None:
             return
+        if self._decision is not None and self._decision.decision == "take_as_done":
+            self._settle_untouched()
+            return
         was_begun = self.is_begun or (self._again is not None and self._again.status != "planned")
+        outcome = outcome_of_cut_off(str(self.effect), is_begun=was_begun)
         if self.is_given_up:
             self._settle("unknown", GIVEN_UP)
-        elif was_begun and self.effect is not Effect.PURE:
-            self._settle("unknown", UNFINISHED_UNKNOWN.format(by))
         else:
-            self._settle("failed", UNFINISHED.format(by))
+            self._settle(outcome, (UNFINISHED if outcome == "failed" else UNFINISHED_UNKNOWN).format(by))
 
     def _settle(self, outcome: Outcome, result: Any) -> None:
         duration_ms = round((time.monotonic() - self._started_s) * 1000) if self.is_begun else None

@@ -72,6 +72,11 @@ class Decision:
     message: str | None = None
     """A word with it, for the log."""
 
+    @property
+    def taken(self) -> Any:
+        """What a call returned that is taken as done."""
+        return self.result if self.result is not None else "Done, as a person confirmed."
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decided:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, Row, insert, select, update
 
+from bus.journal.approvals import Decision, answers
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.ownerless import Written, has_live_owner, lock_run, untouched, write
 from bus.journal.progress import Tally, read_tally
@@ -127,14 +128,23 @@ def _cut_off(
     events: list[Payload] = []
     ended: list[StepEnded] = []
     history: list[HistoryItem] = []
+    answered = answers(connection, run.id)
     for step in open_steps:
         if step.kind != "tool":
             ended.append(StepEnded(id=step.id, status="failed", attempts=step.attempt))
             continue
-        outcome = outcome_of_cut_off(step.effect, is_begun=step.status != "planned")
-        text = NOT_FINISHED if outcome == "failed" else NOT_KNOWN
-        call = {"call_id": step.call_id, "name": step.name, "outcome": outcome, "result": text}
+        _, decision = answered.get(step.id, (None, None))
+        outcome, result = _came_to(step, decision)
+        call = {"call_id": step.call_id, "name": step.name, "outcome": outcome, "result": result}
         events.append(ToolResultPayload(**call, step_id=step.id))
-        ended.append(StepEnded(id=step.id, status=outcome, result=text, attempts=step.attempt))
+        ended.append(StepEnded(id=step.id, status=outcome, result=result, attempts=step.attempt))
         history.append(HistoryItem(id=new_id("msg"), role="tool", data=call))
     return events, ended, history
+
+
+def _came_to(step: Row[Any], decision: Decision | None) -> tuple[Outcome, Any]:
+    """Return what an open call came to; a person may have said it, and nobody acted on it yet."""
+    if decision is not None and decision.decision == "take_as_done":
+        return "done", decision.taken
+    outcome = outcome_of_cut_off(step.effect, is_begun=step.status != "planned")
+    return outcome, NOT_FINISHED if outcome == "failed" else NOT_KNOWN

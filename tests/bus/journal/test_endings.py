@@ -9,6 +9,7 @@ import orjson
 import pytest
 from sqlalchemy import update
 
+from bus.journal.approvals import Decision, decide
 from bus.journal.endings import NOT_FINISHED, NOT_KNOWN, cancel, outcome_of_cut_off
 from bus.journal.leases import MAX_CRASHES
 from bus.journal.progress import read_progress
@@ -195,3 +196,24 @@ def test_nobody_knows_what_came_of_a_call_unless_it_is_pure(world: World, effect
 @pytest.mark.parametrize("effect", ["pure", "idempotent", "keyed", "checkable", "unsafe", None])
 def test_of_a_call_that_was_not_begun_it_is_known(effect: str | None) -> None:
     assert outcome_of_cut_off(effect, is_begun=False) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "result"),
+    [
+        (Decision(decision="take_as_done", result="by post"), "done", "by post"),
+        (Decision(decision="take_as_done"), "done", "Done, as a person confirmed."),
+        (Decision(decision="run_again"), "unknown", NOT_KNOWN),
+    ],
+)
+def test_what_a_person_said_of_a_call_counts_also_where_nobody_went_on(
+    world: World, answer: Decision, outcome: str, result: str
+) -> None:
+    run_id, one = world.accept().run_id, question()
+    asks(world.database, run_id, one)
+    decide(world.database, ME, run_id, one.id, answer, by="ann")
+
+    cancel(world.database, ME, run_id, "ann")
+
+    (told,) = [one for line in world.lines(run_id) if isinstance(one := decode(line.data), ToolResultPayload)]
+    assert (told.outcome, told.result) == (outcome, result)
