@@ -1,4 +1,8 @@
-"""kill -9 of every worker while a hundred runs stream: each has an owner again in time, ends, and is seen whole."""
+"""kill -9 of every worker while a hundred runs stream: each has an owner again in time, ends, and is seen whole.
+
+In time is within 22 s of the kill, the start of new workers included; where that alone takes more than ten seconds,
+within twelve of it.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +30,10 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
 RUNS, VIEWERS = 100, 5
 TOKENS, PACE = 80, 10
 OWNED_AGAIN_S = 22.0
-"""With the default periods, where a worker begins within the next."""
-START_S = 10.0
+"""With the default periods, on a machine where a worker begins within ten seconds."""
+LOOKS_S = 12.0
+"""Two looks at the database, give or take a fifth. On a slower machine each run has an owner so long after a worker
+began; before, nobody can own anything."""
 
 
 def supervised(house: House) -> Up:
@@ -76,8 +82,9 @@ def test_a_hundred_streaming_runs_survive_the_loss_of_every_worker(open_house: C
         until(lambda: count(house, runs.c.status == "succeeded") == RUNS, 120, "all runs ended")
         ended_s = time.monotonic() - killed_s
 
-        print(f"workers ready after {start_s:.1f} s")
-        print(f"{open_before} of {RUNS} runs open; owned again after {owned_s:.1f} s, ended after {ended_s:.1f} s")
+        bar_s = max(OWNED_AGAIN_S, start_s + LOOKS_S)
+        print(f"workers ready after {start_s:.1f} s; {open_before} of {RUNS} runs open when all workers were killed")
+        print(f"all owned again after {owned_s:.1f} s, at most {bar_s:.1f} s; all ended after {ended_s:.1f} s")
         for watching in watched:
             seen = watching.to_the_end()
             assert standing(seen) == standing(web.events(watching.run_id)), "what was seen is what the log holds"
@@ -85,4 +92,4 @@ def test_a_hundred_streaming_runs_survive_the_loss_of_every_worker(open_house: C
             assert "".join(e["content"] for e in standing(seen) if e["type"] == "response") == "".join(text)
         assert open_before > RUNS // 2, "the kill came in the middle"
         assert count(house, runs.c.crashes == 1) == open_before
-        assert owned_s <= OWNED_AGAIN_S + max(0.0, start_s - START_S)
+        assert owned_s <= bar_s

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
@@ -30,6 +31,10 @@ ANSWER = "This is the whole answer."
 EFFECTS = ("pure", "idempotent", "keyed", "checkable")
 TOOLS = "tools: [{}]".format(", ".join(f"tests.journeys.outside_tools:{name}" for name in (*EFFECTS, "unsafe")))
 READY = re.compile("worker is ready pool=prefork")
+OWNED_AGAIN_S = 22.0
+"""With the default periods, when the worker was of another machine."""
+SEEN_S = 8.0
+"""With the default periods, when it was a process of this machine."""
 OWN_MACHINE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL")
 """A pid namespace: from outside nobody can tell which process an owner's id means, as on another machine."""
 
@@ -72,34 +77,38 @@ def test_a_process_of_this_machine_that_was_killed_is_found_at_once(open_house: 
             took_s = time.monotonic() - began_s
 
     assert_taken_over(house, handle, seen)
-    assert took_s < 8.0, "long before its lease of a minute is over"
+    assert took_s < SEEN_S, "long before its lease of a minute is over"
 
 
 def test_a_worker_of_another_machine_is_given_up_when_its_lease_is_over(open_house: Callable[..., House]) -> None:
-    assert_given_up_with_the_lease(open_house(lease_s=5.0, beat_s=1.5, reap_s=0.5))
+    house = open_house(lease_s=5.0, beat_s=1.5, reap_s=0.5)
+    looks = 3 * 1.2 * house.settings.reap_s  # of its reaper; and it takes what it saw in the queue twice
+    assert_given_up_with_the_lease(house, lambda: neighbour(house), house.settings.lease_s + looks + 1.0)
 
 
-@pytest.mark.soak
 def test_with_the_default_periods_it_has_a_new_owner_within_22_seconds(open_house: Callable[..., House]) -> None:
-    took_s = assert_given_up_with_the_lease(open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0))
-    print(f"owned again after {took_s:.1f} s")
+    house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0)
+    assert_given_up_with_the_lease(house, lambda: worker(house), OWNED_AGAIN_S)
 
 
-def assert_given_up_with_the_lease(house: House) -> float:
+def assert_given_up_with_the_lease(
+    house: House, other: Callable[[], AbstractContextManager[object]], bar_s: float
+) -> None:
+    """A worker that nobody can see the process of loses its run to ``other`` within ``bar_s``."""
     has_it = shutil.which("unshare") is not None
     may = has_it and subprocess.run([*OWN_MACHINE, "true"], check=False, capture_output=True).returncode == 0
     need("unshare" if may else None, "unshare, with the right to make a pid namespace,")
     with worker(house, within=OWN_MACHINE) as first:
         handle = stalled_run(house)
-        with neighbour(house):
+        with other():
             first.kill()
             took_s = until(lambda: run_row(house, handle).fence > 1, 60, "the run has a new owner")
             seen = list(handle.events())
 
+    print(f"owned again after {took_s:.1f} s, at most {bar_s:.1f} s")
     assert_taken_over(house, handle, seen)
     assert "nothing was heard of it" in run_row(house, handle).crashes_json
-    assert took_s <= house.settings.lease_s + 1.2 * house.settings.reap_s + 1.0, "22 s with the default periods"
-    return took_s
+    assert took_s <= bar_s
 
 
 def test_a_worker_that_is_killed_while_it_drains_loses_nothing(brisk_house: House) -> None:
@@ -128,7 +137,7 @@ def test_a_pool_process_that_was_killed_loses_its_run_to_its_sibling_within_8_se
 
     print(f"owned again after {took_s:.1f} s")
     assert_taken_over(house, handle, seen)
-    assert took_s <= 8.0
+    assert took_s <= SEEN_S
 
 
 # --- in the middle of a tool ----------------------------------------------------------------------

@@ -2,99 +2,153 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import redis
 
 from bus.keys import Keys
+from tests.backends import PostgresCluster
 from tests.journeys.up import Up
+
+NAMES = (
+    "a worker is killed", "all workers are killed", "a worker is told to end", "a worker is frozen for 4 s",
+    "the web process is killed", "Redis is killed", "Redis is frozen for 6 s", "Redis is emptied",
+    "Redis drops its clients", "garbage is put into the queue", "the database is away for 5 s",
+)  # fmt: skip
+PAUSE_S = (2.0, 8.0)
+"""Least and most between the end of one fault and the next."""
+PATIENCE_S = 20.0
+"""How long a fault waits for what it breaks: an earlier one may have ended it, and its supervisor starts it again."""
+AWAY_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blow:
+    """One fault of the plan, with everything about it that is random."""
+
+    name: str
+    at: float
+    """Which of several is hit: their place, from 0 to below 1."""
+    pause_s: float
+    """How long nothing is broken afterwards."""
+
+
+def plan(rnd: random.Random) -> Iterator[Blow]:
+    """Yield faults without end, each kind once before any comes again; the same for the same seed."""
+    while True:
+        for name in rnd.sample(NAMES, len(NAMES)):
+            yield Blow(name=name, at=rnd.random(), pause_s=rnd.uniform(*PAUSE_S))
 
 
 class Faults:
-    """Breaks things at random; the same seed breaks the same things in the same order."""
+    """Breaks what it is told to."""
 
-    def __init__(self, up: Up, rnd: random.Random, *, redis_url: str, deployment: str, queue: str) -> None:
+    def __init__(
+        self, up: Up, *, redis_url: str, deployment: str, queue: str, postgres: PostgresCluster | None
+    ) -> None:
         self._up = up
-        self._rnd = rnd
         self._redis_url = redis_url
-        self._prefix = Keys(deployment).prefix
-        self._queue = queue
-        self._all: dict[str, Callable[[], None]] = {
-            "a worker is killed": lambda: self._signal("celery", signal.SIGKILL),
-            "all workers are killed": self._kill_workers,
-            "a worker is told to end": lambda: self._signal("celery", signal.SIGTERM),
-            "a worker is frozen for 4 s": lambda: self._freeze("celery", 4),
-            "the web process is killed": lambda: self._signal("gunicorn", signal.SIGKILL),
-            "Redis is killed": lambda: self._signal("redis-server", signal.SIGKILL),
-            "Redis is frozen for 6 s": lambda: self._freeze("redis-server", 6),
-            "Redis is emptied": self._flush,
-            "Redis drops its clients": self._drop_clients,
-            "garbage is put into the queue": self._garbage,
-            "the database is locked for 5 s": self._lock,
-        }
+        self._queue = f"{Keys(deployment).prefix}{queue}"
+        self._postgres = postgres
+        acts: tuple[Callable[[float], bool], ...] = (
+            lambda at: self._end("celery", at, psutil.Process.kill),
+            lambda at: self._kill_workers(),
+            lambda at: self._end("celery", at, psutil.Process.terminate),
+            lambda at: self._freeze("celery", at, 4),
+            lambda at: self._end("gunicorn", at, psutil.Process.kill),
+            lambda at: self._end("redis-server", at, psutil.Process.kill),
+            lambda at: self._freeze("redis-server", at, 6),
+            lambda at: self._say(["FLUSHALL"]),
+            lambda at: self._say(["CLIENT", "KILL", "TYPE", "pubsub"], ["CLIENT", "KILL", "TYPE", "normal"]),
+            lambda at: self._say(["RPUSH", self._queue, *_garbage(at)]),
+            lambda at: self._take_database_away(),
+        )  # fmt: skip
+        self._acts = dict(zip(NAMES, acts, strict=True))
 
-    def one(self) -> str:
-        """Do one thing, and return what it was."""
-        name = self._rnd.choice(list(self._all))
-        self._all[name]()
-        return name
+    def do(self, blow: Blow) -> bool:
+        """Break it, and return whether there was anything to break."""
+        return self._acts[blow.name](blow.at)
+
+    # --- processes
 
     def _processes(self, kind: str) -> list[psutil.Process]:
-        return [child for child in self._up.children(kind) if child.is_running()]
+        """Return those of a kind, in the order they were started, once there is one."""
+        until_s = time.monotonic() + PATIENCE_S
+        while not (found := self._up.children(kind)) and time.monotonic() < until_s:
+            time.sleep(0.1)  # other processes; only the list tells
+        return sorted(found, key=lambda process: process.pid)
 
-    def _signal(self, kind: str, number: signal.Signals) -> None:
+    def _one(self, kind: str, at: float) -> psutil.Process | None:
         found = self._processes(kind)
-        if found:
-            os.kill(self._rnd.choice(found).pid, number)
+        return found[int(at * len(found))] if found else None
 
-    def _kill_workers(self) -> None:
-        for child in self._processes("celery"):
-            os.kill(child.pid, signal.SIGKILL)
+    def _end(self, kind: str, at: float, how: Callable[[psutil.Process], None]) -> bool:
+        one = self._one(kind, at)
+        return one is not None and _did(lambda: how(one))
 
-    def _freeze(self, kind: str, seconds: float) -> None:
-        found = self._processes(kind)
-        if not found:
-            return
-        pid = self._rnd.choice(found).pid
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(seconds)
-        if psutil.pid_exists(pid):  # its supervisor may have ended it
-            os.kill(pid, signal.SIGCONT)
+    def _kill_workers(self) -> bool:
+        return any([_did(process.kill) for process in self._processes("celery")])
 
-    def _client(self) -> redis.Redis:
-        return redis.Redis.from_url(self._redis_url, socket_timeout=2, retry=None)
+    def _freeze(self, kind: str, at: float, seconds: float) -> bool:
+        one = self._one(kind, at)
+        if one is None or not _did(one.suspend):
+            return False
+        time.sleep(seconds)  # its length is the fault
+        _did(one.resume)  # its supervisor may have ended it
+        return True
 
-    def _flush(self) -> None:
-        _quietly(lambda: self._client().flushall())
+    # --- Redis and the database
 
-    def _drop_clients(self) -> None:
-        _quietly(lambda: self._client().execute_command("CLIENT", "KILL", "TYPE", "pubsub"))
-        _quietly(lambda: self._client().execute_command("CLIENT", "KILL", "TYPE", "normal"))
+    def _say(self, *commands: list[str | bytes]) -> bool:
+        """Say something to Redis once it can be reached, and return whether it was heard."""
+        until_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until_s:
+            with (
+                suppress(redis.RedisError, OSError),
+                redis.Redis.from_url(self._redis_url, socket_timeout=2, retry=None) as client,
+            ):
+                for command in commands:
+                    client.execute_command(*command)
+                return True
+            time.sleep(0.2)  # it is being started again
+        return False
 
-    def _garbage(self) -> None:
-        for item in (b"garbage", b"[]", b'{"body": 7}', os.urandom(64)):
-            _quietly(lambda item=item: self._client().rpush(f"{self._prefix}{self._queue}", item))  # type: ignore[misc]
+    def _take_database_away(self) -> bool:
+        """SQLite is locked, Postgres is restarted."""
+        if self._postgres is None:
+            return _lock(self._up.state / "callboard.db")
+        self._postgres.stop()
+        time.sleep(AWAY_S)
+        self._postgres.start()
+        return True
 
-    def _lock(self) -> None:
-        path = self._up.state / "callboard.db"
-        if not Path(path).exists():
-            return
-        with sqlite3.connect(path, timeout=10, isolation_level=None) as connection:
+
+def _lock(path: Path) -> bool:
+    with closing(sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)) as connection:
+        try:
             connection.execute("BEGIN IMMEDIATE")
-            time.sleep(5)
-            connection.execute("ROLLBACK")
+        except sqlite3.OperationalError:  # many write, and it is nobody's turn for sure
+            return False
+        time.sleep(AWAY_S)
+        connection.execute("ROLLBACK")
+    return True
 
 
-def _quietly(act: Callable[[], object]) -> None:
-    """Do it if Redis can be reached just now."""
+def _garbage(at: float) -> list[bytes]:
+    return [b"garbage", b"[]", b'{"body": 7}', random.Random(at).randbytes(64)]
+
+
+def _did(act: Callable[[], None]) -> bool:
+    """Do it, and return whether the process was still there."""
     try:
         act()
-    except (redis.RedisError, OSError):
-        return
+    except psutil.NoSuchProcess:
+        return False
+    return True

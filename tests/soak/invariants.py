@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +14,37 @@ from bus.journal.leases import MAX_CRASHES
 from bus.journal.line import Line, withdrawn_ranges
 from bus.payloads import TERMINAL
 from config.database import Database
-from config.tables import approvals, events, messages, outbox, runs, steps
-from tests.soak.load import Load, Watched, whole_answer
-from tests.soak.shop import Entry, entries
+from config.tables import events, messages, outbox, runs, steps
+from tests.soak.effects import Outside, after_the_stop, decided_twice, recomputed, repeated, unfounded, ungated
+from tests.soak.load import Seen, Started, Watched
+from tests.soak.owners import claims_of, owned_at_once, shared_fences
+from tests.soak.shop import entries
+from tests.soak.talk import Asked, whole_answer
 
 
-def broken(database: Database, load: Load, ledger: Path) -> Iterator[str]:
-    """Yield a sentence for everything that does not hold."""
+def broken(database: Database, seen: Seen, asked: Sequence[Asked], ledger: Path) -> Iterator[str]:
+    """Yield a sentence for everything that does not hold of what people saw, the model was asked, and arrived."""
     with database.read() as connection:
         rows = {row.id: row for row in connection.execute(select(runs))}
-        for started in load.started:
+        for started in seen.started:
             if started.run_id not in rows:
                 yield f"I1 {started.run_id} was answered and is not there"
         for row in rows.values():
             yield from _of_run(connection, row)
-        yield from _of_text(rows, load)
+        yield from _of_text(rows, seen.started)
         if left := connection.execute(select(func.count()).select_from(outbox)).scalar_one():
             yield f"I16 {left} wake-ups are still in the outbox"
-        used = select(approvals.c.step_id, func.count()).where(approvals.c.used_ms.is_not(None))
-        yield from _of_effects(connection, list(entries(ledger)), dict(connection.execute(
-            used.where(approvals.c.decision == "run_again").group_by(approvals.c.step_id)).all()))  # fmt: skip
-        for watched in load.watched:
-            yield from _of_viewer(watched, _lines(connection, rows[watched.run_id]))
+        claims = claims_of(connection)
+        yield from shared_fences(connection, claims)
+        yield from owned_at_once(connection, claims)
+        outside = Outside(connection=connection, entries=list(entries(ledger)), asked=asked, started=seen.started)
+        for look in (unfounded, repeated, recomputed, ungated):
+            yield from look(outside)
+        yield from decided_twice(outside, seen.answered)
+        yield from after_the_stop(outside, claims)
+        for watched in seen.watched:
+            if watched.run_id in rows:
+                yield from _of_viewer(watched, _lines(connection, rows[watched.run_id]))
 
 
 def _lines(connection: Any, row: Any) -> list[Line]:
@@ -74,8 +82,8 @@ def _of_run(connection: Any, row: Any) -> Iterator[str]:
         yield f"I10 calls and results of {row.id} differ: {len(calls)} and {len(results)}"
 
 
-def _of_text(rows: dict[str, Any], load: Load) -> Iterator[str]:
-    for started in load.started:
+def _of_text(rows: dict[str, Any], all_started: Sequence[Started]) -> Iterator[str]:
+    for started in all_started:
         row = rows.get(started.run_id)
         if row is None:
             continue
@@ -87,33 +95,14 @@ def _of_text(rows: dict[str, Any], load: Load) -> Iterator[str]:
             yield f"{row.id} ended {row.status} for no cause ({row.reason}); crashes {row.crashes}"
 
 
-def _of_effects(connection: Any, arrived: list[Entry], run_again: dict[str, int]) -> Iterator[str]:
-    keys = {row.idempotency_key: row for row in connection.execute(select(steps))}
-    for entry in arrived:
-        if entry.key not in keys:
-            yield f"I6 {entry.tool} {entry.value} arrived without a step"
-    unsafe = Counter(entry.key for entry in arrived if entry.tool == "pay")
-    for key, times in unsafe.items():
-        allowed = 1 + run_again.get(keys[key].id, 0) if key in keys else 1
-        if times > allowed:
-            yield f"I7 an unsafe call of {keys[key].run_id} arrived {times} times, {allowed} allowed"
-    for (name, value), its in _by_call(arrived).items():
-        if len(its) > 1:
-            yield f"I8 {name} {value} arrived under {len(its)} keys"
-
-
-def _by_call(arrived: list[Entry]) -> dict[tuple[str, str], set[str]]:
-    found: dict[tuple[str, str], set[str]] = {}
-    for entry in arrived:
-        found.setdefault((entry.tool, entry.value), set()).add(entry.key)
-    return found
-
-
 def _of_viewer(watched: Watched, lines: list[Line]) -> Iterator[str]:
     """I11: what a client pieced together equals the log, as far as it has read."""
     if not watched.events:
         return
-    last = watched.events[-1]["seq"]
+    numbers = [event["seq"] for event in watched.events]
+    if numbers != sorted(set(numbers)):
+        yield f"I11 a viewer of {watched.run_id} saw numbers twice or out of order"
+    last = numbers[-1]
     log = [orjson.loads(line.data) for line in lines if line.seq <= last]
     if _text(watched.events) != _text(log):
         yield f"I11 a viewer of {watched.run_id} holds another text than the log ({watched.connections} connections)"

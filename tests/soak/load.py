@@ -1,4 +1,4 @@
-"""People who use it while it breaks: some start runs, some watch, one stops, one answers what is asked."""
+"""People who use it while it breaks: some start runs, some watch, one stops, two answer what is asked."""
 
 from __future__ import annotations
 
@@ -7,51 +7,27 @@ import json
 import random
 import threading
 import time
+import urllib.error
 import urllib.request
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from tests.model_server import Call, Turn
 from tests.soak.shop import entries
+from tests.soak.talk import KINDS
 
 AWAY = (OSError, http.client.HTTPException, json.JSONDecodeError)
-KINDS = ("chat", "long", "tools", "pay", "both")
-AGENT_TOOLS = "tools: [{}]\ntimeouts: {{between_chunks_s: 20, tool_s: 20}}".format(
-    ", ".join(f"'tests.soak.shop:{name}'" for name in ("look_up", "send", "order", "pay"))
-)
-
-
-def respond(body: Mapping[str, Any]) -> Turn:
-    """Answer as the sentence says; the same conversation gets the same answer."""
-    sentence = next(m["content"] for m in reversed(body["messages"]) if m["role"] == "user")
-    kind, _, value = str(sentence).partition(" ")
-    results = 0
-    for message in reversed(body["messages"]):
-        if message["role"] == "user":
-            break
-        results += message["role"] == "tool"
-    plans: dict[str, list[list[str]]] = {"tools": [["look_up"], ["send"], ["order"]], "pay": [["pay"]],
-                                         "both": [["send", "pay", "order"]]}  # fmt: skip
-    done = 0
-    for calls in plans.get(kind, []):
-        if results == done:
-            made = [Call(name=name, arguments={"value": f"{value}-{name}"}) for name in calls]
-            return Turn(text=f"Now {calls[0]}. ", calls=made)
-        done += len(calls)
-    words = [f"{value}.{i} " for i in range(120 if kind == "long" else 25)]
-    return Turn(text=words, pace=25.0)
-
-
-def whole_answer(sentence: str) -> str:
-    """Return the last words of a run that was started with ``sentence`` and succeeded."""
-    kind, _, value = sentence.partition(" ")
-    return "".join(f"{value}.{i} " for i in range(120 if kind == "long" else 25))
+STARTERS, WATCHERS, ANSWERERS = 2, 3, 2
+WATCHED_AT_ONCE = 2
+"""Runs one watcher looks at by turns."""
+MOST_WAITING = 30
+"""With so many runs in the queue nobody starts another: a slow machine has less to do, and gets through."""
+CONFLICT = 409
 
 
 @dataclass(slots=True)
@@ -76,20 +52,40 @@ class Watched:
         return bool(self.events) and self.events[-1]["type"] == "end"
 
 
-class Load:
-    """Threads that go on until told to stop; what they have seen is compared at the end."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answered:
+    """An answer somebody gave, and what became of it."""
 
-    def __init__(self, address: str, ledger: Path, rnd: random.Random) -> None:
-        self.started: list[Started] = []
-        self.watched: list[Watched] = []
-        self.refused = 0
-        self.answered = 0
+    approval_id: str
+    decision: str
+    is_taken: bool
+    """Whether it was accepted; else an earlier one counts."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What people have seen; compared at the end with what is written."""
+
+    started: list[Started] = field(default_factory=list)
+    watched: list[Watched] = field(default_factory=list)
+    answered: list[Answered] = field(default_factory=list)
+    refused: int = 0
+    """Starts that had to be tried again."""
+
+
+class Load:
+    """Threads that go on until told to stop, each with a random sequence of its own from the seed."""
+
+    def __init__(self, address: str, ledger: Path, seed: int) -> None:
+        self.seen = Seen()
         self._address = address
         self._ledger = ledger
-        self._rnd = rnd
         self._stop_starting = threading.Event()
         self._stop_all = threading.Event()
-        self._threads = [threading.Thread(target=self._keep, args=(work,), daemon=True) for work in self._works()]
+        self._threads = [
+            threading.Thread(target=self._keep, args=(work,), name=name, daemon=True)
+            for name, work in self._works(seed)
+        ]
 
     def begin(self) -> None:
         """Start everybody."""
@@ -106,8 +102,15 @@ class Load:
         for thread in self._threads:
             thread.join(20)
 
-    def _works(self) -> list[Callable[[], None]]:
-        return [self._start_one] * 2 + [self._watch_one] * 3 + [self._stop_one, self._answer]
+    def _works(self, seed: int) -> Iterator[tuple[str, Callable[[], None]]]:
+        for name in (f"starter {n}" for n in range(STARTERS)):
+            starts = new_runs(random.Random(f"{seed} {name}"))
+            yield name, partial(self._start_next, starts)
+        for name in (f"watcher {n}" for n in range(WATCHERS)):
+            yield name, partial(self._watch, random.Random(f"{seed} {name}"), [])
+        yield "stopper", partial(self._stop_one, random.Random(f"{seed} stopper"))
+        for name in (f"answerer {n}" for n in range(ANSWERERS)):
+            yield name, self._answer_all
 
     def _keep(self, work: Callable[[], None]) -> None:
         while not self._stop_all.is_set():
@@ -117,69 +120,85 @@ class Load:
 
     # --- starting, with a key, until it is answered
 
-    def _start_one(self) -> None:
-        if self._stop_starting.wait(self._rnd.uniform(0.1, 1.0)):
+    def _start_next(self, starts: Iterator[tuple[float, dict[str, str], str]]) -> None:
+        """Start one run, unless nobody starts any more."""
+        pause_s, body, key = next(starts)
+        if self._stop_starting.wait(pause_s) or not self._wait_for_room():
             return
-        kind, key = self._rnd.choice(KINDS), uuid.uuid4().hex
-        body = {"agent": "tester", "input": f"{kind} {key[:8]}"}
-        if self._rnd.random() < 0.3:
-            body["thread_id"] = f"shared-{self._rnd.randrange(3)}"
         while not self._stop_all.is_set():
             try:
                 accepted = self._ask("/v1/runs", body, key)
-                self.started.append(Started(accepted["run_id"], body["input"]))
+                self.seen.started.append(Started(accepted["run_id"], body["input"]))
                 return
             except AWAY:
-                self.refused += 1
+                self.seen.refused += 1
                 time.sleep(0.3)
+
+    def _wait_for_room(self) -> bool:
+        """Return once few enough runs wait in the queue, or nobody can tell; False when nobody starts any more."""
+        with suppress(*AWAY):
+            while len(self._ask(f"/v1/runs?status=queued&limit={MOST_WAITING}")["runs"]) >= MOST_WAITING:
+                if self._stop_starting.wait(0.5):
+                    return False
+        return True
 
     # --- watching, in short sights, resuming by the cursor
 
-    def _watch_one(self) -> None:
-        if not self.started:
+    def _watch(self, rnd: random.Random, open_ones: list[Watched]) -> None:
+        if not self.seen.started:
             return
-        open_ones = [w for w in self.watched if not w.has_ended]
-        if len(open_ones) < 6:
-            watched = Watched(self._rnd.choice(self.started[-20:]).run_id)
-            self.watched.append(watched)
-        else:
-            watched = self._rnd.choice(open_ones)
+        open_ones[:] = [watched for watched in open_ones if not watched.has_ended]
+        if len(open_ones) < WATCHED_AT_ONCE:
+            open_ones.append(Watched(rnd.choice(self.seen.started[-20:]).run_id))
+            self.seen.watched.append(open_ones[-1])
+        self._look(rnd.choice(open_ones), rnd.uniform(0.5, 8.0))
+
+    def _look(self, watched: Watched, seconds: float) -> None:
         last = watched.events[-1]["seq"] if watched.events else 0
         watched.connections += 1
         url = f"{self._address}/v1/runs/{watched.run_id}/events?after={last}"
-        until = time.monotonic() + self._rnd.uniform(0.5, 8.0)
+        until = time.monotonic() + seconds
         with urllib.request.urlopen(url, timeout=10) as feed:
             for line in feed:
                 if line.startswith(b"data: "):
-                    event = orjson.loads(line[6:])
-                    if not watched.events or event["seq"] > watched.events[-1]["seq"]:
-                        watched.events.append(event)
+                    watched.events.append(orjson.loads(line[6:]))
                 if time.monotonic() > until or self._stop_all.is_set():
                     return
 
     # --- stopping and answering
 
-    def _stop_one(self) -> None:
-        if self._stop_all.wait(self._rnd.uniform(1, 4)) or not self.started:
+    def _stop_one(self, rnd: random.Random) -> None:
+        if self._stop_all.wait(rnd.uniform(1, 4)) or not self.seen.started:
             return
-        one = self._rnd.choice(self.started[-10:])
+        one = rnd.choice(self.seen.started[-10:])
         one.is_stopped = True
-        self._ask(f"/v1/runs/{one.run_id}/cancel", {}, uuid.uuid4().hex)
+        self._ask(f"/v1/runs/{one.run_id}/cancel", {}, f"stop {one.run_id}")
 
-    def _answer(self) -> None:
-        """Say what somebody says who looked at the outside world."""
-        listing = self._ask("/v1/runs?status=waiting&limit=50")
-        for run in listing["runs"]:
+    def _answer_all(self) -> None:
+        """Say what somebody says who looked at the outside world; the other answerer says it too."""
+        for run in self._ask("/v1/runs?status=waiting&limit=50")["runs"]:
             asked = self._ask(f"/v1/runs/{run['run_id']}/approvals")["approvals"]
-            arrived = {(entry.tool, entry.value) for entry in entries(self._ledger)}
+            arrived = {entry.call for entry in entries(self._ledger)}
             for question in asked:
-                value = question["arguments"]["value"]
-                was_done = (question["name"], value) in arrived
+                was_done = (question["name"], question["arguments"]["value"]) in arrived
                 answer = {"decision": "take_as_done", "result": "done"} if was_done else {"decision": "run_again"}
-                path = f"/v1/runs/{run['run_id']}/approvals/{question['approval_id']}"
-                self._ask(path, answer, uuid.uuid4().hex)
-                self.answered += 1
+                self._answer(run["run_id"], question["approval_id"], answer)
         self._stop_all.wait(0.5)
+
+    def _answer(self, run_id: str, approval_id: str, answer: Mapping[str, str]) -> None:
+        """Answer, and when that is taken say the contrary, which must not be."""
+        path = f"/v1/runs/{run_id}/approvals/{approval_id}"
+        for said in (answer, {"decision": "fail"}):
+            try:
+                self._ask(path, said, f"{threading.current_thread().name} {approval_id} {said['decision']}")
+                is_taken = True
+            except urllib.error.HTTPError as refused:
+                if refused.code != CONFLICT:
+                    raise
+                is_taken = False
+            self.seen.answered.append(Answered(approval_id=approval_id, decision=said["decision"], is_taken=is_taken))
+            if not is_taken:
+                return
 
     def _ask(self, path: str, body: Mapping[str, Any] | None = None, key: str | None = None) -> Any:
         headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": key} if key else {})
@@ -187,3 +206,13 @@ class Load:
         request = urllib.request.Request(self._address + path, data=data, headers=headers)
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
+
+
+def new_runs(rnd: random.Random) -> Iterator[tuple[float, dict[str, str], str]]:
+    """Yield what is started, without end: after how many seconds, the request's body, its key."""
+    while True:
+        pause_s, kind, key = rnd.uniform(0.1, 1.0), rnd.choice(KINDS), f"{rnd.getrandbits(128):032x}"
+        body = {"agent": "tester", "input": f"{kind} {key[:8]}"}
+        if rnd.random() < 0.3:
+            body["thread_id"] = f"shared-{rnd.randrange(3)}"
+        yield pause_s, body, key

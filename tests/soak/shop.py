@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import orjson
 
 from agents.tools import current_call, tool
+from config.clock import epoch_ms
 
 VARIABLE = "SOAK_LEDGER"
 MOMENT_S = 0.3
+LOST = ("0", "1", "2", "3")
+"""Values are hex numbers; of a payment whose value begins so the reply never comes, and a person is asked."""
+UNSAFE_MOMENTS = 5
+"""An unsafe call takes so many: more of them are under way when a worker is killed, and a person is asked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,6 +30,13 @@ class Entry:
     key: str
     """Its idempotency key."""
     run_id: str
+    at_ms: int
+    """When it arrived, in ms since 1970."""
+
+    @property
+    def call(self) -> tuple[str, str]:
+        """What was called with what; each run of a soak has values of its own."""
+        return self.tool, self.value
 
 
 def entries(path: Path) -> Iterator[Entry]:
@@ -34,16 +46,17 @@ def entries(path: Path) -> Iterator[Entry]:
             yield Entry(**orjson.loads(line))
 
 
-def _arrive(name: str, value: str) -> str:
+def _arrive(name: str, value: str, moments: int = 1) -> str:
     call = current_call()
-    line = orjson.dumps({"tool": name, "value": value, "key": call.idempotency_key, "run_id": call.run_id}) + b"\n"
+    entry = Entry(tool=name, value=value, key=call.idempotency_key, run_id=call.run_id, at_ms=epoch_ms())
+    line = orjson.dumps(asdict(entry)) + b"\n"
     descriptor = os.open(os.environ[VARIABLE], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(descriptor, line)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    time.sleep(MOMENT_S)
+    time.sleep(moments * MOMENT_S)
     return f"{name} {value} done"
 
 
@@ -71,5 +84,8 @@ def order(value: str) -> str:
 
 @tool(effect="unsafe")
 def pay(value: str) -> str:
-    """Pay, each time it is called."""
-    return _arrive("pay", value)
+    """Pay, each time it is called; of some payments the reply is lost."""
+    said = _arrive("pay", value, UNSAFE_MOMENTS)
+    if value.startswith(LOST):
+        raise ConnectionResetError("the shop hung up before it answered")
+    return said

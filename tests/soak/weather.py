@@ -10,34 +10,44 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
+from bus.journal import workers
 from bus.payloads import TERMINAL
 from config.database import Database, open_database
 from config.settings import Settings
-from config.tables import runs
+from config.tables import outbox, runs
 from tests.backends import PostgresCluster
 from tests.house import write_agent
 from tests.journeys.up import Up
 from tests.model_server import ModelServer
-from tests.soak.faults import Faults
+from tests.soak.enough import WHOLE_ROUND_MINUTES, Tally, tally, too_little
+from tests.soak.faults import NAMES, Blow, Faults, plan
 from tests.soak.invariants import broken
-from tests.soak.load import AGENT_TOOLS, Load, respond
+from tests.soak.load import Load, Seen
 from tests.soak.shop import VARIABLE
+from tests.soak.talk import AGENT_TOOLS, Model, kind_of
 from web.terminal.embedded_redis import find_running
 
 KEEP = "SOAK_KEEP"
 """Names a folder that does not exist yet: where everything is copied when something does not hold."""
-CALM_S = 120.0
-"""How long everything may take to end once nothing is broken any more."""
+WORKERS = 2
+BEGIN_S = 120.0
+BEFORE_S = 5.0
+"""How long nothing is broken at first."""
+STILL_S = 60.0
+"""When for so long no run has ended, though some have not, none will; nothing is broken any more by then."""
+OUTBOX_S = 10.0
+"""How long the outbox may take to drain then."""
 PERIODS = {"CALLBOARD_LEASE_S": "6", "CALLBOARD_BEAT_S": "2", "CALLBOARD_REAP_S": "1", "CALLBOARD_DRAIN_S": "4"}
 
 
 def main() -> int:
-    """Break things for the time asked for; 1 when something did not hold."""
+    """Break things for the time asked for; 1 when something did not hold, or too little happened."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=None)
@@ -45,76 +55,119 @@ def main() -> int:
     asked = parser.parse_args()
     seed = asked.seed if asked.seed is not None else random.SystemRandom().randrange(10**6)
     print(f"soak: {asked.minutes:g} minutes, --seed {seed}{' --postgres' if asked.postgres else ''}", flush=True)
+    began_s = time.monotonic()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="callboard-soak-")))
-        url = stack.enter_context(PostgresCluster()).new_database() if asked.postgres else None
-        return _soak(stack, folder, url, random.Random(seed), asked.minutes * 60)
+        postgres = stack.enter_context(PostgresCluster()) if asked.postgres else None
+        status = _soak(stack, folder, postgres, seed, asked.minutes)
+    print(f"{time.monotonic() - began_s:.0f} s in all")
+    return status
 
 
-def _soak(stack: ExitStack, folder: Path, database_url: str | None, rnd: random.Random, seconds: float) -> int:
-    model = stack.enter_context(ModelServer())
-    model.respond = respond
-    write_agent(folder / "agents", model, AGENT_TOOLS)
+def _soak(stack: ExitStack, folder: Path, postgres: PostgresCluster | None, seed: int, minutes: float) -> int:
+    server, model = stack.enter_context(ModelServer()), Model()
+    server.respond = model.respond
+    write_agent(folder / "agents", server, AGENT_TOOLS)
     environment = PERIODS | {"CALLBOARD_AGENTS_DIR": str(folder / "agents"), VARIABLE: str(folder / "ledger")}
+    database_url = postgres.new_database() if postgres is not None else None
     if database_url:
         environment["CALLBOARD_DATABASE_URL"] = database_url
-    up = stack.enter_context(Up(folder / "state", "--workers", "2", "--port", "0", **environment))
+    up = stack.enter_context(Up(folder / "state", "--workers", str(WORKERS), "--port", "0", **environment))
     address = up.address
     settings = Settings(state_dir=folder / "state", database_url=database_url)
     redis_url = find_running(settings)
     assert redis_url is not None, "soak needs redis-server on the PATH"
+    load = Load(address, folder / "ledger", seed)
+    faults = Faults(up, redis_url=redis_url, deployment=settings.deployment, queue=settings.queue, postgres=postgres)
     database = open_database(settings.database)
-    load = Load(address, folder / "ledger", rnd)
-    faults = Faults(up, rnd, redis_url=redis_url, deployment=settings.deployment, queue=settings.queue)
+    _wait_for_workers(database)
     load.begin()
-    done = _break(faults, rnd, seconds)
+    done = _break(faults, plan(random.Random(f"{seed} faults")), minutes)
     load.stop_starting()
     quiet_s = _calm(database)
     load.end()
-    found = list(broken(database, load, folder / "ledger"))
-    _report(database, load, done, quiet_s, found)
+    counted = tally(database, load.seen, done)
+    found = [*broken(database, load.seen, model.asked, folder / "ledger"), *too_little(counted, minutes)]
+    if up.process.poll() is not None:
+        found.append(f"`up` itself ended with {up.process.returncode}: {up.lines[-3:]}")
+    _report(database, counted, load.seen, quiet_s, found)
     if found and KEEP in os.environ:
         shutil.copytree(folder, os.environ[KEEP], ignore=shutil.ignore_patterns("*.sock"))
     database.close()
     return 1 if found else 0
 
 
-def _break(faults: Faults, rnd: random.Random, seconds: float) -> Counter[str]:
+def _wait_for_workers(database: Database) -> None:
+    """Return once both workers have begun; what is broken earlier finds nobody at work."""
+    until_s = time.monotonic() + BEGIN_S
+    while time.monotonic() < until_s:
+        with database.read() as connection:
+            if len(workers.alive(database, connection)) >= WORKERS:
+                return
+        time.sleep(0.2)  # other processes; their rows are the only sign
+    raise AssertionError(f"no {WORKERS} workers within {BEGIN_S:g} s")
+
+
+def _break(faults: Faults, blows: Iterator[Blow], minutes: float) -> Counter[str]:
+    """Do what is planned for so many minutes; a whole round of it, however slow the machine is, if they are enough."""
     done: Counter[str] = Counter()
-    until = time.monotonic() + seconds
-    time.sleep(min(15.0, seconds / 4))  # the workers begin
-    while time.monotonic() < until:
-        name = faults.one()
-        done[name] += 1
-        print(f"  {time.strftime('%H:%M:%S')} {name}", flush=True)
-        time.sleep(rnd.uniform(2.0, 10.0))
+    until_s = time.monotonic() + minutes * 60
+    least = len(NAMES) if minutes >= WHOLE_ROUND_MINUTES else 0
+    time.sleep(BEFORE_S)
+    for number, blow in enumerate(blows):
+        if time.monotonic() >= until_s and number >= least:
+            break
+        is_done = faults.do(blow)
+        done[blow.name] += is_done
+        print(f"  {time.strftime('%H:%M:%S')} {blow.name}{'' if is_done else ': nothing to break'}", flush=True)
+        time.sleep(blow.pause_s)
     return done
 
 
 def _calm(database: Database) -> float:
-    """Wait until every run has ended, and return how long that took."""
-    began = time.monotonic()
-    while time.monotonic() - began < CALM_S:
+    """Wait until every run has ended, or none ends any more, and return how long that took."""
+    began_s = last_s = time.monotonic()
+    left = None
+    while left != 0 and time.monotonic() - last_s < STILL_S:
         with database.read() as connection:
-            if connection.execute(select(runs.c.id).where(runs.c.status.not_in(TERMINAL)).limit(1)).first() is None:
-                break
+            unended = select(func.count()).select_from(runs).where(runs.c.status.not_in(TERMINAL))
+            now = connection.execute(unended).scalar_one()
+        if now != left:
+            left, last_s = now, time.monotonic()
         time.sleep(0.5)
-    time.sleep(3.0)  # viewers read to the end, the outbox drains
-    return time.monotonic() - began - 3.0
+    took_s = last_s - began_s
+    _drain(database)
+    return took_s
 
 
-def _report(database: Database, load: Load, done: Counter[str], quiet_s: float, found: list[str]) -> None:
+def _drain(database: Database) -> None:
+    """Wait until the outbox is empty, or does not get emptier, and viewers have read to the end."""
+    until_s = time.monotonic() + OUTBOX_S
+    while time.monotonic() < until_s:
+        with database.read() as connection:
+            if connection.execute(select(outbox.c.id).limit(1)).first() is None:
+                break
+        time.sleep(0.2)
+    time.sleep(3.0)
+
+
+def _report(database: Database, counted: Tally, seen: Seen, quiet_s: float, found: list[str]) -> None:
     with database.read() as connection:
         statuses = Counter(connection.execute(select(runs.c.status)).scalars())
-        crashes = sum(connection.execute(select(runs.c.crashes)).scalars())
-    print(f"faults: {sum(done.values())} ({', '.join(f'{n}x {name}' for name, n in done.most_common())})")
-    print(f"runs: {len(load.started)} started, {dict(statuses)}, {crashes} crashes, {load.answered} answers given")
-    connections = sum(watched.connections for watched in load.watched)
-    print(f"viewers: {len(load.watched)} over {connections} connections; starts tried again: {load.refused}")
-    print(f"quiet {quiet_s:.1f} s after the last fault")
+    kinds = Counter(kind_of(started.sentence) for started in seen.started)
+    print(f"faults: {sum(counted.done.values())} ({', '.join(f'{n}x {name}' for name, n in counted.done.items())})")
+    print(f"runs: {len(seen.started)} started ({_list(kinds)}); {_list(statuses)}")
+    print(f"connections of viewers: {sum(one.connections for one in seen.watched)}; starts tried again: {seen.refused}")
+    for what, count in counted.counts.items():
+        print(f"{what}: {count}")
+    print(f"the last run ended {quiet_s:.1f} s after the last fault")
     for sentence in found:
         print(f"BROKEN {sentence}")
     print("every invariant holds" if not found else f"{len(found)} things do not hold")
+
+
+def _list(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
 
 
 if __name__ == "__main__":

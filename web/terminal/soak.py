@@ -14,7 +14,7 @@ from web.terminal.serving import clean_environment, python
 
 @click.command()
 @click.option("--minutes", type=click.FloatRange(0.5), default=30.0, show_default=True, help="How long faults go on.")
-@click.option("--seed", type=int, help="Repeat the faults of the run that printed this seed.")
+@click.option("--seed", type=int, help="Do what the run that printed this seed did, in the same order.")
 @click.option("--postgres", is_flag=True, help="On Postgres; with --sweep: on Postgres too, besides SQLite.")
 @click.option("--sweep", is_flag=True, help="Kill the runs of reference at every place they pass, instead.")
 @click.option("--twice", is_flag=True, help="With --sweep: and kill who goes on, at every place it passes. Hours.")

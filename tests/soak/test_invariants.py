@@ -1,0 +1,315 @@
+"""Every invariant a soak looks at can be broken by hand, and is found then."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import Connection, delete, insert, text, update
+
+from agents.handle import RunHandle
+from agents.runner import Runner
+from bus.journal.approvals import Decision
+from bus.journal.events import read_after
+from config.database import open_database
+from config.migrate import migrate
+from config.settings import Settings
+from config.tables import controls, events, outbox, runs, steps
+from tests.house import House
+from tests.journeys.neighbour import until
+from tests.model_server import ModelServer
+from tests.soak import shop
+from tests.soak.invariants import broken
+from tests.soak.load import Answered, Seen, Started, Watched
+from tests.soak.shop import Entry, entries
+from tests.soak.talk import AGENT_TOOLS, Asked, Model
+
+LATE_MS = 5000
+
+
+@dataclass
+class Kept:
+    """What a small soak left behind: a database of this test's own, and all that was seen and arrived."""
+
+    url: str
+    ledger: Path
+    seen: Seen
+    asked: list[Asked]
+
+    @property
+    def entries(self) -> list[Entry]:
+        return list(entries(self.ledger))
+
+    def run_id(self, kind: str) -> str:
+        return next(one.run_id for one in self.seen.started if one.sentence.startswith(kind))
+
+    def arrive(self, entry: Entry) -> None:
+        """Have something arrive at the shop."""
+        line = {name: getattr(entry, name) for name in Entry.__slots__}
+        with self.ledger.open("ab") as file:
+            file.write(orjson.dumps(line) + b"\n")
+
+    def change(self, act: Callable[[Connection], Any]) -> None:
+        database = open_database(self.url)
+        with database.write() as connection:
+            act(connection)
+        database.close()
+
+    def broken(self) -> list[str]:
+        database = open_database(self.url)
+        found = list(broken(database, self.seen, self.asked, self.ledger))
+        database.close()
+        return found
+
+
+@pytest.fixture(scope="module")
+def small_soak(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """Three runs that ended well; of one a person was asked what became of its payment."""
+    folder = tmp_path_factory.mktemp("soak")
+    settings = Settings(
+        _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
+        state_dir=folder / "state", database_url=f"sqlite:///{folder / 'callboard.db'}", deployment=folder.name,
+        agents_dir=str(folder / "agents"),
+    )  # fmt: skip
+    migrate(settings)
+    seen, model = Seen(), Model(pace=None)
+    with ModelServer() as server, pytest.MonkeyPatch.context() as patch:
+        server.respond = model.respond
+        patch.setenv(shop.VARIABLE, str(folder / "ledger"))
+        patch.setattr(shop, "MOMENT_S", 0)
+        runner = Runner.open(settings)
+        house = House(runner, server, folder / "agents")
+        house.agent(AGENT_TOOLS)
+        for sentence in ("chat aaa", "tools bbb", f"pay {shop.LOST[0]}ccc"):
+            handle = house.run(sentence, thread_id="shared")
+            if sentence.startswith("pay"):
+                answer(handle, seen)
+            assert handle.result(20).status == "succeeded"
+            seen.started.append(Started(handle.run_id, sentence))
+            seen.watched.append(Watched(handle.run_id, list(map(orjson.loads, lines_of(runner, handle))), 1))
+        runner.settle(10)
+        runner.close()
+    kept = Kept(f"sqlite:///{folder / 'callboard.db'}", folder / "ledger", seen, model.asked)
+    kept.change(lambda connection: connection.execute(delete(outbox)))  # without Redis nobody is told
+    return kept
+
+
+def answer(handle: RunHandle, seen: Seen) -> None:
+    until(lambda: handle.status() == "waiting", 20, "a person is asked")
+    (question,) = handle.approvals()
+    handle.decide(question["approval_id"], Decision(decision="take_as_done", result="paid"))
+    seen.answered.append(Answered(approval_id=question["approval_id"], decision="take_as_done", is_taken=True))
+
+
+def lines_of(runner: Runner, handle: RunHandle) -> list[bytes]:
+    with runner.journal.read() as connection:
+        return [line.data for line in read_after(connection, handle.run_id, handle.thread_id, 0)]
+
+
+@pytest.fixture
+def kept(small_soak: Kept, tmp_path: Path) -> Kept:
+    """The same, to be broken."""
+    for name in ("callboard.db", "ledger"):
+        shutil.copyfile(small_soak.ledger.parent / name, tmp_path / name)
+    seen = Seen(
+        started=list(small_soak.seen.started),
+        watched=[replace(one, events=list(one.events)) for one in small_soak.seen.watched],
+        answered=list(small_soak.seen.answered),
+    )
+    return Kept(f"sqlite:///{tmp_path / 'callboard.db'}", tmp_path / "ledger", seen, list(small_soak.asked))
+
+
+def test_nothing_is_wrong_with_a_soak_that_is_right(kept: Kept) -> None:
+    assert kept.broken() == []
+    assert [entry.tool for entry in kept.entries] == ["look_up", "send", "order", "pay"]
+    assert len(kept.asked) == 1 + 4 + 2
+
+
+def event_of(connection: Connection, run_id: str, kind: str) -> Any:
+    query = events.select().where(events.c.run_id == run_id, events.c.type == kind).order_by(events.c.seq.desc())
+    return connection.execute(query).first()
+
+
+def test_a_wake_up_nobody_published_is_found(kept: Kept) -> None:
+    waiting = insert(outbox).values(run_id=kept.run_id("chat"), created_ms=1)
+    kept.change(lambda connection: connection.execute(waiting))
+
+    assert [sentence.split()[0] for sentence in kept.broken()] == ["I16"]
+
+
+# --- owners -----------------------------------------------------------------------------------------
+
+
+def test_two_owners_under_one_fence_are_found(kept: Kept) -> None:
+    def tell_again(connection: Connection) -> None:
+        row = event_of(connection, kept.run_id("chat"), "status")
+        data = row.data_json.replace(f'"seq":{row.seq}', '"seq":1000')
+        copy = {**row._mapping, "seq": 1000, "first_seq": 1000, "position": 1000, "data_json": data}
+        connection.execute(insert(events).values(**copy))
+
+    kept.change(tell_again)
+
+    assert any(sentence.startswith("I5") and "several owners" in sentence for sentence in kept.broken())
+
+
+def test_a_step_under_a_fence_nobody_had_is_found(kept: Kept) -> None:
+    kept.change(lambda connection: connection.execute(update(steps).values(fence=9)))
+
+    assert any(sentence.startswith("I5") and "which nobody had" in sentence for sentence in kept.broken())
+
+
+def test_an_owner_that_was_lost_twice_is_found(kept: Kept) -> None:
+    twice = orjson.dumps([{"attempt": 1}, {"attempt": 1}]).decode()
+    kept.change(lambda connection: connection.execute(update(runs).values(crashes=2, crashes_json=twice)))
+
+    assert any(sentence.startswith("I5") and "2 crashes" in sentence for sentence in kept.broken())
+
+
+def test_two_runs_of_a_thread_with_owners_at_once_are_found(kept: Kept) -> None:
+    def end_late(connection: Connection) -> None:
+        row = event_of(connection, kept.run_id("chat"), "end")
+        connection.execute(update(events).where(events.c.position == row.position).values(position=100_000))
+
+    kept.change(end_late)
+
+    found = [sentence for sentence in kept.broken() if sentence.startswith("I25")]
+    assert {sentence.split()[1] for sentence in found} == {kept.run_id("tools"), kept.run_id("pay")}
+
+
+# --- what was done ----------------------------------------------------------------------------------
+
+
+def test_a_call_that_arrives_after_its_result_was_recorded_is_found(kept: Kept) -> None:
+    sent = next(entry for entry in kept.entries if entry.tool == "send")
+    kept.arrive(replace(sent, at_ms=sent.at_ms + LATE_MS))
+
+    assert any(sentence.startswith("I9 tool send") for sentence in kept.broken())
+
+
+def test_a_model_that_is_asked_again_after_its_answer_was_recorded_is_found(kept: Kept) -> None:
+    asked = next(asked for asked in kept.asked if asked.sentence == "tools bbb" and asked.round == 2)
+    kept.asked.append(replace(asked, at_ms=asked.at_ms + LATE_MS))
+
+    assert any(sentence.startswith("I9 model") for sentence in kept.broken())
+
+
+def test_a_second_result_of_a_step_is_found(kept: Kept) -> None:
+    def tell_again(connection: Connection) -> None:
+        row = event_of(connection, kept.run_id("tools"), "tool_result")
+        connection.execute(insert(events).values(**{**row._mapping, "seq": 1000, "position": 1000}))
+
+    kept.change(tell_again)
+
+    assert any(sentence.startswith("I9") and "2 results" in sentence for sentence in kept.broken())
+
+
+def test_an_unsafe_call_that_arrived_twice_is_found(kept: Kept) -> None:
+    kept.arrive(next(entry for entry in kept.entries if entry.tool == "pay"))
+
+    assert any(sentence.startswith("I7") for sentence in kept.broken())
+
+
+def test_a_call_that_arrives_under_two_keys_is_found(kept: Kept) -> None:
+    sent = next(entry for entry in kept.entries if entry.tool == "send")
+    kept.arrive(replace(sent, key="key_other"))
+
+    found = kept.broken()
+
+    assert any(sentence.startswith("I6") for sentence in found)
+    assert any(sentence.startswith("I8") for sentence in found)
+
+
+# --- what a person is asked -------------------------------------------------------------------------
+
+
+def test_a_second_answer_that_was_taken_is_found(kept: Kept) -> None:
+    kept.seen.answered.append(replace(kept.seen.answered[0], decision="fail"))
+
+    assert any(sentence.startswith("I12") and "fail was taken" in sentence for sentence in kept.broken())
+
+
+def test_an_answer_that_the_log_tells_otherwise_is_found(kept: Kept) -> None:
+    kept.change(lambda connection: connection.execute(text("UPDATE approvals SET decision = 'fail'")))
+
+    assert any(sentence.startswith("I12") and "its log tells" in sentence for sentence in kept.broken())
+
+
+def test_an_answer_used_before_it_was_given_is_found(kept: Kept) -> None:
+    kept.change(lambda connection: connection.execute(text("UPDATE approvals SET used_ms = decided_ms - 1")))
+
+    assert any(sentence.startswith("I12") and "before it was decided" in sentence for sentence in kept.broken())
+
+
+def test_a_call_that_is_made_though_a_person_said_it_was_done_is_found(kept: Kept) -> None:
+    paid = next(entry for entry in kept.entries if entry.tool == "pay")
+    kept.arrive(replace(paid, at_ms=paid.at_ms + LATE_MS))
+
+    assert any(sentence.startswith("I12 pay") for sentence in kept.broken())
+
+
+def test_a_call_that_is_made_again_before_anybody_allowed_it_is_found(kept: Kept) -> None:
+    again = f"UPDATE approvals SET decision = 'run_again', decided_ms = decided_ms + {2 * LATE_MS}"
+    kept.change(lambda connection: connection.execute(text(again)))
+    paid = next(entry for entry in kept.entries if entry.tool == "pay")
+    kept.arrive(replace(paid, at_ms=paid.at_ms + LATE_MS))
+
+    assert any(sentence.startswith("I12 pay") for sentence in kept.broken())
+
+
+def test_a_question_about_another_call_is_found(kept: Kept) -> None:
+    kept.change(
+        lambda connection: connection.execute(text("""UPDATE approvals SET arguments_json = '{"value":"x"}'"""))
+    )
+
+    assert any(sentence.startswith("I13") and "asked about another call" in sentence for sentence in kept.broken())
+
+
+def test_a_call_with_other_arguments_than_were_written_down_is_found(kept: Kept) -> None:
+    paid = next(entry for entry in kept.entries if entry.tool == "pay")
+    kept.arrive(replace(paid, value="a million"))
+
+    assert any(sentence.startswith("I13 pay a million") for sentence in kept.broken())
+
+
+# --- stops ------------------------------------------------------------------------------------------
+
+
+def test_a_step_behind_the_end_is_found(kept: Kept) -> None:
+    late = update(steps).values(started_ms=steps.c.started_ms + LATE_MS)
+    kept.change(lambda connection: connection.execute(late))
+
+    assert len([sentence for sentence in kept.broken() if sentence.startswith("I14")]) == 3
+
+
+def test_a_step_behind_a_stop_its_owner_knew_of_is_found(kept: Kept) -> None:
+    run_id = kept.run_id("chat")
+
+    def stop_early(connection: Connection) -> None:
+        connection.execute(insert(controls).values(run_id=run_id, kind="stop", created_ms=1))
+        connection.execute(update(runs).values(ended_ms=runs.c.ended_ms + 2 * LATE_MS))
+        late = update(steps).where(steps.c.run_id == run_id)
+        connection.execute(late.values(started_ms=steps.c.started_ms + LATE_MS))
+
+    kept.change(stop_early)
+
+    assert [sentence.split()[0] for sentence in kept.broken()] == ["I14"]
+
+
+# --- viewers ----------------------------------------------------------------------------------------
+
+
+def test_a_viewer_that_saw_a_number_twice_is_found(kept: Kept) -> None:
+    kept.seen.watched[0].events.insert(1, kept.seen.watched[0].events[0])
+
+    assert any(sentence.startswith("I11") and "twice" in sentence for sentence in kept.broken())
+
+
+def test_a_viewer_that_missed_an_event_is_found(kept: Kept) -> None:
+    del kept.seen.watched[0].events[0]
+
+    assert any(sentence.startswith("I11") and "missed" in sentence for sentence in kept.broken())
