@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 SCRIPT = (Path(__file__).parent / "append.lua").read_text()
 SCRIPT_SHA = hashlib.sha1(SCRIPT.encode()).hexdigest()
-DOWN_S = 1.0
+DOWN_S = 0.7
 """Seconds between two attempts to reach Redis, and between two early seals while it is away."""
-LATE_S = 1.0
+LATE_S = 0.7
 """How long Redis may take to answer a batch; then it counts as away, and viewers are served from SQL."""
 LOOP_LATE_S = 0.1
 """When a timer fires later than this, this process was late itself, and the answer may lie here unread."""
@@ -184,17 +184,19 @@ class RedisHotLog:
     def _watch_for_answer(self, timeout_s: float, began_s: float) -> None:
         # A timer is cheaper than a timeout around each batch, of which there may be one a token.
         due_s = self._loop_time() + timeout_s
-        self._watch = asyncio.get_running_loop().call_at(due_s, self._miss_answer, began_s, due_s)
+        self._watch = asyncio.get_running_loop().call_at(due_s, self._look_for_answer, began_s, due_s)
 
-    def _miss_answer(self, began_s: float, due_s: float) -> None:
+    def _look_for_answer(self, began_s: float, due_s: float) -> None:
+        if self._loop_time() - due_s > LOOP_LATE_S:  # then an answer that lies here is read first
+            self._watch = asyncio.get_running_loop().call_later(LOOP_LATE_S, self._miss_answer, began_s)
+        else:
+            self._miss_answer(began_s)
+
+    def _miss_answer(self, began_s: float) -> None:
         """Have SQL hold what Redis does not take; after a while another connection is tried."""
-        now_s = self._loop_time()
-        if now_s - due_s > LOOP_LATE_S and now_s - began_s < REPLY_S:
-            self._watch_for_answer(LATE_S, began_s)
-            return
         self._go_down("Redis does not answer")
         self._seal_all()
-        if self._writer is not None and now_s - began_s >= REPLY_S:
+        if self._writer is not None and self._loop_time() - began_s >= REPLY_S:
             self._writer.close()  # which fails what waits for its replies
         self._watch_for_answer(DOWN_S, began_s)
 
