@@ -18,18 +18,21 @@ from agents.models.lite import litellm_module
 from agents.process import Process, process
 from bus.celery_app import app
 from bus.journal.approvals import use
+from bus.journal.endings import fail_owned
 from bus.journal.hotlog import begin_writing, end_writing
-from bus.journal.leases import MAX_CRASHES, Lease, hold
+from bus.journal.leases import MAX_CRASHES, Lease, hold, is_lapsed
 from bus.journal.parting import Parting
 from bus.journal.progress import NOTHING_YET, read_progress
+from bus.journal.reaper import reap
 from bus.journal.runs import status_of
 from bus.journal.steps import restart_steps, start_steps
 from bus.journal.threads import HistoryItem
 from bus.journal.writer import Commit
 from bus.messages import MessageInvalid, RunAgentMessage
-from bus.payloads import EndPayload, ErrorPayload, StatusPayload
-from config.errors import CallboardError, CodeVersion, Permanent, PluginUnknown, Retryable, StaleOwner
+from bus.payloads import TERMINAL, EndPayload, ErrorPayload, StatusPayload
+from config.errors import CallboardError, CodeVersion, Permanent, Retryable, StaleOwner
 from config.ids import new_id
+from handlers.audience import audience
 from handlers.desk import desk
 from observers.base import AgentObserver
 from observers.discovery import observers_for
@@ -40,7 +43,7 @@ log = logging.getLogger(__name__)
 TURN_S = 0.3
 """How often a run that is worked off here looks whether its thread is free."""
 WAITING_S = 1.0
-"""How often a run that waits for a person looks whether there is an answer."""
+"""How often it looks at a run that waits for a person, or that somebody else works on."""
 PATIENCE_S = 60.0
 """How long a claim is tried while the database is locked or away."""
 PAUSE_S = 0.5
@@ -81,19 +84,48 @@ class RunAgentHandler:
         """Work the run off here; never raises for what happens inside the run.
 
         It may have to wait for its turn: a thread does one thing at a time. A run that comes to wait for a
-        person goes on here too, unless somebody else took it up.
+        person, or that is lost on the way, goes on here too, unless somebody else took it up: there may be no
+        fleet. So this ends with the run, or when the process leaves.
         """
         try:
-            status = await self._work_if_free(message)
-            while status in ("queued", "waiting"):
-                await asyncio.sleep(TURN_S if status == "queued" else WAITING_S)
-                status = await self._work_if_free(message) if status == "queued" else await self._status(message)
+            status = await self._look_after(message, "queued")
+            while await self._is_time_again(status):
+                status = await self._look_after(message, status)
         finally:
             self._here.guests.pop(message.run_id, None)
 
+    async def _is_time_again(self, status: str) -> bool:
+        """Wait until the run should be looked at again, and return whether it should at all."""
+        if status in TERMINAL:
+            return False
+        await asyncio.sleep(TURN_S if status == "queued" else WAITING_S)
+        return not self._journal.keeper.is_leaving
+
+    async def _look_after(self, message: RunAgentMessage, status: str) -> str:
+        """Do what can be done here for a run in that state, and return its state then, as far as it is known."""
+        try:
+            if status == "queued":
+                return await self._work_if_free(message)
+            if status == "running":
+                await self._requeue_if_lost(message.run_id)
+            return await self._status(message)
+        except Retryable as wrong:
+            log.warning("could not look after a run yet run_id=%s: %s", message.run_id, wrong)
+            await asyncio.sleep(PAUSE_S)
+            return status
+
+    async def _requeue_if_lost(self, run_id: str) -> None:
+        """Do what the reaper does for a run nobody owns any more: a program that only waits for its run has none."""
+        journal = self._journal
+        if journal.keeper.gives_back(run_id) or not await journal.loop.read(is_lapsed, journal.database, run_id):
+            return
+        written = await journal.loop.write(reap, journal.database, run_id)
+        if written is not None:
+            journal.spread(written)
+
     async def _work_if_free(self, message: RunAgentMessage) -> str:
         """Work the run off if nobody has it, and return its state then."""
-        begun = await self._journal.loop.read(self.take, message)
+        begun = await self._journal.loop.read(self._claim, message)
         if begun is not None:
             await self.work_off(begun)
         status = await self._status(message)
@@ -117,7 +149,6 @@ class RunAgentHandler:
         Raises:
             Retryable: the database stayed away for a minute; the run stays queued.
         """
-        litellm_module()
         patience_ends_s = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -129,6 +160,7 @@ class RunAgentHandler:
                 time.sleep(PAUSE_S)  # on a thread of its own, for a server that is away
 
     def _claim(self, message: RunAgentMessage) -> Begun | None:
+        litellm_module()
         with ExitStack() as undo:
             loaded = self._load(message.agent_id, message.definition_digest)
             begin = partial(self._begin, message, loaded, undo)
@@ -213,13 +245,8 @@ class RunAgentHandler:
 
     def _observers(self, lease: Lease) -> tuple[tuple[AgentObserver, ...], CallboardError | None]:
         """Return the run's observers; where one is missing, those that are there, and what is wrong."""
-        guests = self._here.guests.get(lease.run_id, ())
-        settings = self._journal.settings
-        try:
-            return (*observers_for(lease.observers, settings), *guests), None
-        except PluginUnknown as wrong:
-            shipped = [name for name in lease.observers if name in ("sse", "logger") and settings.builtins]
-            return (*observers_for(shipped, settings), *guests), wrong
+        observers, missing = audience(lease.observers, self._journal.settings)
+        return (*observers, *self._here.guests.get(lease.run_id, ())), missing
 
     async def _work(self, begun: Begun) -> None:
         context, lease = begun.context, begun.context.lease
@@ -267,11 +294,16 @@ class RunAgentHandler:
         await context.save(Commit(events=[waits], parting=parting))
 
     async def _fail_unbegun(self, context: RunContext, wrong: CallboardError) -> None:
-        """End a run whose agent could not be loaded."""
+        """End a run that cannot be begun, or not gone on with, for a reason no other worker would mend."""
+        lease = context.lease
+        if lease.fence > 1:  # an earlier owner may have left calls and costs
+            ended = await self._journal.loop.write(
+                fail_owned, self._journal.database, lease.run_id, lease.fence, wrong
+            )  # fmt: skip
+            self._journal.spread(ended)
+            return
         error = ErrorPayload(code=wrong.code, message=str(wrong), retryable=False)
-        end = EndPayload(
-            status="failed", reason=wrong.code, steps=0, duration_ms=context.duration_ms
-        )  # fmt: skip
+        end = EndPayload(status="failed", reason=wrong.code, steps=0, duration_ms=context.duration_ms)
         note = HistoryItem(id=new_id("msg"), role="error", data={"content": str(wrong), "code": wrong.code})
         await context.save(Commit(events=[error, end], history=[note], error_code=wrong.code))
 

@@ -14,8 +14,8 @@ import orjson
 from sqlalchemy import Connection, Row, func, insert, or_, select, update
 
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
+from bus.journal.outbox import announce
 from bus.journal.ownerless import Written, lock_run, untouched, write
-from bus.journal.threads import announce
 from bus.journal.who import Who
 from bus.payloads import TERMINAL, ApprovalPayload, StatusPayload
 from config.clock import epoch_ms, stamp

@@ -18,7 +18,7 @@ from bus.journal.threads import HistoryItem, add_messages_of, close_thread_of
 from bus.journal.who import Who
 from bus.payloads import TERMINAL, EndPayload, EndStatus, ErrorPayload, Outcome, Payload, ToolResultPayload
 from config.database import WALL_MS, Database
-from config.errors import CallboardError, RunUnknown
+from config.errors import CallboardError, RunUnknown, StaleOwner
 from config.failpoints import failpoint
 from config.ids import new_id
 from config.tables import controls, runs, steps
@@ -79,6 +79,20 @@ def failed(row: Row[Any], wrong: CallboardError, status: EndStatus = "failed") -
     """Return the end of a run that came to grief without an owner; ``status`` is failed or dead."""
     error = ErrorPayload(code=wrong.code, message=str(wrong))
     return Ending(end=_end(row, status, wrong.code), note=str(wrong), error=error)
+
+
+def fail_owned(database: Database, run_id: str, fence: int, wrong: CallboardError) -> Written:
+    """End a run for an owner that cannot take it up where the one before left it: no agent of its could say what
+    the open calls came to.
+
+    Raises:
+        StaleOwner: somebody else has it by now.
+    """
+    with database.write() as connection:
+        row = lock_run(connection, run_id)
+        if row is None or row.fence != fence or row.status in TERMINAL:
+            raise StaleOwner(run_id, fence)
+        return end_run(connection, row, failed(row, wrong))
 
 
 def end_run(connection: Connection, row: Row[Any], ending: Ending, **values: Any) -> Written:

@@ -72,7 +72,7 @@ class LeaseKeeper:
         self._hot_log = hot_log
         self._keys = keys
         self._kept: dict[str, Kept] = {}
-        self._is_releasing = False
+        self._is_releasing = self._is_closed = False
         self._given_up: list[tuple[str, int]] = []  # runs with their fences, from when the database was away
         self._on_wake = on_wake
         self._tasks: list[asyncio.Task[None]] = []
@@ -83,6 +83,11 @@ class LeaseKeeper:
     def busy(self) -> int:
         """How many runs this process works on."""
         return len(self._kept)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this process lets its runs go, so that it begins no other."""
+        return self._is_releasing or self._is_closed
 
     async def keep(self, writer: RunWriter, work: Work) -> None:
         """Beat for this run from now on, and tell ``work`` what is asked of it."""
@@ -119,12 +124,13 @@ class LeaseKeeper:
 
     def close(self) -> None:
         """Beat no more for anything; the leases run out by themselves."""
+        self._is_closed = True
         for task in self._tasks:
             task.cancel()
 
     async def _begin(self) -> None:
-        if not self._kept:
-            self._last_good_s = time.monotonic()
+        if all(kept.writer.is_stale for kept in self._kept.values()):
+            self._last_good_s = time.monotonic()  # nobody was beaten for, so the last beat says nothing of a new run
         if self._tasks:
             return
         self._tasks = [self._loop.loop.create_task(self._beats()), self._loop.loop.create_task(self._stops())]
@@ -149,7 +155,8 @@ class LeaseKeeper:
             return True
         try:
             async with asyncio.timeout(max(0.0, self._last_good_s + self._silence_s - began_s)):
-                found = await self._loop.write(beat, self._database, self.owner, self._settings.lease_s, list(asked))
+                owned = [(run_id, kept.writer.lease.fence) for run_id, kept in asked.items()]
+                found = await self._loop.write(beat, self._database, self.owner, self._settings.lease_s, owned)
         except Exception as wrong:  # whatever it is, the next beat must come
             log.warning("heartbeat failed: %s: %s", type(wrong).__name__, wrong)
             self.fence_if_silent()
@@ -164,7 +171,7 @@ class LeaseKeeper:
         for run_id, kept in self._kept.items():
             if not kept.work.is_within_time and not kept.writer.is_stale:
                 log.error("a step is over its own time and does not end; the run is given up run_id=%s", run_id)
-                kept.writer.lost_ownership()
+                kept.writer.lost_ownership("is given up: its step does not end")
         return {run_id: kept for run_id, kept in self._kept.items() if not kept.writer.is_stale}
 
     def _heed(self, asked: dict[str, Kept], found: list[Beat]) -> None:
@@ -174,7 +181,7 @@ class LeaseKeeper:
             if self._kept.get(run_id) is not kept or kept.writer.is_closed:
                 continue
             seen = still.get(run_id)
-            if seen is None or seen.fence != kept.writer.lease.fence:
+            if seen is None:
                 kept.writer.lost_ownership()
             elif seen.stop_requested:
                 kept.work.stop()
@@ -193,7 +200,11 @@ class LeaseKeeper:
             for run_id, kept in list(self._kept.items()):
                 if not kept.writer.is_stale:
                     self._given_up.append((run_id, kept.writer.lease.fence))
-                    kept.writer.lost_ownership()
+                    kept.writer.lost_ownership("is given up: no heartbeat came through in time")
+
+    def gives_back(self, run_id: str) -> bool:
+        """Return whether this run was given up here and is about to go back to the queue."""
+        return any(run_id == given for given, _ in self._given_up)
 
     async def _give_back(self) -> bool:
         """Send what was given up while the database was away back to the queue; return whether nothing is left."""

@@ -19,18 +19,19 @@ from sqlalchemy import (
     case,
     exists,
     func,
-    insert,
     or_,
     select,
+    tuple_,
     update,
 )
 
 from bus.journal.crashes import UNHEARD, crash
 from bus.journal.events import event_row, insert_rows, undeclared
+from bus.journal.outbox import announce
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database import WALL_MS, Database
-from config.tables import outbox, runs, threads
+from config.tables import runs, threads
 
 RESERVE = 1000
 """Event numbers an owner takes at a time."""
@@ -154,10 +155,7 @@ def _claim(database: Database) -> Any:
         )
         .returning(
             (WALL_MS - runs.c.created_ms).label("age_ms"),
-            *(
-                runs.c[name]
-                for name in ("id", "observers_json", "metadata_json", "declared_to", "crashes_json", *_LEASE_COLUMNS)
-            ),
+            *(runs.c[name] for name in _CLAIMED),
         )
     )
 
@@ -180,6 +178,13 @@ def expired(database: Database) -> Any:
     past = runs.c.lease_until < database.lease_clock()
     boot = database.lease_boot()
     return past if boot is None else or_(past, runs.c.lease_boot != boot)
+
+
+def is_lapsed(database: Database, run_id: str) -> bool:
+    """Return whether a run is said to be running and nobody owns it: its lease ran out."""
+    query = select(runs.c.id).where(runs.c.id == run_id, runs.c.status == "running", expired(database))
+    with database.read() as connection:
+        return connection.execute(query).first() is not None
 
 
 def _first_events(connection: Connection, row: RowMapping, used_before: int) -> list[Payload]:
@@ -212,7 +217,7 @@ _LEASE_COLUMNS = (
     "detached", "title", "fence", "reserved_to", "stop_requested", "created_ms", "steps", "commits", "crashes",
     "journal",
 )  # fmt: skip
-_CLAIMED = ("id", "observers_json", "metadata_json", "declared_to", *_LEASE_COLUMNS)
+_CLAIMED = ("id", "observers_json", "metadata_json", "declared_to", "crashes_json", *_LEASE_COLUMNS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,11 +230,16 @@ class Beat:
     stop_requested: bool
 
 
-def beat(database: Database, owner: str, lease_s: float, run_ids: Sequence[str]) -> list[Beat]:
-    """Extend the leases of these runs and return those that are still this owner's."""
+def beat(database: Database, owner: str, lease_s: float, owned: Sequence[tuple[str, int]]) -> list[Beat]:
+    """Extend the leases of these runs and return those that are still this owner's.
+
+    ``owned`` are runs with the fences they are owned under.
+    """
+    # The ids are said twice: SQLite finds no row by an index for pairs alone.
+    its = runs.c.id.in_([run_id for run_id, _ in owned]), tuple_(runs.c.id, runs.c.fence).in_(owned)
     query = (
         update(runs)
-        .where(runs.c.id.in_(run_ids), runs.c.owner == owner, runs.c.status == "running")
+        .where(*its, runs.c.owner == owner, runs.c.status == "running")
         .values(lease_until=database.lease_clock() + int(lease_s * 1000), lease_boot=database.lease_boot())
         .returning(runs.c.id, runs.c.fence, runs.c.reserved_to, runs.c.stop_requested)
     )
@@ -252,7 +262,7 @@ def give_back(database: Database, owned: Sequence[tuple[str, int]]) -> list[str]
         for run_id, fence in owned:
             its = {"its_id": run_id, "its_fence": fence}
             if connection.execute(_GIVE_BACK, its).rowcount == 1:
-                connection.execute(_ANNOUNCE, {"run_id": run_id})
+                announce(connection, run_id)
                 returned.append(run_id)
     return returned
 
@@ -277,7 +287,6 @@ _GIVE_BACK = (
     .where(runs.c.id == bindparam("its_id"), runs.c.fence == bindparam("its_fence"), runs.c.status == "running")
     .values(status="queued", reason="the database was away", owner=None, lease_until=None)
 )
-_ANNOUNCE = insert(outbox).inline().values(created_ms=WALL_MS)
 
 
 def _is_owned() -> tuple[Any, ...]:

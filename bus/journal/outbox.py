@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, or_, select
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select
 
 from bus.messages import RunAgentMessage
 from config.database import WALL_MS, Database
@@ -25,6 +25,14 @@ LULL_S = 0.02
 """How long nothing has to be told before what was published is cleared away."""
 OVERDUE_MS = 1000
 """A row this old was missed by whoever wrote it (it died, or Redis was down), so anybody publishes it."""
+
+
+def announce(connection: Connection, run_id: str) -> None:
+    """Ask for the wake-up of a run that may begin, or go on."""
+    connection.execute(_ANNOUNCE, {"run_id": run_id})
+
+
+_ANNOUNCE = insert(outbox).inline().values(created_ms=WALL_MS)
 
 
 class _Told(NamedTuple):
@@ -109,8 +117,8 @@ class Relay:
         rows, self._published = self._published, []
         try:
             self._forget(rows)
-        except CallboardError as wrong:
-            log.warning("published wake-ups stay in the outbox and are published again: %s", wrong)
+        except Exception as wrong:  # whatever it is, the thread must go on: this process has no other
+            log.warning("published wake-ups stay in the outbox and are published again: %s", _said(wrong))
         tried, self._tried = self._tried, 0
         with self._settled:
             self._untold -= tried
@@ -135,8 +143,8 @@ class Relay:
         try:
             with self._database.read() as connection:
                 return list(dict.fromkeys(connection.execute(query).scalars()))
-        except CallboardError as wrong:
-            log.warning("looking for overdue wake-ups failed: %s", wrong)
+        except Exception as wrong:  # whatever it is, the next look must come
+            log.warning("looking for overdue wake-ups failed: %s", _said(wrong))
             return []
 
     def _publish_all(self, run_ids: list[str], known: Mapping[str, RunAgentMessage]) -> bool:
@@ -157,10 +165,8 @@ class Relay:
             return True
         except BrokerMissing as wrong:
             log.debug("wake-ups stay in the outbox: %s", wrong)
-        except CallboardError as wrong:
-            self._say_failing(str(wrong))
         except Exception as wrong:  # kombu raises its transports' own errors
-            self._say_failing(f"{type(wrong).__name__}: {wrong}")
+            self._say_failing(_said(wrong))
         self.is_failing = True
         return False
 
@@ -193,6 +199,10 @@ class Relay:
         if rows:
             with self._database.write() as connection:
                 connection.execute(_FORGET, [{"its_id": row} for row in rows])
+
+
+def _said(wrong: Exception) -> str:
+    return str(wrong) if isinstance(wrong, CallboardError) else f"{type(wrong).__name__}: {wrong}"
 
 
 _FOR_MESSAGE = select(

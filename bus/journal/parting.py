@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, bindparam, case, delete, insert, update
 
 from bus.journal.approvals import Question, ask
-from bus.journal.threads import announce
+from bus.journal.outbox import announce
 from config.ids import new_id
 from config.tables import runs, timers
 

@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import orjson
@@ -21,13 +21,13 @@ from bus.journal.approvals import EXPIRY
 from bus.journal.crashes import UNHEARD, crash
 from bus.journal.endings import cancelled, end_run, failed
 from bus.journal.leases import MAX_CRASHES, expired, is_first_of_thread
+from bus.journal.outbox import announce
 from bus.journal.owner_id import is_gone
 from bus.journal.ownerless import Written, has_live_owner, lock_run
 from bus.journal.parting import CODE
 from bus.journal.retention import sweep
-from bus.journal.threads import announce
 from config.database import Database
-from config.errors import ApprovalExpired, CallboardError, CodeVersion, RunCrashed
+from config.errors import ApprovalExpired, CallboardError, CodeVersion, DatabaseUnreachable, RunCrashed
 from config.failpoints import failpoint
 from config.settings import Settings
 from config.tables import approvals, runs, timers
@@ -41,8 +41,15 @@ Spread = Callable[[Written], None]
 """Tells viewers and workers what was written without an owner."""
 
 
+class _Stopped(Exception):
+    """A sweep is cut off: the process ends."""
+
+
 class Reaper:
-    """One thread a process; it looks every ``reap_s`` seconds, give or take a fifth."""
+    """One thread a process; it looks every ``reap_s`` seconds, give or take a fifth.
+
+    Retention's sweep has another: a first one may last for hours, and no run can wait that long.
+    """
 
     def __init__(self, database: Database, settings: Settings, spread: Spread) -> None:
         self._database = database
@@ -51,6 +58,7 @@ class Reaper:
         self._stopping = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._sweeping: threading.Thread | None = None
         self._next_sweep_s = time.monotonic() + random.uniform(0.1, 1.0) * SWEEP_EVERY_S  # no secret
 
     def start(self) -> None:
@@ -61,40 +69,67 @@ class Reaper:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Look and sweep no more."""
         self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(2)
+        for thread in (self._thread, self._sweeping):
+            if thread is not None:
+                thread.join(2)
 
     def look(self) -> list[Written]:
         """Do what is due now, and return what was done."""
         done: list[Written] = []
         for run_id in lapsed(self._database):
-            done += self._spread_it(reap(self._database, run_id))
+            done += self._done(run_id, partial(reap, self._database, run_id))
         for run_id, timer_id in due(self._database):
-            done += self._spread_it(fire(self._database, run_id, timer_id))
+            done += self._done(run_id, partial(fire, self._database, run_id, timer_id))
         return done
 
-    def _spread_it(self, written: Written | None) -> list[Written]:
-        if written is None:
-            return []
-        self._spread(written)
-        return [written]
+    def _done(self, run_id: str, work: Callable[[], Written | None]) -> list[Written]:
+        """Do what is due for one run and tell of it; where it goes wrong, the others must not wait for it."""
+        try:
+            written = work()
+            if written is not None:
+                self._spread(written)
+                return [written]
+        except DatabaseUnreachable:  # for all of them
+            raise
+        except CallboardError as wrong:
+            log.warning("the reaper comes back to a run run_id=%s: %s", run_id, wrong)
+        except Exception:
+            log.exception("the reaper stumbled over a run run_id=%s", run_id)
+        return []
 
     def _work(self) -> None:
         while not self._stopping.wait(self._settings.reap_s * random.uniform(0.8, 1.2)):  # no secret
             try:
                 self.look()
-                self._sweep()
+                self._begin_sweep()
             except CallboardError as wrong:
                 log.warning("the reaper looks again: %s", wrong)
             except Exception:  # whatever it is, the next look must come
                 log.exception("the reaper stumbled")
 
-    def _sweep(self) -> None:
-        if time.monotonic() >= self._next_sweep_s:
+    def _begin_sweep(self) -> None:
+        """Sweep beside what else there is to do, if it is time and the last sweep is through."""
+        is_sweeping = self._sweeping is not None and self._sweeping.is_alive()
+        if time.monotonic() >= self._next_sweep_s and not is_sweeping:
             self._next_sweep_s = time.monotonic() + SWEEP_EVERY_S
-            sweep(self._database, self._settings)
+            self._sweeping = threading.Thread(target=self._sweep, name="callboard-sweep", daemon=True)
+            self._sweeping.start()
+
+    def _sweep(self) -> None:
+        try:
+            sweep(self._database, self._settings, pause=self._pause)
+        except _Stopped:
+            log.info("retention goes on when this process is started again")
+        except CallboardError as wrong:
+            log.warning("retention goes on in an hour: %s", wrong)
+        except Exception:
+            log.exception("retention stumbled")
+
+    def _pause(self, seconds: float) -> None:
+        if self._stopping.wait(seconds):
+            raise _Stopped
 
 
 # --- runs whose owner is gone ---------------------------------------------------------------------

@@ -10,12 +10,13 @@ import orjson
 from sqlalchemy import Connection, and_, bindparam, insert, or_, select, tuple_, update
 
 from bus.journal.leases import Lease, is_open
+from bus.journal.outbox import announce
 from bus.journal.who import Who
 from config.clock import epoch_ms, stamp
 from config.database import WALL_MS
 from config.errors import ThreadUnknown
 from config.ids import new_id
-from config.tables import messages, outbox, runs, threads
+from config.tables import messages, runs, threads
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +119,6 @@ _FOLLOWING = (
     .order_by(runs.c.turn)
     .limit(1)
 )  # fmt: skip
-_ANNOUNCE = insert(outbox).inline().values(created_ms=WALL_MS)
 _ADD_MESSAGES = insert(messages).inline()
 
 
@@ -164,11 +164,6 @@ def close_thread_of(connection: Connection, thread_key: int, run_id: str) -> str
     if following is not None:
         announce(connection, following)
     return following
-
-
-def announce(connection: Connection, run_id: str) -> None:
-    """Ask for the wake-up of a run that may begin, or go on."""
-    connection.execute(_ANNOUNCE, {"run_id": run_id})
 
 
 # --- what the doors show --------------------------------------------------------------------------

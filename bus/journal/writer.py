@@ -90,7 +90,7 @@ class RunWriter:
         self._extending: asyncio.Task[None] | None = None
         self._sealing: asyncio.Task[None] | None = None
         self.is_stale = False
-        """Whether this writer must not write any more: the run belongs to somebody else."""
+        """Whether this writer must not write any more: the run belongs to somebody else, or may."""
         self.is_closed = False
         """Whether the run was let go: nothing is written any more."""
         self.on_lost: Callable[[], None] = lambda: None
@@ -109,10 +109,10 @@ class RunWriter:
         if self._held and not self.is_closed and (self._sealing is None or self._sealing.done()):
             self._sealing = asyncio.get_running_loop().create_task(self._seal_all())
 
-    def lost_ownership(self) -> None:
-        """Stop writing at once, everywhere."""
+    def lost_ownership(self, why: str = "was taken over by another owner") -> None:
+        """Stop writing at once, everywhere; ``why`` is what the log says of the run."""
         if not self.is_closed and not self.is_stale:
-            log.warning("run was taken over by another owner run_id=%s fence=%s", self.lease.run_id, self.lease.fence)
+            log.warning("run %s run_id=%s fence=%s", why, self.lease.run_id, self.lease.fence)
             self.is_stale = True
             self.on_lost()
 

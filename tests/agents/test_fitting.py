@@ -17,6 +17,7 @@ from agents.tools import catalogue
 from bus.journal.approvals import Decision
 from bus.journal.parting import CODE
 from bus.journal.reaper import claimable, due, fire, reap
+from bus.journal.threads import list_messages
 from bus.journal.who import Who
 from bus.journal.why import why_one
 from bus.messages import RunAgentMessage
@@ -432,3 +433,23 @@ def _asked(its: Runs) -> tuple[str, str]:
 def _decide(its: Runs, run_id: str, approval_id: str, decision: str, result: Any = None) -> None:
     answer = Decision(decision=decision, result=result)
     its.house.runner.journal.decide(Who(), run_id, approval_id, answer, by="ann")
+
+
+# --- what no code mends ---------------------------------------------------------------------------
+
+
+def test_a_run_that_cannot_be_taken_up_ends_with_every_call_answered(its: Runs) -> None:
+    its.house.model.script([POST, DONE])
+    run_id = its.halfway()
+    its.set(run_id, observers_json='["nobody_has_it"]')
+
+    assert its.work(run_id) == "failed"
+
+    row = its.row(run_id)
+    assert (row.reason, row.owner, row.steps) == ("plugin_unknown", None, 2)
+    assert "output_tokens" in row.usage_json
+    assert [step.status for step in its.steps(run_id)] == ["done", "unknown"]
+    with its.house.runner.journal.read() as connection:
+        said = list_messages(connection, Who(), row.thread_id)
+    assert [(one["role"], one.get("call_id")) for one in said][-2:] == [("tool", "call_1"), ("error", None)]
+    assert its.house.run("And now?", thread_id=row.thread_id).result(30).status == "succeeded"

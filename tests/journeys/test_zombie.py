@@ -97,6 +97,7 @@ def test_a_zombie_that_comes_back_from_its_tools_reports_to_nobody(
 def taken_from(house: House, run_id: str) -> bool:
     """Return whether the worker said that it lost the run, and left it."""
     said = (house.settings.state / "worker.log").read_text()
-    return bool(re.search(rf"taken over by another owner run_id={run_id}", said)) and (
+    lost = "taken over by another owner|no heartbeat came through in time"  # whichever it notices first
+    return bool(re.search(rf"({lost}) run_id={run_id}", said)) and (
         f"run left to its new owner run_id={run_id}" in said
     )

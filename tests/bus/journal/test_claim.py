@@ -174,13 +174,33 @@ def test_a_beat_extends_what_is_still_owned_and_only_that(world: World):
     theirs = world.own(owner="own_2", lease_s=-1)
     ended = world.own(owner="own_1")
     world.do(ended.end())
-    asked = [owner.lease.run_id for owner in (mine, theirs, ended)]
+    asked = [(owner.lease.run_id, owner.lease.fence) for owner in (mine, theirs, ended)]
 
     found = beat(world.database, "own_1", 60, asked)
 
     assert [(b.run_id, b.fence, b.stop_requested) for b in found] == [(mine.lease.run_id, 1, False)]
     assert claim(world.database, mine.lease.run_id, "own_3", 60) is None
     assert claim(world.database, theirs.lease.run_id, "own_3", 60) is not None
+
+
+def test_a_beat_extends_no_lease_of_another_fence(world: World):
+    """This process took the run again, and its old writer does not know yet."""
+    run_id = world.own(owner="own_1").lease.run_id
+    world.lapse(run_id)
+    world.own(run_id, "own_1", lease_s=-1)
+    other = world.own(owner="own_1", lease_s=-1).lease.run_id
+
+    found = beat(world.database, "own_1", 60, [(run_id, 1), (other, 1)])
+
+    assert [b.run_id for b in found] == [other]
+    assert claim(world.database, other, "own_3", 60) is None
+    assert claim(world.database, run_id, "own_3", 60) is not None
+
+
+def test_nothing_to_beat_for_is_nothing_found(world: World):
+    world.own(owner="own_1")
+
+    assert beat(world.database, "own_1", 60, []) == []
 
 
 def test_numbers_are_reserved_for_the_owner_only_and_asking_again_changes_nothing(world: World):

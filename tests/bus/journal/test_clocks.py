@@ -70,7 +70,7 @@ def test_a_lease_is_kept_and_lost_whatever_the_owners_clock_says(world: World, c
     assert lapsed(world.database) == []
     assert claim(world.database, run_id, "own_other", 60) is None
     clock.set(skew_s)
-    assert [found.run_id for found in beat(world.database, "own_skewed", 60, [run_id])] == [run_id]
+    assert [found.run_id for found in beat(world.database, "own_skewed", 60, [(run_id, 1)])] == [run_id]
     assert lapsed(world.database) == []
     world.lapse(run_id)
     assert lapsed(world.database) == [run_id]
@@ -84,7 +84,7 @@ def test_a_clock_set_back_while_a_run_is_under_way_changes_its_times_alone(world
     clock.set(-600)
 
     assert lapsed(world.database) == []
-    assert beat(world.database, "own_1", 60, [owner.lease.run_id])
+    assert beat(world.database, "own_1", 60, [(owner.lease.run_id, 1)])
     world.do(owner.say("three"))
     world.do(owner.message("onetwothree"))
     (end,) = world.do(owner.end())

@@ -38,11 +38,11 @@ class Kept:
         monkeypatch.setattr(keepers, "beat", self.beat)
         self.keeper = LeaseKeeper("own_1", settings, world.database, world.loop, world.hot_log, self.keys)
 
-    def beat(self, database, owner, lease_s, run_ids) -> list[Beat]:
-        self.beats.append(list(run_ids))
+    def beat(self, database, owner, lease_s, owned) -> list[Beat]:
+        self.beats.append([run_id for run_id, _ in owned])
         if self.fail is not None:
             raise self.fail
-        return self._beat(database, owner, lease_s, run_ids)
+        return self._beat(database, owner, lease_s, owned)
 
     async def keep(self, owner: Owner) -> tuple[asyncio.Event, asyncio.Event]:
         """Keep a run; return what is set when it is stopped, and when it is lost."""
@@ -178,6 +178,60 @@ def test_an_owner_whose_beat_never_comes_back_stops_writing_too(
         may_return.set()
 
     assert owner.writer.is_stale
+
+
+def test_a_run_kept_beside_one_that_was_lost_is_not_given_up_for_the_silence_before_it(kept: Kept, small_world: World):
+    lost, new = small_world.own(), small_world.own()
+
+    async def play() -> None:
+        await kept.keep(lost)
+        lost.writer.lost_ownership()
+        kept.keeper._last_good_s -= 1000
+        await kept.keep(new)
+        kept.keeper.fence_if_silent()
+
+    small_world.do(play())
+
+    assert not new.writer.is_stale
+
+
+def test_a_run_kept_beside_one_that_is_still_owned_says_nothing_of_that_ones_lease(kept: Kept, small_world: World):
+    old, new = small_world.own(), small_world.own()
+
+    async def play() -> None:
+        await kept.keep(old)
+        kept.keeper._last_good_s -= 1000
+        await kept.keep(new)
+        kept.keeper.fence_if_silent()
+
+    small_world.do(play())
+
+    assert old.writer.is_stale
+
+
+def test_the_log_says_why_a_run_is_left(kept: Kept, small_world: World, caplog: pytest.LogCaptureFixture):
+    silent, endless, taken = (small_world.own() for _ in range(3))
+    endless_work = HandWork()
+
+    async def play() -> None:
+        await kept.keep(taken)
+        small_world.lapse(taken.lease.run_id)
+        small_world.claim(taken.lease.run_id, "own_2")
+        await kept.keeper._beat()
+        await kept.keeper.keep(endless.writer, endless_work)
+        endless_work.is_within_time = False
+        await kept.keeper._beat()
+        await kept.keep(silent)
+        kept.keeper._last_good_s -= 1000
+        kept.keeper.fence_if_silent()
+
+    small_world.do(play())
+
+    said = {owner.lease.run_id: record.getMessage() for record in caplog.records if record.name == "bus.journal.writer"
+            for owner in (silent, endless, taken) if owner.lease.run_id in record.getMessage()}  # fmt: skip
+    assert "taken over by another owner" in said[taken.lease.run_id]
+    assert "its step does not end" in said[endless.lease.run_id]
+    assert "no heartbeat came through" in said[silent.lease.run_id]
 
 
 def test_a_run_that_ended_here_is_not_lost(kept: Kept, small_world: World):

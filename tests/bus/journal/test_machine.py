@@ -268,7 +268,7 @@ class Machine(RuleBasedStateMachine):
         """As a keeper does it."""
         lease = hands.lease
         row = self._row(lease.run_id)
-        found = beat(self.database, lease.owner, LEASE_S, [lease.run_id])
+        found = beat(self.database, lease.owner, LEASE_S, [(lease.run_id, lease.fence)])
         if [one.fence for one in found] == [lease.fence]:
             hands.is_stopped = found[0].stop_requested
             assert (row.status, row.owner) == ("running", lease.owner)

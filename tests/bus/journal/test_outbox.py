@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from types import SimpleNamespace
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from bus.journal import outbox as relays
 from bus.journal.endings import cancel
@@ -242,6 +244,39 @@ def test_a_wake_up_asked_for_while_it_publishes_is_not_forgotten(world: World):
 
     assert sent == [accepted.run_id]
     assert rows(world) == [accepted.run_id]
+
+
+def test_an_error_nobody_named_does_not_end_the_relay(small_world: World, post: Post):
+    relay = Relay(small_world.database, post, every_s=0.02)
+    read, forget = small_world.database.read, relay._forget
+    first, failed = small_world.accept(), []
+
+    def fail_once(what: str) -> None:
+        if what not in failed:
+            failed.append(what)
+            raise RuntimeError("nobody foresaw this")
+
+    def shaky_read() -> AbstractContextManager[Connection]:
+        fail_once("read")
+        return read()
+
+    def shaky_forget(rows: list[int]) -> None:
+        if rows:
+            fail_once("forget")
+        forget(rows)
+
+    relay._database = SimpleNamespace(read=shaky_read, write=small_world.database.write)  # type: ignore[assignment]
+    relay._forget = shaky_forget  # type: ignore[method-assign]
+    age(small_world)
+    relay.start()
+    until_gone(small_world)
+    relay.tell(small_world.accept().run_id)
+    assert relay.settle(20)
+    relay.stop()
+
+    assert failed == ["read", "forget"]
+    assert post.run_ids.count(first.run_id) == 2
+    assert rows(small_world) == []
 
 
 def test_a_database_that_is_away_does_not_end_the_relay(small_world: World, post: Post):

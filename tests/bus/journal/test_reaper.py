@@ -11,19 +11,22 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from bus.journal import reaper as reapers
 from bus.journal.approvals import Decision, decide
 from bus.journal.endings import NOT_KNOWN, cancel
 from bus.journal.leases import MAX_CRASHES, claim, hold
 from bus.journal.owner_id import new_owner_id
 from bus.journal.ownerless import Written
 from bus.journal.reaper import Reaper, claimable, due, fire, lapsed, reap
+from bus.journal.retention import Pause
 from bus.journal.runs import get_run
 from bus.journal.steps import StepStarted, steps_of
 from bus.journal.threads import list_messages
 from bus.journal.who import Who
 from bus.journal.writer import Commit
 from bus.payloads import EndPayload, ErrorPayload, ToolResultPayload, decode
-from config.errors import StaleOwner
+from config.database import Database
+from config.errors import DatabaseBusy, DatabaseUnreachable, StaleOwner
 from config.settings import Settings
 from config.tables import outbox, runs, timers
 from tests.bus.asked import asks, question
@@ -415,6 +418,129 @@ def test_the_reaper_looks_by_itself_and_survives_whatever_goes_wrong(small_world
 
     statuses = small_world.rows(select(runs.c.status))
     assert [row.status for row in statuses] == ["queued", "queued"]
+
+
+@pytest.mark.parametrize("wrong", [RuntimeError("nobody foresaw this"), DatabaseBusy("its row is locked")])
+def test_a_run_that_cannot_be_reaped_keeps_no_other_waiting(
+    world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, wrong: Exception
+) -> None:
+    bad, good, unanswered = (world.accept().run_id for _ in range(3))
+    lost(world, bad)
+    lost(world, good)
+    asks(world.database, unanswered, question(expires_in_s=-1))
+
+    def reap_others(database: Database, run_id: str) -> Written | None:
+        if run_id == bad:
+            raise wrong
+        return reap(database, run_id)
+
+    monkeypatch.setattr(reapers, "reap", reap_others)
+
+    done = Reaper(world.database, settings, lambda _: None).look()
+
+    assert [(one.run_id, one.status) for one in done] == [(good, "queued"), (unanswered, "failed")]
+
+
+def test_a_database_that_is_away_is_asked_for_one_run_only(
+    small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def away(_: Database, run_id: str) -> None:
+        asked.append(run_id)
+        raise DatabaseUnreachable("gone")
+
+    for _ in range(3):
+        lost(small_world, small_world.accept().run_id)
+    monkeypatch.setattr(reapers, "reap", away)
+
+    with pytest.raises(DatabaseUnreachable):
+        Reaper(small_world.database, settings, lambda _: None).look()
+
+    assert len(asked) == 1
+
+
+# --- the thread that sweeps -----------------------------------------------------------------------
+
+
+class Sweep:
+    """Stands where retention's sweep is: one that lasts until it is let go, or until it is cut off."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.may_end, self.is_over = threading.Event(), threading.Event(), threading.Event()
+        self.count = 0
+        monkeypatch.setattr(reapers, "sweep", self)
+        monkeypatch.setattr(reapers, "SWEEP_EVERY_S", 0.0)
+
+    def __call__(self, _database: Database, _settings: Settings, *, pause: Pause) -> None:
+        self.count += 1
+        self.begun.set()
+        try:
+            while not self.may_end.is_set():
+                pause(0.01)
+        finally:
+            self.is_over.set()
+
+
+def test_runs_are_reaped_while_a_long_sweep_is_under_way(
+    small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, is_reaped = Sweep(monkeypatch), threading.Event()
+    quick = settings.model_copy(update={"reap_s": 0.01})
+    reaper = Reaper(small_world.database, quick, lambda _: is_reaped.set())
+    reaper.start()
+    try:
+        assert sweep.begun.wait(20)
+        lost(small_world, small_world.accept().run_id)
+        assert is_reaped.wait(20)
+        is_reaped.clear()
+        lost(small_world, small_world.accept().run_id)
+        assert is_reaped.wait(20)
+        assert sweep.count == 1
+        sweep.begun.clear()
+        sweep.may_end.set()
+        assert sweep.begun.wait(20)
+    finally:
+        sweep.may_end.set()
+        reaper.stop()
+
+
+def test_a_sweep_is_cut_off_with_its_reaper(
+    small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sweep = Sweep(monkeypatch)
+    reaper = Reaper(small_world.database, settings.model_copy(update={"reap_s": 0.01}), lambda _: None)
+    reaper.start()
+    assert sweep.begun.wait(20)
+
+    reaper.stop()
+
+    assert sweep.is_over.is_set()
+    assert reaper._sweeping is not None
+    assert not reaper._sweeping.is_alive()
+    assert [record for record in caplog.records if record.levelname in ("ERROR", "WARNING")] == []
+
+
+def test_a_sweep_that_fails_is_no_end_of_the_reaper(
+    small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+    again = threading.Event()
+
+    def fail(*_: object, **__: object) -> None:
+        tried.append(len(tried))
+        if len(tried) == 3:
+            again.set()
+        raise DatabaseBusy("locked") if len(tried) == 1 else RuntimeError("nobody foresaw this")
+
+    monkeypatch.setattr(reapers, "sweep", fail)
+    monkeypatch.setattr(reapers, "SWEEP_EVERY_S", 0.0)
+    reaper = Reaper(small_world.database, settings.model_copy(update={"reap_s": 0.01}), lambda _: None)
+    reaper.start()
+    try:
+        assert again.wait(20)
+    finally:
+        reaper.stop()
 
 
 def test_a_stopped_reaper_ends_its_thread(small_world: World, settings: Settings) -> None:

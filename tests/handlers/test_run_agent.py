@@ -1,0 +1,194 @@
+"""Whoever waits here for a run goes on with it, whatever the database does and whoever had it in between."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from agents.handle import RunHandle
+from bus.journal.approvals import Decision
+from bus.journal.leases import MAX_CRASHES, claim, hold
+from config.errors import DatabaseBusy, DatabaseUnreachable
+from config.tables import runs
+from handlers import run_agent
+from handlers.run_agent import RunAgentHandler
+from tests.house import House
+from tests.model_server import Call, Turn
+
+ASKS = "tools: ['tests.agents.sample_tools:pay']"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for pause in ("TURN_S", "WAITING_S", "PAUSE_S"):
+        monkeypatch.setattr(run_agent, pause, 0.01)
+
+
+class Looks:
+    """What the handler has seen of the state of its run, or was to see."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._seen: list[str] = []
+        self._changed = threading.Condition()
+        self._read = RunAgentHandler._read_status
+        monkeypatch.setattr(RunAgentHandler, "_read_status", lambda handler, run_id: self._look(handler, run_id))
+
+    def _look(self, handler: RunAgentHandler, run_id: str) -> str:
+        status = self._read(handler, run_id)
+        with self._changed:
+            self._seen.append(status)
+            self._changed.notify_all()
+        return status
+
+    def until(self, status: str, times: int = 1) -> None:
+        """Wait until the state was seen to be this, so many times from now on."""
+        with self._changed:
+            self._seen.clear()
+            assert self._changed.wait_for(lambda: self._seen.count(status) >= times, 20)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    return Looks(monkeypatch)
+
+
+def asks_first(body: Mapping[str, Any]) -> Turn:
+    """Have the tool called whose outcome a person has to say."""
+    told = [message["role"] for message in body["messages"]]
+    return Turn(text="done") if told[-1] == "tool" else Turn(calls=[Call(name="pay", arguments={})])
+
+
+def answer(run: RunHandle) -> None:
+    (asked,) = run.approvals()
+    run.decide(asked["approval_id"], Decision(decision="take_as_done", result="paid"))
+
+
+def row(house: House, run: RunHandle) -> Any:
+    with house.runner.journal.read() as connection:
+        return connection.execute(select(runs).where(runs.c.id == run.run_id)).one()
+
+
+def change(house: House, run: RunHandle, **values: Any) -> None:
+    with house.runner.journal.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == run.run_id).values(**values))
+
+
+def failing(times: int, wrong: Exception, work: Callable[..., Any]) -> tuple[Callable[..., Any], threading.Event]:
+    """Return ``work`` as it fails so many times, and what is set when it has."""
+    left, is_over = iter(range(times)), threading.Event()
+
+    def shaky(*args: Any) -> Any:
+        if next(left, None) is not None:
+            raise wrong
+        is_over.set()
+        return work(*args)
+
+    return shaky, is_over
+
+
+@pytest.mark.parametrize("place", ["status", "hold"])
+def test_a_database_that_fails_for_a_moment_ends_no_waiting(
+    house: House, looks: Looks, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    house.agent(ASKS)
+    house.model.respond = asks_first
+    first = house.run(thread_id="talk")
+    looks.until("waiting")
+
+    if place == "status":
+        status, is_over = failing(3, DatabaseUnreachable("for a moment"), RunAgentHandler._read_status)
+        monkeypatch.setattr(RunAgentHandler, "_read_status", lambda handler, run_id: status(handler, run_id))
+    else:
+        shaky_hold, is_over = failing(3, DatabaseBusy("for a moment"), hold)
+        monkeypatch.setattr(run_agent, "hold", shaky_hold)
+        monkeypatch.setattr(house.runner.journal, "settings", house.settings.model_copy(update={"beat_s": 0.0}))
+    second = house.run("And now?", thread_id="talk")
+    assert is_over.wait(20)
+    answer(first)
+
+    assert first.result(20).status == "succeeded"
+    looks.until("waiting")
+    answer(second)
+    assert second.result(20).status == "succeeded"
+
+
+class Stalled:
+    """A run in the middle of its first answer; the second one comes at once."""
+
+    def __init__(self, house: House, looks: Looks) -> None:
+        self.house, self.looks = house, looks
+        self.journal = house.runner.journal
+        house.model.script([Turn(text=["never ", "whole"], stall_after=2), Turn(text="whole")])
+        self.run = house.run()
+        for payload in self.run.events():
+            if payload.event_type == "response":
+                break
+
+    def lose_to_another(self) -> None:
+        """Have another process take the run, as it does when nothing was heard of this one."""
+        change(self.house, self.run, lease_until=0)
+        assert claim(self.journal.database, self.run.run_id, "own_other", 60) is not None
+        self.journal.loop.run(self.journal.keeper._beat())
+
+    def fall_silent(self) -> None:
+        """Have this process give its runs up, as it does when no heartbeat comes through."""
+        self.journal.keeper._last_good_s -= 1000
+        self.journal.loop.call_soon(self.journal.keeper.fence_if_silent)
+
+
+@pytest.fixture
+def stalled(house: House, looks: Looks) -> Iterator[Stalled]:
+    yield Stalled(house, looks)
+    house.model.resume()
+
+
+def test_a_run_that_was_given_up_while_the_database_was_away_goes_on_here(stalled: Stalled) -> None:
+    stalled.fall_silent()
+    stalled.looks.until("running")
+    change(stalled.house, stalled.run, lease_until=0)
+    stalled.looks.until("running", times=3)
+    stalled.journal.loop.run(stalled.journal.keeper._give_back())
+
+    assert stalled.run.result(20).status == "succeeded"
+    assert (row(stalled.house, stalled.run).fence, row(stalled.house, stalled.run).crashes) == (2, 0)
+
+
+@pytest.mark.parametrize(("crashes", "end"), [(0, "succeeded"), (MAX_CRASHES - 2, "dead")])
+def test_a_run_another_process_took_is_left_to_it_until_that_is_lost_too(
+    stalled: Stalled, crashes: int, end: str
+) -> None:
+    change(stalled.house, stalled.run, crashes=crashes)
+    stalled.lose_to_another()
+    stalled.looks.until("running", times=3)
+    assert row(stalled.house, stalled.run).owner == "own_other"
+
+    change(stalled.house, stalled.run, lease_until=0)
+
+    assert stalled.run.result(20).status == end
+    assert row(stalled.house, stalled.run).crashes == crashes + 2
+
+
+def test_waiting_ends_when_another_process_ends_the_run(stalled: Stalled) -> None:
+    stalled.lose_to_another()
+    stalled.looks.until("running")
+
+    change(stalled.house, stalled.run, status="succeeded")
+
+    stalled.house.runner.settle(20)
+
+
+@pytest.mark.parametrize("leave", ["close", "release_all"])
+def test_a_process_that_leaves_waits_for_no_run(house: House, looks: Looks, leave: str) -> None:
+    house.agent(ASKS)
+    house.model.respond = asks_first
+    run = house.run()
+    looks.until("waiting")
+
+    house.runner.journal.loop.call_soon(getattr(house.runner.journal.keeper, leave))
+
+    house.runner.settle(20)
+    assert run.status() == "waiting"
