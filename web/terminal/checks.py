@@ -68,10 +68,18 @@ MARKS = {
 
 def group_of_tests(group: str, extra: Sequence[str]) -> Check:
     """Return one group of tests; ``extra`` goes to pytest as it stands."""
-    # Journeys start processes and wait for them: side by side on few cores they would only slow each other down.
-    spread = ("-n", str(min(os.cpu_count() or 1, MOST_TEST_PROCESSES))) if group == "unit" else ()
-    argv = (*python("pytest"), "-q", "-m", MARKS[group], *spread, *extra)
+    argv = (*python("pytest"), "-q", "-m", MARKS[group], *_spread(group), *extra)
     return Check(name=group, argv=argv, may_be_empty=bool(extra))
+
+
+def _spread(group: str) -> tuple[str, ...]:
+    """Return over how many processes a group is spread."""
+    cores = os.cpu_count() or 1
+    if group == "unit":
+        return ("-n", str(min(cores, MOST_TEST_PROCESSES)))
+    # Journeys start processes of their own and wait for them half of the time: more than two at once would be late
+    # for each other's sake. Those of a file share what they started.
+    return ("-n", str(min(cores, 2)), "--dist", "load" if group == "browser" else "loadfile")
 
 
 def run_all(checks: Sequence[Check], *, at_once: bool = False) -> bool:
