@@ -215,5 +215,5 @@ def test_what_a_person_said_of_a_call_counts_also_where_nobody_went_on(
 
     cancel(world.database, ME, run_id, "ann")
 
-    (told,) = [one for line in world.lines(run_id) if isinstance(one := decode(line.data), ToolResultPayload)]
+    (told,) = [p for line in world.lines(run_id) if isinstance(p := decode(line.data), ToolResultPayload)]
     assert (told.outcome, told.result) == (outcome, result)
