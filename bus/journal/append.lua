@@ -10,6 +10,14 @@
 -- or Redis's own error where it takes no writes (out of memory, a replica); who follows hears the events all the same.
 -- When the meta hash is gone (Redis lost its memory) the fence shown is adopted. An entry above ours is a
 -- stranger's (ours stand in order): the stream is begun again, and the answer is ``missing``.
+
+-- What the stream takes after a trim, by Redis's own scales; where it may not be asked, as if entries were alike.
+local function weigh(bytes, before)
+  local weight = redis.pcall('MEMORY', 'USAGE', KEYS[1], 'SAMPLES', '0')
+  if type(weight) == 'number' then return weight end
+  return math.floor(bytes * redis.call('XLEN', KEYS[1]) / before)
+end
+
 local meta = redis.call('HMGET', KEYS[2], 'fence', 'last', 'bytes')
 local fence, last = tonumber(meta[1] or ARGV[1]), tonumber(meta[2] or '0')
 local bytes = tonumber(meta[3] or '0')
@@ -36,13 +44,13 @@ local budget = tonumber(ARGV[7])
 if bytes > budget / 2 then
   local before = redis.call('XLEN', KEYS[1])
   redis.call('XTRIM', KEYS[1], 'MINID', (tonumber(ARGV[8]) + 1) .. '-0')
-  bytes = math.floor(bytes * redis.call('XLEN', KEYS[1]) / before)
+  bytes = weigh(bytes, before)
   if bytes > budget / 2 then answer = 'full' end
-  if bytes > budget then  -- SQL does not keep up: the oldest go, as if Redis had lost them, and will be in SQL
-    local length = redis.call('XLEN', KEYS[1])
-    local kept = math.max(1, math.floor(length * budget / 2 / bytes))
-    redis.call('XTRIM', KEYS[1], 'MAXLEN', kept)
-    bytes = math.floor(bytes * kept / length)
+  local length = redis.call('XLEN', KEYS[1])
+  while bytes > budget and length > 1 do  -- SQL does not keep up: the oldest go, as if Redis had lost them
+    redis.call('XTRIM', KEYS[1], 'MAXLEN', math.max(1, math.floor(length * budget / 2 / bytes)))
+    bytes = weigh(bytes, length)
+    length = redis.call('XLEN', KEYS[1])
   end
 end
 redis.call('HSET', KEYS[2], 'fence', ARGV[1], 'last', ARGV[3], 'bytes', bytes)
