@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,9 +65,8 @@ class Database:
         self.is_sqlite = engine.dialect.name == "sqlite"
         self._writer = threading.Lock() if self.is_sqlite else None
         self._patience_ms = self._left_ms = BUSY_TIMEOUT_MS
-        self._writing = engine.execution_options(callboard_write=True)
         self._reading = engine if self.is_sqlite else engine.execution_options(isolation_level="AUTOCOMMIT")
-        _prepare_sqlite(engine, self._begin_writing) if self.is_sqlite else _prepare_postgres(engine)
+        _prepare_sqlite(engine) if self.is_sqlite else _prepare_postgres(engine)
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -76,7 +75,9 @@ class Database:
         On SQLite the transaction is IMMEDIATE: one that begins by reading and then writes would fail
         whenever another process wrote in between, whatever the timeout.
         """
-        with self._named_errors(), self._turn(), self._writing.begin() as connection:
+        with self._named_errors(), self._turn(), self.engine.begin() as connection:
+            if self.is_sqlite:  # here and not in SQLAlchemy's ``begin`` event: one listener slows every statement
+                self._begin_writing(connection)
             yield connection
 
     @contextmanager
@@ -117,6 +118,8 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """Yield a connection that only reads."""
         with self._named_errors(), self._reading.connect() as connection:
+            if self.is_sqlite:  # what is read is one moment's
+                connection.exec_driver_sql("BEGIN")
             yield connection
 
     def lease_clock(self) -> ColumnElement[int]:
@@ -187,10 +190,10 @@ def open_database(url: str, *, pool_size: int = 20, max_overflow: int = 10) -> D
     return Database(engine)
 
 
-def _prepare_sqlite(engine: Engine, begin_writing: Callable[[Connection], None]) -> None:
+def _prepare_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # we say BEGIN ourselves, below
+        connection.isolation_level = None  # we say BEGIN ourselves
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         cursor.execute("PRAGMA journal_mode=WAL")
@@ -198,13 +201,6 @@ def _prepare_sqlite(engine: Engine, begin_writing: Callable[[Connection], None])
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.close()
         connection.create_function("callboard_now_ms", 0, _own_now)
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        if connection.get_execution_options().get("callboard_write", False):
-            begin_writing(connection)
-        else:
-            connection.exec_driver_sql("BEGIN")
 
 
 def _own_now() -> int:
