@@ -9,7 +9,8 @@ from typing import Any
 from bus.journal.approvals import Decided, Decision
 from bus.journal.journal import Journal
 from bus.journal.ownerless import Written
-from bus.journal.runs import asked_now, find_run
+from bus.journal.reader import check_cursor, parse_cursor
+from bus.journal.runs import asked_now, find_run, reader_bounds
 from bus.journal.who import Who
 from bus.payloads import EndPayload, Payload, decode
 from config.errors import LoopBlocked
@@ -27,13 +28,19 @@ class RunHandle:
         """False when an idempotency key led to a run that was there already."""
 
     def events(self, after: int = 0) -> Iterator[Payload]:
-        """Yield the run's events numbered above ``after``, in order, live, until after its ``end``.
+        """Return the run's events numbered above ``after``, in order, live, until after its ``end``.
 
         Raises:
+            CursorInvalid, CursorAhead: ``after`` is no number of an event, or one the run has not come to.
             LoopBlocked: called on the event loop's own thread.
         """
-        for line in self._journal.follow_here(self.run_id, self.thread_id, after):
-            yield decode(line.data)
+        cursor = parse_cursor(str(after))
+        if cursor:
+            with self._journal.read() as connection:
+                _, _, issued = reader_bounds(connection, self._who, self.run_id)
+            check_cursor(cursor, issued)
+        lines = self._journal.follow_here(self.run_id, self.thread_id, cursor)
+        return (decode(line.data) for line in lines)
 
     def result(self, timeout_s: float | None = None) -> EndPayload:
         """Return the run's end, once it has ended; ask ``status`` of it whether it succeeded.

@@ -137,16 +137,29 @@ class Runner:
         use_process(None)
 
     def _check(self, objective: str, thread_id: str | None) -> None:
-        if not objective.strip():
-            raise InputEmpty
-        if len(objective) > self.settings.max_input_chars:
-            raise InputTooLarge(len(objective), self.settings.max_input_chars)
-        _check_text(objective, "the input")
+        check_objective(objective, self.settings.max_input_chars)
         if thread_id is None:
             return
         _check_text(thread_id, "the thread id")
         if not 0 < len(thread_id) <= MAX_THREAD_ID or not thread_id.isprintable() or thread_id != thread_id.strip():
             raise BadRequest(f"a thread id has 1 to {MAX_THREAD_ID} printable characters and no blanks around it.")
+        if "/" in thread_id:
+            raise BadRequest("a thread id has no '/', since it stands in addresses; use ':' or '-'.")
+
+
+def check_objective(objective: str, max_chars: int) -> None:
+    """Return where this can be asked of an agent.
+
+    Raises:
+        InputEmpty, InputTooLarge, BadRequest: it cannot.
+    """
+    if not isinstance(objective, str):
+        raise BadRequest(f"the input has to be text, and this is {type(objective).__name__}.")
+    if not objective.strip():
+        raise InputEmpty
+    if len(objective) > max_chars:
+        raise InputTooLarge(len(objective), max_chars)
+    _check_text(objective, "the input")
 
 
 def _check_text(text: str, what: str) -> None:

@@ -23,7 +23,7 @@ from bus.payloads import (
     ToolResultPayload,
     WithdrawnPayload,
 )
-from config.errors import DatabaseBusy
+from config.errors import BadRequest, CursorAhead, CursorInvalid, DatabaseBusy
 from tests.house import House
 from tests.model_server import Call, Turn
 
@@ -401,3 +401,26 @@ def test_a_claim_is_tried_again_while_the_database_is_locked(house: House, monke
     house.model.script([Turn(text="At last.")])
 
     assert house.run().result(10).output == "At last."
+
+
+# --- from Python
+
+
+@pytest.mark.parametrize(
+    ("after", "wrong"), [(-1, CursorInvalid), ("x", CursorInvalid), (None, CursorInvalid), (10_000, CursorAhead)]
+)
+def test_a_cursor_that_is_none_of_the_runs_is_refused_at_once(house: House, after: Any, wrong: type[Exception]) -> None:
+    house.agent()
+    run = house.run()
+    run.result(30)
+
+    with pytest.raises(wrong):
+        run.events(after=after)
+
+
+@pytest.mark.parametrize(("objective", "thread_id"), [(5, None), (None, None), ("Hello", "a/b")])
+def test_what_no_door_takes_is_refused_here_too(house: House, objective: Any, thread_id: str | None) -> None:
+    house.agent()
+
+    with pytest.raises(BadRequest):
+        house.run(objective, thread_id=thread_id)

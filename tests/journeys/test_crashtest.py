@@ -14,7 +14,7 @@ from config.rooms import ROOT
 from config.settings import Settings
 from tests.fleet import environment
 from tests.house import write_agent
-from tests.model_server import ModelServer
+from tests.model_server import Call, ModelServer, Turn
 from tests.reference_runs import REFERENCE_RUNS
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
@@ -57,6 +57,31 @@ def test_an_unsafe_tool_is_asked_about_and_called_once(its: Settings, model: Mod
     assert not its.state.exists()  # the user's own folder was not touched
 
 
+def test_a_call_that_is_cut_off_is_asked_about_in_every_life(
+    its: Settings, model: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_agent(tmp_path / "agents", model, "tools: ['tests.soak.tools:hang_up']")
+    calls = Turn(calls=[Call(name="hang_up", arguments={})])
+    monkeypatch.setattr(
+        model, "respond", lambda body: Turn(text="Done.") if body["messages"][-1]["role"] == "tool" else calls
+    )
+
+    ran = crashtest(its, "tester", "Hang up.", "--yes", "--json", "--sample", "2", "--seed", "1")
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (report,) = json.loads(ran.stdout)["routes"]
+    assert report["undisturbed"]["status"] == "succeeded"
+    assert [kill["status"] for kill in report["kills"]] == ["succeeded", "succeeded"]
+
+
+def test_without_a_sentence_nothing_is_killed(its: Settings) -> None:
+    ran = crashtest(its, "tester", "  ", "--yes")
+
+    assert ran.returncode != 0
+    assert "[input_empty]" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
 def test_a_tool_that_is_called_safer_than_it_is_does_its_harm_twice(
     its: Settings, model: ModelServer, tmp_path: Path
 ) -> None:
@@ -77,7 +102,7 @@ def test_nothing_is_called_before_somebody_agreed(its: Settings, model: ModelSer
 
     ran = crashtest(its, "tester", "Pay 5.")
 
-    assert ran.returncode == 130
+    assert ran.returncode == 2
     assert "for real" in ran.stderr
     assert model.requests == []
 

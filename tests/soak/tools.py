@@ -35,6 +35,12 @@ def pay(value: str) -> str:
     return f"pay {value} done"
 
 
+@tool(effect="unsafe")
+def hang_up() -> str:
+    """Pay over a connection that breaks before the answer is there."""
+    raise ConnectionResetError("the till hung up")
+
+
 def was_ordered(key: str) -> str | None:
     """Return what the shop knows of an order."""
     if not _shop().exists():

@@ -10,10 +10,9 @@ from bus.journal.removal import remove_runs
 from bus.journal.runs import get_run, list_runs
 from bus.journal.why import why_one
 from bus.payloads import TERMINAL
-from config.errors import BadRequest
 from web import parameters
 from web.api.answers import answer, status_of, wait_for_end
-from web.bodies import Body, read_body
+from web.bodies import read_body
 from web.process import here
 from web.security import current_who
 
@@ -32,7 +31,7 @@ def start() -> Response:
     handle = process.runner.run(
         body.text("input"),
         body.text("agent", max_chars=80),
-        thread_id=_thread_id(body),
+        thread_id=body.optional_text("thread_id"),
         detached=detached,
         who=who,
         metadata=body.mapping("metadata"),
@@ -92,14 +91,6 @@ def cancel(run_id: str) -> Response:
 def _accepted(run_id: str, thread_id: str, status: str) -> dict[str, str]:
     events_url = url_for("events.of_run", run_id=run_id)
     return {"run_id": run_id, "thread_id": thread_id, "status": status, "events_url": events_url}
-
-
-def _thread_id(body: Body) -> str | None:
-    """Return the client's name for the thread, which has to fit into an address."""
-    thread_id = body.optional_text("thread_id")
-    if thread_id is not None and "/" in thread_id:
-        raise BadRequest("a thread id has no '/', since it stands in addresses; use ':' or '-'.")
-    return thread_id
 
 
 def _behind(before: parameters.Place | None) -> dict[str, Any]:

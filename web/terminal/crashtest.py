@@ -15,7 +15,7 @@ import orjson
 from web.terminal import options
 from web.terminal.cli import FAILED, SUCCEEDED
 from web.terminal.crashlab.choice import Choice
-from web.terminal.removing import unasked
+from web.terminal.removing import agree, unasked
 
 if TYPE_CHECKING:
     from config.definitions import AgentDefinition
@@ -50,10 +50,12 @@ def crashtest(
     """
     from agents.models.auto import resolve_model
     from agents.registry import AgentRegistry
+    from agents.runner import check_objective
 
     if not hasattr(os, "fork"):
         raise click.ClickException("the crash lab forks processes, which this system cannot.")
     settings = options.apply()
+    check_objective(text, settings.max_input_chars)
     definition = AgentRegistry(settings.agent_folders).get(agent)
     asked = model or resolve_model(definition.model, os.environ)
     _ask(yes, definition, asked)
@@ -82,7 +84,7 @@ def _ask(is_unasked: bool, definition: AgentDefinition, model: str) -> None:
         f"This calls {model} and the agent's tools ({tools}) for real: once undisturbed, and once more for each place "
         "the run can be killed at: six, and six for each tool call. --sample N bounds it.", err=True,
     )  # fmt: skip
-    click.confirm("Go on?", abort=True, err=True)
+    agree("Go on?")
 
 
 def _labs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import click
@@ -49,7 +50,20 @@ def rm_threads(thread_ids: tuple[str, ...], yes: bool, as_json: bool, **flags: o
 def _ask(is_unasked: bool, what: str) -> None:
     """Return when somebody agrees; what is removed does not come back."""
     if not is_unasked:
-        click.confirm(f"Remove {what}?", abort=True, err=True)
+        agree(f"Remove {what}?")
+
+
+def agree(question: str) -> None:
+    """Return when somebody says yes; where nobody is there to ask, the command was wrong."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():  # Ctrl-C
+            raise
+        click.echo(err=True)
+        raise click.UsageError("nobody is there to answer, so nothing was done; --yes does not ask.") from None
+    if not agreed:
+        raise click.Abort
 
 
 def _named(kind: str, ids: Sequence[str]) -> str:

@@ -55,9 +55,12 @@ class Transcript:
         self._streamed: set[str] = set()
         self._still_asked = still_asked
         self._is_answered = False
+        self._newest_piece = 0
 
     def take(self, payload: Payload) -> None:
         """Print one event."""
+        if isinstance(payload, (ResponsePayload, ReasoningPayload)):
+            self._newest_piece = payload.seq
         if isinstance(payload, ResponsePayload):
             self._piece("response", payload.content, payload.message_id)
         elif isinstance(payload, ReasoningPayload):
@@ -73,15 +76,17 @@ class Transcript:
         elif isinstance(payload, ErrorPayload):
             self._error(payload)
         elif isinstance(payload, WithdrawnPayload):
-            is_expired = payload.reason == EXPIRED
-            said = (
-                "… the log was not kept; this is how it ended" if is_expired else "↺ what was said above is taken back"
-            )
-            self._note(said, "yellow")
+            self._withdrawn(payload)
         elif isinstance(payload, StatusPayload):
             self._status(payload)
         elif isinstance(payload, EndPayload):
             self._end(payload)
+
+    def _withdrawn(self, payload: WithdrawnPayload) -> None:
+        if payload.reason == EXPIRED:
+            self._note("… the log was not kept; this is how it ended", "yellow")
+        elif any(first <= self._newest_piece <= last for first, last in payload.ranges):  # else it names unused numbers
+            self._note("↺ what was said above is taken back", "yellow")
 
     def _piece(self, kind: str, text: str, message_id: str) -> None:
         if self._open != kind:

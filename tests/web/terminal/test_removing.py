@@ -76,6 +76,19 @@ def test_a_run_is_removed_when_somebody_agrees(
     assert capsys.readouterr().out.count("\n") == 4  # what was said stays
 
 
+def test_where_nobody_is_there_to_agree_nothing_is_removed_and_the_flag_is_named(
+    type_: Type, run_ids: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(monkeypatch, "")
+
+    status = type_("runs", "rm", run_ids[0])
+
+    said = capsys.readouterr()
+    assert status == 2
+    assert "--yes" in said.err
+    assert listed(type_, capsys) == run_ids
+
+
 def test_several_are_removed_unasked_and_told_to_programs(
     type_: Type, run_ids: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

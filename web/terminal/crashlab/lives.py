@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,6 @@ from web.terminal.crashlab.places import Passed, Recorder
 
 PAUSE_S = 0.05
 """Between two looks at a run whose dead owner nobody can see to be dead; its lease has to run out."""
-FOREVER_S = 86400.0
-"""The parent decides how long a life may take."""
 TOLD_S = 3.0
 """How long a wake-up of the asynchronous route may take to be published."""
 
@@ -87,7 +86,7 @@ def live(play: Play, points: str) -> Lived:
         if run is None:
             handle = runner.run(play.objective, play.agent_id, thread_id=play.thread_id, detached=play.is_detached)
             _stop_in_time(play, handle)
-            runner.settle(FOREVER_S)
+            _work_off(play, runner, handle)
             continue
         if handle is None:
             handle = runner.handle(run.id)
@@ -100,6 +99,16 @@ def live(play: Play, points: str) -> Lived:
         elif not runner.journal.reaper.look():
             time.sleep(PAUSE_S)
     return replace(_lived(runner, play, recorder), recorded=recorded, arrived_before=arrived)
+
+
+def _work_off(play: Play, runner: Runner, handle: RunHandle) -> None:
+    """Wait until this process is done with its run, and answer what the run asks meanwhile."""
+    while True:
+        with suppress(TimeoutError):
+            return runner.settle(PAUSE_S)
+        run = _row(runner, play)
+        if run.status == "waiting" and not _answer(play, runner, handle):
+            return  # it waits for something no person can say
 
 
 def attend(play: Play) -> Lived:

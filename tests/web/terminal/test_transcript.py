@@ -1,0 +1,22 @@
+"""What a run's events look like on the terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from bus.payloads import ResponsePayload, WithdrawnPayload
+from web.terminal.transcript import Transcript
+
+
+@pytest.mark.parametrize(("ranges", "is_told"), [([[3, 4]], True), ([[5, 1000]], False), ([[1, 2], [4, 9]], True)])
+def test_only_what_was_said_is_taken_back(ranges: list[list[int]], is_told: bool) -> None:
+    err = io.StringIO()
+    transcript = Transcript("run_1", out=io.StringIO(), err=err)
+    for seq in (3, 4):
+        transcript.take(ResponsePayload(seq=seq, content="word ", message_id="msg_1", step_id="step_1"))
+
+    transcript.take(WithdrawnPayload(seq=1001, ranges=ranges))
+
+    assert ("taken back" in err.getvalue()) is is_told
