@@ -74,6 +74,20 @@ def test_a_call_that_is_cut_off_is_asked_about_in_every_life(
     assert [kill["status"] for kill in report["kills"]] == ["succeeded", "succeeded"]
 
 
+def test_a_tool_that_ends_its_process_is_named_as_the_cause(
+    its: Settings, model: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_agent(tmp_path / "agents", model, "tools: ['tests.soak.tools:pull_the_plug']")
+    calls = Turn(calls=[Call(name="pull_the_plug", arguments={})])
+    monkeypatch.setattr(model, "respond", lambda _: calls)
+
+    ran = crashtest(its, "tester", "Pull.", "--yes")
+
+    assert ran.returncode == 1
+    assert "ended its process with status 7" in ran.stderr
+    assert "INFO" not in ran.stderr
+
+
 def test_without_a_sentence_nothing_is_killed(its: Settings) -> None:
     ran = crashtest(its, "tester", "  ", "--yes")
 

@@ -41,6 +41,12 @@ def hang_up() -> str:
     raise ConnectionResetError("the till hung up")
 
 
+@tool(effect="unsafe")
+def pull_the_plug() -> str:
+    """End the process that called it."""
+    os._exit(7)
+
+
 def was_ordered(key: str) -> str | None:
     """Return what the shop knows of an order."""
     if not _shop().exists():

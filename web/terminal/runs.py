@@ -40,6 +40,8 @@ def runs(
         found = list_runs(connection, Who(), status=status, agent=agent, thread_id=thread_id, limit=limit)
     if as_json:
         click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+    elif not found and (status or agent or thread_id):
+        click.echo("no such runs; without --status, --agent and --thread all are listed.")
     elif not found:
         click.echo('no runs. Start one: ./callboard run assistant "What is 17 * 23?"')
     else:

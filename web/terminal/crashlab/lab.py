@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,6 +22,8 @@ from web.terminal.crashlab.nursery import Life, Nursery
 from web.terminal.crashlab.places import Passed, Place, places_of
 from web.terminal.crashlab.rules import breaches, differences
 
+RAISED = 1
+"""The status of a child whose work raised."""
 FIRST_S = 600.0
 """Seconds the run that is never killed may take."""
 PATIENCE_S = 60.0
@@ -209,4 +212,12 @@ class Lab:
 def _how(life: Life) -> str:
     if life.end == "hung":
         return "did not end in time; it is here:"
-    return "was killed by somebody else" if life.end == "killed" else "ended with an error:"
+    if life.end == "killed":
+        return "was killed by somebody else"
+    if life.status == RAISED:
+        return "ended with an error:"
+    how = f"with status {life.status}" if life.status > 0 else f"by {signal.Signals(-life.status).name}"
+    return (
+        f"ended its process {how} in the middle: one of its tools did that. Only a run that comes through can be "
+        "killed on purpose; mend the tool, or try a sentence for which it is not called. Printed last:"
+    )

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from config.logs import NOISY
+
 PR_SET_PDEATHSIG = 1
 TAIL_CHARS = 4000
 LAST_WORDS_S = 5.0
@@ -37,6 +39,8 @@ class Life:
     """What its work returned."""
     said: str = ""
     """The end of what it printed; of one that raised or hung that is where it was."""
+    status: int = 0
+    """What it exited with; a signal's number below zero."""
 
 
 class Nursery:
@@ -76,7 +80,7 @@ class Nursery:
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
             return Life(end="killed", said=self._said())
         if status != 0:
-            return Life(end="raised", said=self._said())
+            return Life(end="raised", said=self._said(), status=os.waitstatus_to_exitcode(status))
         return Life(end="returned", result=pickle.loads(handed), said=self._said())  # our own child's
 
     def _said(self) -> str:
@@ -135,6 +139,8 @@ def _set_up(parent: int, log: Path) -> None:
     sys.stdout = sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False, errors="replace")
     faulthandler.enable(file=2, all_threads=True)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, force=True)
+    for name in NOISY:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _die_with(parent: int) -> None:
