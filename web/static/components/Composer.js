@@ -38,7 +38,7 @@ export class Composer {
 
   /** Say what sending does now. */
   showOpenRun(isOpen) {
-    this.area.placeholder = isOpen ? "Write the next message; it waits for its turn" : "Write a message";
+    this.area.placeholder = isOpen ? "Write the next message" : "Write a message";
   }
 
   #key(event) {

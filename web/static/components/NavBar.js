@@ -17,10 +17,13 @@ export class NavBar {
     for (const button of this.tabs.children) setCurrent(button, button.dataset.tab === tab);
   }
 
-  /** Show how many runs are on. */
-  count(running) {
-    const text = running ? String(running) : "";
-    for (const place of [...document.querySelectorAll(".count")]) if (place.textContent !== text) place.textContent = text;
+  /** Show how many runs are open, and whether one of them asks somebody something. */
+  count(open, asks) {
+    const text = open ? String(open) : "";
+    for (const place of [...document.querySelectorAll(".count")]) {
+      if (place.textContent !== text) place.textContent = text;
+      place.classList.toggle("is-asked", asks);
+    }
   }
 }
 

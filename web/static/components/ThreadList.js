@@ -75,9 +75,10 @@ export class ThreadList {
   #link(thread) {
     const here = thread.thread_id === this.#current;
     const [open, words] = this.#stateOf(thread);
-    const state = words ?? ago(thread.updated_at);
+    const name = this.nameOf(thread.agent);
+    const told = words ? [words, name] : [name, ago(thread.updated_at)]; // what is cut where the line ends matters least
     return h("a.thread", { dataset: { open: open ?? "" }, href: threadHash(thread.thread_id), "aria-current": here ? "page" : null },
-      h("span.thread-title", {}, visible(thread.title || "Untitled")), h("small", {}, [this.nameOf(thread.agent), state].filter(Boolean).join(" · ")));
+      h("span.thread-title", {}, visible(thread.title || "Untitled")), h("small", {}, told.filter(Boolean).join(" · ")));
   }
 
   #nothing(words) {

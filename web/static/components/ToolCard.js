@@ -52,7 +52,7 @@ export class ToolCard {
       icon(LOOKS[state]?.[0] ?? "unknown", state === "running" ? "is-pulsing" : ""),
       h("span.tool-name", {}, visible(item.name ?? "tool")),
       h("em", {}, this.#open ? "" : brief(item.arguments)),
-      h(`span.badge${item.effect === "unsafe" ? ".is-unsafe" : ""}`, {}, badgeOf(item, state)));
+      h(`span.badge${item.effect === "unsafe" && state !== "done" ? ".is-unsafe" : ""}`, {}, badgeOf(item, state)));
   }
 
   #toggle() {

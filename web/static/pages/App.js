@@ -101,7 +101,7 @@ export class App {
     this.threads.update();
     for (const run of runs) this.conversation.noteRun(run);
     if (lanes) {
-      this.nav.count(lanes.running.length);
+      this.nav.count(lanes.running.length + lanes.waiting.length, lanes.waiting.some((run) => run.reason === "approval"));
       this.health.curious = lanes.waiting.some((run) => run.status === "queued");
     }
     if (!isSnapshot) this.#threadsSoon();
