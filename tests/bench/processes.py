@@ -182,12 +182,12 @@ def model_server(folder: Path) -> Iterator[str]:
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return this process's environment without Callboard's settings and the providers' keys, and ``extra``."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("CALLBOARD_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "LITELLM_"))
-    }
+    """Return this process's environment without Callboard's settings and the providers' keys, and ``extra``.
+
+    Python keeps what it compiled there, as on a user's machine, or one start would cost what only the first one costs.
+    """
+    left_out = ("CALLBOARD_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "LITELLM_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return {**kept, **child_environment(), **(extra or {})}
 
 

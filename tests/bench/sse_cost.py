@@ -109,6 +109,11 @@ async def watch(port: int, path: str, count: int) -> list[Watcher]:
     return watchers
 
 
+SETTLED_S = 7.0
+"""After so long a web process has done once what it does every few seconds (looking for lost runs), and what that made
+once is no viewer's."""
+
+
 async def measure(
     server: psutil.Process, port: int, path: str, say: Callable[[int], Coroutine[Any, Any, None]], options: Any
 ) -> Cost:
@@ -117,7 +122,7 @@ async def measure(
     await asyncio.sleep(0.3)
     for watcher in warm:
         watcher.transport.close()
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(SETTLED_S)
     before = server.memory_info().rss
     watchers = await watch(port, path, options.viewers)
     await pace(say, options.rate, 1.0)
