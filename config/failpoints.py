@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from config.errors import SettingInvalid
+
 VARIABLE = "FAILPOINTS"
 PLACES = (
     "accept-before", "accept", "claim-before", "claim", "commit-before", "commit", "tool", "tool-after", "publish",
@@ -55,7 +57,7 @@ def set_failpoints(text: str) -> None:
     """Take ``text`` instead of what the environment said when this process began.
 
     Raises:
-        ValueError: it cannot be read.
+        SettingInvalid: it cannot be read, or names a place there is not: that would kill nothing and look well.
     """
     points = dict(_parse(part) for part in text.split(";") if part.strip())
     _points.clear()
@@ -70,7 +72,7 @@ def watch_failpoints(seen: Callable[[str], None]) -> None:
 
 def _parse(part: str) -> tuple[str, _Point]:
     place, _, what = part.strip().partition("=")
-    action, _, at = what.partition("@")
+    action, has_number, at = what.partition("@")
     verb, _, seconds = action.partition(":")
     acts: dict[str, Callable[[], None]] = {
         "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
@@ -79,9 +81,20 @@ def _parse(part: str) -> tuple[str, _Point]:
         "sleep": lambda: time.sleep(float(seconds or 1)),
         "raise": lambda: _raise(place),
     }
-    if not place or verb not in acts:
-        raise ValueError(f"{VARIABLE}: '{part}' is not place=kill|exit|stop|sleep:SECONDS|raise, with @N behind it")
+    is_readable = verb in acts and (not has_number or (at.isdecimal() and int(at) > 0)) and _is_duration(seconds)
+    if place not in PLACES or not is_readable:
+        raise SettingInvalid(
+            f"{VARIABLE}: '{part[:80]}' is not PLACE=kill|exit|stop|sleep:SECONDS|raise, with @N behind it for the Nth "
+            f"passing. Places are {', '.join(PLACES)}."
+        )
     return place, _Point(acts[verb], int(at) if at else None)
+
+
+def _is_duration(seconds: str) -> bool:
+    try:
+        return not seconds or 0 <= float(seconds) < float("inf")
+    except ValueError:
+        return False
 
 
 def _raise(place: str) -> None:
@@ -90,4 +103,7 @@ def _raise(place: str) -> None:
 
 _points: dict[str, _Point] = {}
 if os.environ.get(VARIABLE):
-    set_failpoints(os.environ[VARIABLE])
+    try:
+        set_failpoints(os.environ[VARIABLE])
+    except SettingInvalid as wrong:  # whatever program this is, nobody is there yet who would say it
+        raise SystemExit(f"error: {wrong} [{wrong.code}]") from None

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from config.errors import SettingInvalid
 from config.failpoints import PLACES, FailpointHit, failpoint, set_failpoints, watch_failpoints
 from config.rooms import ROOT
 
@@ -30,10 +31,25 @@ def test_it_happens_at_the_passing_that_was_asked_for():
     failpoint("commit")
 
 
-@pytest.mark.parametrize("text", ["commit", "commit=explode", "=kill"])
-def test_what_cannot_be_read_is_refused(text):
-    with pytest.raises(ValueError, match="FAILPOINTS"):
+@pytest.mark.parametrize(
+    "text",
+    ["commit", "commit=explode", "=kill", "comit=kill", "commit=kill@", "commit=kill@0", "commit=kill@x",
+     "tool=sleep:long", "tool=sleep:-1", "tool=sleep:inf"],
+)  # fmt: skip
+def test_what_cannot_be_read_or_names_no_place_is_refused(text):
+    with pytest.raises(SettingInvalid, match="FAILPOINTS"):
         set_failpoints(text)
+
+
+def test_a_program_says_so_in_one_sentence():
+    ran = subprocess.run(
+        [sys.executable, "-c", "import config.failpoints"], cwd=ROOT, env={"FAILPOINTS": "comit=kill"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("error: FAILPOINTS: 'comit=kill'")
+    assert "Traceback" not in ran.stderr
 
 
 def test_every_passing_is_seen_in_order():

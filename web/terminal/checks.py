@@ -58,10 +58,10 @@ def static_checks(*, fix: bool = False) -> list[Check]:
 
 
 MARKS = {
-    "unit": "not journey and not browser and not postgres and not soak",
-    "journeys": "journey and not browser and not postgres and not soak",
-    "browser": "browser and not soak",
-    "postgres": "postgres and not soak",
+    "unit": "not journey and not browser and not postgres",
+    "journeys": "journey and not browser and not postgres",
+    "browser": "browser",
+    "postgres": "postgres",
 }
 """Group of tests -> pytest's expression for it."""
 
