@@ -27,7 +27,7 @@ from bus.journal.ownerless import Written, has_live_owner, lock_run
 from bus.journal.parting import CODE
 from bus.journal.retention import sweep
 from config.database import Database
-from config.errors import ApprovalExpired, CallboardError, CodeVersion, DatabaseUnreachable, RunCrashed
+from config.errors import ApprovalExpired, CallboardError, CodeVersion, DatabaseBusy, DatabaseUnreachable, RunCrashed
 from config.failpoints import failpoint
 from config.settings import Settings
 from config.tables import approvals, runs, timers
@@ -57,6 +57,7 @@ class Reaper:
         self._spread = spread
         self._stopping = threading.Event()
         self._starting = threading.Lock()
+        self._was_away = False
         self._thread: threading.Thread | None = None
         self._sweeping: threading.Thread | None = None
         self._next_sweep_s = time.monotonic() + random.uniform(0.1, 1.0) * SWEEP_EVERY_S  # no secret
@@ -76,7 +77,22 @@ class Reaper:
                 thread.join(2)
 
     def look(self) -> list[Written]:
-        """Do what is due now, and return what was done."""
+        """Do what is due now, and return what was done.
+
+        The first look after the database was away only finds out that it is back. An owner that lives could not
+        extend its leases either, and gives its runs back with its next beat: it must not be taken for crashed.
+        """
+        if self._was_away:
+            with self._database.write():
+                self._was_away = False
+            return []
+        try:
+            return self._look()
+        except (DatabaseUnreachable, DatabaseBusy):
+            self._was_away = True
+            raise
+
+    def _look(self) -> list[Written]:
         done: list[Written] = []
         for run_id in lapsed(self._database):
             done += self._done(run_id, partial(reap, self._database, run_id))
@@ -91,9 +107,9 @@ class Reaper:
             if written is not None:
                 self._spread(written)
                 return [written]
-        except DatabaseUnreachable:  # for all of them
-            raise
         except CallboardError as wrong:
+            if isinstance(wrong, DatabaseUnreachable) or (isinstance(wrong, DatabaseBusy) and self._database.is_sqlite):
+                raise  # for all of them
             log.warning("the reaper comes back to a run run_id=%s: %s", run_id, wrong)
         except Exception:
             log.exception("the reaper stumbled over a run run_id=%s", run_id)

@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from bus.journal import reaper as reapers
 from bus.journal.approvals import Decision, decide
 from bus.journal.endings import NOT_KNOWN, cancel
-from bus.journal.leases import MAX_CRASHES, claim, hold
+from bus.journal.leases import MAX_CRASHES, claim, give_back, hold
 from bus.journal.owner_id import new_owner_id
 from bus.journal.ownerless import Written
 from bus.journal.reaper import Reaper, claimable, due, fire, lapsed, reap
@@ -26,7 +26,7 @@ from bus.journal.who import Who
 from bus.journal.writer import Commit
 from bus.payloads import EndPayload, ErrorPayload, ToolResultPayload, decode
 from config.database import Database
-from config.errors import DatabaseBusy, DatabaseUnreachable, StaleOwner
+from config.errors import CallboardError, DatabaseBusy, DatabaseUnreachable, StaleOwner
 from config.settings import Settings
 from config.tables import outbox, runs, timers
 from tests.bus.asked import asks, question
@@ -420,7 +420,7 @@ def test_the_reaper_looks_by_itself_and_survives_whatever_goes_wrong(small_world
     assert [row.status for row in statuses] == ["queued", "queued"]
 
 
-@pytest.mark.parametrize("wrong", [RuntimeError("nobody foresaw this"), DatabaseBusy("its row is locked")])
+@pytest.mark.parametrize("wrong", [RuntimeError("nobody foresaw this"), StaleOwner("run_1", 1)])
 def test_a_run_that_cannot_be_reaped_keeps_no_other_waiting(
     world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, wrong: Exception
 ) -> None:
@@ -441,23 +441,45 @@ def test_a_run_that_cannot_be_reaped_keeps_no_other_waiting(
     assert [(one.run_id, one.status) for one in done] == [(good, "queued"), (unanswered, "failed")]
 
 
+@pytest.mark.parametrize("wrong", [DatabaseUnreachable("gone"), DatabaseBusy("SQLite has one lock for all")])
 def test_a_database_that_is_away_is_asked_for_one_run_only(
-    small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, wrong: CallboardError
 ) -> None:
     asked: list[str] = []
 
     def away(_: Database, run_id: str) -> None:
         asked.append(run_id)
-        raise DatabaseUnreachable("gone")
+        raise wrong
 
     for _ in range(3):
         lost(small_world, small_world.accept().run_id)
     monkeypatch.setattr(reapers, "reap", away)
 
-    with pytest.raises(DatabaseUnreachable):
+    with pytest.raises(type(wrong)):
         Reaper(small_world.database, settings, lambda _: None).look()
 
     assert len(asked) == 1
+
+
+def test_after_an_outage_owners_that_live_give_back_before_anybody_counts_a_crash(
+    world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    living, killed = (lost(world, world.accept().run_id).writer.lease for _ in range(2))
+    reaper = Reaper(world.database, settings, lambda _: None)
+
+    def away(_: Database) -> list[str]:
+        raise DatabaseUnreachable("gone")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(reapers, "lapsed", away)
+        with pytest.raises(DatabaseUnreachable):
+            reaper.look()
+
+    assert reaper.look() == []
+    give_back(world.database, [(living.run_id, living.fence)])
+
+    assert [one.run_id for one in reaper.look()] == [killed.run_id]
+    assert [world.run_row(lease.run_id).crashes for lease in (living, killed)] == [0, 1]
 
 
 # --- the thread that sweeps -----------------------------------------------------------------------
