@@ -263,7 +263,8 @@ def starlette(url: str, port: int) -> Any:
 def run_rounds(options: argparse.Namespace, folder: Path) -> dict[str, list[Cost]]:
     costs: dict[str, list[Cost]] = {"callboard": [], "starlette": []}
     with redis_server(folder) as url:
-        settings = Settings(state_dir=folder / "state", redis_url=url)
+        # Nobody beats for the run: with the default period it would be lost, and taken up, amid the measuring.
+        settings = Settings(state_dir=folder / "state", redis_url=url, lease_s=3600)
         migrate(settings)
         client = redis_py.Redis.from_url(url)
         for _ in range(options.rounds):
