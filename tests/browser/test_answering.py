@@ -137,6 +137,7 @@ def test_run_again_goes_on_with_the_run(visitor: Visitor, counter: Counter) -> N
     [
         ('{"refund": 7}', "Read as JSON", {"refund": 7}),
         ("done by hand", "Read as text", "done by hand"),
+        ('{"refund": 7', "Not whole JSON: read as text", '{"refund": 7'),
         ("", "", None),
     ],
 )

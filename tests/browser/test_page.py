@@ -195,6 +195,20 @@ def test_a_lost_line_is_said_in_words_and_heals(visitor: Visitor) -> None:
     visitor.complaints[:] = [text for text in visitor.complaints if "ERR_INTERNET_DISCONNECTED" not in text]
 
 
+def test_a_phone_is_told_beside_the_composer(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 390, "height": 844})
+    visitor.opens()
+    trouble = visitor.page.locator(".dock-trouble")
+    expect(trouble).to_be_hidden()
+
+    visitor.context.set_offline(True)
+    expect(trouble).to_have_text(re.compile("This device has no network|Server does not answer"))
+    visitor.context.set_offline(False)
+
+    expect(trouble).to_be_hidden(timeout=PATIENCE_MS)
+    visitor.complaints[:] = [text for text in visitor.complaints if "ERR_INTERNET_DISCONNECTED" not in text]
+
+
 def test_where_streams_do_not_come_through_it_polls(visitor: Visitor) -> None:
     page = visitor.page
     page.route("**/events*", _hold_streams_back)

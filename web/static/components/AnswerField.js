@@ -26,8 +26,15 @@ export class AnswerField {
   #look() {
     const text = this.area.value;
     const { isJson } = parsed(text);
-    say(this.kind, !text.trim() ? "" : isJson ? "Read as JSON" : this.mustBeJson ? "This is not JSON yet" : "Read as text");
+    say(this.kind, this.#kindOf(text, isJson));
     this.button.disabled = this.mustBeJson && !isJson;
+  }
+
+  #kindOf(text, isJson) {
+    if (!text.trim()) return "";
+    if (isJson) return "Read as JSON";
+    if (this.mustBeJson) return "This is not JSON yet";
+    return /^\s*[[{"]/.test(text) ? "Not whole JSON: read as text" : "Read as text";
   }
 
   #submit(event) {

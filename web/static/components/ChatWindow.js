@@ -16,7 +16,7 @@ export class ChatWindow {
   #turns = new Map();
   #older = [];
 
-  constructor({ nameOf, workers, onStop, onRetry, onMenu, onAgain, onEdit, onNamed, onDetail, onTouched, onEvent, composer }) {
+  constructor({ nameOf, workers, onStop, onRetry, onMenu, onAgain, onEdit, onNamed, onDetail, onTouched, onEvent, composer, trouble }) {
     Object.assign(this, { nameOf, workers, onAgain, onEdit, onNamed, onDetail, onTouched, onEvent });
     this.head = new ChatHead({ onStop, onRetry, onMenu });
     this.turns = h("div.turns", { role: "log", "aria-live": "off", "aria-label": "Conversation" });
@@ -24,7 +24,7 @@ export class ChatWindow {
     this.below = h("button.below", { type: "button", hidden: true, onclick: () => this.follow.jump() }, icon("down"), "New below");
     this.demo = h("div.demo", { hidden: true }, h("p", {}, h("strong", {}, "Demo"), " ", "— not a language model. ", h("span.how", {}, withCode("Set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or `GEMINI_API_KEY`, or start Ollama, then restart for real answers."))));
     this.spoken = h("div.offscreen", { role: "status", "aria-live": "polite" });
-    this.element = h("main", { id: "talk", "aria-label": "Conversation" }, this.head.element, this.talk, h("div.dock", {}, h("div.dock-inner", {}, this.below, composer.element, this.demo)), this.spoken);
+    this.element = h("main", { id: "talk", "aria-label": "Conversation" }, this.head.element, this.talk, h("div.dock", {}, h("div.dock-inner", {}, this.below, trouble, composer.element, this.demo)), this.spoken);
     this.follow = useFollowEnd(this.talk, this.turns, (away) => { this.below.hidden = !away; });
     this.talk.addEventListener("click", (event) => event.target.closest("summary, .tool-head, .quiet") && this.follow.hold(), true);
     this.sight = new IntersectionObserver((entries) => this.#seen(entries), { root: this.talk, rootMargin: "200px" });

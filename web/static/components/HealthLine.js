@@ -1,4 +1,4 @@
-import { fill, h } from "../dom/h.js";
+import { fill, h, say } from "../dom/h.js";
 import { plural } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { workersOf } from "../hooks/useHealth.js";
@@ -7,15 +7,24 @@ import { workersOf } from "../hooks/useHealth.js";
 export class HealthLine {
   constructor() {
     this.element = h("p.health", { dataset: { health: "unknown" } }, "…");
+    // Where the rail is a drawer nobody sees the line: what is wrong stands beside the composer, too.
+    this.trouble = h("p.dock-trouble", { role: "status" });
   }
 
-  show(health) {
+  /** Show what the server says of itself; `null` when it says nothing, with the reason `gone`. */
+  show(health, gone = "server does not answer") {
     const workers = workersOf(health);
-    const trouble = health === null ? ["server does not answer"] : troubles(health, workers);
+    const trouble = health === null ? [gone] : troubles(health, workers);
     this.element.dataset.health = trouble.length ? "bad" : "good";
+    say(this.trouble, trouble.length ? visible(sentence(trouble)) : "");
     this.element.title = health?.detail ?? "";
     fill(this.element, h("span.health-dot", { "aria-hidden": "true" }), h("span", {}, trouble.length ? visible(trouble.join(" · ")) : calm(workers)));
   }
+}
+
+function sentence(trouble) {
+  const said = trouble.join(" · ");
+  return `${said[0].toUpperCase()}${said.slice(1)}.`;
 }
 
 function calm(workers) {

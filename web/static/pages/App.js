@@ -111,6 +111,7 @@ export class App {
     return {
       nameOf: this.nameOf,
       composer: this.composer,
+      trouble: this.healthLine.trouble,
       workers: () => this.health?.workers,
       onStop: () => this.conversation.stop(),
       onRetry: () => this.conversation.hurry(),
@@ -198,6 +199,7 @@ export class App {
     this.board.showLine(state);
     document.body.dataset.line = state.name;
     if (state.name === "waiting") this.healthLine.show(null);
+    if (state.name === "offline") this.healthLine.show(null, "this device has no network");
     // A server that comes back may be another one, with other agents.
     if (state.name === "live" && this.wasDown) this.#backAgain();
     this.wasDown = state.name === "waiting" || state.name === "offline" || (this.wasDown && state.name === "connecting");
