@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,6 +120,25 @@ def test_nothing_is_called_before_somebody_agreed(its: Settings, model: ModelSer
     assert ran.returncode == 2
     assert "for real" in ran.stderr
     assert model.requests == []
+
+
+def test_ended_from_outside_it_leaves_nothing_behind(its: Settings, model: ModelServer, tmp_path: Path) -> None:
+    write_agent(tmp_path / "agents", model, "tools: ['tests.soak.tools:pay']")
+    left = tmp_path / "left"
+    left.mkdir()
+    command = [sys.executable, "-P", "-m", "web.terminal", "crashtest", "tester", "Pay 5.", "--yes"]
+    env = environment(its) | {"PYTHONPATH": str(ROOT), "TMPDIR": str(left), "PYTHONUNBUFFERED": "1"}
+    piped: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, env=env, **piped) as lab:
+        assert lab.stdout is not None
+        assert "never killed" in lab.stdout.readline()
+        assert list(left.glob("callboard-crashtest-*"))
+
+        lab.terminate()
+        said = lab.communicate(timeout=30)[0]
+
+    assert "Traceback" not in said
+    assert not list(left.glob("callboard-crashtest-*"))
 
 
 def test_a_run_that_fails_by_itself_says_nothing_about_kills(its: Settings, model: ModelServer, tmp_path: Path) -> None:

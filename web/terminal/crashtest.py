@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +63,7 @@ def crashtest(
     _ask(yes, definition, asked)
     is_same = compare == "all" if compare else asked.startswith("demo/")
     seed = seed if seed is not None else random.randrange(1_000_000)
-    with tempfile.TemporaryDirectory(prefix="callboard-crashtest-") as folder:
+    with _ended_in_order(), tempfile.TemporaryDirectory(prefix="callboard-crashtest-") as folder:
         labs = _labs(Path(folder), definition, asked, text, ROUTES[route], is_same, trust_overrides)
         choice = Choice(at, sample, seed)
         reports = [_play(its, lab, choice, as_json) for its, lab in labs.items()]
@@ -73,6 +75,16 @@ def crashtest(
     else:
         _conclude(reports, is_same)
     return SUCCEEDED if is_well else FAILED
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does: its folder goes, and the child with it."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _ask(is_unasked: bool, definition: AgentDefinition, model: str) -> None:

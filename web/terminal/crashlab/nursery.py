@@ -25,6 +25,7 @@ from typing import Any, Literal
 from config.logs import NOISY
 
 PR_SET_PDEATHSIG = 1
+ASKED_TO_END = (signal.SIGINT, signal.SIGTERM)
 TAIL_CHARS = 4000
 LAST_WORDS_S = 5.0
 """How long a child that hangs has to say where it is."""
@@ -54,14 +55,16 @@ class Nursery:
         self._log.unlink(missing_ok=True)
         reading, writing = os.pipe()
         parent = os.getpid()
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ASKED_TO_END)  # Python loses one that comes amid a fork
         pid = os.fork()
         if pid == 0:
             os.close(reading)
             _be_a_child(work, parent, writing, self._log)
         os.close(writing)
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
             return self._wait(pid, reading, time_s)
-        except BaseException:  # Ctrl-C
+        except BaseException:  # Ctrl-C, SIGTERM
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             raise
@@ -130,7 +133,9 @@ def _be_a_child(work: Callable[[], Any], parent: int, writing: int, log: Path) -
 
 def _set_up(parent: int, log: Path) -> None:
     _die_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for asked in ASKED_TO_END:
+        signal.signal(asked, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ASKED_TO_END)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
