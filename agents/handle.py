@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from bus.journal.approvals import Decided, Decision
+from bus.journal.approvals import Decided, Decision, last_decided
 from bus.journal.journal import Journal
 from bus.journal.ownerless import Written
 from bus.journal.reader import check_cursor, parse_cursor
 from bus.journal.runs import asked_now, find_run, reader_bounds
 from bus.journal.who import Who
 from bus.payloads import EndPayload, Payload, decode
-from config.errors import LoopBlocked
+from config.errors import ApprovalDecided, LoopBlocked
 
 
 class RunHandle:
@@ -69,6 +69,12 @@ class RunHandle:
         """Return what the run asks a person now, the oldest question first."""
         with self._journal.read() as connection:
             return asked_now(connection, self._who, self.run_id)
+
+    def last_decided(self) -> ApprovalDecided | None:
+        """Return the answer that was given last, as somebody hears of it who comes too late; None before any."""
+        with self._journal.read() as connection:
+            find_run(connection, self._who, self.run_id)
+            return last_decided(connection, self.run_id)
 
     def decide(self, approval_id: str, answer: Decision, *, by: str | None = None) -> Decided:
         """Answer a question of the run; the first answer counts.

@@ -164,7 +164,7 @@ class _ThreadCall:
     def abandon(self) -> None:
         """Give the place back if the thread is still at it; it may go on, nobody listens."""
         if self._leave():
-            log.warning("a tool was left behind on its thread", extra={"tool": self._tool.name})
+            log.warning("tool %s was left behind: its thread goes on, and nobody listens to it", self._tool.name)
 
     def _run(self, function: Callable[..., Any], arguments: dict[str, Any], context: ToolContext) -> None:
         enter_call(context)

@@ -118,6 +118,17 @@ def pending(connection: Connection, run_id: str) -> list[dict[str, Any]]:
     return [_shown(row) for row in connection.execute(query)]
 
 
+def last_decided(connection: Connection, run_id: str) -> ApprovalDecided | None:
+    """Return what somebody hears who comes too late with an answer to this run; None if nobody ever answered it."""
+    query = (
+        select(approvals)
+        .where(approvals.c.run_id == run_id, approvals.c.decision.is_not(None))
+        .order_by(approvals.c.decided_ms.desc(), approvals.c.id.desc())
+    )
+    row = connection.execute(query).first()
+    return ApprovalDecided(row.id, row.decision, row.decided_by) if row is not None else None
+
+
 def decide(
     database: Database, who: Who, run_id: str, approval_id: str, answer: Decision, *, by: str,
     idempotency: IdempotencyKey | None = None,

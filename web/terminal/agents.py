@@ -13,6 +13,7 @@ from config.definitions import AgentDefinition
 from config.errors import DefinitionInvalid
 from config.settings import Settings
 from web.terminal import options
+from web.terminal.transcript import fit
 
 if TYPE_CHECKING:
     from agents.checkup import Problem
@@ -84,7 +85,7 @@ def _print(rows: list[dict[str, Any]], settings: Settings) -> None:
     for row in good:
         mark = click.style("✗", fg="red") if _errors(row) else click.style("✓", fg="green")
         summary = (row["description"] or "").split("\n")[0]
-        click.echo(f"{mark} {row['id']:<{width}}  {row['model']:<{model_width}}  {summary[:MAX_DESCRIPTION_CHARS]}")
+        click.echo(f"{mark} {row['id']:<{width}}  {row['model']:<{model_width}}  {fit(summary, MAX_DESCRIPTION_CHARS)}")
     for row in rows:
         for problem in row["problems"]:
             colour = "red" if problem["severity"] == "error" else "yellow"

@@ -39,8 +39,7 @@ def approve(
     with open_runner(**flags) as runner:
         handle = runner.handle(run_id)
         if decision is not None:
-            its_id = approval_id or _only(handle)["approval_id"]
-            return _decide(runner, handle, its_id, Decision(decision=decision, **given), as_json)
+            return _decide(runner, handle, approval_id, Decision(decision=decision, **given), as_json)
         asked = _asked(handle, approval_id)
         if as_json:
             click.echo(orjson.dumps(asked, option=orjson.OPT_INDENT_2).decode())
@@ -63,8 +62,8 @@ def _asked(handle: RunHandle, approval_id: str | None) -> list[dict[str, Any]]:
 
 def _only(handle: RunHandle) -> dict[str, Any]:
     asked = handle.approvals()
-    if not asked:
-        raise ApprovalOver(f"{handle.run_id} asks nothing now; it is {handle.status()}.")
+    if not asked:  # perhaps somebody answered while this one was typing
+        raise handle.last_decided() or ApprovalOver(f"{handle.run_id} asks nothing now; it is {handle.status()}.")
     if len(asked) > 1:
         raise click.UsageError(f"{handle.run_id} asks {len(asked)} things; name one:\n{_listed(handle.run_id, asked)}")
     return asked[0]
@@ -120,9 +119,9 @@ def _prompt(text: str) -> str:
 # --- answering ------------------------------------------------------------------------------------
 
 
-def _decide(runner: Runner, handle: RunHandle, approval_id: str, answer: Decision, as_json: bool) -> int:
+def _decide(runner: Runner, handle: RunHandle, approval_id: str | None, answer: Decision, as_json: bool) -> int:
     try:
-        decided = handle.decide(approval_id, answer, by="terminal")
+        decided = handle.decide(approval_id or _only(handle)["approval_id"], answer, by="terminal")
     except (ApprovalDecided, ApprovalOver) as wrong:  # nothing wrong was typed: it came too late
         if as_json:
             click.echo(orjson.dumps({"run_id": handle.run_id, "code": wrong.code, **wrong.facts}).decode())

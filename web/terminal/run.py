@@ -38,6 +38,8 @@ def run(agent: str, text: str | None, thread_id: str | None, detach: bool, as_js
         handle = runner.run(objective, agent, thread_id=thread_id, detached=detach)
         if detach:
             return _leave(runner, handle, as_json)
+        if not as_json and sys.stderr.isatty():  # who sees this process die has what to ask for
+            click.secho(f"{handle.run_id} · Ctrl-C stops it", err=True, dim=True)
         status = follow(handle, as_json=as_json, on_interrupt=lambda: _stop(handle))
         with contextlib.suppress(TimeoutError):  # the run has ended; what is still importing may be left
             runner.settle(5.0)
@@ -55,7 +57,12 @@ def _objective(text: str | None) -> str:
         return text
     if text is None and sys.stdin.isatty():
         raise click.UsageError('what should the agent do? Give it a sentence: run AGENT "…", or pipe one in.')
-    return sys.stdin.buffer.read().decode(errors="replace")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as wrong:
+        raise click.UsageError(
+            f"what came in on standard input is not text in UTF-8 (byte {wrong.start + 1:,}); turn it into text first."
+        ) from wrong
 
 
 def _leave(runner: Runner, handle: RunHandle, as_json: bool) -> int:

@@ -15,7 +15,7 @@ from web.terminal import options
 from web.terminal.family import Family
 from web.terminal.opening import open_runner
 from web.terminal.removing import rm_runs
-from web.terminal.transcript import safe
+from web.terminal.transcript import fit, safe
 from web.terminal.whys import MARKS, print_why
 
 
@@ -59,8 +59,4 @@ def _print(found: list[dict[str, Any]]) -> None:
         began = run["created_at"][5:16].replace("T", " ")
         facts = f"{run['run_id']}  {began}  {run['agent']:<{agent_width}}  {took:>9}  {cost:>8}  "
         why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
-        click.echo(f"{click.style(mark, fg=colour)} {facts}{_fit(safe(run['title']) + why, width - len(facts) - 2)}")
-
-
-def _fit(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+        click.echo(f"{click.style(mark, fg=colour)} {facts}{fit(safe(run['title']) + why, width - len(facts) - 2)}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
 import click
+import orjson
 
 from bus.payloads import (
     EXPIRED,
@@ -40,6 +41,11 @@ EXIT = {"succeeded": 0, "failed": 1, "dead": 1, "cancelled": 130}
 def safe(text: str) -> str:
     """Return text from a model or a tool with nothing in it that moves a terminal's cursor."""
     return _CONTROL.sub("\ufffd", text)
+
+
+def fit(text: str, width: int) -> str:
+    """Return text in at most ``width`` characters; what was cut shows as an ellipsis."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
 class Transcript:
@@ -108,7 +114,7 @@ class Transcript:
 
     def _result(self, payload: ToolResultPayload) -> None:
         mark, colour = MARKS.get(payload.outcome, ("·", "white"))
-        text = payload.result if isinstance(payload.result, str) else str(payload.result)
+        text = payload.result if isinstance(payload.result, str) else orjson.dumps(payload.result).decode()
         first, _, rest = safe(text).strip().partition("\n")
         more = " …" if rest or len(first) > MAX_RESULT_CHARS else ""
         took = f"  {payload.duration_ms} ms" if payload.duration_ms is not None else ""

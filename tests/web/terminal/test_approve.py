@@ -175,9 +175,11 @@ def test_who_comes_late_is_told_who_was_quicker_and_ends_with_one(desk: Desk) ->
     desk.says("approve", run_id, "--decision", "take_as_done")
 
     complaint = desk.complains("approve", run_id, approval_id, "--decision", "run_again", status=1)
+    unnamed = desk.complains("approve", run_id, "--decision", "run_again", status=1)
     facts = orjson.loads(desk.says("approve", run_id, approval_id, "--decision", "run_again", "--json", status=1))
 
     assert "decided already: take_as_done, by terminal" in complaint
+    assert unnamed == complaint
     assert (facts["code"], facts["decision"], facts["by"]) == ("approval_decided", "take_as_done", "terminal")
 
 
@@ -209,7 +211,7 @@ def test_a_run_that_asks_nothing_says_so(desk: Desk) -> None:
     desk.says("cancel", run_id)
 
     assert "there is no run 'run_nothere'" in desk.complains("approve", "run_nothere", "--decision", "fail")
-    assert "asks nothing now; it is cancelled" in desk.complains("approve", run_id, "--decision", "fail")
+    assert "asks nothing now; it is cancelled" in desk.complains("approve", run_id, "--decision", "fail", status=1)
     assert "asks nothing now" in desk.complains("approve", run_id)
 
 

@@ -73,6 +73,18 @@ def test_text_piped_in_is_the_input(
     assert model.requests[-1].body["messages"][-1]["content"] == "Grüße aus der Leitung"
 
 
+def test_bytes_that_are_no_text_are_refused(
+    type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"PNG\x89\x00")))
+
+    status = type_("run", "tester", "-")
+
+    assert status == 2
+    assert "not text in UTF-8 (byte 4)" in capsys.readouterr().err
+    assert not model.requests
+
+
 def test_a_failed_run_exits_with_one_and_says_why(
     type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from bus.payloads import ResponsePayload, WithdrawnPayload
+from bus.payloads import ResponsePayload, ToolResultPayload, WithdrawnPayload
 from web.terminal.transcript import Transcript
 
 
@@ -20,3 +20,15 @@ def test_only_what_was_said_is_taken_back(ranges: list[list[int]], is_told: bool
     transcript.take(WithdrawnPayload(seq=1001, ranges=ranges))
 
     assert ("taken back" in err.getvalue()) is is_told
+
+
+@pytest.mark.parametrize(
+    ("result", "told"), [({"sent": True, "to": None}, '✓ {"sent":true,"to":null}'), ("plain\nmore", "✓ plain …")]
+)
+def test_a_result_is_told_as_the_model_gets_it(result: object, told: str) -> None:
+    err = io.StringIO()
+    transcript = Transcript("run_1", out=io.StringIO(), err=err)
+
+    transcript.take(ToolResultPayload(seq=3, call_id="call_1", name="send", outcome="done", result=result))
+
+    assert told in err.getvalue()
