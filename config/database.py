@@ -35,6 +35,12 @@ LOCKED_TIMEOUT_MS = 500
 """How long it waits once a whole ``BUSY_TIMEOUT_MS`` was in vain: not every request's thread shall stand there."""
 
 
+GONE_HOST = {
+    "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000,
+}  # fmt: skip
+"""A server whose machine vanished is given up after some ten seconds, not after the kernel's hours."""
+
+
 class _WallMs(FunctionElement[int]):
     """Milliseconds since 1970 by the database's clock."""
 
@@ -175,7 +181,7 @@ def open_database(url: str, *, pool_size: int = 20, max_overflow: int = 10) -> D
         if parsed.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
         elif parsed.get_backend_name() == "postgresql":
-            options["connect_args"] = {"connect_timeout": 3}
+            options["connect_args"] = {"connect_timeout": 3} | GONE_HOST
             options["pool_pre_ping"] = True
         else:
             raise SettingInvalid(

@@ -10,8 +10,12 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+
+import psutil
 
 from config.settings import Settings
 from web.terminal.embedded_redis import RunningRedis, plan
@@ -70,6 +74,19 @@ class PostgresCluster:
         """Stop the server at once: who is connected is told that an administrator did it."""
         self._process.send_signal(signal.SIGINT)
         self._process.wait(20)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Hold every process of the server still: its connections stay, and nothing is answered."""
+        server = psutil.Process(self._process.pid)
+        processes = [server, *server.children(recursive=True)]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.resume()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -20,6 +20,8 @@ from sqlalchemy import Connection, Row, bindparam, or_, select, update
 from bus.journal.approvals import EXPIRY
 from bus.journal.crashes import UNHEARD, crash
 from bus.journal.endings import cancelled, end_run, failed
+from bus.journal.keeper import AGAIN_S
+from bus.journal.last_calls import LAST_CALL, LastCalls
 from bus.journal.leases import MAX_CRASHES, expired, is_first_of_thread
 from bus.journal.outbox import announce
 from bus.journal.owner_id import is_gone
@@ -27,7 +29,16 @@ from bus.journal.ownerless import Written, has_live_owner, lock_run
 from bus.journal.parting import CODE
 from bus.journal.retention import sweep
 from config.database import Database
-from config.errors import ApprovalExpired, CallboardError, CodeVersion, DatabaseBusy, DatabaseUnreachable, RunCrashed
+from config.errors import (
+    ApprovalExpired,
+    CallboardError,
+    CodeVersion,
+    DatabaseBusy,
+    DatabaseFull,
+    DatabaseReadOnly,
+    DatabaseUnreachable,
+    RunCrashed,
+)
 from config.failpoints import failpoint
 from config.settings import Settings
 from config.tables import approvals, runs, timers
@@ -35,6 +46,8 @@ from config.tables import approvals, runs, timers
 log = logging.getLogger(__name__)
 
 BATCH = 200
+FOR_ALL = (DatabaseUnreachable, DatabaseFull, DatabaseReadOnly)
+"""What goes wrong with every run alike, so that the others need not be tried."""
 SWEEP_EVERY_S = 3600.0
 """Seconds between two looks for what retention takes away."""
 Spread = Callable[[Written], None]
@@ -46,18 +59,20 @@ class _Stopped(Exception):
 
 
 class Reaper:
-    """One thread a process; it looks every ``reap_s`` seconds, give or take a fifth.
+    """One thread a process; it looks every ``reap_s`` seconds, or up to a third sooner.
 
     Retention's sweep has another: a first one may last for hours, and no run can wait that long.
     """
 
-    def __init__(self, database: Database, settings: Settings, spread: Spread) -> None:
+    def __init__(
+        self, database: Database, settings: Settings, spread: Spread, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._database = database
         self._settings = settings
         self._spread = spread
         self._stopping = threading.Event()
         self._starting = threading.Lock()
-        self._was_away = False
+        self._last_calls = LastCalls(LAST_CALL * min(settings.beat_s, AGAIN_S), clock)
         self._thread: threading.Thread | None = None
         self._sweeping: threading.Thread | None = None
         self._next_sweep_s = time.monotonic() + random.uniform(0.1, 1.0) * SWEEP_EVERY_S  # no secret
@@ -77,28 +92,23 @@ class Reaper:
                 thread.join(2)
 
     def look(self) -> list[Written]:
-        """Do what is due now, and return what was done.
-
-        The first look after the database was away only finds out that it is back. An owner that lives could not
-        extend its leases either, and gives its runs back with its next beat: it must not be taken for crashed.
-        """
-        if self._was_away:
-            with self._database.write():
-                self._was_away = False
-            return []
-        try:
-            return self._look()
-        except (DatabaseUnreachable, DatabaseBusy):
-            self._was_away = True
-            raise
-
-    def _look(self) -> list[Written]:
+        """Do what is due now, and return what was done."""
         done: list[Written] = []
-        for run_id in lapsed(self._database):
-            done += self._done(run_id, partial(reap, self._database, run_id))
+        found = lapsed(self._database)
+        self._last_calls.keep(found)
+        for run_id in found:
+            done += self._done(run_id, partial(self.reap, run_id))
         for run_id, timer_id in due(self._database):
             done += self._done(run_id, partial(fire, self._database, run_id, timer_id))
         return done
+
+    def reap(self, run_id: str) -> Written | None:
+        """Do what ``reap`` does, once the run's owner had its last call; None before that."""
+        try:
+            return reap(self._database, run_id, self._last_calls)
+        except CallboardError:  # a database that takes no writes hears of nobody
+            self._last_calls.forget(run_id)
+            raise
 
     def _done(self, run_id: str, work: Callable[[], Written | None]) -> list[Written]:
         """Do what is due for one run and tell of it; where it goes wrong, the others must not wait for it."""
@@ -108,22 +118,27 @@ class Reaper:
                 self._spread(written)
                 return [written]
         except CallboardError as wrong:
-            if isinstance(wrong, DatabaseUnreachable) or (isinstance(wrong, DatabaseBusy) and self._database.is_sqlite):
-                raise  # for all of them
+            if isinstance(wrong, FOR_ALL) or (isinstance(wrong, DatabaseBusy) and self._database.is_sqlite):
+                raise
             log.warning("the reaper comes back to a run run_id=%s: %s", run_id, wrong)
         except Exception:
             log.exception("the reaper stumbled over a run run_id=%s", run_id)
         return []
 
     def _work(self) -> None:
-        while not self._stopping.wait(self._settings.reap_s * random.uniform(0.8, 1.2)):  # no secret
+        while not self._stopping.wait(self._pause_s()):
             try:
                 self.look()
                 self._begin_sweep()
             except CallboardError as wrong:
+                self._last_calls.keep(())
                 log.warning("the reaper looks again: %s", wrong)
             except Exception:  # whatever it is, the next look must come
                 log.exception("the reaper stumbled")
+
+    def _pause_s(self) -> float:
+        pause_s = self._settings.reap_s * random.uniform(0.7, 1.0)  # no secret
+        return min(pause_s, self._last_calls.time_s) if self._last_calls else pause_s
 
     def _begin_sweep(self) -> None:
         """Sweep beside what else there is to do, if it is time and the last sweep is through."""
@@ -163,10 +178,11 @@ def lapsed(database: Database) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def reap(database: Database, run_id: str) -> Written | None:
+def reap(database: Database, run_id: str, last_calls: LastCalls | None = None) -> Written | None:
     """Send a run whose owner is gone back to the queue, or end it: stopped meanwhile, or its third crash.
 
-    Done twice, the second time finds nothing to do.
+    With ``last_calls`` an owner that was only not heard of has its last call first. Done twice, the second time
+    finds nothing to do.
     """
     with database.write() as connection:
         row = lock_run(connection, run_id)
@@ -175,16 +191,18 @@ def reap(database: Database, run_id: str) -> Written | None:
         is_dead_here = row.status == "running" and is_gone(row.owner)
         if row.status != "running" or (has_live_owner(database, connection, row) and not is_dead_here):
             return None
+        if not is_dead_here and last_calls is not None and not last_calls.is_over(connection, row):
+            return None
         seen = "its process ended" if is_dead_here else UNHEARD
         crashes = [*orjson.loads(row.crashes_json or "[]"), crash(connection, row.id, row.fence, row.owner, seen)]
         noted = {"crashes": row.crashes + 1, "crashes_json": orjson.dumps(crashes).decode()}
-        log.warning("run lost its owner run_id=%s crashes=%s during=%s", run_id, row.crashes + 1, crashes[-1]["during"])
         if row.stop_requested:
             written = end_run(connection, row, cancelled(row), **noted)
         elif row.crashes + 1 >= MAX_CRASHES:
             written = end_run(connection, row, failed(row, _obituary(crashes), "dead"), **noted)
         else:
             written = _requeue(connection, row, noted)
+    log.warning("run lost its owner run_id=%s crashes=%s during=%s", run_id, row.crashes + 1, crashes[-1]["during"])
     failpoint("ownerless")
     return written
 

@@ -195,6 +195,16 @@ def test_runs_go_on_after_postgres_was_away_for_longer_than_a_lease(by_default: 
         assert_goes_on(settings, tmp_path, stopped(cluster))
 
 
+@pytest.mark.postgres
+def test_runs_go_on_after_postgres_was_frozen_for_longer_than_a_lease(by_default: Settings, tmp_path: Path) -> None:
+    need(postgres_tool("initdb"), "Postgres (initdb)")
+    with PostgresCluster() as cluster:
+        settings = by_default.model_copy(update={"database_url": cluster.new_database()})
+        migrate(settings)
+
+        assert_goes_on(settings, tmp_path, cluster.frozen())
+
+
 def assert_goes_on(settings: Settings, tmp_path: Path, away: AbstractContextManager[None]) -> None:
     """Take the database away from two runs that stream: their owner stops writing, and they go on afterwards."""
     words = [f"word{number} " for number in range(240)]

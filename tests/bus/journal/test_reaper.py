@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import func, select
@@ -14,6 +16,7 @@ from sqlalchemy import func, select
 from bus.journal import reaper as reapers
 from bus.journal.approvals import Decision, decide
 from bus.journal.endings import NOT_KNOWN, cancel
+from bus.journal.last_calls import LastCalls
 from bus.journal.leases import MAX_CRASHES, claim, give_back, hold
 from bus.journal.owner_id import new_owner_id
 from bus.journal.ownerless import Written
@@ -26,7 +29,14 @@ from bus.journal.who import Who
 from bus.journal.writer import Commit
 from bus.payloads import EndPayload, ErrorPayload, ToolResultPayload, decode
 from config.database import Database
-from config.errors import CallboardError, DatabaseBusy, DatabaseUnreachable, StaleOwner
+from config.errors import (
+    CallboardError,
+    DatabaseBusy,
+    DatabaseFull,
+    DatabaseReadOnly,
+    DatabaseUnreachable,
+    StaleOwner,
+)
 from config.settings import Settings
 from config.tables import outbox, runs, timers
 from tests.bus.asked import asks, question
@@ -387,10 +397,12 @@ def test_a_hold_is_no_lease(world: World) -> None:
 def test_one_look_finds_everything_and_tells_whoever_watches(world: World, settings: Settings) -> None:
     crashed, unanswered = world.accept().run_id, world.accept().run_id
     lost(world, crashed)
-    asks(world.database, unanswered, question(expires_in_s=-1))
     spread: list[Written] = []
+    reaper = Reaper(world.database, settings, spread.append, clock=itertools.count(step=100).__next__)
+    assert reaper.look() == []  # the lost owner has its last call
+    asks(world.database, unanswered, question(expires_in_s=-1))
 
-    done = Reaper(world.database, settings, spread.append).look()
+    done = reaper.look()
 
     assert [(one.run_id, one.status) for one in done] == [(crashed, "queued"), (unanswered, "failed")]
     assert spread == done
@@ -429,7 +441,7 @@ def test_a_run_that_cannot_be_reaped_keeps_no_other_waiting(
     lost(world, good)
     asks(world.database, unanswered, question(expires_in_s=-1))
 
-    def reap_others(database: Database, run_id: str) -> Written | None:
+    def reap_others(database: Database, run_id: str, _: LastCalls) -> Written | None:
         if run_id == bad:
             raise wrong
         return reap(database, run_id)
@@ -447,7 +459,7 @@ def test_a_database_that_is_away_is_asked_for_one_run_only(
 ) -> None:
     asked: list[str] = []
 
-    def away(_: Database, run_id: str) -> None:
+    def away(_: Database, run_id: str, __: LastCalls) -> None:
         asked.append(run_id)
         raise wrong
 
@@ -461,25 +473,52 @@ def test_a_database_that_is_away_is_asked_for_one_run_only(
     assert len(asked) == 1
 
 
-def test_after_an_outage_owners_that_live_give_back_before_anybody_counts_a_crash(
-    world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "wrong", [DatabaseFull("no space"), DatabaseReadOnly("a standby"), DatabaseUnreachable("gone")]
+)
+def test_a_last_call_that_no_write_gets_through_is_none(
+    world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, wrong: CallboardError
 ) -> None:
-    living, killed = (lost(world, world.accept().run_id).writer.lease for _ in range(2))
-    reaper = Reaper(world.database, settings, lambda _: None)
-
-    def away(_: Database) -> list[str]:
-        raise DatabaseUnreachable("gone")
-
+    lost(world, world.accept().run_id)
+    reaper = Reaper(world.database, settings, lambda _: None, clock=itertools.count(step=100).__next__)
+    reaper.look()
     with monkeypatch.context() as outage:
-        outage.setattr(reapers, "lapsed", away)
-        with pytest.raises(DatabaseUnreachable):
+        outage.setattr(reapers, "_requeue", Mock(side_effect=wrong))
+        with pytest.raises(type(wrong)):
             reaper.look()
 
     assert reaper.look() == []
+    assert len(reaper.look()) == 1
+
+
+def test_an_owner_that_lives_gives_back_before_anybody_counts_a_crash(world: World, settings: Settings) -> None:
+    """As after an outage longer than a lease: reapers and owners have a database again at the same moment."""
+    living, killed = (lost(world, world.accept().run_id).writer.lease for _ in range(2))
+    now = iter((0.0, 0.0, 0.1, 0.1, 100.0))
+    reaper = Reaper(world.database, settings, lambda _: None, clock=lambda: next(now))
+
+    assert reaper.look() == reaper.look() == []
     give_back(world.database, [(living.run_id, living.fence)])
 
     assert [one.run_id for one in reaper.look()] == [killed.run_id]
     assert [world.run_row(lease.run_id).crashes for lease in (living, killed)] == [0, 1]
+
+
+def test_each_owner_of_a_run_has_a_last_call(world: World, settings: Settings) -> None:
+    run_id = world.accept().run_id
+    reaper = Reaper(world.database, settings, lambda _: None, clock=itertools.count(step=100).__next__)
+    for _ in range(2):
+        lost(world, run_id)
+
+        assert (reaper.look(), len(reaper.look())) == ([], 1)
+
+
+@needs_proc
+def test_a_process_that_ended_here_has_none(world: World, settings: Settings, neighbour: Process) -> None:
+    run_id = world.own(owner=neighbour.owner).lease.run_id
+    neighbour.end()
+
+    assert [one.run_id for one in Reaper(world.database, settings, lambda _: None).look()] == [run_id]
 
 
 # --- the thread that sweeps -----------------------------------------------------------------------
