@@ -23,7 +23,6 @@ from bus.journal.hotlog import begin_writing, end_writing
 from bus.journal.leases import MAX_CRASHES, Lease, hold, is_lapsed
 from bus.journal.parting import Parting
 from bus.journal.progress import NOTHING_YET, read_progress
-from bus.journal.reaper import reap
 from bus.journal.runs import status_of
 from bus.journal.steps import restart_steps, start_steps
 from bus.journal.threads import HistoryItem
@@ -119,7 +118,7 @@ class RunAgentHandler:
         journal = self._journal
         if journal.keeper.gives_back(run_id) or not await journal.loop.read(is_lapsed, journal.database, run_id):
             return
-        written = await journal.loop.write(reap, journal.database, run_id)
+        written = await journal.loop.write(journal.reaper.reap, run_id)
         if written is not None:
             journal.spread(written)
 
@@ -250,9 +249,7 @@ class RunAgentHandler:
 
     async def _work(self, begun: Begun) -> None:
         context, lease = begun.context, begun.context.lease
-        begin_writing(self._journal.hot_log, lease.run_id, lease.fence, context.writer)
-        for payload in lease.first_events:
-            context.tell(payload)
+        self._tell_opening(context)
         self._journal.hot_log.nudge(self._journal.keys.board, lease.run_id)
         if begun.agent is not None:
             await self._run(begun.agent, context)
@@ -261,6 +258,19 @@ class RunAgentHandler:
         else:
             assert begun.wrong is not None
             await self._fail_unbegun(context, begun.wrong)
+
+    def _tell_opening(self, context: RunContext) -> None:
+        """Tell the observers what was written while nobody owned the run, such as a person's answer, and the claim.
+
+        An owner that is lost before it comes to this takes it with it, as all it committed and did not tell: the next
+        owner tells only what was written after this claim, so that nothing is told twice.
+        """
+        lease = context.lease
+        for payload in lease.unheard:  # not yet to the hot log: whoever wrote them has shown them to viewers
+            context.tell(payload)
+        begin_writing(self._journal.hot_log, lease.run_id, lease.fence, context.writer)
+        for payload in lease.first_events:
+            context.tell(payload)
 
     async def _run(self, agent: Agent, context: RunContext) -> None:
         work = asyncio.create_task(agent.run(), name=f"run {context.lease.run_id}")

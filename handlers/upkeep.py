@@ -12,13 +12,14 @@ from sqlalchemy import bindparam, or_, select, update
 
 from agents.fitting import load_agent, misfit, require_known_form
 from agents.process import Process
+from bus.journal.events import unheard
 from bus.journal.leases import expired
 from bus.journal.ownerless import Written, lock_run, write
 from bus.journal.parting import stop_waiting_for_code
 from bus.journal.progress import read_progress
-from bus.payloads import StatusPayload, decode
+from bus.payloads import StatusPayload
 from config.errors import CallboardError, CodeVersion, Permanent
-from config.tables import events, runs
+from config.tables import runs
 from handlers.audience import audience
 from handlers.desk import desk
 from observers.base import AgentFacts, RunFacts
@@ -87,7 +88,10 @@ def _take_untold(here: Process) -> Sequence[Any]:
 
 
 def _tell(here: Process, row: Any) -> None:
-    """Tell what was written under the run's last fence, which no observer of an owner has heard."""
+    """Tell what was written since the run's last owner, which no observer has heard: the end, and a person's answers.
+
+    Done twice, all of it is told twice. Viewers were shown it by whoever wrote it; nothing goes to the hot log here.
+    """
     observers, missing = audience(orjson.loads(row.observers_json), here.settings)
     if missing is not None:
         log.warning("an observer is missing here and not told of an end run_id=%s: %s", row.id, missing)
@@ -97,9 +101,8 @@ def _tell(here: Process, row: Any) -> None:
     )  # fmt: skip
     agent = AgentFacts(id=row.agent_id, name=row.agent_name, model=row.model)
     invoker = ObserverInvoker(observers)
-    query = select(events.c.data_json).where(events.c.run_id == row.id, events.c.fence == row.fence)
     with here.journal.read() as connection:
-        payloads = [decode(line) for line in connection.execute(query.order_by(events.c.seq)).scalars()]
+        payloads = unheard(connection, row.id, row.fence + 1)
     for payload in payloads:  # only now that nothing can go wrong any more: what was told cannot be taken back
         invoker.agent_on_response(facts, agent, payload)
 

@@ -153,6 +153,38 @@ def require_run(connection: Connection, run_id: str) -> None:
 _EXISTS = select(runs.c.id).where(runs.c.id == bindparam("run_id"))
 
 
+def unheard(connection: Connection, run_id: str, below: int) -> list[Payload]:
+    """Return what was written without an owner since the run's last owner, under fences below ``below``, in order.
+
+    Every owner begins with ``status running``, and nobody else writes that: what has a higher fence than the last
+    of these had no owner, and nobody there to tell the observers. Of a run nobody ever owned, its first event is left
+    out: no observer is told of that. To be asked where nobody else can write to the run.
+    """
+    its = {"its_run": run_id, "below": below}
+    last = connection.execute(_LAST_OWNER, its).first()
+    fence, began = (last.fence, last.seq) if last is not None else (0, 0)
+    if fence == below - 1:
+        return []
+    lines = connection.execute(_WITHOUT_OWNER, its | {"its_fence": fence, "began": began}).scalars()
+    return [decode(line) for line in lines]
+
+
+_LAST_OWNER = (
+    select(events.c.fence, events.c.seq)
+    .where(events.c.run_id == bindparam("its_run"), events.c.fence < bindparam("below"))
+    # In the text of a field every quote has a backslash before it, so nothing else looks like this.
+    .where(events.c.type == "status", events.c.data_json.like('%"status":"running"%'))
+    .order_by(events.c.seq.desc())
+    .limit(1)
+)
+_WITHOUT_OWNER = (
+    select(events.c.data_json)
+    .where(events.c.run_id == bindparam("its_run"), events.c.seq > bindparam("began"))
+    .where(events.c.fence > bindparam("its_fence"), events.c.fence < bindparam("below"))
+    .order_by(events.c.seq)
+)
+
+
 def last_committed(connection: Connection, run_id: str) -> int:
     """Return the cursor behind everything SQL holds, or before the end where that is the last."""
     query = select(events.c.seq, events.c.type).where(events.c.run_id == run_id).order_by(events.c.seq.desc()).limit(1)

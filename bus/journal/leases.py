@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from bus.journal.crashes import UNHEARD, crash
-from bus.journal.events import event_row, insert_rows, undeclared
+from bus.journal.events import event_row, insert_rows, undeclared, unheard
 from bus.journal.outbox import announce
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
@@ -74,6 +74,8 @@ class Lease:
     """How many its writers have made; the next one counts from here."""
     journal: int
     """The form of its journal."""
+    unheard: tuple[Payload, ...]
+    """What was written since the last owner, by nobody who tells observers; they have to be told before the rest."""
     first_events: tuple[Payload, ...]
     """What the claim committed to the log; the observers still have to be told."""
 
@@ -122,11 +124,12 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
     if row is None:
         return None
     _note_loss(connection, row)
+    missed = unheard(connection, run_id, row["fence"]) if row["fence"] > 1 else []
     connection.execute(_OPEN_THREAD, {"its_key": row["thread_key"], "its_run": run_id})
     used_before = row["reserved_to"] - RESERVE
     first_events = _first_events(connection, row, used_before)
     insert_rows(connection, [event_row(payload, run_id, row["thread_id"], row["fence"]) for payload in first_events])
-    return _lease(row, owner, used_before + 1 + len(first_events), tuple(first_events))
+    return _lease(row, owner, used_before + 1 + len(first_events), tuple(missed), tuple(first_events))
 
 
 @lru_cache(maxsize=4)
@@ -198,7 +201,9 @@ def _first_events(connection: Connection, row: RowMapping, used_before: int) -> 
     return [*first, StatusPayload(seq=seq, at=at, status="running", attempt=row["fence"], agent=row["agent_id"])]
 
 
-def _lease(row: RowMapping, owner: str, next_seq: int, first_events: tuple[Payload, ...]) -> Lease:
+def _lease(
+    row: RowMapping, owner: str, next_seq: int, missed: tuple[Payload, ...], first_events: tuple[Payload, ...]
+) -> Lease:
     taken = {name: row[name] for name in _LEASE_COLUMNS}
     return Lease(
         **taken,
@@ -208,6 +213,7 @@ def _lease(row: RowMapping, owner: str, next_seq: int, first_events: tuple[Paylo
         observers=tuple(orjson.loads(row["observers_json"])),
         metadata=orjson.loads(row["metadata_json"]) if row["metadata_json"] else {},
         next_seq=next_seq,
+        unheard=missed,
         first_events=first_events,
     )
 

@@ -12,10 +12,13 @@ from sqlalchemy import select, update
 from agents.handle import RunHandle
 from bus.journal.approvals import Decision
 from bus.journal.leases import MAX_CRASHES, claim, hold
+from bus.payloads import ApprovalPayload, Payload
 from config.errors import DatabaseBusy, DatabaseUnreachable
 from config.tables import runs
 from handlers import run_agent
 from handlers.run_agent import RunAgentHandler
+from observers.base import AgentFacts, AgentObserver, RunFacts
+from observers.invoker import drain
 from tests.house import House
 from tests.model_server import Call, Turn
 
@@ -192,3 +195,67 @@ def test_a_process_that_leaves_waits_for_no_run(house: House, looks: Looks, leav
 
     house.runner.settle(20)
     assert run.status() == "waiting"
+
+
+# --- what observers hear of a run that waited for a person -----------------------------------------
+
+
+class Witness(AgentObserver):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.heard: list[Payload] = []
+
+    def on_response(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
+        self.heard.append(payload)
+
+
+def test_observers_hear_the_answers_of_a_person_in_their_place(house: House, looks: Looks) -> None:
+    """Two questions: the first answer alone does not bring the run back to the queue."""
+    house.agent(ASKS)
+    house.model.respond = asks_twice
+    witness = Witness()
+    run = house.run(observers=("sse", witness))
+    looks.until("waiting")
+
+    for asked in run.approvals():
+        run.decide(asked["approval_id"], Decision(decision="take_as_done", result="paid"))
+    assert run.result(20).status == "succeeded"
+    assert drain(20) == []
+
+    logged = [(payload.seq, payload.event_type) for payload in house.events(run)]
+    assert [(payload.seq, payload.event_type) for payload in witness.heard] == logged[1:]  # without its being accepted
+    assert [payload.seq for payload in witness.heard] == list(range(2, len(logged) + 1))
+    said = [payload.decision for payload in witness.heard if isinstance(payload, ApprovalPayload)]
+    assert said == [None, None, "take_as_done", "take_as_done"]
+
+
+def test_what_its_writer_showed_to_viewers_is_not_streamed_again(
+    house: House, looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.agent(ASKS)
+    house.model.respond = asks_first
+    hot_log = house.runner.journal.hot_log
+    appended: list[tuple[str, int]] = []
+    append = hot_log.append
+
+    def noting(run_id: str, seq: int, line: bytes) -> None:
+        appended.append((run_id, seq))
+        append(run_id, seq, line)
+
+    monkeypatch.setattr(hot_log, "append", noting)
+    run = house.run(observers=("sse",))
+    looks.until("waiting")
+    answer(run)
+    assert run.result(20).status == "succeeded"
+
+    numbers = [seq for run_id, seq in appended if run_id == run.run_id]
+    assert numbers == sorted(set(numbers))
+
+
+def asks_twice(body: Mapping[str, Any]) -> Turn:
+    """Have a tool called twice at once whose outcome a person has to say."""
+    told = [message["role"] for message in body["messages"]]
+    if told[-1] == "tool":
+        return Turn(text="done")
+    return Turn(calls=[Call(name="pay", arguments={}), Call(name="pay", arguments={})])

@@ -13,8 +13,9 @@ from sqlalchemy import Connection, select, update
 import handlers.upkeep
 from agents.process import Process, process
 from agents.runner import Runner
+from bus.journal.approvals import Decision, decide
 from bus.journal.endings import cancel
-from bus.journal.reaper import reap
+from bus.journal.reaper import fire, reap
 from bus.journal.who import Who
 from bus.payloads import EndPayload, Payload
 from config.errors import DatabaseBusy, DatabaseDamaged
@@ -24,6 +25,7 @@ from config.tables import runs
 from handlers.upkeep import tell_untold
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
+from tests.bus.asked import asks, question
 from tests.house import House
 from tests.model_server import ModelServer
 
@@ -122,6 +124,41 @@ def test_everything_written_with_the_end_is_told_and_nothing_before(upkeep: Upke
     assert kinds[-1] == "end"
     assert "status" not in kinds
     assert numbers == sorted(set(numbers))
+
+
+@pytest.mark.parametrize("how", ["cancelled", "expired"])
+def test_the_answer_of_a_person_is_told_with_the_end_that_came_after_it(upkeep: Upkeep, how: str) -> None:
+    """Two questions, of which one was answered: nobody owned the run any more."""
+    handle = upkeep.house.run(detached=True, observers=(WITNESS,))
+    answered, late = question(), question(expires_in_s=-1)
+    shown = asks(upkeep.database, handle.run_id, answered, late)
+    decide(upkeep.database, Who(), handle.run_id, answered.id, Decision(decision="fail"), by="ann")
+    if how == "cancelled":
+        cancel(upkeep.database, Who(), handle.run_id, "ann")
+    else:
+        fire(upkeep.database, handle.run_id, late.id)
+
+    assert (upkeep.look(), upkeep.look()) == (1, 0)
+
+    heard = [(payload.seq, payload.event_type) for of, payload in HEARD if of == handle.run_id]
+    logged = [(payload.seq, payload.event_type) for payload in upkeep.house.events(handle)]
+    assert heard == [one for one in logged if one[0] >= shown.events[0].seq]
+    assert ("approval" in [kind for seq, kind in heard if seq > shown.events[-1].seq], heard[-1][1]) == (True, "end")
+
+
+def test_an_answer_an_owner_told_is_not_told_again_with_the_end(upkeep: Upkeep) -> None:
+    handle = upkeep.house.run(detached=True, observers=(WITNESS,))
+    asked, journal = question(), upkeep.here.journal
+    asks(upkeep.database, handle.run_id, asked)
+    decide(upkeep.database, Who(), handle.run_id, asked.id, Decision(decision="fail"), by="ann")
+    journal.loop.run(journal.claim(handle.run_id))
+    upkeep.lapse()
+    cancel(upkeep.database, Who(), handle.run_id, "ann")
+
+    assert upkeep.look() == 1
+
+    kinds = [payload.event_type for of, payload in HEARD if of == handle.run_id]
+    assert kinds == ["withdrawn", "tool_result", "end"]
 
 
 def test_a_database_that_is_busy_for_a_moment_puts_it_off(upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch) -> None:

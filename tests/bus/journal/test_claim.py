@@ -6,13 +6,19 @@ import orjson
 import pytest
 from sqlalchemy import select, update
 
+from bus.journal.approvals import Decision, Question, decide
 from bus.journal.endings import cancel
 from bus.journal.leases import RESERVE, beat, claim, reserve, stops
 from bus.journal.line import withdrawn_ranges
+from bus.journal.ownerless import lock_run, write
+from bus.journal.parting import Parting
 from bus.journal.who import Who
+from bus.journal.writer import Commit
+from bus.payloads import Payload, StatusPayload
 from config.tables import runs, threads
+from tests.bus.asked import question
 from tests.bus.journal.test_accept import at_once
-from tests.bus.world import World
+from tests.bus.world import Owner, World
 
 
 def test_a_claim_makes_an_owner_and_gives_numbers(world: World):
@@ -132,6 +138,66 @@ def test_nothing_is_withdrawn_twice(world: World):
 
     declared = [withdrawn_ranges(line) for line in world.lines(run_id) if line.type == "withdrawn"]
     assert declared == [[(3, 1001)], [(1004, 2001)]]
+
+
+def test_the_first_owner_missed_nothing(world: World):
+    lease = world.claim(world.accept().run_id)
+
+    assert lease is not None
+    assert lease.unheard == ()
+
+
+def test_a_new_owner_is_given_what_was_written_without_one(world: World):
+    owner, asked = waiting(world, 2)
+    for one in asked:
+        answered(world, owner.lease.run_id, one.id)
+
+    taken = world.claim(owner.lease.run_id, "own_2")
+
+    assert taken is not None
+    assert [(payload.event_type, payload.seq) for payload in taken.unheard] == [
+        ("approval", 6), ("approval", 7), ("status", 8),
+    ]  # fmt: skip
+    told = [payload.seq for payload in (*owner.lease.first_events, *owner.told, *taken.unheard, *taken.first_events)]
+    assert told == [line.seq for line in world.lines(owner.lease.run_id, 1)]
+
+
+def test_what_an_owner_was_given_no_later_one_is_given(world: World):
+    owner, (asked,) = waiting(world)
+    answered(world, owner.lease.run_id, asked.id)
+    world.own(owner.lease.run_id, "own_2")
+    world.lapse(owner.lease.run_id)
+
+    taken = world.claim(owner.lease.run_id, "own_3")
+
+    assert taken is not None
+    assert taken.unheard == ()
+
+
+def test_a_word_in_an_event_is_not_taken_for_an_owner(world: World):
+    owner, _ = waiting(world)
+    with world.database.write() as connection:
+        row = lock_run(connection, owner.lease.run_id)
+        assert row is not None
+        write(connection, row, [StatusPayload(status="queued", reason='{"status":"running"}')], status="queued")
+
+    taken = world.claim(owner.lease.run_id, "own_2")
+
+    assert taken is not None
+    assert [payload.seq for payload in taken.unheard] == [5]
+
+
+def waiting(world: World, questions: int = 1) -> tuple[Owner, list[Question]]:
+    """Return the owner that let its run go to wait for answers, and what it asked."""
+    owner, asked = world.own(), [question() for _ in range(questions)]
+    parting = Parting(status="waiting", reason="approval", questions=tuple(asked))
+    events: list[Payload] = [*(one.payload() for one in asked), StatusPayload(status="waiting", reason="approval")]
+    world.do(owner.writer.commit(Commit(events=events, parting=parting)))
+    return owner, asked
+
+
+def answered(world: World, run_id: str, approval_id: str) -> None:
+    decide(world.database, Who(), run_id, approval_id, Decision(decision="take_as_done"), by="ann")
 
 
 def test_on_sqlite_a_lease_runs_by_the_machines_boot_clock(small_world: World, monkeypatch: pytest.MonkeyPatch):
