@@ -12,14 +12,14 @@ from agents.process import Process, open_process, process, use_process
 from agents.registry import AgentRegistry
 from bus.dispatcher import Dispatcher
 from bus.journal.accept import NewRun
-from bus.journal.idempotency import IdempotencyKey
+from bus.journal.idempotency import IdempotencyKey, used_before
 from bus.journal.journal import Journal
 from bus.journal.runs import find_run
 from bus.journal.who import Who
 from bus.messages import RunAgentMessage
 from bus.routes import AsynchronousRoute, SynchronousRoute
 from config.definitions import AgentDefinition
-from config.errors import BadRequest, GrantRefused, InputEmpty, InputTooLarge, ObserverTravels
+from config.errors import BadRequest, CallboardError, GrantRefused, InputEmpty, InputTooLarge, ObserverTravels
 from config.settings import Settings
 from observers.base import AgentObserver
 
@@ -87,8 +87,13 @@ class Runner:
         here = not detached if here is None else here
         if grant is not None:
             raise GrantRefused
-        self._check(objective, thread_id)
-        definition = self.registry.get(agent_id)
+        try:
+            self._check(objective, thread_id)
+            definition = self.registry.get(agent_id)
+        except CallboardError:  # the run may be there all the same: its agent's file was moved since
+            if (earlier := self._started_before(who, idempotency)) is None:
+                raise
+            return earlier
         guests = tuple(observer for observer in observers if isinstance(observer, AgentObserver))
         if guests and not here:
             raise ObserverTravels(type(guest).__name__ for guest in guests)
@@ -116,6 +121,14 @@ class Runner:
                 self._here.guests[accepted.run_id] = guests
             self._dispatcher.dispatch(_message(accepted.run_id, accepted.thread_id, definition, detached), here=here)
         return RunHandle(self.journal, accepted.run_id, accepted.thread_id, who, is_new=accepted.is_new)
+
+    def _started_before(self, who: Who, key: IdempotencyKey | None) -> RunHandle | None:
+        """Return the run that this very request began when it was made before."""
+        if key is None:
+            return None
+        with self.journal.read() as connection:
+            run_id = used_before(connection, who, key)
+        return self.handle(run_id, who) if run_id is not None else None
 
     def handle(self, run_id: str, who: Who = Who()) -> RunHandle:
         """Return a handle on a run accepted anywhere.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
+from config.settings import Settings
 from tests.web.conftest import Hand, accept
 
 
@@ -49,6 +51,17 @@ def test_the_same_key_and_body_is_the_same_run(client) -> None:
     assert second.status_code == 202
     assert second.json == first.json
     assert len(client.get("/v1/runs").json["runs"]) == 1
+
+
+def test_the_same_key_is_the_same_run_also_when_its_agent_has_gone(client, settings: Settings) -> None:
+    key = {"Idempotency-Key": "abc"}
+    first = start(client, key)
+    Path(settings.agents_dir, "assistant.yaml").unlink()
+
+    second, third = start(client, key), start(client, {"Idempotency-Key": "another"})
+
+    assert (second.status_code, second.json) == (202, first.json)
+    assert (third.status_code, third.json["code"]) == (404, "agent_unknown")
 
 
 def test_the_same_key_with_another_body_is_refused(client) -> None:
