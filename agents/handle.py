@@ -71,7 +71,7 @@ class RunHandle:
             return asked_now(connection, self._who, self.run_id)
 
     def last_decided(self) -> ApprovalDecided | None:
-        """Return the answer that was given last, as somebody hears of it who comes too late; None before any."""
+        """Return the answer to the newest question, as somebody hears of it who comes too late; None if it has none."""
         with self._journal.read() as connection:
             find_run(connection, self._who, self.run_id)
             return last_decided(connection, self.run_id)

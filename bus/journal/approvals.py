@@ -119,14 +119,15 @@ def pending(connection: Connection, run_id: str) -> list[dict[str, Any]]:
 
 
 def last_decided(connection: Connection, run_id: str) -> ApprovalDecided | None:
-    """Return what somebody hears who comes too late with an answer to this run; None if nobody ever answered it."""
-    query = (
-        select(approvals)
-        .where(approvals.c.run_id == run_id, approvals.c.decision.is_not(None))
-        .order_by(approvals.c.decided_ms.desc(), approvals.c.id.desc())
-    )
-    row = connection.execute(query).first()
-    return ApprovalDecided(row.id, row.decision, row.decided_by) if row is not None else None
+    """Return what somebody hears who comes too late with an answer to this run's newest question.
+
+    None where it has an answer of nobody: it expired, or the run ended before.
+    """
+    asked = select(approvals).where(approvals.c.run_id == run_id)
+    row = connection.execute(asked.order_by(approvals.c.created_ms.desc(), approvals.c.id.desc())).first()
+    if row is None or row.decision is None:
+        return None
+    return ApprovalDecided(row.id, row.decision, row.decided_by)
 
 
 def decide(

@@ -35,9 +35,13 @@ class Why:
     sentence: str
 
 
-def why(connection: Connection, database: Database, who: Who, *, now_ms: int | None = None) -> list[Why]:
-    """Return what every open run waits for, the oldest run first."""
-    return _explained(connection, database, who, now_ms)
+def why(
+    connection: Connection, database: Database, who: Who, *, agent: str | None = None, thread_id: str | None = None,
+    now_ms: int | None = None,
+) -> list[Why]:  # fmt: skip
+    """Return what every open run waits for, or those of one agent or thread; the oldest run first."""
+    wanted = ((runs.c.agent_id, agent), (runs.c.thread_id, thread_id))
+    return _explained(connection, database, who, now_ms, *(column == its for column, its in wanted if its is not None))
 
 
 def why_one(

@@ -22,8 +22,8 @@ MARKS = {
 def print_why(agent: str | None, thread_id: str | None, limit: int, as_json: bool, **flags: object) -> int:
     """Print what the open runs wait for, those of one agent or thread where one is named."""
     with open_runner(**flags) as runner, runner.journal.read() as connection:
-        found = why(connection, runner.journal.database, Who())
-    wanted = [one for one in found if agent in (None, one.agent) and thread_id in (None, one.thread_id)][:limit]
+        found = why(connection, runner.journal.database, Who(), agent=agent, thread_id=thread_id)
+    wanted = found[:limit]
     if as_json:
         click.echo(orjson.dumps([_facts(one) for one in wanted], option=orjson.OPT_INDENT_2).decode())
     elif not wanted:

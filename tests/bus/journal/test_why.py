@@ -126,6 +126,22 @@ def test_what_is_over_or_somebody_elses_is_not_explained(world: World) -> None:
         assert [why_one(connection, world.database, ME, run_id) for run_id in (ended, foreign)] == [None, None]
 
 
+def test_of_one_thread_or_agent_none_is_missed_behind_many_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for thread_id in ("theirs", "mine"):
+        world.accept(thread_id=thread_id, agent_id=thread_id)
+    monkeypatch.setattr("bus.journal.why.MOST", 1)
+
+    with world.database.read() as connection:
+        of_thread = why(connection, world.database, ME, thread_id="mine")
+        of_agent = why(connection, world.database, ME, agent="mine")
+        of_nobody = why(connection, world.database, ME, agent="mine", thread_id="theirs")
+
+    assert [one.thread_id for one in (*of_thread, *of_agent)] == ["mine", "mine"]
+    assert of_nobody == []
+
+
 def test_one_run_is_explained_as_in_the_list(world: World) -> None:
     world.accept(thread_id="mine")
     second = world.accept(thread_id="mine").run_id

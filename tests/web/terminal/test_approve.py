@@ -206,6 +206,16 @@ def test_wrong_usage_is_one_sentence_and_status_two(desk: Desk, words: tuple[str
     assert desk.status(run_id) == "waiting"
 
 
+def test_an_answer_to_an_earlier_question_is_not_taken_for_one_to_the_last(desk: Desk) -> None:
+    run_id, (first, _) = desk.waiting(question(), question("send_mail", {}))
+    desk.says("approve", run_id, first, "--decision", "take_as_done")
+    desk.says("cancel", run_id)
+
+    complaint = desk.complains("approve", run_id, "--decision", "fail", status=1)
+
+    assert "asks nothing now; it is cancelled" in complaint
+
+
 def test_a_run_that_asks_nothing_says_so(desk: Desk) -> None:
     run_id, _ = desk.waiting()
     desk.says("cancel", run_id)
