@@ -124,7 +124,7 @@ class Child:
             else:
                 self.quick_deaths += 1
             if not self._is_wedged:
-                self._sink(self.spec.name, f"WARNING {self.spec.name} ended ({_named(status)}); starting it again")
+                self._say(f"WARNING {self.spec.name} ended ({_named(status)}); starting it again")
             self._stopping.wait(pause_s(self.quick_deaths, was_ready=self._has_pulsed))
 
     def _live(self) -> int:
@@ -134,7 +134,7 @@ class Child:
             self.spec.before()
             process, pulse = self._spawn()
         except OSError as wrong:
-            self._sink(self.spec.name, f"WARNING {self.spec.name} could not be started: {wrong}")
+            self._say(f"WARNING {self.spec.name} could not be started: {wrong}")
             return -1
         if self._stopping.is_set():
             self._signal(signal.SIGKILL)
@@ -179,7 +179,7 @@ class Child:
             for line in process.stdout:
                 text = line.decode("utf-8", "replace").rstrip("\r\n")
                 self.tail.append(text)
-                self._sink(self.spec.name, text)
+                self._say(text)
 
     def _listen(self, process: subprocess.Popen[bytes], pulse: PulsePipe) -> None:
         """End the process when it gives no sign of life; whoever waits for it starts it again."""
@@ -187,9 +187,14 @@ class Child:
         if not pulse.listen(self.spec.silence_s, self.spec.start_s, self._pulsed) or process.poll() is not None:
             return
         name, silence_s = self.spec.name, self.spec.silence_s if self._has_pulsed else self.spec.start_s
-        self._sink(name, f"WARNING {name} gave no sign of life for {silence_s:g} s; it is ended and started again")
+        self._say(f"WARNING {name} gave no sign of life for {silence_s:g} s; it is ended and started again")
         self._is_wedged = True
         _signal_group(process.pid, signal.SIGKILL)
+
+    def _say(self, line: str) -> None:
+        """Hand the sink a line. Whatever it raises ends here: a thread it ended would keep, read or watch no child."""
+        with contextlib.suppress(Exception):
+            self._sink(self.spec.name, line)
 
     def _pulsed(self) -> None:
         self._has_pulsed = True

@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -37,6 +38,26 @@ def lines():
 @pytest.fixture
 def supervisor(lines):
     supervisor = Supervisor(lines)
+    yield supervisor
+    supervisor.stop(grace_s=0)
+
+
+class Unwritable(Lines):
+    """A sink whose lines can be waited for and cannot be shown."""
+
+    def __call__(self, name, line):
+        super().__call__(name, line)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.fixture
+def unwritable():
+    return Unwritable()
+
+
+@pytest.fixture
+def unseen(unwritable):
+    supervisor = Supervisor(unwritable)
     yield supervisor
     supervisor.stop(grace_s=0)
 
@@ -154,6 +175,42 @@ def test_children_die_with_a_supervisor_that_is_killed(tmp_path):
     assert select.select([watched], [], [], 20)[0], "the child outlived its supervisor"
     os.close(watched)
     parent.stdout.close()
+
+
+class TestASinkThatFails:
+    """What cannot be shown is no reason to look after nobody."""
+
+    def test_a_killed_child_is_started_again(self, unseen, unwritable):
+        child = unseen.keep(python(SLEEP))
+        unwritable.wait_for("here")
+        first = child.wait_for_pid()
+
+        os.kill(first, signal.SIGKILL)
+
+        assert child.wait_for_pid(other_than=first) != first
+        unwritable.wait_for("here", times=2)
+
+    def test_a_child_that_cannot_be_started_is_tried_again(self, unseen, unwritable):
+        unseen.keep(ChildSpec(name="child", argv=("/nowhere/none",), before=self.refuse))
+
+        unwritable.wait_for("could not be started", times=2)
+
+    def test_a_child_that_writes_is_read_to_the_end(self, unseen, unwritable):
+        child = unseen.keep(python(f"print('one'); print('two'); {SLEEP}"))
+
+        unwritable.wait_for("here")
+
+        assert list(child.tail) == ["one", "two", "here"]
+
+    def test_a_silent_child_is_ended_and_started_again(self, unseen, unwritable):
+        unseen.keep(python(SLEEP, silence_s=60.0, start_s=1.0))
+
+        unwritable.wait_for("gave no sign of life for 1 s")
+
+        unwritable.wait_for("here", times=2)
+
+    def refuse(self):
+        raise OSError(errno.EAGAIN, "no")
 
 
 class TestPulse:
