@@ -17,6 +17,8 @@ import pytest
 
 from agents.handle import RunHandle
 from bus.journal.approvals import Decision
+from bus.journal.keeper import AGAIN_S
+from bus.journal.last_calls import LAST_CALL
 from bus.payloads import Payload, WithdrawnPayload
 from tests.conftest import need
 from tests.fleet import Worker
@@ -82,8 +84,9 @@ def test_a_process_of_this_machine_that_was_killed_is_found_at_once(open_house: 
 
 def test_a_worker_of_another_machine_is_given_up_when_its_lease_is_over(open_house: Callable[..., House]) -> None:
     house = open_house(lease_s=5.0, beat_s=1.5, reap_s=0.5)
-    looks = 3 * 1.2 * house.settings.reap_s  # of its reaper; and it takes what it saw in the queue twice
-    assert_given_up_with_the_lease(house, lambda: neighbour(house), house.settings.lease_s + looks + 1.0)
+    looks = 3 * house.settings.reap_s  # of its reaper; and it takes what it saw in the queue twice
+    last_call = LAST_CALL * AGAIN_S
+    assert_given_up_with_the_lease(house, lambda: neighbour(house), house.settings.lease_s + looks + last_call + 1.0)
 
 
 def test_with_the_default_periods_it_has_a_new_owner_within_22_seconds(open_house: Callable[..., House]) -> None:
