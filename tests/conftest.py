@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Nothing of the developer's own configuration reaches a test."""
     for name in [name for name in os.environ if name.startswith("CALLBOARD_")]:
         del os.environ[name]
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background: no child would hear Ctrl-C
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def need(tool: str | None, what: str) -> str:
