@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -186,23 +186,16 @@ def test_runs_go_on_after_sqlite_was_locked_for_longer_than_a_lease(by_default: 
 
 
 @pytest.mark.postgres
-def test_runs_go_on_after_postgres_was_away_for_longer_than_a_lease(by_default: Settings, tmp_path: Path) -> None:
+@pytest.mark.parametrize("away", [stopped, PostgresCluster.frozen])
+def test_runs_go_on_after_postgres_was_away_for_longer_than_a_lease(
+    by_default: Settings, tmp_path: Path, away: Callable[[PostgresCluster], AbstractContextManager[None]]
+) -> None:
     need(postgres_tool("initdb"), "Postgres (initdb)")
     with PostgresCluster() as cluster:
         settings = by_default.model_copy(update={"database_url": cluster.new_database()})
         migrate(settings)
 
-        assert_goes_on(settings, tmp_path, stopped(cluster))
-
-
-@pytest.mark.postgres
-def test_runs_go_on_after_postgres_was_frozen_for_longer_than_a_lease(by_default: Settings, tmp_path: Path) -> None:
-    need(postgres_tool("initdb"), "Postgres (initdb)")
-    with PostgresCluster() as cluster:
-        settings = by_default.model_copy(update={"database_url": cluster.new_database()})
-        migrate(settings)
-
-        assert_goes_on(settings, tmp_path, cluster.frozen())
+        assert_goes_on(settings, tmp_path, away(cluster))
 
 
 def assert_goes_on(settings: Settings, tmp_path: Path, away: AbstractContextManager[None]) -> None:

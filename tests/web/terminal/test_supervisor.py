@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -35,11 +36,17 @@ def lines():
     return Lines()
 
 
-@pytest.fixture
-def supervisor(lines):
-    supervisor = Supervisor(lines)
+@contextmanager
+def supervising(sink):
+    supervisor = Supervisor(sink)
     yield supervisor
     supervisor.stop(grace_s=0)
+
+
+@pytest.fixture
+def supervisor(lines):
+    with supervising(lines) as supervisor:
+        yield supervisor
 
 
 class Unwritable(Lines):
@@ -57,9 +64,8 @@ def unwritable():
 
 @pytest.fixture
 def unseen(unwritable):
-    supervisor = Supervisor(unwritable)
-    yield supervisor
-    supervisor.stop(grace_s=0)
+    with supervising(unwritable) as supervisor:
+        yield supervisor
 
 
 def python(code, **more):
