@@ -1,0 +1,32 @@
+"""A slow disk: processes started with its environment wait longer in each fsync, for as long as a test says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.conftest import need
+
+SOURCE = Path(__file__).parent / "fsync.c"
+
+
+class SlowDisk:
+    """Delays fsync and fdatasync of every process that has ``environment``, its children included. Linux only."""
+
+    def __init__(self, folder: Path) -> None:
+        """Compile the library into ``folder``; the disk is as quick as before until ``delay``."""
+        compiler = need(shutil.which("gcc"), "a C compiler (gcc)")
+        library = folder / "slow_disk.so"
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, SOURCE], check=True)
+        self._file = folder / "slow_disk.ms"
+        self.delay(0)
+        self.environment = {"LD_PRELOAD": str(library), "SLOW_DISK_FILE": str(self._file)}
+        """What a process is started with to have this disk."""
+
+    def delay(self, ms: int) -> None:
+        """Let each fsync from now on take so many ms longer; 0 is the disk as it is."""
+        new = self._file.with_suffix(".new")
+        new.write_text(str(ms))
+        os.replace(new, self._file)
