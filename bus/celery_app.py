@@ -11,7 +11,7 @@ from typing import Any
 from celery import Celery
 from kombu import Connection, Producer
 
-from bus.celery_config import celery_config
+from bus.celery_config import celery_config, queue_of
 from bus.messages import RunAgentMessage
 from config.errors import BrokerMissing, PoolRefused
 from config.settings import Settings, settings
@@ -34,6 +34,7 @@ class Publisher:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._queue = queue_of(settings)
         self._producer: Producer | None = None
 
     def __call__(self, message: RunAgentMessage) -> None:
@@ -41,7 +42,10 @@ class Publisher:
         try:
             if self._producer is None:
                 self._producer = self._connect()
-            app.send_task(RunAgentMessage.name, args=(message.to_wire(),), producer=self._producer, ignore_result=True)
+            app.send_task(
+                RunAgentMessage.name, args=(message.to_wire(),), producer=self._producer, queue=self._queue,
+                ignore_result=True,
+            )  # fmt: skip
         except Exception:
             self.close()
             raise

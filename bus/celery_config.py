@@ -16,8 +16,8 @@ MEMORY_BROKER = "memory://"
 
 def celery_config(settings: Settings) -> dict[str, Any]:
     """Return what plain `celery worker` and our supervisor both use."""
-    queue = settings.queue
-    url = broker_form(settings.broker) if settings.broker else MEMORY_BROKER
+    url = broker_url(settings)
+    queue = queue_of(settings)
     return {
         "broker_url": url,
         "broker_transport_options": transport_options(settings, url),
@@ -29,10 +29,10 @@ def celery_config(settings: Settings) -> dict[str, Any]:
         "worker_cancel_long_running_tasks_on_connection_loss": True,
         "broker_pool_limit": 4,
         "include": ["handlers.run_agent", "handlers.worker_process"],
-        "task_queues": [Queue(queue, Exchange(queue, type="direct"), routing_key=queue)],
-        "task_default_queue": queue,
-        "task_default_exchange": queue,
-        "task_default_routing_key": queue,
+        "task_queues": [queue],
+        "task_default_queue": queue.name,
+        "task_default_exchange": queue.name,
+        "task_default_routing_key": queue.name,
         "task_create_missing_queues": False,
         # SQL has the responsibility, so a message is done with once it was heard.
         "task_acks_late": False,
@@ -44,7 +44,7 @@ def celery_config(settings: Settings) -> dict[str, Any]:
         "result_backend": None,
         # Waiting hints stay in Redis, not in a worker that may die or be full.
         "worker_prefetch_multiplier": 1,
-        "worker_disable_prefetch": url.startswith(("redis", "rediss")),
+        "worker_disable_prefetch": _is_redis(url),
         # A forged control message could stop a worker.
         "worker_enable_remote_control": False,
         "worker_send_task_events": False,
@@ -59,11 +59,31 @@ def celery_config(settings: Settings) -> dict[str, Any]:
     }
 
 
+def broker_url(settings: Settings) -> str:
+    """Return the broker's URL as Celery wants it."""
+    return broker_form(settings.broker) if settings.broker else MEMORY_BROKER
+
+
+def queue_of(settings: Settings) -> Queue:
+    """Return the deployment's queue; deployments that share a broker have different queues.
+
+    The broker's own list shows it as ``callboard:<deployment>:<queue>``. On Redis the connection adds the prefix
+    (``global_keyprefix``); other brokers have no such option, so the prefix is part of the name there.
+    """
+    prefix = "" if _is_redis(broker_url(settings)) else Keys(settings.deployment).prefix
+    name = f"{prefix}{settings.queue}"
+    return Queue(name, Exchange(name, type="direct"), routing_key=name)
+
+
+def _is_redis(url: str) -> bool:
+    return url.startswith(("redis", "rediss"))
+
+
 def transport_options(settings: Settings, url: str) -> dict[str, Any]:
     """Return the options of the broker's transport."""
     if url.startswith(MEMORY_BROKER):
         return {"polling_interval": 0.01}
-    if not url.startswith(("redis", "rediss")):
+    if not _is_redis(url):
         return {}
     return {
         # A message is a hint: the copies kombu keeps of those not yet acknowledged protect nothing that SQL does

@@ -58,10 +58,10 @@ def broken_rules(conf: Any, settings: Settings, environment: Mapping[str, str]) 
         if name in wanted and conf[name] != wanted[name]:
             yield _other(verdict, name, conf[name], wanted[name], why)
     yield from _pool(str(conf["worker_pool"]), "worker_pool")
-    yield from _queues(conf, settings.queue)
+    yield from _queues(conf, wanted["task_default_queue"])
     yield from _transport(conf, wanted["broker_transport_options"], settings)
     yield from _limits(conf, wanted)
-    yield from _options(settings.queue, environment)
+    yield from _options(wanted["task_default_queue"], environment)
 
 
 def _other(verdict: Literal["warn", "fail"], name: str, found: object, wanted: object, why: str) -> BrokenRule:

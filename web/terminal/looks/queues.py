@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kombu import Connection
 from sqlalchemy import func, select
 
-from bus.celery_config import MEMORY_BROKER
+from bus.celery_config import MEMORY_BROKER, queue_of
 from bus.journal.workers import alive
 from bus.keys import Keys
 from config.errors import CallboardError
@@ -90,7 +90,7 @@ def waiting(settings: Settings) -> dict[str, int]:
     require_broker(url)
     with Connection(broker_form(url), connect_timeout=CONNECT_TIMEOUT_S) as connection:
         try:
-            declared = connection.default_channel.queue_declare(settings.queue, passive=True)
+            declared = connection.default_channel.queue_declare(queue_of(settings).name, passive=True)
         except connection.channel_errors:  # it was never made: nothing was ever published
             return {}
         return {settings.queue: int(declared.message_count)}

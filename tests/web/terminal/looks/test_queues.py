@@ -3,6 +3,7 @@ import redis
 from kombu import Connection
 
 from bus.celery_app import Publisher
+from bus.celery_config import queue_of
 from bus.keys import Keys
 from bus.messages import RunAgentMessage
 from tests.web.conftest import accept
@@ -113,7 +114,7 @@ def test_another_kind_of_broker_is_asked_for_our_queue(settings, tmp_path):
     assert verdicts(look_at_queues(ours)) == ["warn"]
 
     with Connection(url) as connection:
-        queue = connection.SimpleQueue(ours.queue)
+        queue = connection.SimpleQueue(queue_of(ours).name)
         queue.put("a message")
         queue.close()
 
