@@ -1,7 +1,8 @@
 """Calling a tool so that whatever it does costs at most one thread and its own time.
 
 An async tool is a task that is cancelled; a plain one gets a daemon thread that can only be left
-behind, since no thread can be stopped from outside.
+behind, since no thread can be stopped from outside. A thread that was left behind keeps its place until the
+tool returns, so the number of threads has a bound whatever tools do.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed, 
 log = logging.getLogger(__name__)
 
 MAX_THREADS = 64
-"""Plain tools that may run at once in a process; the next one waits for its turn within its own time."""
+"""Plain tools that may run at once in a process, those left behind included; the next one waits for a place as long
+as it may run."""
 MAX_MESSAGE = 2000
 """Characters of an exception's text the model is told."""
 
-_threads = threading.BoundedSemaphore(MAX_THREADS)
+_THREAD = "tool "
+"""How the name of a thread that runs a plain tool begins."""
+_places = threading.BoundedSemaphore(MAX_THREADS)
 _POLL_S = 0.01
 
 
@@ -36,13 +40,17 @@ async def call_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolConte
 
     Cancelling the caller cancels an async tool and abandons a plain one.
 
+    A plain tool first waits for a place, at most ``timeout_s``; without one it is not called.
+
     Raises:
         ToolTimeout: it did not answer within ``timeout_s``.
         ToolCutOff: its connection broke, or timed out, after the request may have arrived.
-        ToolFailed: it raised; type and text of the exception, never its traceback.
+        ToolFailed: it raised; type and text of the exception, never its traceback. Or it had no place.
         ModelVisible: it raised one of ours, passed on as it is.
     """
     call = _in_task if tool.is_async else _in_thread
+    if not tool.is_async:
+        await _take_a_place(tool, timeout_s)
     try:
         async with asyncio.timeout(timeout_s) as limit:
             return await call(tool, dict(arguments), context)
@@ -122,7 +130,7 @@ def _forget(task: asyncio.Task[Any]) -> None:
 
 
 async def _in_thread(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Any:
-    await _take_a_place()
+    """Call the tool on a thread; the caller took a place, which the thread gives back."""
     call = _ThreadCall(tool, asyncio.get_running_loop())
     call.start(tool.function, arguments, context)
     try:
@@ -131,13 +139,26 @@ async def _in_thread(tool: Tool, arguments: dict[str, Any], context: ToolContext
         call.abandon()
 
 
-async def _take_a_place() -> None:
-    while not _threads.acquire(blocking=False):
-        await asyncio.sleep(_POLL_S)
+async def _take_a_place(tool: Tool, timeout_s: float) -> None:
+    """Take one of the process's places for plain tools.
+
+    Raises:
+        ToolFailed: none became free within ``timeout_s``; the tool was not called.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not _places.acquire(blocking=False):
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError as wrong:
+        names = sorted({thread.name for thread in threading.enumerate() if thread.name.startswith(_THREAD)})
+        log.error("every place for plain tools is taken; at work: %s", ", ".join(names)[:500])
+        raise ToolFailed(
+            f"{tool.name} was not called: all {MAX_THREADS} places for tools are taken by calls that do not end."
+        ) from wrong
 
 
 class _ThreadCall:
-    """One plain tool on its own thread; its place is given back once, by whoever comes first."""
+    """One plain tool on its own thread, which gives its place back when the tool returns."""
 
     def __init__(self, tool: Tool, loop: asyncio.AbstractEventLoop) -> None:
         self._tool = tool
@@ -152,21 +173,30 @@ class _ThreadCall:
         thread = threading.Thread(
             target=variables.run,
             args=(self._run, function, arguments, context),
-            name=f"tool {self._tool.name}",
+            name=f"{_THREAD}{self._tool.name}",
             daemon=True,
         )
         try:
             thread.start()
         except RuntimeError:  # the machine gives no more threads
             self._leave()
+            _places.release()
             raise
 
     def abandon(self) -> None:
-        """Give the place back if the thread is still at it; it may go on, nobody listens."""
+        """Stop listening if the thread is still at it; it keeps its place until the tool returns."""
         if self._leave():
-            log.warning("tool %s was left behind: its thread goes on, and nobody listens to it", self._tool.name)
+            log.warning(
+                "tool %s was left behind: its thread goes on and keeps its place until it ends", self._tool.name
+            )
 
     def _run(self, function: Callable[..., Any], arguments: dict[str, Any], context: ToolContext) -> None:
+        try:
+            self._call(function, arguments, context)
+        finally:
+            _places.release()
+
+    def _call(self, function: Callable[..., Any], arguments: dict[str, Any], context: ToolContext) -> None:
         enter_call(context)
         value: Any = None
         wrong: BaseException | None = None
@@ -189,9 +219,7 @@ class _ThreadCall:
             self.answer.set_result(value)
 
     def _leave(self) -> bool:
-        """Give the place back; returns whether this was the first time."""
+        """Mark the call as ended or given up; returns whether this was the first time."""
         with self._lock:
             first, self._left = not self._left, True
-        if first:
-            _threads.release()
         return first

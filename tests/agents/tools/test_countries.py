@@ -2,11 +2,14 @@
 
 import csv
 import os
+import resource
 import sqlite3
+import subprocess
+import time
 
 import pytest
 
-from agents.tools import countries
+from agents.tools import countries, sql_process
 from agents.tools.countries import DATA, query_countries
 from config.errors import ToolFailed
 
@@ -82,6 +85,78 @@ def test_an_endless_query_is_ended(monkeypatch):
 
     with pytest.raises(ToolFailed, match="longer than"):
         query_countries("WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n")
+
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+LONG = "(SELECT group_concat(a.name || b.name, '') FROM countries a, countries b)"
+ATTACKS = {
+    "one instruction that writes 2 GB": "SELECT printf('%.*c', 2000000000, 'x')",
+    "many of them": "SELECT " + ", ".join(["length(printf('%.*c', 2000000000, 'x'))"] * 50),
+    "a search in long text": f"{ENDLESS} SELECT sum(instr({LONG}, {LONG} || 'x')) FROM n",
+    "a replacement that grows": f"SELECT replace(replace({LONG}, 'a', {LONG}), 'e', {LONG})",
+    "zeros": "SELECT hex(zeroblob(1000000000))",
+    "random bytes": "SELECT hex(randomblob(1000000000))",
+    "one long text": f"{ENDLESS} SELECT group_concat(x) FROM n",
+    "rows without end": f"{ENDLESS} SELECT count(*) FROM n",
+    "a product": "SELECT count(*) FROM countries a, countries b, countries c, countries d, borders e, borders f",
+    "a sort that needs memory": f"{ENDLESS} SELECT hex(hex(printf('%9999d', x))) h FROM n ORDER BY h LIMIT 1 OFFSET 9",
+    "a pattern": f"{ENDLESS} SELECT sum('{'a' * 99}' LIKE '{'%a' * 49}%b') FROM n",
+    "a long pattern": f"SELECT 'x' GLOB '{'*a' * 900}'",
+    "nested text": f"{ENDLESS} SELECT json_group_array(x) FROM n",
+    "json": "SELECT json('" + "[" * 1900 + "]" * 1900 + "')",
+    "depth": "SELECT " + "(" * 1500 + "1" + ")" * 1500,
+    "many columns": "SELECT " + ",".join(["*"] * 100) + " FROM countries a, countries b",
+}
+
+
+@pytest.mark.parametrize("sql", ATTACKS.values(), ids=ATTACKS.keys())
+def test_an_attack_ends_in_its_time_and_with_a_sentence(monkeypatch, sql):
+    monkeypatch.setattr(countries, "TIME_S", 0.5)
+    monkeypatch.setattr(sql_process, "START_S", 60.0)
+    used_before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started_s = time.thread_time()
+
+    with pytest.raises(ToolFailed, match=r"longer than|more memory|only SELECT|SQLite says"):
+        query_countries(sql)
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert used.ru_utime + used.ru_stime - used_before.ru_utime - used_before.ru_stime < 2
+    assert time.thread_time() - started_s < 0.5
+
+
+def test_a_large_answer_is_cut_before_it_leaves_the_process():
+    answer = query_countries(
+        f"SELECT {', '.join(['printf(' + chr(39) + '%9999d' + chr(39) + ', 1)'] * 90)} FROM countries"
+    )
+
+    assert "only the first" in answer["note"]
+    assert sum(len(str(value)) for row in answer["rows"] for value in row) < 2 * sql_process.MAX_ANSWER
+
+
+def test_the_process_gets_no_environment(monkeypatch):
+    seen = {}
+    real = subprocess.run
+
+    def run(*arguments, **options):
+        seen.update(options)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    query_countries("SELECT 1")
+
+    assert seen["env"] == {}
+
+
+def test_a_query_that_waits_for_a_process_gives_up(monkeypatch):
+    monkeypatch.setattr(sql_process, "START_S", 0.05)
+    for _ in range(sql_process.MAX_PROCESSES):
+        assert sql_process._places.acquire(blocking=False)
+    try:
+        with pytest.raises(ToolFailed, match="longer than"):
+            query_countries("SELECT 1")
+    finally:
+        for _ in range(sql_process.MAX_PROCESSES):
+            sql_process._places.release()
 
 
 def rows_of(name):

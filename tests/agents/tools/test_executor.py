@@ -127,25 +127,63 @@ def test_a_result_that_cannot_be_written_is_a_failure(call):
         call(mute)
 
 
-def test_a_plain_tool_that_never_returns_costs_a_thread_and_not_its_place(context, caplog):
-    forever = threading.Event()
+def test_a_plain_tool_that_never_returns_keeps_its_place_until_it_does(context, caplog):
+    forever, called = threading.Event(), []
 
     def stuck() -> None:
         """Never return."""
+        called.append(True)
         forever.wait()
 
     async def many() -> list[BaseException]:
         tool = build_tool(stuck)
-        calls = [call_tool(tool, {}, context, 0.05) for _ in range(MAX_THREADS + 5)]
+        calls = [call_tool(tool, {}, context, 0.2) for _ in range(MAX_THREADS + 5)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
     found = asyncio.run(many())
+    taken = executor._places._value
     forever.set()
 
-    assert {type(item) for item in found} == {ToolTimeout}
-    assert "did not answer within 0.05 seconds" in str(found[0])
+    assert [type(item) for item in found] == [ToolTimeout] * MAX_THREADS + [ToolFailed] * 5
+    assert "did not answer within 0.2 seconds" in str(found[0])
+    assert "was not called: all 64 places" in str(found[-1])
+    assert len(called) == MAX_THREADS
     assert "left behind" in caplog.text
-    assert executor._threads._value == MAX_THREADS
+    assert "at work: tool stuck" in caplog.text
+    assert taken == 0
+    assert_places_return()
+
+
+def assert_places_return():
+    for thread in threading.enumerate():
+        if thread.name.startswith("tool "):
+            thread.join(10)
+    assert executor._places._value == MAX_THREADS
+
+
+def test_a_place_that_comes_free_is_taken_by_the_call_that_waits(context):
+    free = threading.Event()
+
+    def busy() -> None:
+        """Be busy for a while."""
+        free.wait()
+
+    def late() -> str:
+        """Come late."""
+        return "here"
+
+    async def both() -> str:
+        tool = build_tool(busy)
+        calls = [asyncio.create_task(call_tool(tool, {}, context, 20)) for _ in range(MAX_THREADS)]
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(call_tool(build_tool(late), {}, context, 20))
+        await asyncio.sleep(0)
+        free.set()
+        await asyncio.gather(*calls)
+        return await waiting
+
+    assert asyncio.run(both()) == "here"
+    assert_places_return()
 
 
 def test_an_async_tool_is_cancelled_at_its_timeout(call):
@@ -191,8 +229,9 @@ def test_cancelling_the_caller_leaves_the_thread_behind(context):
         return task.cancelled()
 
     assert asyncio.run(cancel()) is True
-    assert executor._threads._value == MAX_THREADS
+    assert executor._places._value == MAX_THREADS - 1
     forever.set()
+    assert_places_return()
 
 
 class Point(BaseModel):
