@@ -10,6 +10,7 @@ from agents.registry import AgentRegistry
 from bus.celery_app import Publisher
 from bus.journal.journal import Journal
 from config.migrate import require_current
+from config.redis_socket import with_running_redis
 from config.settings import Settings, settings
 from observers.base import AgentObserver
 
@@ -43,7 +44,11 @@ def process() -> Process:
 
 
 def open_process(with_settings: Settings) -> Process:
-    """Return a journal and a registry for these settings."""
+    """Return a journal and a registry for these settings.
+
+    Where they name no Redis and `up` runs on the same state folder, its Redis is used: events arrive as they happen.
+    """
+    with_settings = with_running_redis(with_settings)
     journal = Journal(with_settings, publish=Publisher(with_settings))
     require_current(journal.database)
     return Process(settings=with_settings, journal=journal, registry=AgentRegistry(with_settings.agent_folders))

@@ -9,16 +9,16 @@ import os
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from config.errors import PluginUnknown, did_you_mean
+from config.project import installed_entries, shipped_entries
 from config.settings import Settings
 from observers.base import AgentObserver
 
 log = logging.getLogger(__name__)
 
 GROUP = "callboard.observers"
-OWN_DISTRIBUTION = "callboard"
 SIGNALS = "signals"
 
 
@@ -96,12 +96,7 @@ def _look(settings: Settings) -> _Found:
 
 def _find_entries(found: _Found, settings: Settings) -> None:
     """Note what is registered; a name that ships cannot be taken while the shipped ones are on."""
-    ours: dict[str, EntryPoint] = {}
-    others: dict[str, EntryPoint] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
-        own = entry.dist is not None and entry.dist.name == OWN_DISTRIBUTION
-        kind = ours if own else others
-        kind.setdefault(entry.name, entry)
+    ours, others = shipped_entries(GROUP), installed_entries(GROUP)
     found.entries = others | ours if settings.builtins else others
     found.shipped = frozenset() if settings.builtins else frozenset(ours)
     if settings.builtins:
@@ -137,8 +132,6 @@ def _unknown(name: str, found: _Found) -> PluginUnknown:
     known = sorted({*found.entries, *found.plugins})
     if name in found.shipped:
         remedy = "it ships with Callboard, but CALLBOARD_BUILTINS turns the shipped ones off; turn them on"
-    elif not known and not found.shipped:
-        remedy = f"no observer is registered at all; install Callboard again (`pip install -e .`), for its '{GROUP}'"
     else:
         listing = ", ".join(f"'{other}'" for other in known) or "none"
         remedy = f"known observers: {listing}.{did_you_mean(name, known)} Name a known one"

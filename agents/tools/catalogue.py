@@ -11,17 +11,17 @@ import importlib
 import threading
 from collections.abc import Callable
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from agents.tools.schema import build_tool
 from agents.tools.tool import MARKS, Effect, Tool
 from config.definitions import AgentDefinition
 from config.errors import DefinitionInvalid, ToolUnknown, did_you_mean
+from config.project import installed_entries, shipped_entries
 from config.settings import Settings
 
 GROUP = "callboard.tools"
-OWN_DISTRIBUTION = "callboard"
 MAX_KEPT = 256
 """Agents whose tools a process keeps built."""
 
@@ -129,12 +129,7 @@ def _as_tool(thing: Any, path: str, *, name: str | None = None) -> Tool:
 @lru_cache(maxsize=8)
 def _entries(settings: Settings) -> dict[str, EntryPoint]:
     """Return what is registered; a name that ships cannot be taken while the shipped tools are on."""
-    ours: dict[str, EntryPoint] = {}
-    others: dict[str, EntryPoint] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
-        own = entry.dist is not None and entry.dist.name == OWN_DISTRIBUTION
-        (ours if own else others).setdefault(entry.name, entry)
-    return others | ours if settings.builtins else others
+    return installed_entries(GROUP) | (shipped_entries(GROUP) if settings.builtins else {})
 
 
 def _plugins(settings: Settings) -> dict[str, Tool]:
@@ -171,8 +166,6 @@ def _imported(path: str) -> Any:
 def _unknown(path: str, known: list[str], settings: Settings) -> ToolUnknown:
     if not settings.builtins and path in _entries(settings.model_copy(update={"builtins": True})):
         remedy = "it ships with Callboard, but CALLBOARD_BUILTINS turns the shipped tools off; turn them on"
-    elif not known and settings.builtins:
-        remedy = f"no tool is registered at all; install Callboard again (`pip install -e .`), for its '{GROUP}'"
     else:
         listing = ", ".join(f"'{name}'" for name in known) or "none"
         remedy = f"known tools: {listing}.{did_you_mean(path, known)} Name a known one"

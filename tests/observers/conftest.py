@@ -70,6 +70,12 @@ def witness() -> Witness:
 
 @pytest.fixture(autouse=True)
 def _as_in_a_new_process() -> Iterator[None]:
+    """A test neither meets what tests before it found (also those of other folders), nor leaves anything."""
+    _forget()
     yield
+    _forget()
+
+
+def _forget() -> None:
     invoker.forget()
     discovery.forget()

@@ -19,6 +19,7 @@ from sqlalchemy import func, select
 from bus.journal import workers
 from bus.payloads import TERMINAL
 from config.database import Database, open_database
+from config.redis_socket import find_running
 from config.settings import Settings
 from config.tables import outbox, runs
 from tests.backends import PostgresCluster
@@ -31,7 +32,6 @@ from tests.soak.invariants import broken
 from tests.soak.load import Load, Seen
 from tests.soak.shop import VARIABLE
 from tests.soak.talk import AGENT_TOOLS, Model, kind_of
-from web.terminal.embedded_redis import find_running
 
 KEEP = "SOAK_KEEP"
 """Names a folder that does not exist yet: where everything is copied when something does not hold."""

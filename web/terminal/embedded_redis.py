@@ -5,14 +5,8 @@ Only ever a server of our own. One that happens to listen on the default port be
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
 import shutil
-import socket
-import stat
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +14,11 @@ from typing import Literal
 
 from config.errors import RedisUnreachable, SettingInvalid
 from config.migrate import make_folder
-from config.redis_url import broker_form, socket_url
+from config.redis_socket import answers, socket_path
+from config.redis_url import socket_url
 from config.settings import Settings
 from web.terminal.child import guarded
 
-__all__ = ["EmbeddedRedis", "broker_form", "find_running", "plan", "start"]
-
-MAX_SOCKET_PATH = 100
-"""Bytes. The kernel's limit is 108, with a closing zero, and a temporary name may be longer than the last."""
 ANSWER_TIMEOUT_S = 10.0
 
 
@@ -109,26 +100,8 @@ def plan(settings: Settings) -> EmbeddedRedis | None:
     way, binary = found
     folder = settings.state / "redis"
     folder.mkdir(exist_ok=True, mode=0o700)
-    place = _socket_path(settings.state)
+    place = socket_path(settings.state)
     return EmbeddedRedis(way=way, socket=place, folder=folder, argv=_arguments(binary, place, folder))
-
-
-def find_running(settings: Settings) -> str | None:
-    """Return the URL of the state folder's own server if it answers."""
-    place = _socket_path(settings.state, make=False)
-    return socket_url(place) if answers(place) else None
-
-
-def answers(place: Path, timeout_s: float = 1.0) -> bool:
-    """Tell whether a Redis says PONG on this socket."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(timeout_s)
-        try:
-            connection.connect(str(place))
-            connection.sendall(b"PING\r\n")
-            return connection.recv(64).startswith(b"+PONG")
-        except OSError:
-            return False
 
 
 def _arguments(binary: str, place: Path, folder: Path) -> tuple[str, ...]:
@@ -165,40 +138,3 @@ def _wheel() -> str | None:
         return str(get_binary_path())
     except Exception:  # not installed, no binary for this platform, or a layout of another version: all mean no
         return None
-
-
-def _socket_path(state: Path, *, make: bool = True) -> Path:
-    """Return where the socket is: in the state folder, or in the runtime folder when that path is too long."""
-    place = state / "redis.sock"
-    if len(os.fsencode(place)) <= MAX_SOCKET_PATH:
-        return place
-    kept = state / "redis.sock.path"
-    with contextlib.suppress(OSError):
-        before = Path(kept.read_text())
-        if not make or _is_ours(before.parent):
-            return before
-    if not make:
-        return place
-    place = _runtime_folder(state) / "redis.sock"
-    kept.write_text(str(place))
-    return place
-
-
-def _runtime_folder(state: Path) -> Path:
-    """Return a folder of ours with a short path, the same one each time unless somebody took its name."""
-    name = f"callboard-{os.getuid()}-{hashlib.sha256(os.fsencode(state)).hexdigest()[:16]}"
-    places = [Path(place) for place in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp") if place]
-    fitting = [place for place in places if len(os.fsencode(place / name / "redis.sock")) <= MAX_SOCKET_PATH]
-    runtime = next((place for place in fitting if os.access(place, os.W_OK)), places[-1])
-    folder = runtime / name
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    return folder if _is_ours(folder) else Path(tempfile.mkdtemp(prefix="callboard-", dir=runtime))
-
-
-def _is_ours(folder: Path) -> bool:
-    try:
-        facts = folder.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o077

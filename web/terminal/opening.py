@@ -9,20 +9,15 @@ from agents.runner import Runner
 from config.migrate import migrate
 from config.settings import Settings
 from web.terminal import options
-from web.terminal.embedded_redis import find_running
 
 
 @contextmanager
 def open_runner(**flags: object) -> Iterator[Runner]:
     """Yield this process's runner, and close it at the end.
 
-    Without a Redis URL the state folder's own server is used if it answers. The default database is made
-    if it is not there, so that the first command of a newcomer may be any of them.
+    The default database is made if it is not there, so that the first command of a newcomer may be any of them.
     """
     settings = options.apply(**flags)
-    running = find_running(settings) if settings.redis_url is None else None
-    if running is not None:
-        settings = options.apply(redis_url=running)
     if _is_ours(settings):
         migrate(settings)
     runner = Runner.open(settings)

@@ -7,8 +7,8 @@ import os
 import click
 
 from config.migrate import make_folder
+from config.redis_socket import find_running
 from web.terminal import options
-from web.terminal.embedded_redis import find_running
 from web.terminal.serving import address_of, bind, child_environment, gunicorn_command, require_loopback
 from web.terminal.worker import redis_url_of, require_schema
 

@@ -13,9 +13,9 @@ from config.database import open_database
 from config.errors import PoolRefused, RedisUnreachable
 from config.migrate import make_folder, require_current
 from config.redis_server import require_broker, require_usable
+from config.redis_socket import find_running
 from config.settings import Settings
 from web.terminal import options
-from web.terminal.embedded_redis import find_running
 from web.terminal.output import Output
 from web.terminal.serving import child_environment, worker_command
 from web.terminal.supervisor import ChildSpec, Supervisor

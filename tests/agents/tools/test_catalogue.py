@@ -1,7 +1,6 @@
 """Tools by name: through one door for ours and everybody else's."""
 
 import sys
-from importlib.metadata import entry_points
 
 import pytest
 
@@ -10,6 +9,7 @@ from agents.tools.catalogue import find_tool, known_tools, tools_of
 from agents.tools.tool import Effect
 from config.definitions import load_definition
 from config.errors import DefinitionInvalid, ToolUnknown
+from config.project import shipped_entries
 from config.settings import read_settings
 
 BUILT_IN = ["calculator", "clock", "list_files", "order_supplies", "query_countries", "read_file", "write_file"]
@@ -55,11 +55,7 @@ def agent(tmp_path):
 
 
 def test_what_ships_is_registered_as_a_plugin_would_be(settings):
-    registered = [
-        entry.name for entry in entry_points(group="callboard.tools") if entry.dist and entry.dist.name == "callboard"
-    ]
-
-    assert sorted(registered) == BUILT_IN
+    assert sorted(shipped_entries("callboard.tools")) == BUILT_IN
     assert known_tools(settings) == BUILT_IN
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from config.errors import SettingInvalid, StateDirUnwritable
 from config.redis_server import ask
+from config.redis_socket import MAX_SOCKET_PATH, find_running
 from config.redis_url import socket_url
-from web.terminal.embedded_redis import MAX_SOCKET_PATH, RunningRedis, find_running, plan, start
+from web.terminal.embedded_redis import RunningRedis, plan, start
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from config.errors import RedisRefused
 from config.redis_server import ask, require_broker, require_usable
+from config.redis_socket import find_running
 from config.redis_url import each_url, redis_form, without_password
 from config.settings import Settings
-from web.terminal.embedded_redis import find_running, plan
+from web.terminal.embedded_redis import plan
 from web.terminal.looks.finding import Found, Verdict
 
 PLAIN = ("redis", "amqp", "pyamqp", "sentinel", "valkey")

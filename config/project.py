@@ -1,0 +1,35 @@
+"""What ``pyproject.toml`` says of this checkout, which is the truth also where nothing was installed from it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from config.settings import ROOT
+
+NAME = "callboard"
+
+
+@lru_cache(maxsize=1)
+def project() -> Mapping[str, Any]:
+    """Return the table ``[project]``."""
+    table: Mapping[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return table
+
+
+def shipped_entries(group: str) -> dict[str, EntryPoint]:
+    """Return what Callboard registers in an entry-point group, by name, as the file says it."""
+    table: Mapping[str, str] = project().get("entry-points", {}).get(group, {})
+    return {name: EntryPoint(name=name, value=value, group=group) for name, value in table.items()}
+
+
+def installed_entries(group: str) -> dict[str, EntryPoint]:
+    """Return what other installed distributions register in the group, by name; the first value of a name counts."""
+    found: dict[str, EntryPoint] = {}
+    for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
+        if entry.dist is None or entry.dist.name != NAME:  # an installation of ours may be of another version
+            found.setdefault(entry.name, entry)
+    return found

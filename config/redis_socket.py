@@ -1,0 +1,78 @@
+"""Where the Redis of a state folder listens: `up` starts it there, other processes of this machine find it there."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import socket
+import stat
+import tempfile
+from pathlib import Path
+
+from config.redis_url import socket_url
+from config.settings import Settings
+
+MAX_SOCKET_PATH = 100
+"""Bytes. The kernel's limit is 108, with a closing zero, and a temporary name may be longer than the last."""
+
+
+def with_running_redis(settings: Settings) -> Settings:
+    """Return the settings; where they name no Redis, with the state folder's own if one answers there."""
+    running = find_running(settings) if settings.redis_url is None else None
+    return settings if running is None else settings.model_copy(update={"redis_url": running})
+
+
+def find_running(settings: Settings) -> str | None:
+    """Return the URL of the state folder's own server if it answers."""
+    place = socket_path(settings.state, make=False)
+    return socket_url(place) if answers(place) else None
+
+
+def answers(place: Path, timeout_s: float = 1.0) -> bool:
+    """Tell whether a Redis says PONG on this socket."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(timeout_s)
+        try:
+            connection.connect(str(place))
+            connection.sendall(b"PING\r\n")
+            return connection.recv(64).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+def socket_path(state: Path, *, make: bool = True) -> Path:
+    """Return where the socket is: in the state folder, or in the runtime folder when that path is too long."""
+    place = state / "redis.sock"
+    if len(os.fsencode(place)) <= MAX_SOCKET_PATH:
+        return place
+    kept = state / "redis.sock.path"
+    with contextlib.suppress(OSError):
+        before = Path(kept.read_text())
+        if not make or _is_ours(before.parent):
+            return before
+    if not make:
+        return place
+    place = _runtime_folder(state) / "redis.sock"
+    kept.write_text(str(place))
+    return place
+
+
+def _runtime_folder(state: Path) -> Path:
+    """Return a folder of ours with a short path, the same one each time unless somebody took its name."""
+    name = f"callboard-{os.getuid()}-{hashlib.sha256(os.fsencode(state)).hexdigest()[:16]}"
+    places = [Path(place) for place in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp") if place]
+    fitting = [place for place in places if len(os.fsencode(place / name / "redis.sock")) <= MAX_SOCKET_PATH]
+    runtime = next((place for place in fitting if os.access(place, os.W_OK)), places[-1])
+    folder = runtime / name
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    return folder if _is_ours(folder) else Path(tempfile.mkdtemp(prefix="callboard-", dir=runtime))
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        facts = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o077
