@@ -20,7 +20,7 @@ from bus.celery_app import app
 from bus.journal.approvals import use
 from bus.journal.endings import fail_owned
 from bus.journal.hotlog import begin_writing, end_writing
-from bus.journal.leases import MAX_CRASHES, Lease, hold, is_lapsed
+from bus.journal.leases import Lease, hold, is_lapsed
 from bus.journal.parting import Parting
 from bus.journal.progress import NOTHING_YET, read_progress
 from bus.journal.runs import status_of
@@ -56,7 +56,7 @@ class RunFailed(Permanent):
 
 
 class _Quarantined(Exception):
-    """Another run whose next crash would be its last is worked on here."""
+    """Another suspect is worked on here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class RunAgentHandler:
         lease: Lease,
     ) -> Begun:
         """Make ready what works on the run, and write its first step down, in the claim's transaction."""
-        if lease.crashes >= MAX_CRASHES - 1:
+        if lease.is_suspect:
             if not desk().quarantine(lease.run_id):
                 raise _Quarantined
             undo.callback(desk().end_quarantine, lease.run_id)

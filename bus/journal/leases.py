@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 
-from bus.journal.crashes import UNHEARD, crash
+from bus.journal.crashes import SUSPECT_AFTER, UNHEARD, crash, is_suspect
 from bus.journal.events import event_row, insert_rows, undeclared, unheard
 from bus.journal.outbox import announce
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
@@ -35,8 +35,6 @@ from config.tables import runs, threads
 
 RESERVE = 1000
 """Event numbers an owner takes at a time."""
-MAX_CRASHES = 3
-"""So many owners a run may lose; then it is dead, or it would take down one worker after another."""
 OPEN = ("queued", "running", "waiting")
 """The states a run can still leave."""
 
@@ -70,6 +68,8 @@ class Lease:
     steps: int
     crashes: int
     """Owners lost before this one."""
+    is_suspect: bool
+    """Whether its next crash ends it, so that no other suspect may share its process."""
     commits: int
     """How many its writers have made; the next one counts from here."""
     journal: int
@@ -123,13 +123,14 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
     row = connection.execute(_claim(database), asked | database.lease_values()).mappings().first()
     if row is None:
         return None
-    _note_loss(connection, row)
+    notes = _note_loss(connection, row)
     missed = unheard(connection, run_id, row["fence"]) if row["fence"] > 1 else []
     connection.execute(_OPEN_THREAD, {"its_key": row["thread_key"], "its_run": run_id})
     used_before = row["reserved_to"] - RESERVE
     first_events = _first_events(connection, row, used_before)
     insert_rows(connection, [event_row(payload, run_id, row["thread_id"], row["fence"]) for payload in first_events])
-    return _lease(row, owner, used_before + 1 + len(first_events), tuple(missed), tuple(first_events))
+    suspect = is_suspect(row["crashes"], notes)
+    return _lease(row, owner, used_before + 1 + len(first_events), tuple(missed), tuple(first_events), suspect)
 
 
 @lru_cache(maxsize=4)
@@ -139,7 +140,7 @@ def _claim(database: Database) -> Any:
     if database.is_sqlite:
         past = or_(past, runs.c.lease_boot != bindparam("boot"))
     # Whoever is quicker than the reaper counts the crash too; what would be a run's last is left to the reaper.
-    lost = and_(runs.c.status == "running", past, runs.c.crashes < MAX_CRASHES - 1)
+    lost = and_(runs.c.status == "running", past, runs.c.crashes < SUSPECT_AFTER)
     free = or_(runs.c.status == "queued", lost)
     return (
         update(runs)
@@ -163,12 +164,13 @@ def _claim(database: Database) -> Any:
     )
 
 
-def _note_loss(connection: Connection, row: RowMapping) -> None:
-    """Say what was lost where the run was taken from an owner whose lease ran out, before the reaper came by."""
-    known = orjson.loads(row["crashes_json"]) if row["crashes_json"] else []
+def _note_loss(connection: Connection, row: RowMapping) -> list[dict[str, Any]]:
+    """Return the notes on the run's crashes, with a new one where its owner's lease ran out and no reaper saw it."""
+    known: list[dict[str, Any]] = orjson.loads(row["crashes_json"]) if row["crashes_json"] else []
     if len(known) < row["crashes"]:
         known.append(crash(connection, row["id"], row["fence"] - 1, None, UNHEARD))
         connection.execute(_NOTE, {"its_id": row["id"], "noted": orjson.dumps(known).decode()})
+    return known
 
 
 _NOTE = update(runs).where(runs.c.id == bindparam("its_id")).values(crashes_json=bindparam("noted"))
@@ -202,7 +204,12 @@ def _first_events(connection: Connection, row: RowMapping, used_before: int) -> 
 
 
 def _lease(
-    row: RowMapping, owner: str, next_seq: int, missed: tuple[Payload, ...], first_events: tuple[Payload, ...]
+    row: RowMapping,
+    owner: str,
+    next_seq: int,
+    missed: tuple[Payload, ...],
+    first_events: tuple[Payload, ...],
+    suspect: bool,
 ) -> Lease:
     taken = {name: row[name] for name in _LEASE_COLUMNS}
     return Lease(
@@ -215,6 +222,7 @@ def _lease(
         next_seq=next_seq,
         unheard=missed,
         first_events=first_events,
+        is_suspect=suspect,
     )
 
 

@@ -18,11 +18,11 @@ import orjson
 from sqlalchemy import Connection, Row, bindparam, or_, select, update
 
 from bus.journal.approvals import EXPIRY
-from bus.journal.crashes import UNHEARD, crash
+from bus.journal.crashes import UNHEARD, crash, is_suspect, suspect_beside
 from bus.journal.endings import cancelled, end_run, failed
 from bus.journal.keeper import AGAIN_S
 from bus.journal.last_calls import LAST_CALL, LastCalls
-from bus.journal.leases import MAX_CRASHES, expired, is_first_of_thread
+from bus.journal.leases import expired, is_first_of_thread
 from bus.journal.outbox import announce
 from bus.journal.owner_id import is_gone
 from bus.journal.ownerless import Written, has_live_owner, lock_run
@@ -168,7 +168,8 @@ class Reaper:
 
 def lapsed(database: Database) -> list[str]:
     """Return running runs nobody owns any more: the lease ran out, or its process has ended on this machine."""
-    running = select(runs.c.id).where(runs.c.status == "running")
+    # Suspects last: as long as one is there, it explains the loss of the runs that its process had beside it.
+    running = select(runs.c.id).where(runs.c.status == "running").order_by(runs.c.crashes)
     with database.read() as connection:
         found = list(connection.execute(running.where(expired(database)).limit(BATCH)).scalars())
         owners = select(runs.c.owner).where(runs.c.status == "running").distinct()
@@ -179,7 +180,7 @@ def lapsed(database: Database) -> list[str]:
 
 
 def reap(database: Database, run_id: str, last_calls: LastCalls | None = None) -> Written | None:
-    """Send a run whose owner is gone back to the queue, or end it: stopped meanwhile, or its third crash.
+    """Send a run whose owner is gone back to the queue, or end it: stopped meanwhile, or suspect before.
 
     With ``last_calls`` an owner that was only not heard of has its last call first. Done twice, the second time
     finds nothing to do.
@@ -194,12 +195,15 @@ def reap(database: Database, run_id: str, last_calls: LastCalls | None = None) -
         if not is_dead_here and last_calls is not None and not last_calls.is_over(connection, row):
             return None
         seen = "its process ended" if is_dead_here else UNHEARD
-        crashes = [*orjson.loads(row.crashes_json or "[]"), crash(connection, row.id, row.fence, row.owner, seen)]
+        known = orjson.loads(row.crashes_json or "[]")
+        crashes = [*known, crash(connection, row.id, row.fence, row.owner, seen)]
         noted = {"crashes": row.crashes + 1, "crashes_json": orjson.dumps(crashes).decode()}
         if row.stop_requested:
             written = end_run(connection, row, cancelled(row), **noted)
-        elif row.crashes + 1 >= MAX_CRASHES:
+        elif is_suspect(row.crashes, known):  # so it shared its process with no other one
             written = end_run(connection, row, failed(row, _obituary(crashes), "dead"), **noted)
+        elif suspect_beside(connection, row):
+            written = _requeue(connection, row, {})
         else:
             written = _requeue(connection, row, noted)
     log.warning("run lost its owner run_id=%s crashes=%s during=%s", run_id, row.crashes + 1, crashes[-1]["during"])

@@ -11,7 +11,8 @@ from sqlalchemy import select, update
 
 from agents.handle import RunHandle
 from bus.journal.approvals import Decision
-from bus.journal.leases import MAX_CRASHES, claim, hold
+from bus.journal.crashes import ALWAYS_SUSPECT_AFTER
+from bus.journal.leases import claim, hold
 from bus.payloads import ApprovalPayload, Payload
 from config.errors import DatabaseBusy, DatabaseUnreachable
 from config.tables import runs
@@ -160,19 +161,18 @@ def test_a_run_that_was_given_up_while_the_database_was_away_goes_on_here(stalle
     assert (row(stalled.house, stalled.run).fence, row(stalled.house, stalled.run).crashes) == (2, 0)
 
 
-@pytest.mark.parametrize(("crashes", "end"), [(0, "succeeded"), (MAX_CRASHES - 2, "dead")])
+@pytest.mark.parametrize(("crashes", "end"), [(1, "succeeded"), (ALWAYS_SUSPECT_AFTER, "dead")])
 def test_a_run_another_process_took_is_left_to_it_until_that_is_lost_too(
     stalled: Stalled, crashes: int, end: str
 ) -> None:
-    change(stalled.house, stalled.run, crashes=crashes)
     stalled.lose_to_another()
     stalled.looks.until("running", times=3)
     assert row(stalled.house, stalled.run).owner == "own_other"
 
-    change(stalled.house, stalled.run, lease_until=0)
+    change(stalled.house, stalled.run, lease_until=0, crashes=crashes)
 
     assert stalled.run.result(20).status == end
-    assert row(stalled.house, stalled.run).crashes == crashes + 2
+    assert row(stalled.house, stalled.run).crashes == crashes + 1
 
 
 def test_waiting_ends_when_another_process_ends_the_run(stalled: Stalled) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 from sqlalchemy import func, select
 
+from bus.journal.crashes import SUSPECT_AFTER
 from bus.journal.events import read_after
-from bus.journal.leases import MAX_CRASHES
 from bus.journal.line import Line, withdrawn_ranges
 from bus.payloads import TERMINAL
 from config.database import Database
@@ -90,7 +90,7 @@ def _of_text(rows: dict[str, Any], all_started: Sequence[Started]) -> Iterator[s
         if row.status == "succeeded" and orjson.loads(row.output_json) != whole_answer(started.sentence):
             yield f"the answer of {row.id} is not what the model said"
         was_stopped = row.status == "cancelled" and started.is_stopped
-        is_expected = was_stopped or (row.status == "dead" and row.crashes >= MAX_CRASHES)
+        is_expected = was_stopped or (row.status == "dead" and row.crashes > SUSPECT_AFTER)
         if row.status != "succeeded" and not is_expected:
             yield f"{row.id} ended {row.status} for no cause ({row.reason}); crashes {row.crashes}"
 

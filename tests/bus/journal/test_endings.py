@@ -11,7 +11,6 @@ from sqlalchemy import update
 
 from bus.journal.approvals import Decision, decide
 from bus.journal.endings import NOT_FINISHED, NOT_KNOWN, cancel, outcome_of_cut_off
-from bus.journal.leases import MAX_CRASHES
 from bus.journal.progress import read_progress
 from bus.journal.reaper import fire, reap
 from bus.journal.runs import get_run
@@ -85,7 +84,7 @@ def stopped_and_lost(world: World, run_id: str) -> None:
 
 
 def dead(world: World, run_id: str) -> None:
-    for _ in range(MAX_CRASHES):
+    while world.run_row(run_id).status != "dead":
         world.own(run_id)
         world.lapse(run_id)
         reap(world.database, run_id)

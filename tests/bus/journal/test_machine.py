@@ -29,9 +29,10 @@ from sqlalchemy import delete, select
 from bus.journal import leases, reader, writer
 from bus.journal.accept import Accepted
 from bus.journal.approvals import Decision, decide
+from bus.journal.crashes import is_suspect
 from bus.journal.endings import cancel
 from bus.journal.hotlog import HotLog, MemoryHotLog
-from bus.journal.leases import MAX_CRASHES, beat, hold
+from bus.journal.leases import beat, hold
 from bus.journal.ownerless import Written
 from bus.journal.reaper import fire, reap
 from bus.journal.redis_log import RedisHotLog
@@ -82,6 +83,7 @@ class Machine(RuleBasedStateMachine):
         self.faults = faults
         self.flush = flush
         self.threads = [f"thr_{next(NUMBERS)}" for _ in range(2)]
+        self._processes = [f"own_{next(NUMBERS)}" for _ in range(3)]
         self.accepted: list[Accepted] = []
         self.hands: list[Hands] = []
         self.viewers: list[Viewer] = []
@@ -117,7 +119,7 @@ class Machine(RuleBasedStateMachine):
             connection.execute(delete(outbox).where(outbox.c.run_id == row.id))
         log = self.logs[process % len(self.logs)]
 
-        taken = self.world.do(take(self.world, row.id, f"own_{process % 3}", log, self.outside))
+        taken = self.world.do(take(self.world, row.id, self._processes[process % 3], log, self.outside))
 
         assert (taken is not None) == (may_begin and row.id == self.must.first_open(row.thread_key))
         if taken is not None:
@@ -146,10 +148,20 @@ class Machine(RuleBasedStateMachine):
             assert (done, after) == (None, row)
             return
         assert done is not None
-        is_third = row.crashes + 1 >= MAX_CRASHES
-        assert after.status == ("cancelled" if row.stop_requested else "dead" if is_third else "queued")
-        assert (after.crashes, len(orjson.loads(after.crashes_json))) == (row.crashes + 1, row.crashes + 1)
+        is_last = is_suspect(row.crashes, orjson.loads(row.crashes_json or "[]"))
+        assert after.status == ("cancelled" if row.stop_requested else "dead" if is_last else "queued")
+        counted = row.crashes + (after.status != "queued" or not self._shares_owner_with_suspect(row))
+        assert (after.crashes, len(orjson.loads(after.crashes_json or "[]"))) == (counted, counted)
         self._show(done)
+
+    def _shares_owner_with_suspect(self, row: Any) -> bool:
+        beside = [self._row(one.run_id) for one in self.accepted if one.run_id != row.id]
+        return any(
+            one.status == "running"
+            and one.owner == row.owner
+            and is_suspect(one.crashes, orjson.loads(one.crashes_json or "[]"))
+            for one in beside
+        )
 
     def cancel(self, which: int) -> None:
         row = self._run(which)

@@ -15,15 +15,16 @@ from sqlalchemy import func, select
 
 from bus.journal import reaper as reapers
 from bus.journal.approvals import Decision, decide
+from bus.journal.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER, is_suspect
 from bus.journal.endings import NOT_KNOWN, cancel
 from bus.journal.last_calls import LastCalls
-from bus.journal.leases import MAX_CRASHES, claim, give_back, hold
+from bus.journal.leases import claim, give_back, hold
 from bus.journal.owner_id import new_owner_id
 from bus.journal.ownerless import Written
 from bus.journal.reaper import Reaper, claimable, due, fire, lapsed, reap
 from bus.journal.retention import Pause
 from bus.journal.runs import get_run
-from bus.journal.steps import StepStarted, steps_of
+from bus.journal.steps import StepEnded, StepStarted, end_steps, steps_of
 from bus.journal.threads import list_messages
 from bus.journal.who import Who
 from bus.journal.writer import Commit
@@ -140,7 +141,7 @@ def test_an_owner_that_lives_is_left_alone(world: World) -> None:
 def test_the_third_crash_of_a_run_is_its_last(world: World) -> None:
     accepted = world.accept(thread_id="talk")
     following = world.accept(thread_id="talk")
-    for number in range(MAX_CRASHES):
+    for number in range(SUSPECT_AFTER + 1):
         lost(world, accepted.run_id, step(number))
         done = reap(world.database, accepted.run_id)
 
@@ -160,9 +161,80 @@ def test_the_third_crash_of_a_run_is_its_last(world: World) -> None:
     assert free(world) == [following.run_id]
 
 
+@pytest.mark.parametrize(
+    ("kinds", "is_suspect"),
+    [
+        (["tool"], [False]),
+        (["tool", "tool"], [False, True]),
+        (["model", "tool"], [False, True]),
+        (["", ""], [False, True]),
+        (["model", "model"], [False, False]),
+        (["tool", "model"], [False, False]),
+        (["model", "model", "model"], [False, False, True]),
+    ],
+)
+def test_a_run_is_suspected_by_what_was_at_work(world: World, kinds: list[str], is_suspect: list[bool]) -> None:
+    run_id = world.accept().run_id
+    seen = []
+
+    for number, kind in enumerate(kinds):
+        lost(world, run_id, *([step(number, kind=kind)] if kind else []))
+        assert reap(world.database, run_id) is not None
+        lease = world.claim(run_id)
+        assert lease is not None, "it goes on"
+        seen.append(lease.is_suspect)
+        with world.database.write() as connection:
+            end_steps(connection, [StepEnded(id=f"stp_{number}", status="done")])
+        give_back(world.database, [(run_id, lease.fence)])
+
+    assert seen == is_suspect
+
+
+def test_a_run_that_only_waits_for_its_model_outlives_two_crashes_in_company_and_a_third_but_no_fourth(
+    world: World,
+) -> None:
+    run_id = world.accept().run_id
+    states = []
+
+    for number in range(ALWAYS_SUSPECT_AFTER + 1):
+        lost(world, run_id, step(number, kind="model"))
+        reap(world.database, run_id)
+        states.append(world.run_row(run_id).status)
+        with world.database.write() as connection:
+            end_steps(connection, [StepEnded(id=f"stp_{number}", status="done")])
+
+    assert states == ["queued"] * ALWAYS_SUSPECT_AFTER + ["dead"]
+
+
+def test_the_crash_of_a_suspect_is_not_counted_against_its_neighbours(world: World) -> None:
+    guilty, innocent = world.accept().run_id, world.accept().run_id
+    for number in range(SUSPECT_AFTER):
+        lost(world, guilty, step(number))
+        reap(world.database, guilty)
+    lost(world, innocent)
+    lost(world, guilty, step(SUSPECT_AFTER))
+
+    assert lapsed(world.database) == [innocent, guilty], "the suspect last, so that it is there to be seen"
+    for run_id in (innocent, guilty):
+        reap(world.database, run_id)
+
+    assert [(world.run_row(run_id).status, world.run_row(run_id).crashes) for run_id in (innocent, guilty)] == [
+        ("queued", 0), ("dead", SUSPECT_AFTER + 1),
+    ]  # fmt: skip
+    assert announced(world, innocent) == 2
+
+
+def test_a_note_of_an_earlier_release_counts_as_if_a_tool_was_at_work() -> None:
+    old = {"during": "model demo", "seen": "nothing was heard of it"}
+
+    assert not is_suspect(1, [old])
+    assert is_suspect(2, [old, old])
+    assert not is_suspect(2, [old, old | {"suspect": False}])
+
+
 def test_a_dead_run_leaves_a_valid_history(world: World) -> None:
     accepted = world.accept()
-    for number in range(MAX_CRASHES):
+    for number in range(SUSPECT_AFTER + 1):
         lost(world, accepted.run_id, step(number))
         reap(world.database, accepted.run_id)
 
@@ -219,8 +291,8 @@ def test_many_reapers_at_once_count_one_crash(world: World) -> None:
 
 def test_many_reapers_at_once_write_one_end(world: World) -> None:
     run_id = world.accept().run_id
-    for _ in range(MAX_CRASHES - 1):
-        lost(world, run_id)
+    for number in range(SUSPECT_AFTER):
+        lost(world, run_id, step(number))
         reap(world.database, run_id)
     lost(world, run_id)
 
