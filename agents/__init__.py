@@ -2,3 +2,7 @@
 
 It may not know who listens (observers are called through the invoker) or how a message arrived.
 """
+
+import callboard_folders
+
+callboard_folders.require()

@@ -2,3 +2,7 @@
 
 It knows who gets a letter, never what is in it: no agent, tool, model or page is imported here.
 """
+
+import callboard_folders
+
+callboard_folders.require()

@@ -2,3 +2,7 @@
 
 Nothing here knows what a run does; every other room may import this one, and this one imports none.
 """
+
+import callboard_folders
+
+callboard_folders.require()

@@ -2,3 +2,7 @@
 
 `ls handlers/` is all the system can be asked to do. Nothing here thinks; that is the agents' business.
 """
+
+import callboard_folders
+
+callboard_folders.require()

@@ -2,3 +2,7 @@
 
 Observers import payloads and the hot log, never agents or the dispatcher.
 """
+
+import callboard_folders
+
+callboard_folders.require()

@@ -20,10 +20,9 @@ def test_a_stranger_that_wins_is_refused_by_the_terminal(tmp_path):
     stranger = tmp_path / "agents"
     stranger.mkdir()
     (stranger / "__init__.py").write_text("")
-    code = "import sys; from web.terminal.cli import status_of; sys.exit(status_of(['agents']))"
 
     ran = subprocess.run(
-        [sys.executable, "-P", "-c", code],
+        [sys.executable, "-P", "-m", "web.terminal", "agents"],
         env={"PYTHONPATH": f"{tmp_path}:{ROOT}", "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
@@ -32,6 +31,7 @@ def test_a_stranger_that_wins_is_refused_by_the_terminal(tmp_path):
 
     assert ran.returncode == 1
     assert f"`import agents` finds {stranger}/__init__.py" in ran.stderr
+    assert ran.stderr.endswith("[room_taken]\n")
     assert "Traceback" not in ran.stderr
     assert len(ran.stderr.strip().splitlines()) == 1
 
