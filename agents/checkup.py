@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from typing import Any, Literal
 from agents.models.auto import resolve_model
 from agents.tools.catalogue import find_tool, tools_of
 from config.definitions import AgentDefinition
+from config.dotted_path import reason_of
 from config.errors import CallboardError, DefinitionInvalid, PluginUnknown, ToolUnknown
 from config.settings import Settings
 from config.yaml_lines import LinedYaml, Place, read_yaml
@@ -61,7 +62,7 @@ def deep_check(
 ) -> list[Problem]:
     """Return everything that is wrong with ``definition``, in the order of its fields; empty when it can run."""
     check = _Check(definition, settings, os.environ if environment is None else environment)
-    return [*check.model(), *check.tools(), *check.observers()]
+    return [problem for look in (check.model, check.tools, check.observers) for problem in check.guarded(look)]
 
 
 def problem_of(wrong: DefinitionInvalid) -> Problem:
@@ -85,6 +86,13 @@ class _Check:
         self._settings = settings
         self._environment = environment
         self._lines = _lines_of(definition)
+
+    def guarded(self, look: Callable[[], Iterator[Problem]]) -> Iterator[Problem]:
+        """Yield what ``look`` finds; where it fails that is a problem of this agent, and the next is looked at."""
+        try:
+            yield from look()
+        except (Exception, SystemExit) as wrong:
+            yield self._wrong((), f"its {look.__name__} could not be checked ({reason_of(wrong)}).", "internal")
 
     def model(self) -> Iterator[Problem]:
         """Yield what is wrong with the model: its name, then its key."""
@@ -134,7 +142,7 @@ class _Check:
                 continue
             if ":" in name:
                 try:
-                    load_class(name)
+                    load_class(name, self._settings)
                 except PluginUnknown as wrong:
                     yield self._wrong(("observers", position), str(wrong), wrong.code)
                 continue

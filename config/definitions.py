@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from config.dotted_path import reason_of
 from config.errors import DefinitionInvalid, did_you_mean
 from config.json_schema import SchemaRefused, check_schema
 from config.yaml_lines import LinedYaml, dotted, read_yaml
@@ -192,13 +194,29 @@ def pinned_definition(agent_id: str, digest: str, content_json: str) -> AgentDef
         DefinitionInvalid: this code does not take what an earlier one took.
     """
     origin = f"the definition {digest[:12]} of '{agent_id}'"
-    content = orjson.loads(content_json)
+    with _only_definition_errors(origin):
+        content = orjson.loads(content_json)
+        try:
+            fields = DefinitionFields.model_validate(content)
+        except ValidationError as wrong:
+            first = wrong.errors(include_url=False)[0]
+            raise DefinitionInvalid(origin, None, dotted(tuple(first["loc"])), _problem(first)) from wrong
+        return _definition(fields, agent_id, content, origin)
+
+
+@contextmanager
+def _only_definition_errors(origin: str) -> Iterator[None]:
+    """Make one broken definition of whatever reading it raises, so that it cannot hurt those beside it.
+
+    The checks leave nothing to come here that is known; a library below them may still run out of stack or panic.
+    """
     try:
-        fields = DefinitionFields.model_validate(content)
-    except ValidationError as wrong:
-        first = wrong.errors(include_url=False)[0]
-        raise DefinitionInvalid(origin, None, dotted(tuple(first["loc"])), _problem(first)) from wrong
-    return _definition(fields, agent_id, content, origin)
+        yield
+    except (DefinitionInvalid, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as wrong:  # a panic of Rust code is no Exception
+        problem = f"cannot be read ({reason_of(wrong)}); make it simpler."
+        raise DefinitionInvalid(origin, None, None, problem) from wrong
 
 
 def _definition(fields: DefinitionFields, agent_id: str, content: Mapping[str, Any], file: str) -> AgentDefinition:
@@ -221,12 +239,13 @@ def load_definition(path: Path) -> AgentDefinition:
             None,
             "an agent's file name may have letters, digits, '_', '-' and '.', at most 64 of them.",
         )
-    written = read_yaml(path)
-    try:
-        fields = DefinitionFields.model_validate(written.data)
-    except ValidationError as wrong:
-        raise _first_error(wrong, written, path) from wrong
-    return _definition(fields, path.stem, written.data, str(path))
+    with _only_definition_errors(str(path)):
+        written = read_yaml(path)
+        try:
+            fields = DefinitionFields.model_validate(written.data)
+        except ValidationError as wrong:
+            raise _first_error(wrong, written, path) from wrong
+        return _definition(fields, path.stem, written.data, str(path))
 
 
 def _first_error(wrong: ValidationError, written: LinedYaml, path: Path) -> DefinitionInvalid:

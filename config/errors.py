@@ -253,6 +253,7 @@ class DefinitionInvalid(Permanent):
     status = 422
 
     def __init__(self, file: str, line: int | None, field: str | None, problem: str) -> None:
+        file = file.encode("utf-8", "backslashreplace").decode()  # a file's name may be no text
         where = file if line is None else f"{file}:{line}"
         what = f" {field}:" if field else ""
         super().__init__(f"{where}:{what} {problem}", file=file, line=line, field=field)

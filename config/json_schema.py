@@ -19,6 +19,8 @@ MAX_DEPTH = 32
 """Deepest nesting of a schema."""
 MAX_BRANCHES = 4096
 """Subschemas one value may be held against at one place; `$ref` and `allOf` can double them at each level."""
+MAX_CHAIN = 128
+"""Subschemas that lead to one another without going into the value; each costs stack wherever a schema is walked."""
 MAX_ERRORS = 5
 """Misfits that are reported at once."""
 
@@ -137,6 +139,8 @@ def _check_branches(schema: Mapping[str, Any]) -> None:
         if id(part) in open_now:
             raise SchemaRefused("a $ref leads back to itself without going into the value.")
         if id(part) not in counts:
+            if len(open_now) == MAX_CHAIN:
+                raise SchemaRefused(f"its $ref and allOf follow one another more than {MAX_CHAIN} times; shorten them.")
             open_now.add(id(part))
             counts[id(part)] = 1 + sum(count(inner) for inner in _in_place(part, schema))
             open_now.discard(id(part))

@@ -71,6 +71,9 @@ class Settings(BaseSettings):
     """Runs one worker process works on at once."""
     plugins: str = ""
     """Dotted paths of observers and tools (``package.module:Name``), ``,`` between them."""
+    tool_modules: str = Field(default=".", pattern=r"^\s*(\.|[A-Za-z_][\w.]*)?(\s*,\s*(\.|[A-Za-z_][\w.]*)?)*\s*$")
+    """Modules a definition may name by dotted path, ``,`` between them: ``.`` stands for those in the working folder, a
+    package for all in it. Installed plugins and ``plugins`` are always among them."""
     builtins: bool = True
     """Whether the observers and tools that ship with Callboard are offered."""
     embedded: Literal["auto", "path", "wheel", "process"] = "auto"
@@ -164,6 +167,11 @@ class Settings(BaseSettings):
     def plugin_paths(self) -> list[str]:
         """The dotted paths of plugins, in order."""
         return [part.strip() for part in self.plugins.split(",") if part.strip()]
+
+    @property
+    def tool_module_names(self) -> tuple[str, ...]:
+        """The modules a dotted path may name, in order; ``.`` is among them where the working folder's may be."""
+        return tuple(part.strip() for part in self.tool_modules.split(",") if part.strip())
 
 
 class SeedNames(PydanticBaseSettingsSource):

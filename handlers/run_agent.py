@@ -46,6 +46,8 @@ WAITING_S = 1.0
 PATIENCE_S = 60.0
 """How long a claim is tried while the database is locked or away."""
 PAUSE_S = 0.5
+REHEARSAL_S = 20.0
+"""How long a worker that starts waits for its agents' tools to be imported."""
 
 
 class RunFailed(Permanent):
@@ -187,13 +189,17 @@ class RunAgentHandler:
     async def rehearse(self) -> None:
         """Do what the first run would otherwise pay for: import tools, find observers, ask for a run nobody has."""
         here, loop = self._here, self._journal.loop
-        for agent_id in here.registry.ids():
-            loaded = await loop.read(self._load, agent_id)
-            if isinstance(loaded, CallboardError):
-                log.warning("agent cannot be used: %s", loaded)
+        loading = [asyncio.create_task(self._try_agent(agent_id)) for agent_id in here.registry.ids()]
+        if loading:  # a module that hangs while it is imported holds up its own agent's runs and not the worker
+            await asyncio.wait(loading, timeout=REHEARSAL_S)
         await loop.read(observers_for, ("sse", "logger") if here.settings.builtins else (), here.settings)
         await self._journal.claim("run_of_nobody")
         await self._journal.hot_log.read_after("run_of_nobody", 0)
+
+    async def _try_agent(self, agent_id: str) -> None:
+        loaded = await self._journal.loop.read(self._load, agent_id)
+        if isinstance(loaded, CallboardError):
+            log.warning("agent cannot be used: %s", loaded)
 
     def _load(self, agent_id: str, digest: str = "") -> Loaded | CallboardError:
         """Return the agent with its tools, imported before anything is owned; with a ``digest``, as it was then."""
@@ -203,6 +209,9 @@ class RunAgentHandler:
             raise
         except CallboardError as wrong:
             return wrong
+        except Exception:  # one agent's code or definition; no other run may notice
+            log.exception("agent could not be loaded agent_id=%s", agent_id)
+            return _unforeseen()
 
     def _begin(
         self,

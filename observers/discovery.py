@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import logging
 import os
@@ -11,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 
+from config import dotted_path
+from config.dotted_path import NotImportable, import_path, reason_of
 from config.errors import PluginUnknown, did_you_mean
 from config.project import installed_entries, shipped_entries
 from config.settings import Settings
@@ -46,10 +47,10 @@ def known_observers(settings: Settings) -> dict[str, type[AgentObserver]]:
     with _lock:
         found = _look(settings)
         for name in found.entries:
-            _loaded(name, found)
+            _loaded(name, found, settings)
         for name, problem in found.broken.items():
             log.warning("observer plugin '%s' cannot be used: %s", name, problem)
-        entries = {name: kind for name in found.entries if (kind := _loaded(name, found)) is not None}
+        entries = {name: kind for name in found.entries if (kind := _loaded(name, found, settings)) is not None}
         return dict(sorted((found.plugins | entries).items()))
 
 
@@ -64,7 +65,7 @@ def observers_for(names: Iterable[str], settings: Settings) -> tuple[AgentObserv
     """
     with _lock:
         found = _look(settings)
-        chosen = [_instance(_named(name, found), found, settings) for name in names]
+        chosen = [_instance(_named(name, found, settings), found, settings) for name in names]
         chosen += [signals for signals in _signals(found, settings) if signals.listens()]
         return tuple({id(observer): observer for observer in chosen}.values())
 
@@ -73,15 +74,16 @@ def forget() -> None:
     """Look again, and make new instances, at the next call."""
     with _lock:
         _found.clear()
+        dotted_path.forget()
 
 
-def load_class(path: str) -> type[AgentObserver]:
+def load_class(path: str, settings: Settings) -> type[AgentObserver]:
     """Return the observer class at a dotted path.
 
     Raises:
         PluginUnknown: it cannot be imported, or is no usable observer.
     """
-    return _checked(_imported(path), path)
+    return _checked(_imported(path, settings), path)
 
 
 def _look(settings: Settings) -> _Found:
@@ -108,7 +110,7 @@ def _find_plugins(found: _Found, settings: Settings) -> None:
     """Import the plugins of the settings; those that are no observers are somebody else's business."""
     for path in settings.plugin_paths:
         try:
-            thing = _imported(path)
+            thing = _imported(path, settings)
             if inspect.isclass(thing) and issubclass(thing, AgentObserver):
                 kind = _checked(thing, path)
                 found.plugins[path] = kind
@@ -117,14 +119,14 @@ def _find_plugins(found: _Found, settings: Settings) -> None:
             found.broken[path] = str(error)
 
 
-def _named(name: str, found: _Found) -> type[AgentObserver]:
-    kind = _loaded(name, found) if name in found.entries else found.plugins.get(name)
+def _named(name: str, found: _Found, settings: Settings) -> type[AgentObserver]:
+    kind = _loaded(name, found, settings) if name in found.entries else found.plugins.get(name)
     if kind is not None:
         return kind
     if name in found.broken:
         raise PluginUnknown(f"observer '{name}' cannot be used: {found.broken[name]}", name=name)
     if ":" in name:
-        return load_class(name)
+        return load_class(name, settings)
     raise _unknown(name, found)
 
 
@@ -142,33 +144,23 @@ def _unknown(name: str, found: _Found) -> PluginUnknown:
     )
 
 
-def _loaded(name: str, found: _Found) -> type[AgentObserver] | None:
+def _loaded(name: str, found: _Found, settings: Settings) -> type[AgentObserver] | None:
     """Return the class of an entry point, or note why it has none."""
     if name in found.broken:
         return None
     try:
-        return load_class(found.entries[name].value)
+        return load_class(found.entries[name].value, settings)
     except PluginUnknown as error:
         found.broken[name] = str(error)
         return None
 
 
-def _imported(path: str) -> object:
+def _imported(path: str, settings: Settings) -> object:
     """Return what a dotted path names: ``package.module:Name``, or a module imported for its effects."""
-    module_name, _, attribute = path.partition(":")
     try:
-        thing: object = importlib.import_module(module_name.strip())
-        for part in attribute.split(".") if attribute else ():
-            thing = getattr(thing, part.strip())
-    except BaseException as error:  # also SystemExit: a stranger's module ends nothing but its own import
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        problem = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        raise PluginUnknown(
-            f"'{path}' cannot be imported ({problem}); a plugin is written package.module:ClassName, and its "
-            "package has to be installed or beside Callboard's rooms.",
-            name=path,
-        ) from error
+        thing: object = import_path(path, settings)
+    except NotImportable as wrong:
+        raise PluginUnknown(f"'{path}' {wrong}", name=path) from wrong
     return thing
 
 
@@ -191,9 +183,9 @@ def _instance(kind: type[AgentObserver], found: _Found, settings: Settings) -> A
     if observer is None:
         try:
             observer = kind.from_settings(settings)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginUnknown(
-                f"observer '{kind.name or kind.__name__}' cannot be made ({type(error).__name__}: {error}); "
+                f"observer '{kind.name or kind.__name__}' cannot be made ({reason_of(error)}); "
                 "see its from_settings().",
                 name=kind.__name__,
             ) from error
@@ -203,7 +195,7 @@ def _instance(kind: type[AgentObserver], found: _Found, settings: Settings) -> A
 
 def _signals(found: _Found, settings: Settings) -> list[AgentObserver]:
     """Return the signals observer, if it is not turned off."""
-    kind = _loaded(SIGNALS, found) if SIGNALS in found.entries else None
+    kind = _loaded(SIGNALS, found, settings) if SIGNALS in found.entries else None
     return [_instance(kind, found, settings)] if kind is not None else []
 
 

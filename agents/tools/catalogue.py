@@ -7,7 +7,7 @@ The door is the entry-point group ``callboard.tools``; beside it a definition ma
 from __future__ import annotations
 
 import dataclasses
-import importlib
+import logging
 import threading
 from collections.abc import Callable
 from functools import lru_cache
@@ -16,10 +16,14 @@ from typing import Any
 
 from agents.tools.schema import build_tool
 from agents.tools.tool import MARKS, Effect, Tool
+from config import dotted_path
 from config.definitions import AgentDefinition
+from config.dotted_path import NotImportable, import_path, reason_of
 from config.errors import DefinitionInvalid, ToolUnknown, did_you_mean
 from config.project import installed_entries, shipped_entries
 from config.settings import Settings
+
+log = logging.getLogger(__name__)
 
 GROUP = "callboard.tools"
 MAX_KEPT = 256
@@ -36,11 +40,21 @@ def find_tool(path: str, settings: Settings) -> Tool:
     Raises:
         ToolUnknown: there is none, or it cannot be imported or described; the message says what to change.
     """
+    try:
+        return _found(path, settings)
+    except ToolUnknown:
+        raise
+    except Exception as wrong:  # a stranger's object answers to everything in its own way
+        problem = f"tool '{path[:200]}' cannot be described ({reason_of(wrong)}); name a plain Python function."
+        raise ToolUnknown(problem, name=path) from wrong
+
+
+def _found(path: str, settings: Settings) -> Tool:
     if ":" in path:
-        return _as_tool(_imported(path), path)
+        return _as_tool(_imported(path, settings), path)
     entries = _entries(settings)
     if path in entries:
-        return _as_tool(_imported(entries[path].value), path, name=path)
+        return _as_tool(_imported(entries[path].value, settings), path, name=path)
     plugins = _plugins(settings)
     if path in plugins:
         return plugins[path]
@@ -64,12 +78,13 @@ def tools_of(definition: AgentDefinition, settings: Settings) -> dict[str, Tool]
     key = (definition.digest, settings)
     with _lock:
         known = _kept.get(key)
-        if known is None:
-            known = _build(definition, settings)
-            if len(_kept) >= MAX_KEPT:
-                _kept.pop(next(iter(_kept)))
-            _kept[key] = known
+    if known is not None:
         return known
+    built = _build(definition, settings)  # without the lock: a module may take long to be imported
+    with _lock:
+        if len(_kept) >= MAX_KEPT:
+            _kept.pop(next(iter(_kept)))
+        return _kept.setdefault(key, built)
 
 
 def wrap_tools(wrap: Callable[[Tool], Tool] | None) -> None:
@@ -88,6 +103,7 @@ def forget() -> None:
     with _lock:
         _kept.clear()
         _entries.cache_clear()
+        dotted_path.forget()
 
 
 def _build(definition: AgentDefinition, settings: Settings) -> dict[str, Tool]:
@@ -133,34 +149,24 @@ def _entries(settings: Settings) -> dict[str, EntryPoint]:
 
 
 def _plugins(settings: Settings) -> dict[str, Tool]:
-    """Return the plugins that are tools; a plugin that is an observer is somebody else's business."""
+    """Return the plugins that are tools. A broken plugin is left out and logged, so that it hides no other tool."""
     found: dict[str, Tool] = {}
     for path in settings.plugin_paths:
-        if ":" in path:
-            thing = _imported(path)
+        try:
+            thing = _imported(path, settings) if ":" in path else None
             if isinstance(thing, Tool) or (callable(thing) and not isinstance(thing, type)):
                 tool = _as_tool(thing, path)
                 found[tool.name] = tool
+        except Exception as wrong:  # the doctor names it as well
+            log.warning("plugin '%s' cannot be used: %s", path, reason_of(wrong))
     return found
 
 
-def _imported(path: str) -> Any:
-    module, _, attribute = path.partition(":")
+def _imported(path: str, settings: Settings) -> Any:
     try:
-        thing: Any = importlib.import_module(module)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as wrong:  # also SystemExit: a stranger's module ends nothing but its own import
-        problem = f"{type(wrong).__name__}: {wrong}".splitlines()[0][:300]
-        raise ToolUnknown(
-            f"tool '{path}' cannot be imported ({problem}); write package.module:function, and put the package "
-            "beside Callboard's rooms or install it.",
-            name=path,
-        ) from wrong
-    if not hasattr(thing, attribute):
-        names = [name for name in vars(thing) if not name.startswith("_")]
-        raise ToolUnknown(f"there is no '{attribute}' in {module}.{did_you_mean(attribute, names)}", name=path)
-    return getattr(thing, attribute)
+        return import_path(path, settings)
+    except NotImportable as wrong:
+        raise ToolUnknown(f"tool '{path}' {wrong}", name=path) from wrong
 
 
 def _unknown(path: str, known: list[str], settings: Settings) -> ToolUnknown:

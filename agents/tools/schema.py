@@ -122,7 +122,7 @@ def _fields(function: Callable[..., Any], called: str, where: str, descriptions:
     except Exception as wrong:  # evaluates the user's annotations, which may raise anything
         raise ToolUnknown(f"tool '{called}' ({where}): its annotations cannot be read: {wrong}.") from wrong
     fields: dict[str, Any] = {}
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in _signature(function, called, where).parameters.values():
         problem = _KINDS.get(parameter.kind)
         if problem is not None:
             raise ToolUnknown(f"tool '{called}' ({where}) {problem.format(name=parameter.name)}.")
@@ -137,6 +137,15 @@ def _fields(function: Callable[..., Any], called: str, where: str, descriptions:
         # Under an alias any name is allowed, also one that pydantic keeps for itself (`_x`, `model_config`).
         fields[f"argument_{len(fields)}"] = (hint, Field(default, alias=parameter.name))
     return fields
+
+
+def _signature(function: Callable[..., Any], called: str, where: str) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError) as wrong:  # functions written in C often have none
+        raise ToolUnknown(
+            f"tool '{called}' ({where}): its arguments cannot be read; wrap it in a Python function."
+        ) from wrong
 
 
 def _no_schema(called: str, where: str, hints: Mapping[str | None, Any]) -> ToolUnknown:

@@ -97,7 +97,7 @@ def test_a_definition_may_use_a_dotted_path_and_gets_the_process_s_one_instance(
         ("loger", "Did you mean 'logger'"),
         ("nothing like it", "known observers: "),
         ("no_such_module:X", "ModuleNotFoundError"),
-        ("plugin_for_tests:Missing", "AttributeError"),
+        ("plugin_for_tests:Missing", "there is no 'Missing' in plugin_for_tests"),
         ("plugin_for_tests:no_observer", "derive a class from"),
         ("plugin_for_tests:Waits", "async def on_end"),
         ("plugin_for_tests:Breaks", "webhook_url"),

@@ -32,6 +32,7 @@ def plugin(tmp_path, monkeypatch):
     )
     (tmp_path / "my_broken.py").write_text("raise SystemExit('no')\n")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
     yield
     for name in ("my_tools", "my_broken"):
         sys.modules.pop(name, None)

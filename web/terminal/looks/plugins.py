@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import pkgutil
 from types import ModuleType
 
 from agents.tools.catalogue import find_tool
-from config.errors import CallboardError
+from config.dotted_path import NotImportable, import_path
+from config.errors import CallboardError, PluginUnknown
 from config.settings import Settings
 from observers.discovery import load_class
 from web.terminal.looks.finding import Found
@@ -34,13 +34,10 @@ def require_plugin(path: str, settings: Settings) -> None:
         ToolUnknown: it is no function that a model could call.
     """
     try:
-        thing = pkgutil.resolve_name(path)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # also SystemExit: a stranger's module ends nothing but its own import
-        load_class(path)  # fails in the same way, with the sentence
-        return
+        thing = import_path(path, settings)
+    except NotImportable as wrong:
+        raise PluginUnknown(f"'{path}' {wrong}", name=path) from wrong
     if inspect.isclass(thing):
-        load_class(path)
+        load_class(path, settings)
     elif not isinstance(thing, ModuleType):
         find_tool(path, settings)

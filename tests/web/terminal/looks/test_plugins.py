@@ -53,7 +53,7 @@ def test_observers_tools_and_modules_are_fine(plugged):
     [
         ("not_there_at_all:Thing", "'not_there_at_all:Thing' cannot be imported (ModuleNotFoundError"),
         ("not_there_at_all", "cannot be imported"),
-        ("MODULE:Watchr", "cannot be imported (AttributeError"),
+        ("MODULE:Watchr", "Did you mean 'Watcher'?"),
         ("MODULE:NoObserver", "derive a class from observers.base.AgentObserver"),
         ("MODULE:NUMBER", "is no function"),
         ("MODULE_ends:Thing", "cannot be imported (SystemExit"),
