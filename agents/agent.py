@@ -137,6 +137,8 @@ class Agent:
             model=context.lease.model,
             messages=messages,
             tools=offered(self._tools) or None,
+            effects={name: tool.effect for name, tool in self._tools.items()},
+            starters=definition.starters,
             tool_choice="none" if self._is_last and self._tools else None,
             params=definition.params,
             response_format=response_format(definition.output_schema) if definition.output_schema else None,

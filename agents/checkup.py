@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agents.models.auto import resolve_model
+from agents.models.demo import is_demo
 from agents.tools.catalogue import find_tool, tools_of
 from config.definitions import AgentDefinition
 from config.dotted_path import reason_of
@@ -96,12 +97,12 @@ class _Check:
 
     def model(self) -> Iterator[Problem]:
         """Yield what is wrong with the model: its name, then its key."""
+        name = resolve_model(self._agent.model, self._environment)
+        if is_demo(name):
+            return
         from agents.models.lite import litellm_module
 
         litellm = litellm_module()
-        name = resolve_model(self._agent.model, self._environment)
-        if name.startswith("demo/"):
-            return
         try:
             model, provider = litellm.get_llm_provider(name, api_base=self._agent.api_base)[:2]
         except Exception as wrong:  # LiteLLM raises its own BadRequestError, and others for odd names

@@ -14,7 +14,8 @@ from sqlalchemy import Connection
 from agents.agent import Agent
 from agents.context import RunContext
 from agents.fitting import Loaded, fitting_agent, load_agent, require_known_form
-from agents.models.lite import litellm_module
+from agents.models.demo import is_demo
+from agents.models.lite import is_imported, litellm_module
 from agents.process import Process, process
 from bus.celery_app import app
 from bus.journal.approvals import use
@@ -23,7 +24,7 @@ from bus.journal.hotlog import begin_writing, end_writing
 from bus.journal.leases import Lease, hold, is_lapsed
 from bus.journal.parting import Parting
 from bus.journal.progress import NOTHING_YET, read_progress
-from bus.journal.runs import status_of
+from bus.journal.runs import model_of, status_of
 from bus.journal.steps import restart_steps, start_steps
 from bus.journal.threads import HistoryItem
 from bus.journal.writer import Commit
@@ -161,7 +162,7 @@ class RunAgentHandler:
                 time.sleep(PAUSE_S)  # on a thread of its own, for a server that is away
 
     def _claim(self, message: RunAgentMessage) -> Begun | None:
-        litellm_module()
+        self._prepare(message.run_id)
         with ExitStack() as undo:
             loaded = self._load(message.agent_id, message.definition_digest)
             begin = partial(self._begin, message, loaded, undo)
@@ -172,6 +173,15 @@ class RunAgentHandler:
                 return None
             undo.pop_all()
             return begun
+
+    def _prepare(self, run_id: str) -> None:
+        """Import LiteLLM where the run's model needs it: it takes seconds, in which nothing should be owned."""
+        if is_imported():
+            return
+        with self._journal.read() as connection:
+            model = model_of(connection, run_id)
+        if model is not None and not is_demo(model):
+            litellm_module()
 
     async def work_off(self, begun: Begun) -> None:
         """Let the agent work, and let the run go when it is over; never raises for what happens inside the run."""

@@ -13,8 +13,9 @@ from typing import Any
 
 from celery import signals
 
+from agents.models.lite import is_imported
 from agents.models.releases import require_sound_release
-from agents.models.warm_up import warm_up, warm_up_to_fork
+from agents.models.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
 from agents.process import Process, process
 from bus.celery_app import refuse_greenlets, require_broker_setting
 from bus.celery_rules import broken_rules
@@ -131,13 +132,17 @@ def _begin(pool: str, slots: int) -> None:
         _alive = here = process()
     except CallboardError as wrong:
         raise SystemExit(f"error: {wrong} [{wrong.code}]") from None
-    warm_up(here.journal.loop)
+    warms_first = is_imported() or needs_litellm(here.registry, os.environ)
+    if warms_first:
+        warm_up(here.journal.loop)
     here.journal.loop.run(RunAgentHandler(here).rehearse(), timeout_s=60)
     settle_heap()
     take_up_work(here, slots)
     start_pulse(here.journal.loop, here.settings.lease_s)
     here.journal.loop.submit(_say_alive(here, pool, slots))
     log.info("worker is ready pool=%s slots=%s after_s=%.1f", pool, slots, time.monotonic() - began)
+    if not warms_first:
+        warm_up_later(here.journal.loop, here.settings.state)
 
 
 def take_up_work(here: Process, slots: int) -> Drain:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.models.address import address_of
+from agents.tools.tool import Effect
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +35,10 @@ class ModelCall:
     """The history in OpenAI's form."""
     tools: Sequence[Mapping[str, Any]] | None = None
     """The tools on offer, in OpenAI's form."""
+    effects: Mapping[str, Effect] = field(default_factory=dict)
+    """What calling each tool does; one that is not named is ``unsafe``. No provider is told: for the demo model."""
+    starters: Sequence[str] = ()
+    """Sentences the agent offers to begin with. No provider is told: for the demo model."""
     tool_choice: Any = None
     """``auto``, ``none``, ``required`` or one function; None leaves it to the provider."""
     params: Mapping[str, Any] = field(default_factory=dict)

@@ -6,6 +6,7 @@ import logging
 from functools import lru_cache
 
 from agents.models.chunk import Usage
+from agents.models.demo import is_demo
 from agents.models.lite import litellm_module
 
 log = logging.getLogger(__name__)
@@ -13,7 +14,7 @@ log = logging.getLogger(__name__)
 
 def cost_of(model: str, usage: Usage | None) -> float | None:
     """Return the price in US dollars, or None where usage or price is unknown: unknown is not free."""
-    if usage is None:
+    if usage is None or is_demo(model):
         return None
     flat = _flat_prices(model)
     if flat is not None:

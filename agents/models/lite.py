@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import warnings
-from functools import lru_cache
 from typing import Any
 
 from agents.models.releases import require_sound_release
@@ -19,10 +19,12 @@ _ENVIRONMENT = {
 }
 _ITS_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 
+_module: Any = None
+_importing = threading.Lock()
 
-@lru_cache(maxsize=1)
+
 def litellm_module() -> Any:
-    """Return LiteLLM, imported once: about two seconds the first time, so workers call this before any run.
+    """Return LiteLLM, imported once: three seconds the first time, for every thread that asks meanwhile.
 
     Its price list is the one that came with it (no look-up on the network at import), it prints nothing,
     reports nothing, and tries nothing again: the one retry layer is ours.
@@ -30,6 +32,20 @@ def litellm_module() -> Any:
     Raises:
         ReleaseRefused: the release that is installed steals keys.
     """
+    global _module
+    if _module is None:
+        with _importing:
+            if _module is None:
+                _module = _imported()
+    return _module
+
+
+def is_imported() -> bool:
+    """Return whether ``litellm_module`` answers at once in this process."""
+    return _module is not None
+
+
+def _imported() -> Any:
     require_sound_release()
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -51,11 +67,14 @@ def litellm_module() -> Any:
     litellm.callbacks = []
     litellm.success_callback = []
     litellm.failure_callback = []
-    _register_demo()
     return litellm
 
 
-def _register_demo() -> None:
-    from agents.models.demo import register_demo_model
+def _forget_lock() -> None:
+    """A thread of the parent may have held it; a forked child has no such thread."""
+    global _importing
+    _importing = threading.Lock()
 
-    register_demo_model()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_lock)

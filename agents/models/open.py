@@ -1,4 +1,7 @@
-"""Opens a model's stream: LiteLLM chooses the provider, the address, the key and the parameters' names."""
+"""Opens a model's stream: LiteLLM chooses the provider, the address, the key and the parameters' names.
+
+The demo model answers in this process, and a call of it does not import LiteLLM.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.models.call import ModelCall, Timeouts
+from agents.models.demo import is_demo
 from agents.models.failures import failure_of, key_missing, refused_unprocessed, too_slow
 from agents.models.fast import fast_reader
 from agents.models.lite import litellm_module
@@ -41,11 +45,19 @@ async def open_stream(call: ModelCall) -> ModelStream:
         ModelKeyMissing, ModelUnknown, ModelRefused: somebody has to change something first.
         ModelFailed, ModelTimeout: trying again may work.
     """
+    started = asyncio.get_running_loop().time()
+    if is_demo(call.model):
+        from agents.models.demo.reader import DemoReader
+
+        return ModelStream(call=call, reader=DemoReader(call), started_at=started)
+    return ModelStream(call=call, reader=await _opened_by_litellm(call, started), started_at=started)
+
+
+async def _opened_by_litellm(call: ModelCall, started: float) -> Reader:
     litellm = litellm_module()
     missing = key_missing(call)
     if missing is not None:
         raise missing
-    started = asyncio.get_running_loop().time()
     patience = min(call.timeouts.first_token_s, call.timeouts.total_s)
     try:
         async with asyncio.timeout_at(started + patience):
@@ -56,8 +68,7 @@ async def open_stream(call: ModelCall) -> ModelStream:
         raise failure_of(error, call) from error
     if opened is None:
         raise refused_unprocessed(call)
-    reader: Reader = fast_reader(opened, call) or WrapperReader(opened, call)
-    return ModelStream(call=call, reader=reader, started_at=started)
+    return fast_reader(opened, call) or WrapperReader(opened, call)
 
 
 def arguments_of(call: ModelCall) -> dict[str, Any]:

@@ -1,14 +1,24 @@
 """The first model call of a process, made before anybody waits for it.
 
-Importing LiteLLM takes two seconds and its first call half a second more of one core, which a user would
-see as the time to the first token. So a worker makes that call while it starts: to itself, on loopback.
+Importing LiteLLM takes three seconds and its first call half a second more of one core, which a user would
+see as the time to the first token. So a worker makes that call while it starts: to itself, on loopback. Where no
+agent needs LiteLLM, a worker takes runs at once and warms up behind them, one process of a machine at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 
+from agents.models.auto import resolve_model
+from agents.models.demo import is_demo
+from agents.registry import AgentRegistry
+from bus.heap import settle_heap
 from bus.loop import ProcessLoop
 from config.errors import CallboardError
 
@@ -39,6 +49,51 @@ def warm_up(loop: ProcessLoop) -> None:
         loop.run(_call_ourselves(), timeout_s=30)
     except (CallboardError, OSError, TimeoutError) as wrong:
         log.warning("warm-up was cut short: %s", wrong)
+
+
+def needs_litellm(registry: AgentRegistry, environment: Mapping[str, str]) -> bool:
+    """Return whether an agent of this installation asks another model than the demo's; broken ones ask none."""
+    models = []
+    for agent_id in registry.ids():
+        try:
+            models.append(registry.get(agent_id).model)
+        except CallboardError:
+            continue
+    return any(not is_demo(resolve_model(model, environment)) for model in models)
+
+
+def warm_up_later(loop: ProcessLoop, folder: Path) -> None:
+    """Warm up on a thread of its own, while runs that need no LiteLLM are worked on.
+
+    ``folder`` is the machine's state folder, where the processes take turns. A run that needs LiteLLM earlier does not
+    wait for the turn: it imports LiteLLM itself.
+    """
+
+    def work() -> None:
+        try:
+            with _turn(folder):
+                warm_up(loop)
+                settle_heap()
+        except Exception:  # the first run that needs LiteLLM says what is wrong, with its run's id
+            log.exception("warm-up failed")
+
+    threading.Thread(target=work, name="warm-up", daemon=True).start()
+
+
+@contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """Hold the turn of this machine; the kernel gives it to the next process when this one ends."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: all at once
+        yield
+        return
+    descriptor = os.open(folder / "warm-up.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def warm_up_to_fork() -> None:

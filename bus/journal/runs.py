@@ -117,6 +117,12 @@ def status_of(connection: Connection, run_id: str) -> str:
     return str(status) if status is not None else "cancelled"
 
 
+def model_of(connection: Connection, run_id: str) -> str | None:
+    """Return the model a run was accepted with; None where there is no such run."""
+    model = connection.execute(select(runs.c.model).where(runs.c.id == run_id)).scalar()
+    return str(model) if model is not None else None
+
+
 def reader_bounds(connection: Connection, who: Who, run_id: str) -> tuple[str, str, int]:
     """Return a run's thread, state and the highest number it may have used, for a reader to begin with."""
     row = find_run(connection, who, run_id)

@@ -6,6 +6,7 @@ import pytest
 
 from agents.checkup import deep_check
 from agents.models import auto
+from agents.models.call import ModelCall
 from agents.models.demo.answer import answer
 from agents.registry import AgentRegistry
 from agents.tools.catalogue import tools_of
@@ -39,8 +40,9 @@ def test_each_can_run_and_introduces_itself(agent_id, monkeypatch):
 def test_each_starter_works_on_the_demo_model(agent_id, starter, tmp_path):
     agent = AGENTS.get(agent_id)
     if agent.output_schema is not None:
-        asked = {"response_format": {"type": "json_schema", "json_schema": {"schema": agent.output_schema}}}
-        given = json.loads(answer([{"role": "user", "content": starter}], asked).text)
+        wanted = {"type": "json_schema", "json_schema": {"schema": agent.output_schema}}
+        messages = [{"role": "user", "content": starter}]
+        given = json.loads(answer(ModelCall(model="demo/instant", messages=messages, response_format=wanted)).text)
         assert misfits(agent.output_schema, given) == []
         assert given["date"]
         return

@@ -1,4 +1,5 @@
-"""How soon things are there, and how big: the web's import, a web process, ``--help``, and ``up`` to the page.
+"""How soon things are there, and how big: the web process, ``--help``, a run at the terminal, and ``up`` until its page
+answers and until an agent says its first word.
 
 PYTHONPATH=. .venv/bin/python -m tests.bench.start_up [--rounds 3] [--quick] [--json]
 """
@@ -6,6 +7,7 @@ PYTHONPATH=. .venv/bin/python -m tests.bench.start_up [--rounds 3] [--quick] [--
 from __future__ import annotations
 
 import contextlib
+import http.client
 import statistics
 import subprocess
 import sys
@@ -50,7 +52,7 @@ print(json.dumps({"wall": time.perf_counter() - wall, "cpu": time.process_time()
 def measure(effort: Effort) -> Report:
     """Return times and sizes."""
     times = effort.pick(7, 3)
-    figures = [*_imports(times), *_web_process(effort), _help(times), _up(effort)]
+    figures = [*_imports(times), *_web_process(effort), _help(times), _run(effort), *_up(effort)]
     return Report(name="start_up", title="Starting, and what it weighs", figures=figures)
 
 
@@ -106,18 +108,43 @@ def _help(times: int) -> Figure:
     return Figure(name="./callboard --help", unit="s", rounds=taken[1:], bar=Bar(compares="figure", limit=0.3))
 
 
-def _up(effort: Effort) -> Figure:
+def _run(effort: Effort) -> Figure:
+    """Return how long a first sum takes at the terminal, its state folder and database made on the way."""
     taken = []
-    for number in range(effort.rounds):
+    for _ in range(effort.rounds):
         with tempfile.TemporaryDirectory(prefix="cbbench") as name:
-            taken.append(_seconds_until_page(Path(name)))
-        say(f"up {number + 1}: the page answers after {taken[-1]:.2f} s")
+            began = time.perf_counter()
+            command = [_callboard(), "run", "assistant", "What is 17 * 23?", "--state-dir", name]
+            subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=clean_environment())
+            taken.append(time.perf_counter() - began)
     return Figure(
-        name="./callboard up, until its page answers", unit="s", rounds=taken, bar=Bar(compares="figure", limit=3.0)
+        name="./callboard run assistant, on the demo model",
+        unit="s",
+        rounds=taken,
+        bar=Bar(compares="figure", limit=2.0),
     )
 
 
-def _seconds_until_page(folder: Path, patience_s: float = 60.0) -> float:
+def _up(effort: Effort) -> list[Figure]:
+    pages, words = [], []
+    for number in range(effort.rounds):
+        with tempfile.TemporaryDirectory(prefix="cbbench") as name:
+            page, word = _seconds_until_page_and_word(Path(name))
+        pages.append(page)
+        words.append(word)
+        say(f"up {number + 1}: the page answers after {page:.2f} s, an agent after {word:.2f} s")
+    return [
+        Figure(
+            name="./callboard up, until its page answers", unit="s", rounds=pages, bar=Bar(compares="figure", limit=3.0)
+        ),
+        Figure(
+            name="./callboard up, until the first word of an answer", unit="s", rounds=words,
+            bar=Bar(compares="figure", limit=6.0), note="asked as soon as the page answers; demo model",
+        ),
+    ]  # fmt: skip
+
+
+def _seconds_until_page_and_word(folder: Path, patience_s: float = 60.0) -> tuple[float, float]:
     port = free_port()
     argv = [_callboard(), "up", "--port", str(port), "--state-dir", str(folder / "state")]
     began = time.perf_counter()
@@ -126,12 +153,27 @@ def _seconds_until_page(folder: Path, patience_s: float = 60.0) -> float:
         while not answers(port, "/"):
             process.require_alive()
             if time.perf_counter() - began > patience_s:
-                return patience_s
+                return patience_s, patience_s
             time.sleep(0.01)
-        return time.perf_counter() - began
+        page = time.perf_counter() - began
+        _wait_for_a_word(port, patience_s)
+        return page, time.perf_counter() - began
     finally:
         process.interrupt()
         process.stop(patience_s=15)
+
+
+def _wait_for_a_word(port: int, patience_s: float) -> None:
+    """Ask the assistant, and return with the first piece of its answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience_s)
+    with contextlib.closing(connection):
+        asked = orjson.dumps({"agent": "assistant", "input": "Write 20 words"})
+        connection.request("POST", "/v1/runs", asked, {"Content-Type": "application/json"})
+        run_id = orjson.loads(connection.getresponse().read())["run_id"]
+        connection.request("GET", f"/v1/runs/{run_id}/events")
+        events = connection.getresponse()
+        while not events.readline().startswith(b"event: response"):
+            pass
 
 
 def _callboard() -> str:

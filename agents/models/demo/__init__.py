@@ -4,6 +4,11 @@ It streams, thinks aloud, calls the tools it is offered and fills schemas, all d
 everything around a model can be tried and tested without a key. It learns nothing and knows no language.
 """
 
-from agents.models.demo.provider import DemoModel, register_demo_model
+from __future__ import annotations
 
-__all__ = ["DemoModel", "register_demo_model"]
+PREFIX = "demo/"
+
+
+def is_demo(model: str) -> bool:
+    """Return whether a model is the demo model; a call of it needs neither LiteLLM nor a network."""
+    return model.startswith(PREFIX)

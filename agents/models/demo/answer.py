@@ -6,14 +6,18 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.models.demo import saying
 from agents.models.demo.conversation import Conversation, read_conversation
 from agents.models.demo.filling import fill
 from agents.models.demo.manner import Manner, manner_of
-from agents.models.demo.plan import Call, plan
+from agents.models.demo.offer import offers_of
+from agents.models.demo.plan import Call, Question, plan
 from agents.models.demo.telling import tell
+
+if TYPE_CHECKING:
+    from agents.models.call import ModelCall
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,20 +31,20 @@ class Answer:
     manner: Manner = field(default_factory=Manner)
 
 
-def answer(messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> Answer:
-    """Return the answer to ``messages``; ``options`` are LiteLLM's, of which tools and response_format count."""
-    conversation = read_conversation(messages)
+def answer(call: ModelCall) -> Answer:
+    """Return the answer to ``call``."""
+    conversation = read_conversation(call.messages)
     manner = manner_of(conversation.sentence)
-    tools = _tools(options)
-    rounds = plan(conversation, tools)
-    if conversation.rounds < len(rounds):
-        calls = rounds[conversation.rounds]
+    offers = offers_of(call)
+    todo = plan(conversation, offers)
+    if conversation.rounds < len(todo.rounds):
+        calls = todo.rounds[conversation.rounds]
         return Answer(
             reasoning=_thoughts(conversation, manner, calls),
-            calls=[_call(messages, call, position) for position, call in enumerate(calls)],
+            calls=[_call(call.messages, made, position) for position, made in enumerate(calls)],
             manner=manner,
         )
-    schema = _schema(options)
+    schema = _schema(call.response_format)
     if schema is not None:
         text = json.dumps(fill(schema, conversation.sentence), ensure_ascii=False, indent=2)
         thought = "I fill the form with what the sentence says and leave empty what it does not. "
@@ -48,10 +52,13 @@ def answer(messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) ->
             reasoning=saying.ponder(conversation.sentence) if manner.ponder else thought, text=text, manner=manner
         )
     reasoning = saying.ponder(conversation.sentence) if manner.ponder and not conversation.done else ""
-    return Answer(reasoning=reasoning, text=_text(conversation, manner, tools), manner=manner)
+    text = _text(conversation, manner, todo.question, saying.examples(offers, call.starters), has_tools=bool(offers))
+    return Answer(reasoning=reasoning, text=text, manner=manner)
 
 
-def _text(conversation: Conversation, manner: Manner, tools: Mapping[str, Any]) -> str:
+def _text(
+    conversation: Conversation, manner: Manner, question: Question | None, examples: Sequence[str], *, has_tools: bool
+) -> str:
     if conversation.done:
         text = tell(conversation.done)
     elif manner.words:
@@ -60,16 +67,18 @@ def _text(conversation: Conversation, manner: Manner, tools: Mapping[str, Any]) 
         text = manner.echo
     elif manner.failure:
         text = "This time it worked. What you saw was a model call that failed and was tried again."
+    elif question is not None:
+        text = saying.asked_back(question.offer, question.arguments, question.missing)
     elif manner.help or (manner.greeting and conversation.first):
-        return saying.introduction(tools)
+        return saying.introduction(examples)
     elif manner.greeting:
-        return saying.again(tools)
+        return saying.again(examples)
     elif manner.thanks:
         text = saying.welcome()
-    elif not tools and not conversation.first:
+    elif not has_tools and not conversation.first:
         text = saying.without_tools()
     else:
-        text = saying.not_understood(tools)
+        text = saying.not_understood(examples)
     return f"{text}\n\n{saying.NOTE}" if conversation.first else text
 
 
@@ -87,15 +96,8 @@ def _call(messages: Sequence[Mapping[str, Any]], call: Call, position: int) -> t
     return f"call_{hashlib.sha256(seed.encode('utf-8', 'replace')).hexdigest()[:24]}", call.name, arguments
 
 
-def _tools(options: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    if options.get("tool_choice") == "none":
-        return {}
-    functions = (tool.get("function") or {} for tool in options.get("tools") or ())
-    return {str(function["name"]): function.get("parameters") or {} for function in functions if function.get("name")}
-
-
-def _schema(options: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    asked = options.get("response_format")
+def _schema(asked: Any) -> Mapping[str, Any] | None:
+    """Return the schema of a ``response_format``."""
     if not isinstance(asked, Mapping):
         return None
     if asked.get("type") == "json_object":

@@ -91,6 +91,21 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> Any:
     return schema
 
 
+def shape_of(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of an argument without references and without the alternative of null."""
+    known = _resolved(schema, root)
+    if not isinstance(known, Mapping):
+        return {}
+    options = [_resolved(option, root) for key in ("anyOf", "oneOf") for option in known.get(key, [])]
+    chosen = [option for option in options if isinstance(option, Mapping) and option.get("type") != "null"]
+    return chosen[0] if len(chosen) == 1 else known
+
+
+def kinds_of(shape: Mapping[str, Any]) -> list[str]:
+    """Return the types a shape allows: ``string`` where it names none and has no alternatives."""
+    return _kinds(shape, []) if not {"anyOf", "oneOf"} & set(shape) else []
+
+
 def _kinds(schema: Mapping[str, Any], options: list[Any]) -> list[str]:
     kinds: list[str] = []
     for part in [schema, *options]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from agents.models.demo.filling import kinds_of
+from agents.models.demo.offer import Offer, words_of
 
 NOTE = (
-    "*I am the demo model: a small program that knows a handful of sentences, not a language model. "
-    "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY and start again to talk to a real one.*"
+    "*I am the demo model, a small program and not a language model. "
+    "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY and start again for a real one.*"
 )
+MAX_EXAMPLES = 8
 
 _TRY = {
     "calculator": "What is 17 * 23?",
@@ -44,19 +49,58 @@ _JOINTS = (
 )
 
 
-def introduction(tools: Iterable[str]) -> str:
+def introduction(examples: Sequence[str]) -> str:
     """Return who is speaking and what can be said to it."""
-    return f"Hello! {NOTE}\n\nWith this agent's tools I understand sentences like these:\n\n{_examples(tools)}"
+    return f"Hello! {NOTE}\n\nWith this agent's tools I understand sentences like these:\n\n{_listed(examples)}"
 
 
-def again(tools: Iterable[str]) -> str:
+def again(examples: Sequence[str]) -> str:
     """Return the same for somebody who knows it already."""
-    return f"Hello again. Try one of these:\n\n{_examples(tools)}"
+    return f"Hello again. Try one of these:\n\n{_listed(examples)}"
 
 
-def not_understood(tools: Iterable[str]) -> str:
+def not_understood(examples: Sequence[str]) -> str:
     """Return an apology with sentences that work."""
-    return f"That is beyond me; I only know a few kinds of short sentences. These work:\n\n{_examples(tools)}"
+    return f"That is beyond me; I only know a few kinds of short sentences. These work:\n\n{_listed(examples)}"
+
+
+def asked_back(offer: Offer, arguments: Mapping[str, Any], missing: Sequence[str]) -> str:
+    """Return why a tool was not called, and what to say to have it called."""
+    if not offer.has_effect:
+        return f"I can ask `{offer.name}`, but your sentence does not say: {', '.join(missing)}."
+    about = f"`{offer.name}` changes something, so I call it only when a sentence says every value plainly"
+    why = f"I miss: {', '.join(missing)}" if missing else "yours says more than that, which I do not understand"
+    return f"Nothing was done. {about}; {why}. Say just this, with your values:\n\n- {command_for(offer, arguments)}"
+
+
+def examples(offers: Mapping[str, Offer], starters: Sequence[str]) -> list[str]:
+    """Return sentences for the agent that is asked: its starters, then one for each of its tools."""
+    offered = [_TRY.get(name) or command_for(offer, {}) for name, offer in offers.items()]
+    return list(dict.fromkeys([*starters, *offered, *_ALWAYS]))[:MAX_EXAMPLES]
+
+
+def command_for(offer: Offer, arguments: Mapping[str, Any]) -> str:
+    """Return the sentence that has a tool called with ``arguments``, and with samples for those it lacks."""
+    names = list(dict.fromkeys([*offer.required, *arguments]))
+    said = ", ".join(f"{' '.join(words_of(name))} {_sample(offer, name, arguments)}" for name in names)
+    name = " ".join(offer.words).capitalize()
+    return f"{name}: {said}" if said else name
+
+
+def _sample(offer: Offer, name: str, arguments: Mapping[str, Any]) -> str:
+    schema = offer.arguments[name]
+    if name in arguments:
+        return (
+            f'"{arguments[name]}"'
+            if isinstance(arguments[name], str) and "enum" not in schema
+            else str(arguments[name])
+        )
+    kinds = kinds_of(schema)
+    if schema.get("enum"):
+        return str(schema["enum"][0])
+    if "integer" in kinds or "number" in kinds:
+        return str(max(42, int(schema.get("minimum", 42))))
+    return "yes" if "boolean" in kinds else '"…"'
 
 
 def welcome() -> str:
@@ -100,6 +144,5 @@ def ponder(sentence: str) -> str:
     )
 
 
-def _examples(tools: Iterable[str]) -> str:
-    offered = [_TRY[name] for name in _TRY if name in set(tools)]
-    return "\n".join(f"- {line}" for line in [*offered, *_ALWAYS])
+def _listed(lines: Collection[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)

@@ -4,7 +4,9 @@ import asyncio
 import json
 from collections.abc import Sequence
 
+from agents.models.call import ModelCall
 from agents.models.demo.answer import Answer, answer
+from agents.prompt import offered
 from agents.tools.catalogue import find_tool
 from agents.tools.executor import call_tool
 from agents.tools.tool import ToolContext
@@ -41,8 +43,10 @@ class Talk:
         raise AssertionError("the model never stopped calling tools")
 
     def _answer(self) -> Answer:
-        functions = [{"function": {"name": name, "parameters": tool.parameters}} for name, tool in self.tools.items()]
-        given = answer(self.messages, {"tools": functions})
+        effects = {name: tool.effect for name, tool in self.tools.items()}
+        given = answer(
+            ModelCall(model="demo/instant", messages=self.messages, tools=offered(self.tools), effects=effects)
+        )
         self.reasoning += given.reasoning
         calls = [{"id": call_id, "function": {"name": name, "arguments": text}} for call_id, name, text in given.calls]
         self.messages.append({"role": "assistant", "content": given.text, "tool_calls": calls or None})

@@ -2,7 +2,12 @@
 
 import pytest
 
+from agents.models.call import ModelCall
+from agents.models.demo.answer import answer
 from agents.models.demo.saying import NOTE
+from agents.prompt import offered
+from agents.tools.catalogue import find_tool
+from config.settings import read_settings
 from tests.agents.models.demo.talk import Talk
 
 ALL = ("calculator", "clock", "list_files", "read_file", "write_file", "query_countries", "order_supplies")
@@ -212,23 +217,19 @@ def test_thinks_longer_when_told(talk):
     assert talk.calls == [("calculator", {"expression": "2 + 2"})]
 
 
-def test_calls_a_tool_of_the_users_that_the_sentence_names():
-    from agents.models.demo.answer import answer
-
-    parameters = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
-    options = {"tools": [{"function": {"name": "lookup_order", "parameters": parameters}}]}
-
-    given = answer([{"role": "user", "content": "look up order 42"}], options)
-
-    assert [call[1:] for call in given.calls] == [("lookup_order", '{"number": 42}')]
+def test_calls_nothing_when_tools_may_not_be_used():
+    assert not answer(asked([{"role": "user", "content": "What is 2 + 2?"}], tool_choice="none")).calls
 
 
-def test_calls_nothing_when_tools_may_not_be_used(talk):
-    from agents.models.demo.answer import answer
-
-    options = {"tools": [{"function": {"name": "calculator", "parameters": {}}}], "tool_choice": "none"}
-
-    assert not answer([{"role": "user", "content": "What is 2 + 2?"}], options).calls
+def asked(messages, **more):
+    """Return a call with the tools that ship, as a provider is told of them."""
+    settings = read_settings()
+    return ModelCall(
+        model="demo/instant",
+        messages=messages,
+        tools=offered({name: find_tool(name, settings) for name in ALL}),
+        **more,
+    )
 
 
 @pytest.mark.parametrize(
@@ -251,8 +252,6 @@ def test_calls_nothing_when_tools_may_not_be_used(talk):
     ids=range(13),
 )
 def test_any_conversation_gets_an_answer(messages):
-    from agents.models.demo.answer import answer
-
-    given = answer(messages, {"tools": [{"function": {"name": name, "parameters": {}}} for name in ALL]})
+    given = answer(asked(messages))
 
     assert given.text or given.calls

@@ -1,0 +1,60 @@
+"""What needs LiteLLM, and what does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agents.models.warm_up import needs_litellm
+from agents.registry import AgentRegistry
+from config.settings import ROOT
+from web.terminal.serving import clean_environment
+
+AGENT = "name: A\nmodel: {model}\nsystem_prompt: You answer.\n"
+
+
+def write_agents(folder: Path, **models: str) -> None:
+    (folder / "agents").mkdir()
+    (folder / "state").mkdir()
+    for name, model in models.items():
+        (folder / "agents" / f"{name}.yaml").write_text(AGENT.format(model=model))
+
+
+@pytest.mark.parametrize(
+    ("models", "environment", "needed"),
+    [
+        ({}, {}, False),
+        ({"a": "demo/assistant", "b": "demo/instant"}, {}, False),
+        ({"a": "demo/assistant", "b": "openai/gpt-5-mini"}, {}, True),
+        ({"a": "auto"}, {"OPENAI_API_KEY": "sk-x"}, True),
+        ({"a": "auto"}, {}, False),
+        ({"a": "[not, a, name]"}, {}, False),
+    ],
+)
+def test_says_whether_an_installation_needs_litellm(
+    tmp_path: Path, models: dict[str, str], environment: dict[str, str], needed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.models.auto._answers", lambda *_: False)  # an Ollama on this machine
+    write_agents(tmp_path, **models)
+
+    assert needs_litellm(AgentRegistry((tmp_path / "agents",)), environment) is needed
+
+
+def test_a_run_at_the_terminal_imports_no_litellm(tmp_path: Path) -> None:
+    write_agents(tmp_path, demo="demo/instant")
+    code = (
+        "import sys; from web.terminal.cli import status_of\n"
+        "status = status_of(['run', 'demo', 'What is 17 * 23?'])\n"
+        "print(status, [name for name in ('litellm', 'openai') if name in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT, timeout=55,
+        env=clean_environment() | {
+            "CALLBOARD_STATE_DIR": str(tmp_path / "state"), "CALLBOARD_AGENTS_DIR": str(tmp_path / "agents"),
+        },
+    )  # fmt: skip
+
+    assert ran.stdout.splitlines()[-1] == "0 []", ran.stderr

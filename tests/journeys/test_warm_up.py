@@ -1,0 +1,80 @@
+"""A worker takes runs of the demo model before LiteLLM is imported, and imports it when it is its turn."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from config.settings import ROOT
+from web.terminal.serving import clean_environment
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(240)]
+
+AGENT = "name: A\nmodel: {model}\nsystem_prompt: You answer.\n"
+WORKER = """
+import sys, time
+from agents.models.lite import is_imported
+from agents.runner import Runner
+from config.migrate import migrate
+from config.settings import settings
+migrate(settings())
+from handlers.worker_process import _begin
+_begin("threads", 2)
+runner = Runner.open()
+print(runner.run("say hello", "demo").result(120).output.split()[0], is_imported(), flush=True)
+sys.stdin.readline()
+until = time.monotonic() + 90
+while not is_imported() and time.monotonic() < until:
+    time.sleep(0.05)
+print(is_imported(), flush=True)
+"""
+
+
+@contextmanager
+def worker(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    environment = clean_environment() | {
+        "CALLBOARD_STATE_DIR": str(folder / "state"), "CALLBOARD_AGENTS_DIR": str(folder / "agents"),
+    }  # fmt: skip
+    kept = {name: value for name, value in environment.items() if not name.endswith("_API_KEY")}
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=kept
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def write_agents(folder: Path, **models: str) -> None:
+    (folder / "agents").mkdir()
+    (folder / "state").mkdir()
+    for name, model in models.items():
+        (folder / "agents" / f"{name}.yaml").write_text(AGENT.format(model=model))
+
+
+def test_a_worker_works_on_demo_runs_before_its_turn_to_import_litellm(tmp_path: Path) -> None:
+    write_agents(tmp_path, demo="demo/instant")
+    with (tmp_path / "state" / "warm-up.lock").open("w") as turn, worker(tmp_path) as process:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        assert process.stdout is not None
+
+        assert process.stdout.readline().split() == ["hello", "False"]
+        fcntl.flock(turn, fcntl.LOCK_UN)
+        said, _ = process.communicate("go on\n", timeout=200)
+
+    assert said.strip() == "True"
+
+
+def test_a_worker_imports_litellm_first_where_an_agent_needs_it(tmp_path: Path) -> None:
+    write_agents(tmp_path, demo="demo/instant", real="openai/gpt-5-mini")
+
+    with worker(tmp_path) as process:
+        said, _ = process.communicate("go on\n", timeout=200)
+
+    assert said.split() == ["hello", "True", "True"]
