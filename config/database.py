@@ -28,6 +28,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from config.clock import boot_id, boot_ms, epoch_ms
 from config.database_errors import named_error
 from config.errors import DatabaseBusy, SettingInvalid
+from config.patience import one_limit
 
 BUSY_TIMEOUT_MS = 4000
 """How long a caller waits for another writer, or for a connection, before it hears of it; a door answers within 5 s."""
@@ -81,7 +82,7 @@ class Database:
         On SQLite the transaction is IMMEDIATE: one that begins by reading and then writes would fail
         whenever another process wrote in between, whatever the timeout.
         """
-        with self._named_errors(), self._turn(), self.engine.begin() as connection:
+        with self._named_errors(), one_limit(), self._turn(), self.engine.begin() as connection:
             if self.is_sqlite:  # here and not in SQLAlchemy's ``begin`` event: one listener slows every statement
                 self._begin_writing(connection)
             yield connection
@@ -123,7 +124,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Yield a connection that only reads."""
-        with self._named_errors(), self._reading.connect() as connection:
+        with self._named_errors(), one_limit(), self._reading.connect() as connection:
             if self.is_sqlite:  # what is read is one moment's
                 connection.exec_driver_sql("BEGIN")
             yield connection
@@ -181,7 +182,8 @@ def open_database(url: str, *, pool_size: int = 20, max_overflow: int = 10) -> D
         if parsed.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
         elif parsed.get_backend_name() == "postgresql":
-            options["connect_args"] = {"connect_timeout": 3} | GONE_HOST
+            parsed = parsed.set(drivername="postgresql+psycopg")
+            options["connect_args"] = dict(GONE_HOST)
             options["pool_pre_ping"] = True
         else:
             raise SettingInvalid(
@@ -214,6 +216,12 @@ def _own_now() -> int:
 
 
 def _prepare_postgres(engine: Engine) -> None:
+    from config.postgres import connect  # the driver is an extra
+
+    @event.listens_for(engine, "do_connect")
+    def connect_in_time(_dialect: Any, _record: Any, args: Any, kwargs: Any) -> Any:
+        return connect(*args, **kwargs)
+
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, _record: Any) -> None:
         connection.autocommit = True

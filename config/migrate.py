@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from config.database import Database, open_database
 from config.database_errors import named_error
 from config.errors import SchemaNew, SchemaOld, StateDirUnwritable
+from config.patience import patience
 from config.settings import Settings
 
 FOLDER = Path(__file__).parent / "migrations"
@@ -65,7 +67,8 @@ def migrate(settings: Settings) -> bool:
             return False
         if found is not None and found > HEAD:
             raise SchemaNew(found, HEAD)
-        _upgrade(database)
+        with patience(math.inf):
+            _upgrade(database)
         return True
     finally:
         database.close()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from flask import Flask, request
 
 from config.logs import configure_logging
+from config.patience import ANSWER_S, patience
 from config.rooms import require_own_rooms
 from config.settings import Settings, settings
 from web import problems, security
@@ -24,6 +26,8 @@ from web.process import WebProcess, here, install
 if TYPE_CHECKING:
     from agents.runner import Runner
 
+Serve = Callable[[Any, Any], Any]
+"""A WSGI application."""
 DOORS = (runs, approvals, events, board, threads, agents, health, seed, page)
 ALWAYS_OPEN = frozenset({"health.state", "health.ready"})
 """Endpoints that answer whatever the database says, since they say what it says."""
@@ -48,7 +52,18 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     app.before_request(_require_ready)
     for door in DOORS:
         app.register_blueprint(door)
+    app.wsgi_app = _answer_in_time(app.wsgi_app)  # type: ignore[method-assign,assignment]  # as Flask's documentation does it
     return app
+
+
+def _answer_in_time(serve: Serve) -> Serve:
+    """Return what serves requests so that none waits longer for the database than a client should."""
+
+    def serve_in_time(environ: Any, start_response: Any) -> Any:
+        with patience(ANSWER_S):
+            return serve(environ, start_response)
+
+    return serve_in_time
 
 
 def _require_ready() -> None:

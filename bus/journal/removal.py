@@ -11,12 +11,17 @@ from bus.journal.who import Who
 from bus.payloads import TERMINAL
 from config.database import Database
 from config.errors import RunOpen, RunUnknown, ThreadUnknown
+from config.patience import patience
 from config.tables import messages, metadata, runs, threads
 
 OF_A_RUN = tuple(
     table for table in reversed(metadata.sorted_tables) if "run_id" in table.c and table.name != messages.name
 )
 """The tables whose rows go with their run; what was said belongs to the thread."""
+
+
+LONG_S = 60.0
+"""Seconds a removal may last: a thread may have millions of events."""
 
 
 def remove_runs(database: Database, who: Who, run_ids: Sequence[str]) -> None:
@@ -28,7 +33,8 @@ def remove_runs(database: Database, who: Who, run_ids: Sequence[str]) -> None:
     """
     with database.write() as connection:
         require_over(connection, who, run_ids)
-        delete_runs(connection, runs.c.id.in_(run_ids))
+        with patience(LONG_S):
+            delete_runs(connection, runs.c.id.in_(run_ids))
 
 
 def remove_threads(database: Database, who: Who, thread_ids: Sequence[str]) -> None:
@@ -39,7 +45,9 @@ def remove_threads(database: Database, who: Who, thread_ids: Sequence[str]) -> N
         RunOpen: a run of it has not ended.
     """
     with database.write() as connection:
-        delete_threads(connection, require_quiet(connection, who, thread_ids))
+        keys = require_quiet(connection, who, thread_ids)
+        with patience(LONG_S):
+            delete_threads(connection, keys)
 
 
 def require_over(connection: Connection, who: Who, run_ids: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from bus.journal.leases import is_open
 from bus.journal.removal import delete_runs, delete_threads
 from config.database import Database
 from config.old_files import remove_old_logs
+from config.patience import patience
 from config.settings import Settings
 from config.tables import definitions, runs, threads
 
@@ -75,7 +77,7 @@ def _in_batches(database: Database, batch: Batch, pause: Pause) -> int:
     total = 0
     while True:
         began = time.monotonic()
-        with database.write() as connection:
+        with patience(math.inf), database.write() as connection:  # one run may have millions of events
             count = batch(connection)
         if not count:
             return total
@@ -166,7 +168,10 @@ def _definitions(database: Database, before_ms: int) -> int:
     """
     is_used = exists(select(runs.c.id).where(runs.c.definition_digest == definitions.c.digest))
     is_unused = (definitions.c.created_ms < before_ms, ~is_used)
-    with database.read() as connection:  # looks at every run, so not in a transaction that others wait for
+    with (
+        patience(math.inf),
+        database.read() as connection,
+    ):  # looks at every run, so not in a transaction that others wait for
         found = list(connection.execute(select(definitions.c.digest).where(*is_unused).limit(BATCH)).scalars())
     if not found:
         return 0
