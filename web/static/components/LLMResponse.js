@@ -2,6 +2,7 @@
 
 import { h } from "../dom/h.js";
 import { copyButton } from "../dom/copyButton.js";
+import { asJson, parseJson } from "../dom/json.js";
 import { visible } from "../dom/visible.js";
 
 const MOST_ROWS = 200;
@@ -9,14 +10,14 @@ const DEEPEST = 6;
 
 /** Return the element for a structured answer. */
 export function LLMResponse(value) {
-  const json = JSON.stringify(value, null, 2);
+  const json = asJson(value);
   const source = h("details.json", {}, h("summary", {}, "JSON"), h("div.code", {}, h("div.code-bar", {}, h("span", {}, "json"), copyButton(() => json)), h("pre", { tabindex: "0" }, h("code", {}, visible(json)))));
   return h("div.structured", {}, structured(value), source);
 }
 
 /** Return the value laid out: definition list, table, list or plain text. */
 export function structured(value, depth = 0) {
-  if (depth > DEEPEST) return h("code", {}, visible(JSON.stringify(value)).slice(0, 2000));
+  if (depth > DEEPEST) return h("code", {}, visible(asJson(value).slice(0, 2000)));
   if (Array.isArray(value)) return isRows(value) ? table(value) : list(value, depth);
   if (value !== null && typeof value === "object") return definitions(value, depth);
   return scalar(value);
@@ -24,13 +25,15 @@ export function structured(value, depth = 0) {
 
 /** Return the object or array a text is the JSON of, else undefined. */
 export function parseStructured(text) {
-  const trimmed = text.trim().replace(/^```(?:json)?\s*\n([\s\S]*)\n```$/, "$1");
+  const trimmed = unfenced(text.trim());
   if (!/^[[{]/.test(trimmed) || trimmed.length > 400_000) return undefined;
-  try {
-    return JSON.parse(trimmed);
-  } catch {
-    return undefined;
-  }
+  return parseJson(trimmed);
+}
+
+function unfenced(text) {
+  const line = text.indexOf("\n");
+  const fenced = line > 0 && /^```(json)?$/.test(text.slice(0, line).trimEnd()) && text.endsWith("\n```");
+  return fenced ? text.slice(line, -4).trim() : text;
 }
 
 /** True for rows of plain values with the same few columns: a table. */
@@ -50,7 +53,8 @@ function columnsOf(rows) {
 function definitions(object, depth) {
   const entries = Object.entries(object);
   if (!entries.length) return h("span.faint", {}, "nothing");
-  return h("dl", {}, entries.map(([name, value]) => [h("dt", {}, visible(humane(name))), h("dd", {}, structured(value, depth + 1))]));
+  const more = entries.length > MOST_ROWS && [h("dt.faint", {}, "…"), h("dd.faint", {}, `and ${entries.length - MOST_ROWS} more`)];
+  return h("dl", {}, entries.slice(0, MOST_ROWS).map(([name, value]) => [h("dt", {}, visible(humane(name))), h("dd", {}, structured(value, depth + 1))]), more);
 }
 
 function list(values, depth) {

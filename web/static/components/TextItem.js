@@ -6,6 +6,8 @@ import { LoadingIndicator } from "./LoadingIndicator.js";
 
 // More than this at once is a replay: it is shown whole instead of typed out.
 const REPLAY = 2400;
+// No frame lays out more than this, so that the page can be used while a long answer comes in.
+const MOST_A_FRAME = 65_536;
 
 /** A stretch of the answer: steady while it grows, final when its message came, faded when it was withdrawn. */
 export class TextItem {
@@ -44,7 +46,7 @@ export class TextItem {
   };
 
   #portion(backlog) {
-    if (backlog > REPLAY || document.hidden || prefersStill()) return backlog;
+    if (backlog > REPLAY || document.hidden || prefersStill()) return Math.min(backlog, MOST_A_FRAME);
     return Math.max(2, Math.ceil(backlog / (this.#item.closed ? 4 : 7)));
   }
 

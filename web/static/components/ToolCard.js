@@ -1,6 +1,7 @@
 import { fill, h, icon } from "../dom/h.js";
 import { copyButton } from "../dom/copyButton.js";
 import { duration } from "../dom/format.js";
+import { asJson, parseJson } from "../dom/json.js";
 import { visible } from "../dom/visible.js";
 import { isRows, structured } from "./LLMResponse.js";
 import { ArgumentList } from "./ArgumentList.js";
@@ -61,7 +62,7 @@ export class ToolCard {
   }
 
   #details(item) {
-    return h("div.tool-args", {}, ArgumentList(item.arguments), h("div.row", {}, copyButton(() => JSON.stringify(item.arguments ?? {}, null, 2), "Copy arguments")));
+    return h("div.tool-args", {}, ArgumentList(item.arguments), h("div.row", {}, copyButton(() => asJson(item.arguments ?? {}), "Copy arguments")));
   }
 
   #result(item) {
@@ -119,11 +120,7 @@ function briefValue(value) {
 // A result is often JSON as text: what the model was given.
 function decoded(result) {
   if (typeof result !== "string" || !/^\s*[[{]/.test(result) || result.length > 200_000) return result;
-  try {
-    return JSON.parse(result);
-  } catch {
-    return result;
-  }
+  return parseJson(result) ?? result;
 }
 
 // Rows come as a list of records, under a key of their own, or as columns and rows apart.
@@ -142,5 +139,5 @@ function isShortRecord(value) {
 }
 
 function resultText(result) {
-  return typeof result === "string" ? result : JSON.stringify(result, null, 2);
+  return typeof result === "string" ? result : asJson(result);
 }

@@ -7,8 +7,9 @@ export function h(spec, props = {}, ...children) {
   const [tag, ...classes] = spec.split(".");
   const element = document.createElement(tag || "div");
   if (classes.length) element.className = classes.join(" ");
-  for (const [name, value] of Object.entries(props)) setProp(element, name, value);
+  // Children first: an element with `dir="auto"` reads all its text again for each child it is given.
   put(element, children);
+  for (const [name, value] of Object.entries(props)) setProp(element, name, value);
   return element;
 }
 

@@ -1,11 +1,7 @@
 // Lines into blocks. A block is plain data and remembers its own source, so that a growing text keeps only its last one open.
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`]*)$/;
-const HEADING = /^ {0,3}(#{1,6})(?:[ \t]|$)/;
-const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
-const QUOTE = /^ {0,3}> ?/;
-const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(\s+|$)/;
-const DELIMITER_ROW = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
+import { cellsOf, closesFence, fenceOf, headingOf, isDelimiterRow, isQuote, isRule, itemOf, unquoted } from "./lines.js";
+
 const DEEPEST = 5;
 // No paragraph is longer than about this: what is parsed and laid out at once stays small.
 const LONGEST = 8000;
@@ -29,39 +25,37 @@ export function parseBlocks(source, depth = 0) {
 
 function readBlock(lines, at, depth) {
   const line = lines[at];
-  const fence = FENCE.exec(line);
+  const fence = fenceOf(line);
   if (fence) return readFence(lines, at, fence);
-  const heading = HEADING.exec(line);
-  if (heading) return [{ kind: "heading", level: heading[1].length, text: line.slice(heading[0].length).trim().replace(/(^| )#+$/, "") }, at + 1];
-  if (RULE.test(line)) return [{ kind: "rule" }, at + 1];
-  if (QUOTE.test(line) && depth < DEEPEST) return readQuote(lines, at, depth);
-  if (ITEM.test(line) && depth < DEEPEST) return readList(lines, at, depth);
+  const heading = headingOf(line);
+  if (heading) return [{ kind: "heading", ...heading }, at + 1];
+  if (isRule(line)) return [{ kind: "rule" }, at + 1];
+  if (isQuote(line) && depth < DEEPEST) return readQuote(lines, at, depth);
+  if (itemOf(line) && depth < DEEPEST) return readList(lines, at, depth);
   if (isTable(lines, at)) return readTable(lines, at);
   return readParagraph(lines, at, depth);
 }
 
-function readFence(lines, at, [, marker, info]) {
-  const closer = new RegExp(`^ {0,3}\\${marker[0]}{${marker.length},}\\s*$`);
+function readFence(lines, at, { marker, info }) {
   let end = at + 1;
-  while (end < lines.length && !closer.test(lines[end])) end += 1;
+  while (end < lines.length && !closesFence(lines[end], marker)) end += 1;
   const closed = end < lines.length;
   const text = lines.slice(at + 1, end).join("\n");
-  return [{ kind: "code", language: info.trim().split(/\s+/)[0], text, closed, closer }, closed ? end + 1 : end];
+  return [{ kind: "code", language: info.split(/\s/, 1)[0], text, closed, marker }, closed ? end + 1 : end];
 }
 
 function readQuote(lines, at, depth) {
   let end = at;
-  while (end < lines.length && QUOTE.test(lines[end])) end += 1;
-  const inner = lines.slice(at, end).map((line) => line.replace(QUOTE, "")).join("\n");
+  while (end < lines.length && isQuote(lines[end])) end += 1;
+  const inner = lines.slice(at, end).map(unquoted).join("\n");
   return [{ kind: "quote", blocks: parseBlocks(inner, depth + 1) }, end];
 }
 
 function readList(lines, at, depth) {
-  const [, indent, marker] = ITEM.exec(lines[at]);
-  const ordered = /\d/.test(marker);
+  const { indent, marker, ordered } = itemOf(lines[at]);
   const same = (line) => {
-    const found = ITEM.exec(line);
-    return found && found[1].length <= indent.length + 1 && /\d/.test(found[2]) === ordered && (ordered || found[2] === marker) && !RULE.test(line);
+    const found = itemOf(line);
+    return found && found.indent <= indent + 1 && found.ordered === ordered && (ordered || found.marker === marker) && !isRule(line);
   };
   const items = [];
   const starts = [];
@@ -88,35 +82,33 @@ function endOfItem(lines, at, same) {
       continue;
     }
     if (same(line)) break;
-    if (/^\s{2,}/.test(line)) continue;
+    if (indentOf(line) > 1) continue;
     if (blankBefore || startsBlock(line)) break;
   }
   return end;
 }
 
 function itemText(lines) {
-  const width = ITEM.exec(lines[0])[0].length;
-  const first = lines[0].slice(width);
-  const strip = new RegExp(`^\\s{0,${Math.max(2, Math.min(width, 6))}}`);
-  return [first, ...lines.slice(1).map((line) => line.replace(strip, ""))].join("\n");
+  const { width } = itemOf(lines[0]);
+  const most = Math.max(2, Math.min(width, 6));
+  return lines.map((line, i) => (i === 0 ? line.slice(width) : line.slice(Math.min(most, indentOf(line))))).join("\n");
+}
+
+function indentOf(line) {
+  return line.length - line.trimStart().length;
 }
 
 function isTable(lines, at) {
   const next = lines[at + 1];
-  return lines[at].includes("|") && next !== undefined && next.includes("-") && DELIMITER_ROW.test(next) && cells(next).length === cells(lines[at]).length;
+  return lines[at].includes("|") && next !== undefined && isDelimiterRow(next) && cellsOf(next).length === cellsOf(lines[at]).length;
 }
 
 function readTable(lines, at) {
   let end = at + 2;
   while (end < lines.length && lines[end].includes("|") && lines[end].trim() !== "") end += 1;
-  const head = cells(lines[at]);
-  const align = cells(lines[at + 1]).map((cell) => (cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "right") : "left"));
-  return [{ kind: "table", head, align, rows: lines.slice(at + 2, end).map(cells), headSource: `${lines[at]}\n${lines[at + 1]}` }, end];
-}
-
-function cells(line) {
-  const inner = line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
-  return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+  const head = cellsOf(lines[at]);
+  const align = cellsOf(lines[at + 1]).map((cell) => (cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "right") : "left"));
+  return [{ kind: "table", head, align, rows: lines.slice(at + 2, end).map(cellsOf), headSource: `${lines[at]}\n${lines[at + 1]}` }, end];
 }
 
 function readParagraph(lines, at, depth) {
@@ -129,7 +121,7 @@ function readParagraph(lines, at, depth) {
 
 // A number in the middle of a paragraph is a list only when it is 1, as CommonMark has it.
 function startsBlock(line) {
-  const item = ITEM.exec(line);
-  if (item) return (!/\d/.test(item[2]) || parseInt(item[2], 10) === 1) && item[3] !== "";
-  return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line);
+  const item = itemOf(line);
+  if (item) return (!item.ordered || parseInt(item.marker, 10) === 1) && !item.empty;
+  return Boolean(fenceOf(line) || headingOf(line)) || isRule(line) || isQuote(line);
 }

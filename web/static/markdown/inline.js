@@ -1,10 +1,14 @@
-// Emphasis, code, links and breaks inside one block. The result is plain data; render.js makes the elements.
+// Emphasis, code, links and breaks inside one block, each character read a bounded number of times. The result is plain data; render.js makes the elements.
+
+import { pairMarks } from "./emphasis.js";
 
 const ESCAPABLE = /[!-/:-@[-`{-~]/;
 const BARE_URL = /^https?:\/\/[^\s<>"'`\u0000-\u001F]+/i;
 const ANGLE = /^<((?:https?:\/\/|mailto:)[^\s<>\u0000-\u001F]+)>/i;
 const WORD = /[\p{L}\p{N}]/u;
 const SPACE = /\s/;
+const PUNCTUATION = ".,;:!?*_~";
+const TITLE_END = { '"': '"', "'": "'", "(": ")" };
 const DEEPEST = 6;
 
 // More than a person writes in one block; such a thing is shown as it is.
@@ -36,6 +40,7 @@ class Inline {
     this.plain = "";
     this.missing = new Set();
     this.pairs = {};
+    this.noUrlBefore = 0;
   }
 
   parse() {
@@ -84,8 +89,8 @@ class Inline {
       return this.#literal(fence);
     }
     const inner = this.source.slice(this.at + fence.length, end).replace(/\n/g, " ");
-    const trimmed = /^ .*[^ ].* $/.test(inner) ? inner.slice(1, -1) : inner;
-    return this.#push({ code: trimmed }, end + fence.length - this.at);
+    const padded = inner.startsWith(" ") && inner.endsWith(" ") && /[^ ]/.test(inner);
+    return this.#push({ code: padded ? inner.slice(1, -1) : inner }, end + fence.length - this.at);
   }
 
   #literal(text) {
@@ -112,8 +117,10 @@ class Inline {
     const open = this.at + bang;
     const close = this.#closing("[", "]", open);
     const end = close && this.source[close + 1] === "(" && this.#closing("(", ")", close + 1);
-    if (!end) return false;
-    const target = this.source.slice(close + 2, end).trim().replace(/\s+(".*"|'.*'|\(.*\))$/s, "").replace(/^<(.*)>$/s, "$1");
+    // No address holds a link; without this, links inside one another are each read to the end.
+    const nested = end && this.source.indexOf("](", close + 2);
+    if (!end || (nested >= 0 && nested < end)) return false;
+    const target = addressIn(this.source.slice(close + 2, end));
     const href = safeHref(target);
     if (!href) return false;
     const children = parseInline(this.source.slice(open + 1, close) || target, DEEPEST);
@@ -133,21 +140,22 @@ class Inline {
   }
 
   #bareUrl() {
-    if (this.depth >= DEEPEST || WORD.test(this.source[this.at - 1] ?? " ")) return false;
+    if (this.depth >= DEEPEST || this.at < this.noUrlBefore || WORD.test(this.source[this.at - 1] ?? " ")) return false;
     const found = BARE_URL.exec(this.source.slice(this.at, this.at + 2048));
     if (!found) return false;
     const text = trimUrl(found[0]);
     const href = safeHref(text);
+    // What is no address holds none either: looked at once.
+    if (!href) this.noUrlBefore = this.at + found[0].length;
     return href ? this.#push({ link: true, href, children: [{ text }] }, text.length) : false;
   }
 
   #newline() {
-    const hard = this.plain.endsWith("  ");
-    while (this.plain.endsWith(" ")) this.plain = this.plain.slice(0, -1);
-    if (hard) return this.#push({ br: true }, 1);
-    this.plain += "\n";
-    this.at += 1;
-    return true;
+    let end = this.plain.length;
+    while (this.plain[end - 1] === " ") end -= 1;
+    const hard = this.plain.length - end > 1;
+    this.plain = this.plain.slice(0, end);
+    return this.#push(hard ? { br: true } : { text: "\n" }, 1);
   }
 
   #push(node, length) {
@@ -161,34 +169,6 @@ class Inline {
     if (this.plain) this.nodes.push({ text: this.plain });
     this.plain = "";
   }
-}
-
-// CommonMark's delimiter run rule, without its rule of three.
-function pairMarks(nodes) {
-  const openers = [];
-  for (let i = 0; i < nodes.length; i++) {
-    const closer = nodes[i];
-    while (closer.char && closer.closes && closer.count > 0) {
-      const at = openers.findLastIndex((index) => nodes[index].char === closer.char && nodes[index].count > 0);
-      if (at < 0) break;
-      i = wrap(nodes, openers[at], i);
-      openers.length = nodes[openers[at]].count > 0 ? at + 1 : at;
-    }
-    if (closer.char && closer.opens && closer.count > 0) openers.push(nodes.indexOf(closer, Math.max(0, i - 1)));
-  }
-  return nodes.filter((node) => !node.char || node.count > 0).map((node) => (node.char ? { text: node.char.repeat(node.count) } : node));
-}
-
-// Puts what stands between opener and closer into one marked node; returns where the closer is now.
-function wrap(nodes, open, close) {
-  const used = nodes[open].char === "~" || (nodes[open].count > 1 && nodes[close].count > 1) ? 2 : 1;
-  const mark = nodes[open].char === "~" ? "del" : used === 2 ? "strong" : "em";
-  nodes[open].count -= used;
-  nodes[close].count -= used;
-  const children = nodes.slice(open + 1, close).filter((node) => !node.char || node.count > 0)
-    .map((node) => (node.char ? { text: node.char.repeat(node.count) } : node));
-  nodes.splice(open + 1, close - open - 1, { mark, children });
-  return open + 2;
 }
 
 function closingFence(source, from, length) {
@@ -209,10 +189,24 @@ function pairsOf(source, left, right) {
   return pairs;
 }
 
+// What stands in a link's parentheses: an address, perhaps in angle brackets, perhaps with a title, which is not shown.
+function addressIn(inside) {
+  const text = inside.trim();
+  const title = text.search(/\s["'(]/);
+  const titled = title > 0 && title + 2 < text.length && text.endsWith(TITLE_END[text[title + 1]]);
+  const address = (titled ? text.slice(0, title) : text).trim();
+  return address.startsWith("<") && address.endsWith(">") ? address.slice(1, -1) : address;
+}
+
+// Punctuation at the end belongs to the sentence, and so does a bracket that nothing in the address opened.
 function trimUrl(url) {
-  let end = url.replace(/[.,;:!?*_~]+$/, "");
-  while (end.endsWith(")") && count(end, ")") > count(end, "(")) end = end.slice(0, -1).replace(/[.,;:!?*_~]+$/, "");
-  return end;
+  let surplus = count(url, ")") - count(url, "(");
+  let end = url.length;
+  for (; end > 0; end--) {
+    if (url[end - 1] === ")" && surplus > 0) surplus -= 1;
+    else if (!PUNCTUATION.includes(url[end - 1])) break;
+  }
+  return url.slice(0, end);
 }
 
 function count(text, char) {

@@ -73,8 +73,15 @@ function taskItem(blocks, [prefix, state]) {
 }
 
 function renderTable({ head, align, rows }) {
-  const row = (cells, tag) => h("tr", {}, head.map((_, i) => h(`${tag}.is-${align[i] ?? "left"}`, tag === "th" ? { scope: "col" } : {}, inline(cells[i] ?? ""))));
-  return h("div.table", { tabindex: "0" }, h("table", {}, h("thead", {}, row(head, "th")), h("tbody", {}, rows.map((cells) => row(cells, "td")))));
+  const cell = (tag, props, text, i) => h(`${tag}.is-${align[i] ?? "left"}`, props, inline(text));
+  const row = (cells) => h("tr", {}, cells.slice(0, head.length).map((text, i) => cell("td", {}, text, i)), restOfRow(head.length - cells.length));
+  const top = h("tr", {}, head.map((text, i) => cell("th", { scope: "col" }, text, i)));
+  return h("div.table", { tabindex: "0" }, h("table", {}, h("thead", {}, top), h("tbody", {}, rows.map(row))));
+}
+
+// One cell for all that a short row lacks: a wide head over many short rows would else make the product of both.
+function restOfRow(missing) {
+  return missing > 0 && h("td", { colspan: missing > 1 ? missing : null });
 }
 
 function inline(text) {

@@ -1,17 +1,23 @@
 // A growing text as Markdown. Blocks that are whole are made once; only the last one is made again, at most once a frame.
 
 import { h } from "../dom/h.js";
+import { visible } from "../dom/visible.js";
 import { parseBlocks } from "./blocks.js";
+import { closesFence } from "./lines.js";
 import { CodeBlock, renderBlock } from "./render.js";
 
 // A block longer than this is cut, so that what is made again each frame stays small whatever a model writes.
 const LONGEST = 6000;
 // No answer to be read has more blocks; the rest of one that has is shown as it came.
 const MOST_BLOCKS = 4000;
-const NEVER = /(?!)/;
+// However much came at once, so much is looked at in one go: what looks through the open part again stays cheap.
+const GULP = 65_536;
+// The end of a line and two empty ones say all that any number of them says.
+const MOST_BLANKS = 3;
 
 /** `append` text in pieces of any size, `paint` when a frame comes, `finish` when it is whole. */
 export class MarkdownStream {
+  #waiting = [];
   #tail = "";
   #tailNodes = [];
   #fence = null;
@@ -23,7 +29,7 @@ export class MarkdownStream {
   }
 
   append(text) {
-    this.#tail += text.replaceAll("\r\n", "\n").replaceAll("\0", "\uFFFD");
+    this.#waiting.push(text);
     this.#dirty = true;
   }
 
@@ -31,7 +37,12 @@ export class MarkdownStream {
   paint() {
     if (!this.#dirty) return;
     this.#dirty = false;
-    this.#settle();
+    const text = this.#waiting.join("").replaceAll("\r\n", "\n").replaceAll("\0", "\uFFFD");
+    this.#waiting = [];
+    for (let at = 0; at === 0 || at < text.length; at += GULP) {
+      this.#tail += text.slice(at, at + GULP);
+      this.#settle();
+    }
     this.#showTail();
   }
 
@@ -46,7 +57,7 @@ export class MarkdownStream {
   #settle() {
     for (let before = -1; before !== this.#tail.length; ) {
       before = this.#tail.length;
-      if (this.#kept >= MOST_BLOCKS && !this.#fence) this.#openFence("too long for a layout", NEVER);
+      if (this.#kept >= MOST_BLOCKS && !this.#fence) this.#openFence("too long for a layout", null);
       if (this.#fence) this.#settleFence();
       else this.#settleBlocks();
     }
@@ -57,8 +68,11 @@ export class MarkdownStream {
     if (end < this.#tail.length - LONGEST) return this.#cutLine(end);
     const blocks = parseBlocks(this.#tail.slice(0, end));
     const last = blocks.pop();
-    if (!last) return;
     const rest = this.#tail.slice(end);
+    if (!last) {
+      this.#tail = rest;
+      return;
+    }
     const room = Math.max(0, MOST_BLOCKS - this.#kept);
     for (const block of blocks.slice(0, room)) this.#keep(renderBlock(block));
     if (blocks.length > room) {
@@ -66,7 +80,7 @@ export class MarkdownStream {
       return;
     }
     if (last.kind === "code") this.#enterFence(last, rest);
-    else if (blocks.length || last.source.length > LONGEST) this.#tail = this.#cut(last, blankAfter(this.#tail.slice(0, end))) + rest;
+    else this.#tail = this.#cut(last, blanksAfter(this.#tail, end)) + rest;
   }
 
   // One endless line: what is there is shown as a paragraph of its own.
@@ -97,19 +111,19 @@ export class MarkdownStream {
       this.#tail = rest;
       return;
     }
-    this.#openFence(block.language, block.closer);
+    this.#openFence(block.language, block.marker);
     this.#tail = (block.text ? `${block.text}\n` : "") + rest;
   }
 
-  #openFence(language, closer) {
-    this.#fence = { view: new CodeBlock(language), closer };
+  #openFence(language, marker) {
+    this.#fence = { view: new CodeBlock(language), marker };
     this.#keep(this.#fence.view.element);
   }
 
   #settleFence() {
     let from = 0;
     for (let end = this.#tail.indexOf("\n"); end >= 0; end = this.#tail.indexOf("\n", from)) {
-      if (this.#fence.closer.test(this.#tail.slice(from, end))) {
+      if (this.#closes(this.#tail.slice(from, end))) {
         const code = this.#tail.slice(0, from);
         this.#tail = this.#tail.slice(end + 1);
         return this.#leaveFence(code);
@@ -126,9 +140,13 @@ export class MarkdownStream {
   }
 
   #leaveFence(code) {
-    if (code && !this.#fence.closer.test(code)) this.#fence.view.append(code);
+    if (code && !this.#closes(code)) this.#fence.view.append(code);
     this.#fence = null;
     this.#clearTail();
+  }
+
+  #closes(line) {
+    return closesFence(line, this.#fence.marker);
   }
 
   #showTail() {
@@ -140,8 +158,8 @@ export class MarkdownStream {
   }
 
   #showLine() {
-    if (!this.#tail || this.#fence.closer.test(this.#tail)) return;
-    const line = h("span.piece", {}, this.#tail);
+    if (!this.#tail || this.#closes(this.#tail)) return;
+    const line = h("span.piece", {}, visible(this.#tail));
     this.#fence.view.code.append(line);
     this.#tailNodes = [line];
   }
@@ -167,6 +185,8 @@ export function renderMarkdown(text) {
 }
 
 // Blank lines after a block decide whether the next line still belongs to it.
-function blankAfter(text) {
-  return "\n".repeat(text.length - text.replace(/\n+$/, "").length) || "\n";
+function blanksAfter(text, end) {
+  let lines = 0;
+  for (let at = end - 1; at >= 0 && lines < MOST_BLANKS && text[at].trim() === ""; at--) if (text[at] === "\n") lines += 1;
+  return "\n".repeat(Math.max(1, lines));
 }

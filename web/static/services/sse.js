@@ -1,8 +1,12 @@
 // The text/event-stream grammar of the HTML standard, fed with pieces of any size.
 
+const BREAK = /\r\n|\n|\r/g;
+
 /** Turns text into events: `push(piece)` calls `onEvent({id, event, data})` for each whole one. */
 export class EventStreamParser {
-  #rest = "";
+  // The pieces of a line whose end has not come: each piece is looked through once, however many a line comes in.
+  #begun = [];
+  #afterCr = false;
   #started = false;
   #data = [];
   #event = "";
@@ -14,19 +18,25 @@ export class EventStreamParser {
   }
 
   push(piece) {
-    if (!this.#started && piece) {
-      this.#started = true;
-      piece = piece.replace(/^\uFEFF/, "");
-    }
-    const text = this.#rest + piece;
+    if (!piece) return;
     let from = 0;
-    for (let at = nextBreak(text, from); at >= 0; at = nextBreak(text, from)) {
-      // A lone CR at the very end may be half of a CR LF.
-      if (text[at] === "\r" && at === text.length - 1) break;
-      this.#line(text.slice(from, at));
-      from = at + (text[at] === "\r" && text[at + 1] === "\n" ? 2 : 1);
+    if (!this.#started && piece[0] === "\uFEFF") from = 1;
+    // A CR ended the line; the LF of a CR LF adds nothing.
+    if (this.#afterCr && piece[0] === "\n") from = 1;
+    this.#started = true;
+    this.#afterCr = piece.endsWith("\r");
+    BREAK.lastIndex = from;
+    for (let found = BREAK.exec(piece); found; found = BREAK.exec(piece)) {
+      this.#line(this.#whole(piece.slice(from, found.index)));
+      from = BREAK.lastIndex;
     }
-    this.#rest = text.slice(from);
+    if (from < piece.length) this.#begun.push(piece.slice(from));
+  }
+
+  #whole(rest) {
+    const line = this.#begun.length ? this.#begun.join("") + rest : rest;
+    this.#begun.length = 0;
+    return line;
   }
 
   #line(line) {
@@ -48,11 +58,4 @@ export class EventStreamParser {
     this.#event = "";
     if (data.length) this.onEvent({ id: this.#id, event, data: data.join("\n") });
   }
-}
-
-function nextBreak(text, from) {
-  const lf = text.indexOf("\n", from);
-  const cr = text.lastIndexOf("\r", lf < 0 ? text.length : lf) >= from ? text.indexOf("\r", from) : -1;
-  if (lf < 0) return cr;
-  return cr < 0 || lf < cr ? lf : cr;
 }

@@ -1,0 +1,231 @@
+"""Text that a model writes to freeze the page: the time to read it grows with its length alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from bus.journal.approvals import Decision
+from bus.journal.who import Who
+from tests.browser.answering import Counter, opened_counter
+from tests.browser.visitor import PATIENCE_MS, Visitor
+from tests.bus.asked import question
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+MIB = 1_048_576
+SLOW_MS = 6000
+"""More for one MiB is a freeze, also on a machine with other work; what is linear takes a twentieth of it."""
+
+# A unit is repeated up to the length; what stands before and behind it is what makes a parser look again.
+UNITS = [
+    "\n", " ", "\t", "\r", "a", "-", "*", "_", "~", "~~", "`", "#", "|", ">", "\\", "[", "]", "(", ")", "<", "{", "=",
+    "|-", "-|", "| ", " -", "- ", "> ", "# ", "*a ", "*a_b", "**a ", "_*~~", "``` \t", "~~~~`", "`` ` ", "[x](", "[](",
+    "[x](http://", '[x](https://e.org "', "[x](https://e.org 'a ", "http://", "http://[", "http://!!", "https://e.org/)))",
+    "<http://", "> > ", "> - ", "- \n", "- a\n  - b\n", "1. ", "a  \n", "a\n\n\n", "|a|b|\n|-|-|\n", "|-|\n", "```\n\n",
+]  # fmt: skip
+AROUND = [
+    ("", ""), ("```", "`"), ("```json", "\n```"), ("|-|", "x"), ("a|b\n", "x"), ("a|b\n-", "x|-"), ("- ", "\n\nx"),
+    ("` ", "x`"), ("[x](https://e.org", "x)"),
+]  # fmt: skip
+WIDE_TABLE = f"a|b\n-{' ' * 4000}x|-\n"
+WIDE_LINK = f"[x](https://e.org{' ' * 4000}x)\n\n"
+
+# Twice as much each time, until it is one MiB or a step took longer than all may take.
+GROWS = """
+  const timed = (work, text) => {
+    const begun = performance.now();
+    work(text);
+    return performance.now() - begun;
+  };
+  const grows = (work, unit, [before, after]) => {
+    for (const size of [3500, 15_500, 65_536, 262_144, 1_048_576].filter((each) => each <= given.most)) {
+      const text = before + unit.repeat(Math.ceil(size / unit.length)) + after;
+      // A machine with other work may pause one try; it does not pause two.
+      const most = given.slow * Math.max(size / given.most, 0.5);
+      let took = timed(work, text);
+      if (took > most && took < 5 * most) took = timed(work, text);
+      if (took > most) return { unit, before, after, size, took: Math.round(took) };
+    }
+    return null;
+  };
+  const of = (work, unit) => given.around.map((each) => grows(work, unit, each));
+  const frozen = (work) => given.units.flatMap((unit) => of(work, unit)).filter(Boolean);
+"""
+FUZZ = """
+  let seed = given.seed;
+  const random = (n) => (seed = (Math.imul(seed, 1103515245) + 12345) >>> 0) % n;
+  const pick = (from) => from[random(from.length)];
+  const shapes = Array.from({ length: given.shapes }, () => ({
+    unit: Array.from({ length: 1 + random(4) }, () => pick(given.units)).join(""),
+    around: [pick(given.units).repeat(random(5)), pick(given.units).repeat(random(5))],
+  }));
+  return shapes.map(({ unit, around }) => grows(work, unit, around)).filter(Boolean);
+"""
+MARKDOWN = """
+  const { renderMarkdown } = await import("/static/markdown/stream.js");
+  const work = renderMarkdown;
+"""
+
+
+@pytest.fixture(scope="module")
+def counter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
+    """A page of this file's own."""
+    with opened_counter(tmp_path_factory.mktemp("hostile")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, counter: Counter) -> Iterator[Visitor]:
+    """A page whose modules can be imported."""
+    context = browser.new_context()
+    yield Visitor(context, counter.url).opens()
+    context.close()
+
+
+def shapes(**more: Any) -> dict[str, Any]:
+    return {"units": UNITS, "around": AROUND, "most": MIB // 4, "slow": SLOW_MS / 4, **more}
+
+
+@pytest.mark.parametrize("around", AROUND, ids=repr)
+def test_no_shape_of_markdown_takes_more_than_its_length(page: Visitor, around: tuple[str, str]) -> None:
+    given = shapes(around=[around])
+
+    assert page.module(f"{GROWS}{MARKDOWN} return frozen(work);", given) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_mixture_takes_more_than_its_length(page: Visitor, seed: int) -> None:
+    given = shapes(seed=seed * 7919 + 1, shapes=25)
+
+    assert page.module(f"{GROWS}{MARKDOWN}{FUZZ}", given) == []
+
+
+@pytest.mark.parametrize("unit", [WIDE_TABLE, WIDE_LINK, "|-", "\n", "*a ", "_{", "[x](http://", "``` \t"])
+def test_a_mebibyte_does_not_freeze_the_page(page: Visitor, unit: str) -> None:
+    given = shapes(units=[unit], around=[("", "x"), ("a|b\n", "x")], most=MIB, slow=SLOW_MS)
+
+    assert page.module(f"{GROWS}{MARKDOWN} return frozen(work);", given) == []
+
+
+@pytest.mark.parametrize("unit", ["word ", "\n", "x", "- item\n", "|a|b|\n|-|-|\n", "*a ", "```\n"])
+def test_an_answer_in_ten_thousand_pieces_costs_little_more_in_its_second_half(page: Visitor, unit: str) -> None:
+    halves = page.module(
+        """
+        const { MarkdownStream } = await import("/static/markdown/stream.js");
+        const piece = given.repeat(Math.ceil(100 / given.length));
+        const stream = new MarkdownStream();
+        const halves = [0, 0];
+        for (let i = 0; i < 10_000; i++) {
+          const begun = performance.now();
+          stream.append(piece);
+          if (i % 10 === 9) stream.paint();
+          halves[i < 5000 ? 0 : 1] += performance.now() - begun;
+        }
+        stream.finish();
+        return halves;
+        """,
+        unit,
+    )
+
+    assert halves[1] < 2.5 * halves[0] + 300
+
+
+def test_a_short_row_of_a_wide_table_has_one_cell_for_all_it_lacks(page: Visitor) -> None:
+    cells = page.module(
+        """
+        const { renderMarkdown } = await import("/static/markdown/stream.js");
+        const table = renderMarkdown(`${"a|".repeat(1000)}a\\n${"-|".repeat(1000)}-\\n${"b|\\n".repeat(1000)}`);
+        return table.querySelectorAll("td").length;
+        """
+    )
+
+    assert cells <= 3000
+
+
+def test_emphasis_is_never_deep_enough_to_break_the_page(page: Visitor) -> None:
+    html = page.module(
+        """
+        const { renderMarkdown } = await import("/static/markdown/stream.js");
+        const element = renderMarkdown(given);
+        const depth = (node) => 1 + Math.max(0, ...[...node.children].map(depth));
+        return { depth: depth(element), text: element.textContent.length };
+        """,
+        "*a " * 2500 + "a* " * 2500,
+    )
+
+    assert html["depth"] < 40
+    assert html["text"] > 9000
+
+
+@pytest.mark.parametrize("size", [1, 7, 65_536])
+def test_a_long_line_of_the_stream_is_looked_through_once(page: Visitor, size: int) -> None:
+    """Short lines in one large piece, then one long line in small pieces."""
+    told = page.module(
+        """
+        const { EventStreamParser } = await import("/static/services/sse.js");
+        const text = ": beat\\n".repeat(100_000) + "data: " + "x".repeat(1_000_000) + "\\n\\n";
+        const found = [];
+        const parser = new EventStreamParser({ onEvent: (event) => found.push(event.data.length) });
+        const begun = performance.now();
+        if (given > 60_000) parser.push(text);
+        else for (let at = 0; at < text.length; at += given) parser.push(text.slice(at, at + given));
+        return { found, took: performance.now() - begun };
+        """,
+        size,
+    )
+
+    assert told["found"] == [1_000_000]
+    assert told["took"] < SLOW_MS
+
+
+@pytest.mark.parametrize(
+    "answer", ["[" * 100_000 + "]" * 100_000, "```json\n" + "\n" * 150_000 + "{"], ids=["deep", "fence"]
+)
+def test_a_structured_answer_is_read_without_a_freeze(page: Visitor, answer: str) -> None:
+    took = page.module(
+        """
+        const { TextItem } = await import("/static/components/TextItem.js");
+        const begun = performance.now();
+        const item = new TextItem();
+        item.update({ text: given, closed: true });
+        return [performance.now() - begun, item.element.textContent.length];
+        """,
+        answer,
+    )
+
+    assert took[0] < SLOW_MS
+    assert took[1] > 0
+
+
+@pytest.mark.parametrize("unit", ["|-", "*a ", "- a\n", "[x](http://", "a|b\n-|-\n"])
+def test_the_page_goes_on_beside_a_hostile_answer(browser: Browser, counter: Counter, unit: str) -> None:
+    context = browser.new_context()
+    visitor = Visitor(context, counter.url)
+    one = question()
+    run_id, thread_id = counter.waiting(one)
+    visitor.opens(f"#/thread/{thread_id}")
+    visitor.page.locator(".ask").first.wait_for(timeout=PATIENCE_MS)
+    visitor.page.evaluate(
+        """() => {
+          let last = performance.now();
+          window.gap = 0;
+          const beat = () => {
+            const now = performance.now();
+            window.gap = Math.max(window.gap, now - last);
+            last = now;
+            requestAnimationFrame(beat);
+          };
+          requestAnimationFrame(beat);
+        }"""
+    )
+
+    counter.journal.decide(Who(), run_id, one.id, Decision(decision="fail"), by="ann")
+    counter.goes_on(run_id, text=unit * (MIB // 4 // len(unit)))
+
+    visitor.waits_for_end()
+    assert visitor.page.evaluate("window.gap") < SLOW_MS
+    context.close()
