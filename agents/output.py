@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ import orjson
 from config.errors import OutputInvalid
 from config.json_schema import misfits
 
-_FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
+_FENCE = "```"
 
 
 def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,15 +24,23 @@ def parse_output(text: str, schema: Mapping[str, Any]) -> Any:
     Raises:
         OutputInvalid: it is not JSON, or does not fit; the message says where, for a person and the model.
     """
-    fenced = _FENCE.match(text)
     try:
-        value = orjson.loads(fenced.group(1) if fenced else text)
+        value = orjson.loads(_without_fence(text))
     except orjson.JSONDecodeError as wrong:
         raise OutputInvalid(f"the answer is not JSON ({wrong}).") from wrong
     problems = misfits(schema, value)
     if problems:
         raise OutputInvalid(f"the answer does not fit the schema: {'; '.join(problems)}.")
     return value
+
+
+def _without_fence(text: str) -> str:
+    """Return what stands between the first and the last line, where these are a code fence; else ``text``."""
+    answer = text.strip()
+    opening, newline, inside = answer.partition("\n")
+    if not newline or not inside.endswith(_FENCE) or opening.rstrip() not in (_FENCE, f"{_FENCE}json"):
+        return text
+    return inside.removesuffix(_FENCE)
 
 
 def repair_request(problem: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,9 +14,11 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from config.credentials import require_no_credentials
 from config.dotted_path import reason_of
 from config.errors import DefinitionInvalid, did_you_mean
 from config.json_schema import SchemaRefused, check_schema
+from config.redaction import register_secrets, secrets_in_url
 from config.yaml_lines import LinedYaml, dotted, read_yaml
 
 AGENT_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -50,12 +53,6 @@ OURS: Mapping[str, str] = {
     "metadata": "it is the run's",
 }
 """Parameters of LiteLLM that are Callboard's to set, and what to write instead."""
-
-_SECRET_HEADERS = frozenset(
-    {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
-)
-"""Headers that carry a credential. Others are allowed (a provider's beta switches need them); a credential in a
-file that is checked in and digested is a leak waiting, so it comes by `api_key_env` alone."""
 
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
 _Text = Annotated[str, Field(min_length=1)]
@@ -144,12 +141,7 @@ class DefinitionFields(_Section):
         for name in value:
             if name in OURS:
                 raise ValueError(f"`{name}` is Callboard's to set: {OURS[name]}")
-        headers = value.get("extra_headers", {})
-        if not isinstance(headers, dict) or not all(isinstance(item, str) for item in headers.values()):
-            raise ValueError("`extra_headers` has to be a mapping of text to text")
-        for name in headers:
-            if name.lower().strip() in _SECRET_HEADERS:
-                raise ValueError(f"the header `{name}` carries a credential; name its variable as `api_key_env:`")
+        require_no_credentials(value)
         return value
 
     @field_validator("tools", "observers")
@@ -220,6 +212,9 @@ def _only_definition_errors(origin: str) -> Iterator[None]:
 
 
 def _definition(fields: DefinitionFields, agent_id: str, content: Mapping[str, Any], file: str) -> AgentDefinition:
+    if fields.api_key_env is not None:
+        register_secrets([os.environ.get(fields.api_key_env, "")])
+    register_secrets(secrets_in_url(fields.api_base or ""))
     values = {name: getattr(fields, name) for name in fields.model_fields_set}
     canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha256(canonical).hexdigest()

@@ -1,7 +1,8 @@
 """Secrets do not reach logs, events or error texts: what looks like a key is replaced by ``[redacted]``.
 
-Two nets. The forms providers give their keys, and the values this process itself holds in variables
-named like secrets, which also catches a key of a form nobody has seen yet.
+Three nets. The forms providers give their keys; the values this process holds in variables named like secrets,
+and the passwords of addresses in any variable; and the values that were registered because a definition or a setting
+names them as secrets, whatever they look like. Every pattern is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -9,14 +10,21 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 REDACTED = "[redacted]"
 MIN_SECRET_CHARS = 8
 """Shorter values of secret variables are too likely to be words of the text."""
+MIN_REGISTERED_CHARS = 6
+"""The same for a value that is known to be a secret."""
+MARGIN_CHARS = 8192
+"""Characters examined beyond a limit, so that a secret that begins before the limit is recognised as a whole."""
 
-_SECRET_NAME = re.compile(r"_API_KEY$|_TOKEN$|SECRET|PASSWORD|PASSWD|_ACCESS_KEY$|_PRIVATE_KEY$")
+_SECRET_NAME = re.compile(
+    r"KEY$|TOKEN$|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|^(?:SIG|SIGNATURE|CODE|AUTH|AUTHORIZATION)$"
+)
 
 _FORMS = (
     # PEM blocks, also when the line breaks were escaped on the way, and when the end was cut off
@@ -26,8 +34,6 @@ _FORMS = (
     # AWS access key ids, then secrets named as such
     r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}\b",
     r"(?i:aws_?secret_?(?:access_?)?key\W{1,6})[A-Za-z0-9/+=]{40}",
-    # JWT: two base64url objects and a signature (which may be empty)
-    r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*",
     # GitHub, GitLab, Slack, Google, Hugging Face, Groq, npm, PyPI, Telegram, Discord
     r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[a-z]-[A-Za-z0-9-]{10,}"
     r"|AIza[A-Za-z0-9_-]{30,}|hf_[A-Za-z0-9]{20,}|gsk_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}"
@@ -44,6 +50,8 @@ _NAMED = (
     r"[\"']?\s{0,3}[=:]\s{0,3}[\"']?)(?P<named>(?!\[redacted)[^\s\"'&,;}\]]{6,})",
 )
 _FORM = re.compile("|".join(_FORMS))
+_JWT_RUN = re.compile(r"\beyJ[A-Za-z0-9_.-]+")
+"""A whole run of a token's characters: a search for the token itself would start again at each ``eyJ``."""
 _NAME = re.compile("|".join(_NAMED))
 _HINT = re.compile(
     r"(?i:sk[-_]|rk_|pk[-_]|AKIA|ASIA|AROA|AIDA|eyJ|gh[pousr]_|github_|glpat|xox|AIza|hf_|gsk_|npm_|pypi-|xai-|:AA"
@@ -52,21 +60,26 @@ _HINT = re.compile(
 
 
 class Redactor:
-    """Replaces secrets of the usual forms, and those of one environment."""
+    """Replaces secrets of the usual forms, those of one environment, and those that were registered."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], registered: Iterable[str] = ()) -> None:
         held = {value for name, value in environment.items() if _is_secret(name, value)}
-        held |= {base64.b64encode(value.encode("utf-8", "surrogateescape")).decode() for value in held}
-        longest_first = sorted(held, key=len, reverse=True)
-        self._held = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        held.update(*(secrets_in_url(value) for value in environment.values() if "://" in value), registered)
+        held.update(*[tuple(_spellings(value)) for value in held])
+        self._held = sorted(held, key=len, reverse=True)
+        longest = len(self._held[0]) if self._held else 0
+        self.margin_chars = max(MARGIN_CHARS, longest)
+        """Characters that have to be examined beyond a limit."""
 
     def __call__(self, text: str) -> str:
         """Return the text without secrets; what holds none comes back as it was."""
-        if self._held is not None:
-            text = self._held.sub(REDACTED, text)
+        for secret in self._held:
+            if secret in text:
+                text = text.replace(secret, REDACTED)
         if _HINT.search(text) is None:
             return text
-        return _NAME.sub(_keep_the_name, _FORM.sub(REDACTED, text))
+        text = _JWT_RUN.sub(_without_jwt, _FORM.sub(REDACTED, text))
+        return _NAME.sub(_keep_the_name, text)
 
 
 def redact(text: str) -> str:
@@ -74,18 +87,66 @@ def redact(text: str) -> str:
     return _own()(text)
 
 
+def redact_start(text: str, max_chars: int) -> str:
+    """Return at most ``max_chars`` characters of the redacted text; what lies far behind them is not examined."""
+    redactor = _own()
+    return redactor(text[: max_chars + redactor.margin_chars])[:max_chars]
+
+
+def register_secrets(values: Iterable[str]) -> None:
+    """``redact`` replaces these values from now on, whatever they look like and wherever they came from."""
+    new = {value for value in values if len(value) >= MIN_REGISTERED_CHARS} - _registered
+    if new:
+        _registered.update(new)
+        _own.cache_clear()
+
+
+def secrets_in_url(url: str) -> list[str]:
+    """Return the password in an address, and the parameters of its query that are named like secrets."""
+    try:
+        parts = urlsplit(url)
+        items = parse_qsl(parts.query, max_num_fields=100)
+        written = [parts.password or "", *(value for name, value in items if _SECRET_NAME.search(name.upper()))]
+    except ValueError:
+        return []
+    return [value for value in written if len(value) >= MIN_REGISTERED_CHARS]
+
+
 def forget() -> None:
-    """Read the environment again at the next ``redact``."""
+    """Read the environment again at the next ``redact``; what was registered stays."""
     _own.cache_clear()
+
+
+_registered: set[str] = set()
 
 
 @lru_cache(maxsize=1)
 def _own() -> Redactor:
-    return Redactor(os.environ)
+    return Redactor(os.environ, tuple(_registered))
 
 
 def _is_secret(name: str, value: str) -> bool:
-    return len(value) >= MIN_SECRET_CHARS and _SECRET_NAME.search(name.upper()) is not None
+    is_path = value.startswith(("/", "./", "~"))  # of a file that holds the secret
+    return len(value) >= MIN_SECRET_CHARS and not is_path and _SECRET_NAME.search(name.upper()) is not None
+
+
+def _spellings(value: str) -> Iterator[str]:
+    """Yield how a secret may be written on its way: in base64, in an address, in JSON."""
+    yield base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()
+    yield quote(value, safe="", errors="surrogateescape")
+    yield unquote(value)
+    yield value.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _without_jwt(match: re.Match[str]) -> str:
+    """Return ``[redacted]`` for a run that holds two base64url objects and a signature (which may be empty)."""
+    parts = match.group().split(".")
+    heads = zip(parts, parts[1:], parts[2:], strict=False)
+    found = any(
+        second.startswith("eyJ") and len(second) >= 7 and 0 <= first.find("eyJ") <= len(first) - 11
+        for first, second, _ in heads
+    )
+    return REDACTED if found else match.group()
 
 
 def _keep_the_name(match: re.Match[str]) -> str:

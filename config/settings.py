@@ -15,6 +15,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from config.errors import SettingInvalid, did_you_mean
+from config.redaction import forget, register_secrets, secrets_in_url
+from config.redis_url import each_url
 
 ROOT = Path(__file__).resolve().parent.parent
 """The folder the rooms live in; Callboard is run from here."""
@@ -195,6 +197,7 @@ def adopt_env_file() -> None:
     for name, value in dotenv_values(file).items():
         if value is not None and not name.startswith("CALLBOARD_"):
             os.environ.setdefault(name, value)
+    forget()  # keys among them are secrets
 
 
 def read_settings(**overrides: object) -> Settings:
@@ -204,7 +207,7 @@ def read_settings(**overrides: object) -> Settings:
         SettingInvalid: a value does not fit; the message names the variable.
     """
     try:
-        return Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks the values
+        found = Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks the values
     except tomllib.TOMLDecodeError as wrong:
         raise SettingInvalid(f"callboard.toml cannot be read: {wrong}. Mend the file.") from wrong
     except ValidationError as wrong:
@@ -215,6 +218,10 @@ def read_settings(**overrides: object) -> Settings:
             f"{variable}cannot be used{_shown(first)}: {first['msg'].removeprefix('Value error, ')}. "
             "Mend it in the environment, .env or callboard.toml."
         ) from wrong
+    for urls in filter(None, (found.redis_url, found.broker_url, found.database_url)):
+        for url in each_url(urls):
+            register_secrets(secrets_in_url(url))
+    return found
 
 
 def _shown(error: Mapping[str, Any]) -> str:

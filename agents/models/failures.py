@@ -13,10 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from agents.models.lite import litellm_module
-from agents.models.redact import redact
+from agents.models.said import FINAL_KINDS, MAX_READ_CHARS, Said, said_in
 from config.clock import utc_now
 from config.errors import (
     CallboardError,
@@ -39,7 +37,7 @@ class _Answer:
 
     status: int | None
     headers: Any
-    text: str
+    said: Said
 
 
 def failure_of(error: BaseException, call: ModelCall) -> CallboardError:
@@ -93,39 +91,45 @@ def _answer_of(chain: list[BaseException]) -> _Answer | None:
 
     for link in chain:
         if isinstance(link, httpx.HTTPStatusError):
-            return _Answer(status=link.response.status_code, headers=link.response.headers, text=_said(chain))
+            return _Answer(status=link.response.status_code, headers=link.response.headers, said=_said(chain))
     for link in chain:
         status = getattr(link, "status_code", None)
         if isinstance(status, int) and status != 500 and getattr(link, "message", None):
             headers = getattr(link, "litellm_response_headers", None) or getattr(link, "headers", None)
-            return _Answer(status=status, headers=headers or {}, text=_said(chain))
+            return _Answer(status=status, headers=headers or {}, said=_said(chain))
     return None
 
 
-def _said(chain: list[BaseException]) -> str:
-    """Return the provider's own words, as deep in the chain as somebody quotes them."""
-    texts = [str(text) for link in chain if (text := getattr(link, "message", None))]
-    for text in reversed(texts):
-        found = _message_in(text)
-        if found:
-            return found
-    return texts[-1] if texts else str(chain[0])
+def _said(chain: list[BaseException]) -> Said:
+    """Return the provider's own words: its body where the chain still has it, else what LiteLLM quotes of it."""
+    said = [said_in(body) for link in chain if (body := _body_of(link))]
+    said += [
+        said_in(_without_prefixes(str(text))) for link in reversed(chain) if (text := getattr(link, "message", None))
+    ]
+    found = next((one for one in said if one.text), None)
+    return found or Said(text=said_in(_without_prefixes(str(chain[0]))).text or "no reason given")
 
 
-def _message_in(text: str) -> str | None:
-    start, end = text.find("{"), text.rfind("}")
+def _body_of(link: BaseException) -> bytes:
+    import httpx
+
+    response = getattr(link, "response", None)
     try:
-        body = orjson.loads(text[start : end + 1]) if 0 <= start < end else None
-    except orjson.JSONDecodeError:
-        return None
-    error = body.get("error", body) if isinstance(body, dict) else None
-    message = error.get("message") if isinstance(error, dict) else error
-    return message if isinstance(message, str) else None
+        return response.content if isinstance(response, httpx.Response) else b""
+    except httpx.StreamError:  # nobody read it
+        return b""
+
+
+def _without_prefixes(text: str) -> str:
+    text = text[:MAX_READ_CHARS].partition("\nTraceback")[0].strip()
+    for prefix in ("litellm.", "BadRequestError: ", "APIConnectionError: "):
+        text = text.removeprefix(prefix)
+    return text
 
 
 def _answered(answer: _Answer, call: ModelCall) -> CallboardError:
     status = answer.status or 500
-    said = _short(answer.text, call)
+    said = answer.said.text
     facts = {"model": call.model, "provider_status": status}
     if status == 401 or status == 403:
         return _key_refused(status, said, call)
@@ -133,6 +137,12 @@ def _answered(answer: _Answer, call: ModelCall) -> CallboardError:
         return ModelUnknown(
             f"the provider does not know model '{call.model}' at {call.address}: {said}. "
             "Check `model:` and `api_base:` in the agent's definition.",
+            **facts,
+        )
+    if answer.said.kinds & FINAL_KINDS:
+        return ModelRefused(
+            f"the provider of '{call.model}' gives no more (HTTP {status}): {said}. "
+            "Trying again will not help; check the plan and the credit of the account behind the key.",
             **facts,
         )
     if status >= 500 or status in _MAY_PASS:
@@ -214,6 +224,14 @@ def refused_unprocessed(call: ModelCall) -> ModelRefused:
     )
 
 
+def unguarded(call: ModelCall) -> ModelUnknown:
+    """Return the error for a route whose redirects and error bodies cannot be kept in bounds."""
+    name = call.model.partition("/")[2]
+    return ModelUnknown(
+        f"model '{call.model}' takes a route that follows redirects; write it as openai/{name}.", model=call.model
+    )
+
+
 def too_slow(which: str, call: ModelCall) -> ModelTimeout:
     """Return the error for the timer ``which``, a field of the call's timeouts."""
     limit = f"{getattr(call.timeouts, which):g} s"
@@ -256,15 +274,7 @@ def _never_sent(error: BaseException, chain: list[BaseException], call: ModelCal
         return _key_error(call, missing)
     if not _provider_known(call):
         return _unknown_provider(call)
-    said = _short(_said(chain), call)
-    return ModelFailed(f"the call of '{call.model}' failed: {said or type(error).__name__}.", model=call.model)
-
-
-def _short(text: str, call: ModelCall) -> str:
-    line = " ".join(text.partition("\nTraceback")[0].split())
-    for prefix in ("litellm.", "BadRequestError: ", "APIConnectionError: "):
-        line = line.removeprefix(prefix)
-    return redact(line, call.api_key)[:400].rstrip(". ") or "no reason given"
+    return ModelFailed(f"the call of '{call.model}' failed: {_said(chain).text}.", model=call.model)
 
 
 def retry_after_s(headers: Any) -> float | None:

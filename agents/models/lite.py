@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 from agents.models.releases import require_sound_release
+from config.redaction import redact
 
 _ENVIRONMENT = {
     "LITELLM_MODE": "PRODUCTION",  # else it loads .env into the environment, where web would not see the same
@@ -49,6 +50,8 @@ def _imported() -> Any:
     require_sound_release()
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    from agents.models.guard import install_guard  # imports httpx
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pydantic's remarks about LiteLLM's classes; nothing of ours to mend
         import litellm
@@ -67,7 +70,16 @@ def _imported() -> Any:
     litellm.callbacks = []
     litellm.success_callback = []
     litellm.failure_callback = []
+    install_guard()
+    _redact_with_ours()
     return litellm
+
+
+def _redact_with_ours() -> None:
+    """LiteLLM redacts error texts with our redactor: its own pattern takes 12 s for 16 KiB of PEM headers."""
+    from litellm.litellm_core_utils import secret_redaction
+
+    secret_redaction.python_redact_string = redact  # looked up at each call
 
 
 def _forget_lock() -> None:

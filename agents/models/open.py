@@ -11,16 +11,20 @@ from typing import Any
 
 from agents.models.call import ModelCall, Timeouts
 from agents.models.demo import is_demo
-from agents.models.failures import failure_of, key_missing, refused_unprocessed, too_slow
+from agents.models.failures import failure_of, key_missing, refused_unprocessed, too_slow, unguarded
 from agents.models.fast import fast_reader
 from agents.models.lite import litellm_module
+from agents.models.provider_call import provider_call
 from agents.models.reader import Reader
 from agents.models.wrapper import WrapperReader
+from config.redaction import register_secrets
 
 __all__ = ["ModelCall", "ModelStream", "Timeouts", "open_stream"]
 
 _NO_KEY = "none"
 """Sent to an ``api_base`` for which no key was named: its client insists on one, and ours stays here."""
+_UNGUARDED = "aiohttp_openai/"
+"""LiteLLM's route that does not use httpx, so that no rule of ``agents.models.guard`` holds there."""
 _OURS = frozenset({
     "model", "messages", "stream", "stream_options", "timeout", "request_timeout", "max_retries", "num_retries",
     "fallbacks", "context_window_fallback_dict", "callbacks", "acompletion", "mock_response",
@@ -55,13 +59,16 @@ async def open_stream(call: ModelCall) -> ModelStream:
 
 async def _opened_by_litellm(call: ModelCall, started: float) -> Reader:
     litellm = litellm_module()
+    if call.model.startswith(_UNGUARDED):
+        raise unguarded(call)
     missing = key_missing(call)
     if missing is not None:
         raise missing
     patience = min(call.timeouts.first_token_s, call.timeouts.total_s)
     try:
         async with asyncio.timeout_at(started + patience):
-            opened = await litellm.acompletion(**arguments_of(call))
+            with provider_call():
+                opened = await litellm.acompletion(**arguments_of(call))
     except TimeoutError as late:
         raise too_slow("first_token_s" if patience < call.timeouts.total_s else "total_s", call) from late
     except Exception as error:
@@ -72,7 +79,8 @@ async def _opened_by_litellm(call: ModelCall, started: float) -> Reader:
 
 
 def arguments_of(call: ModelCall) -> dict[str, Any]:
-    """Return what LiteLLM is called with."""
+    """Return what LiteLLM is called with; the key is a secret from then on, whatever its variable is called."""
+    register_secrets(filter(None, [call.api_key]))
     wanted: dict[str, Any] = {key: value for key, value in call.params.items() if key not in _OURS}
     wanted.update(
         model=call.model,

@@ -10,12 +10,12 @@ from config.errors import Retryable
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetryPolicy:
-    """At most ``max_attempts`` calls, with full jitter between them."""
+    """At most ``max_attempts`` calls, with growing waits between them."""
 
     max_attempts: int = 3
     """Calls in all, the first included."""
     base_s: float = 0.5
-    """Longest wait before the second attempt; it doubles with each."""
+    """Shortest wait before the second attempt; it doubles with each, and up to a half is added by chance."""
     cap_s: float = 60.0
     """Longest wait, also where the provider asks for more."""
 
@@ -32,4 +32,4 @@ class RetryPolicy:
         asked = getattr(error, "retry_after_s", None)
         if asked is not None:
             return min(self.cap_s, float(asked) * (1.0 + 0.1 * random()))
-        return random() * min(self.cap_s, self.base_s * 2.0 ** (attempt - 1))
+        return min(self.cap_s, self.base_s * 2.0 ** (attempt - 1) * (1.0 + 0.5 * random()))

@@ -9,9 +9,10 @@ from typing import Any
 import orjson
 
 from agents.models.chunk import Chunk
-from agents.models.redact import redact
+from agents.models.said import FINAL_KINDS, said_in
 from agents.models.sse_lines import EventLines
 from config.errors import CallboardError, ModelFailed, ModelRefused
+from config.redaction import redact, redact_start
 
 _RETRYABLE_WORDS = frozenset({
     "rate_limit_exceeded", "rate_limit_error", "overloaded_error", "overloaded", "api_error", "server_error",
@@ -22,6 +23,10 @@ _REFUSED_WORDS = frozenset({
     "billing_error", "insufficient_quota", "context_length_exceeded", "content_filter", "model_not_found",
     "invalid_api_key", "BadRequestError", "NotFoundError",
 })  # fmt: skip
+
+
+_EXAMINED_BYTES = 64 * 1024
+"""Bytes of a provider's fault that are looked at for what is quoted of it."""
 
 
 class Wire(ABC):
@@ -144,8 +149,8 @@ def without_surrogates(value: Any) -> Any:
 
 def malformed(data: bytes) -> ModelFailed:
     """Return the error for an event that is no JSON object."""
-    start = data[:80].decode("utf-8", "replace")
-    return ModelFailed(f"the provider sent a malformed chunk: {redact(start)!r}.")
+    start = redact_start(data[:_EXAMINED_BYTES].decode("utf-8", "replace"), 80)
+    return ModelFailed(f"the provider sent a malformed chunk: {start!r}.")
 
 
 def not_a_stream(body: bytes, content_type: str) -> CallboardError:
@@ -156,10 +161,10 @@ def not_a_stream(body: bytes, content_type: str) -> CallboardError:
         value = None
     if isinstance(value, dict) and value.get("error"):
         return carried_error(value["error"])
-    kind = content_type.partition(";")[0].strip() or "something else"
-    start = " ".join(body[:120].decode("utf-8", "replace").split())
+    kind = redact_start(content_type.partition(";")[0].strip(), 80) or "something else"
+    start = " ".join(redact_start(body.decode("utf-8", "replace"), 120).split())
     return ModelFailed(
-        f"the provider answered with {kind} instead of a stream ({redact(start)!r}); check api_base.",
+        f"the provider answered with {kind} instead of a stream ({start!r}); check api_base.",
         content_type=kind,
     )
 
@@ -167,17 +172,19 @@ def not_a_stream(body: bytes, content_type: str) -> CallboardError:
 def carried_error(error: Any) -> CallboardError:
     """Return the error a 200 stream carried: refused where it names a fault of the request, else failed."""
     facts = error if isinstance(error, dict) else {"message": str(error)}
-    words = {str(facts.get(key)) for key in ("type", "code") if facts.get(key)}
-    message = redact(str(facts.get("message") or "no reason given"))[:500].rstrip(".")
+    said = said_in(facts)
     status = _status(facts)
-    if status is not None:
+    if said.kinds & FINAL_KINDS:
+        refused = True
+    elif status is not None:
         refused = 400 <= status < 500 and status not in (408, 409, 425, 429)
     else:
-        refused = bool(words & _REFUSED_WORDS) and not words & _RETRYABLE_WORDS
-    sentence = f"the provider broke off its answer with an error: {message}."
+        refused = bool(said.kinds & _REFUSED_WORDS) and not said.kinds & _RETRYABLE_WORDS
+    sentence = f"the provider broke off its answer with an error: {said.text or 'no reason given'}."
+    kinds = sorted(redact(kind) for kind in said.kinds)
     if refused:
-        return ModelRefused(sentence, provider_status=status, kinds=sorted(words))
-    return ModelFailed(sentence, provider_status=status, kinds=sorted(words))
+        return ModelRefused(sentence, provider_status=status, kinds=kinds)
+    return ModelFailed(sentence, provider_status=status, kinds=kinds)
 
 
 def _status(facts: dict[str, Any]) -> int | None:

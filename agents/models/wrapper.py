@@ -8,6 +8,7 @@ from agents.models.chunk import Chunk, ToolDelta, Usage
 from agents.models.failures import failure_of
 from agents.models.fast import response_of
 from agents.models.finish import finish_word
+from agents.models.provider_call import provider_call
 from agents.models.wire import without_surrogates
 from config.errors import ModelFailed
 
@@ -34,7 +35,8 @@ class WrapperReader:
         if self._over:
             return None
         try:
-            piece = await self._next()
+            with provider_call():  # some of LiteLLM's iterators make further requests
+                piece = await self._next()
         except StopAsyncIteration:
             self._over = True
             return None

@@ -67,11 +67,11 @@ def _decoder() -> json.JSONDecoder:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ArgumentsInvalid(f"'{twice[:80]}' is there twice; write it once.")
+    value: dict[str, Any] = {}
+    for name, item in pairs:
+        if name in value:
+            raise ArgumentsInvalid(f"'{name[:80]}' is there twice; write it once.")
+        value[name] = item
     return value
 
 

@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from config.clock import epoch_ms
 from config.database import Database
+from config.redaction import register_secrets
 from config.tables import secrets
 
 SECRET_BYTES = 32
@@ -28,6 +29,7 @@ def shared_secret(database: Database, name: str) -> str:
             connection.execute(insert(secrets), made)
         found = _read(database, name)
     assert found is not None
+    register_secrets([found])
     return found
 
 

@@ -17,8 +17,8 @@ from agents.models.chunk import Usage
 from agents.models.cost import cost_of
 from agents.models.failures import retry_after_s
 from agents.models.open import open_stream
-from agents.models.redact import redact
 from config.errors import CallboardError, ModelFailed, ModelKeyMissing, ModelRefused, ModelTimeout, ModelUnknown
+from config.redaction import redact
 from tests.agents.models.conftest import read
 from tests.model_server import ModelServer, Turn
 
@@ -43,6 +43,35 @@ def test_a_status_is_one_error_after_one_request(
     assert told.value.facts["provider_status"] == status
     assert len(server.requests) == 1
     assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_account_that_is_used_up_is_refused_although_it_says_429(
+    model: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any
+) -> None:
+    used_up = {
+        "message": "You exceeded your current quota.",
+        "type": "insufficient_quota",
+        "code": "insufficient_quota",
+    }
+    server.script([Turn(status=429, error=used_up, headers={"retry-after": "1"})])
+
+    with pytest.raises(ModelRefused, match=r"You exceeded your current quota\. Trying again will not help") as told:
+        run(open_stream(call_of(model)))
+
+    assert "{" not in str(told.value)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_provider_is_quoted_with_a_sentence_and_never_a_dict(
+    model: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any
+) -> None:
+    server.script([Turn(status=500, error={"message": "it's broken", "type": "x", "param": None})] * 2)
+
+    with pytest.raises(ModelFailed) as told:
+        run(open_stream(call_of(model)))
+
+    assert str(told.value) == f"the provider of '{model}' failed (HTTP 500): it's broken."
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -181,6 +210,13 @@ def test_a_named_variable_that_is_empty_is_a_missing_key(
 def test_a_model_without_a_provider_is_unknown(model: str, run: Any) -> None:
     with pytest.raises(ModelUnknown, match="provider/model"):
         run(open_stream(ModelCall(model=model, messages=[{"role": "user", "content": "hi"}])))
+
+
+def test_a_route_beside_the_guard_is_refused(call_of: Callable[..., ModelCall], server: ModelServer, run: Any) -> None:
+    with pytest.raises(ModelUnknown, match="openai/test"):
+        run(open_stream(call_of("aiohttp_openai/test")))
+
+    assert server.requests == []
 
 
 def test_a_key_of_the_environment_does_not_travel_to_another_address(

@@ -18,14 +18,11 @@ def test_only_what_may_pass_is_tried_again_and_at_most_three_times() -> None:
     assert not POLICY.allows(1, refused)
 
 
-def test_the_wait_doubles_under_full_jitter_up_to_the_cap() -> None:
+def test_the_wait_starts_at_half_a_second_doubles_and_varies_by_half_up_to_the_cap() -> None:
     error = ModelFailed("x")
 
-    longest = [POLICY.delay_s(attempt, error, lambda: 1.0) for attempt in (1, 2, 3, 20)]
-
-    assert longest == [0.5, 1.0, 2.0, 60.0]
-    assert POLICY.delay_s(3, error, lambda: 0.0) == 0.0
-    assert POLICY.delay_s(3, error, lambda: 0.25) == 0.5
+    assert [POLICY.delay_s(attempt, error, lambda: 0.0) for attempt in (1, 2, 3, 20)] == [0.5, 1.0, 2.0, 60.0]
+    assert [POLICY.delay_s(attempt, error, lambda: 1.0) for attempt in (1, 2, 3, 20)] == [0.75, 1.5, 3.0, 60.0]
 
 
 @pytest.mark.parametrize(("asked", "least", "most"), [(7.0, 7.0, 7.7), (0.0, 0.0, 0.0), (3600.0, 60.0, 60.0)])

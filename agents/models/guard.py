@@ -1,0 +1,152 @@
+"""What a provider may send back over HTTP: no redirect, no long error body, no compressed bomb.
+
+LiteLLM reaches providers through clients of its own, of the OpenAI SDK and of others, asynchronous and not. Each of
+them ends in ``send`` of httpx, which is where ``install_guard`` puts the rules. They hold inside ``provider_call()``
+alone: the clients of tools are left as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import httpx
+
+from agents.models.address import address_of
+from agents.models.inflate import Inflated, InflatedSync, inflater_of
+from agents.models.provider_call import in_provider_call
+from config.errors import ModelFailed, ModelRefused
+from config.redaction import redact_start
+
+MAX_ERROR_BYTES = 64 * 1024
+"""Longest body of an answer that is not 2xx, decompressed; what is longer is cut before LiteLLM sees it."""
+ERROR_BODY_S = 5.0
+"""Seconds such a body may take; what came until then counts."""
+MAX_WHOLE_BYTES = 32 * 1024 * 1024
+"""Longest answer that LiteLLM reads as a whole instead of as a stream."""
+_REMADE = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+"""Headers that do not fit a body that was cut or decompressed."""
+
+
+def install_guard() -> None:
+    """Clients of httpx keep the rules inside ``provider_call()``. Doing it again changes nothing."""
+    if getattr(httpx.AsyncClient.send, "is_guarded", False):
+        return
+    send_async, send_sync = httpx.AsyncClient.send, httpx.Client.send
+
+    async def guarded_async(client: Any, request: httpx.Request, *, stream: bool = False, **more: Any) -> Any:
+        if not in_provider_call():
+            return await send_async(client, request, stream=stream, **more)
+        more["follow_redirects"] = False
+        answer = await send_async(client, _plain(request), stream=True, **more)
+        try:
+            return await _checked(answer, stream=stream)
+        except BaseException:
+            await answer.aclose()
+            raise
+
+    def guarded_sync(client: Any, request: httpx.Request, *, stream: bool = False, **more: Any) -> Any:
+        if not in_provider_call():
+            return send_sync(client, request, stream=stream, **more)
+        more["follow_redirects"] = False
+        answer = send_sync(client, _plain(request), stream=True, **more)
+        try:
+            return _checked_sync(answer, stream=stream)
+        except BaseException:
+            answer.close()
+            raise
+
+    guarded_async.is_guarded = True  # type: ignore[attr-defined]  # a mark, so that it is installed once
+    httpx.AsyncClient.send = guarded_async  # type: ignore[method-assign, assignment]  # the one place all routes pass
+    httpx.Client.send = guarded_sync  # type: ignore[method-assign, assignment]  # the same
+
+
+def _plain(request: httpx.Request) -> httpx.Request:
+    """Ask for an answer without compression, which would hold tokens back until a block is full."""
+    request.headers["accept-encoding"] = "identity"
+    return request
+
+
+async def _checked(answer: httpx.Response, *, stream: bool) -> httpx.Response:
+    """Return the answer as LiteLLM may read it.
+
+    Raises:
+        ModelRefused: it is a redirect.
+        ModelFailed: it is too long, or compressed by a method that was not asked for.
+    """
+    _refuse_redirect(answer)
+    inflater = inflater_of(answer)
+    if answer.is_success and stream:
+        return answer if inflater is None else _remade(answer, stream=Inflated(answer, inflater))
+    body = bytearray()
+    pieces = answer.aiter_raw() if inflater is None else Inflated(answer, inflater)
+    if answer.is_success:
+        async for piece in pieces:
+            _grow(body, piece)
+    else:
+        with suppress(TimeoutError, httpx.HTTPError, ModelFailed):  # the status says more than the broken rest
+            async with asyncio.timeout(ERROR_BODY_S):
+                async for piece in pieces:
+                    body += piece
+                    if len(body) >= MAX_ERROR_BYTES:
+                        break
+    await answer.aclose()
+    return _remade(answer, content=_cut(body, answer))
+
+
+def _checked_sync(answer: httpx.Response, *, stream: bool) -> httpx.Response:
+    """Return the answer of a client that blocks as LiteLLM may read it; raises what ``_checked`` raises."""
+    _refuse_redirect(answer)
+    inflater = inflater_of(answer)
+    if answer.is_success and stream:
+        return answer if inflater is None else _remade(answer, stream=InflatedSync(answer, inflater))
+    body = bytearray()
+    pieces = answer.iter_raw() if inflater is None else iter(InflatedSync(answer, inflater))
+    if answer.is_success:
+        for piece in pieces:
+            _grow(body, piece)
+    else:
+        with suppress(httpx.HTTPError, ModelFailed):
+            for piece in pieces:
+                body += piece
+                if len(body) >= MAX_ERROR_BYTES:
+                    break
+    answer.close()
+    return _remade(answer, content=_cut(body, answer))
+
+
+def _grow(body: bytearray, piece: bytes) -> None:
+    body += piece
+    if len(body) > MAX_WHOLE_BYTES:
+        raise ModelFailed(
+            f"the provider sent more than {MAX_WHOLE_BYTES // 1024**2} MiB at once; it was not read further."
+        )
+
+
+def _cut(body: bytearray, answer: httpx.Response) -> bytes:
+    return bytes(body if answer.is_success else body[:MAX_ERROR_BYTES])
+
+
+def _remade(answer: httpx.Response, **body: Any) -> httpx.Response:
+    """Return the answer with another body."""
+    headers = [(name, value) for name, value in answer.headers.multi_items() if name.lower() not in _REMADE]
+    return httpx.Response(
+        answer.status_code, headers=headers, request=answer.request, extensions=answer.extensions, **body
+    )
+
+
+def _refuse_redirect(answer: httpx.Response) -> None:
+    if not answer.has_redirect_location:
+        return
+    here = address_of(str(answer.request.url), "")
+    try:
+        target = str(answer.request.url.join(answer.headers["location"]))
+    except (httpx.InvalidURL, ValueError):
+        target = "an address that cannot be read"
+    raise ModelRefused(
+        f"{here} answered with a redirect (HTTP {answer.status_code}) to {redact_start(address_of(target, ''), 200)}. "
+        "Callboard does not follow it, because the prompt and the key would go there; write the address of the "
+        "provider itself as `api_base:`.",
+        provider_status=answer.status_code,
+    )

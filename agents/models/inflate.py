@@ -1,0 +1,98 @@
+"""A compressed answer, decompressed in steps of bounded size: a few KB may stand for gigabytes."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+
+from config.errors import ModelFailed
+
+PIECE_BYTES = 256 * 1024
+"""Most that one step yields."""
+MAX_RATIO = 100
+"""Bytes one compressed byte may stand for, on the whole; event streams reach about 20 and gzip's limit is 1032."""
+_FREE_BYTES = 8 * 1024 * 1024
+"""Up to here the ratio is not looked at."""
+_KNOWN = frozenset({"gzip", "x-gzip", "deflate"})
+_GZIP_OR_ZLIB = 47
+"""zlib's ``wbits`` that recognises both headers."""
+
+
+class Inflater:
+    """Decompresses one body, gzip or zlib."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(_GZIP_OR_ZLIB)
+        self._taken = self._given = 0
+
+    def steps(self, data: bytes) -> Iterator[bytes]:
+        """Yield what the next bytes of the body stand for, in pieces of at most ``PIECE_BYTES``.
+
+        Raises:
+            ModelFailed: the body is broken, or a bomb.
+        """
+        self._taken += len(data)
+        try:
+            while data:
+                piece = self._zlib.decompress(data, PIECE_BYTES)
+                data = self._zlib.unconsumed_tail
+                self._given += len(piece)
+                if self._given > max(_FREE_BYTES, MAX_RATIO * self._taken):
+                    raise ModelFailed("the provider's answer is a compressed bomb; it was not read further.")
+                if piece:
+                    yield piece
+        except zlib.error as wrong:
+            raise ModelFailed("the provider's answer is compressed and broken; it cannot be read.") from wrong
+
+
+def inflater_of(answer: httpx.Response) -> Inflater | None:
+    """Return what decompresses the answer's body; None where it is not compressed.
+
+    Raises:
+        ModelFailed: the body is compressed by another method than gzip and deflate.
+    """
+    encoding = answer.headers.get("content-encoding", "identity").strip().lower()
+    if encoding in ("", "identity"):
+        return None
+    if encoding not in _KNOWN:
+        raise ModelFailed(
+            f"the provider's answer (HTTP {answer.status_code}) is compressed by {encoding[:20]!r}, which was not "
+            "asked for; check `api_base:` and the proxies before it.",
+            provider_status=answer.status_code,
+        )
+    return Inflater()
+
+
+class Inflated(httpx.AsyncByteStream):
+    """The body of a compressed answer; other tasks get their turn between two steps."""
+
+    def __init__(self, answer: httpx.Response, inflater: Inflater) -> None:
+        self._answer = answer
+        self._inflater = inflater
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for data in self._answer.aiter_raw():
+            for piece in self._inflater.steps(data):
+                yield piece
+                await asyncio.sleep(0)
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
+class InflatedSync(httpx.SyncByteStream):
+    """The same for a client that blocks."""
+
+    def __init__(self, answer: httpx.Response, inflater: Inflater) -> None:
+        self._answer = answer
+        self._inflater = inflater
+
+    def __iter__(self) -> Iterator[bytes]:
+        for data in self._answer.iter_raw():
+            yield from self._inflater.steps(data)
+
+    def close(self) -> None:
+        self._answer.close()

@@ -1,0 +1,67 @@
+"""Credentials in an agent's ``params``: refused, since the file is checked in and recorded with runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from config.redaction import redact
+
+_HEADERS = re.compile(r"headers$", re.IGNORECASE)
+"""What LiteLLM and the providers' SDKs call headers: ``headers``, ``extra_headers``, ``default_headers``."""
+_NAME = re.compile(
+    r"api[-_]?key$|access[-_]?key(?:[-_]id)?$|secret[-_]?key$|private[-_]?key$|subscription[-_]?key$"
+    r"|(?:access|auth|ad|bearer|id|refresh|session|security)[-_]?token$"
+    r"|secret$|password$|passwd$|passphrase$|authorization$|credentials?$|^cookie$|^token$",
+    re.IGNORECASE,
+)
+_HEADER_NAME = re.compile(
+    r"auth(?!or(?!i))|token|secret|passw|cookie|credential|signature|api-?key|(?:^|[-_])key$", re.IGNORECASE
+)
+_HARMLESS_HEADERS = re.compile(r"(?:idempotency|cache)-key$|^x-amz-signature-version$", re.IGNORECASE)
+_RANDOM = re.compile(r"[A-Za-z0-9+/=]{24,}")
+"""As long as this without a break, and of letters and digits: no word, version or date."""
+
+
+def require_no_credentials(params: Mapping[str, Any]) -> None:
+    """Return when ``params`` hold no credential, at any depth.
+
+    Raises:
+        ValueError: names the parameter or header, never its value, and says what to write instead.
+    """
+    for name, value, in_headers in _items(params, in_headers=False):
+        if in_headers and not isinstance(value, str):
+            raise ValueError(f"the header `{name}` has to be text")
+        if isinstance(value, str) and value and _is_credential(name, value, in_headers):
+            what = "header" if in_headers else "parameter"
+            raise ValueError(f"the {what} `{name}` carries a credential; name its variable as `api_key_env:`")
+
+
+def _items(value: Any, *, in_headers: bool) -> Iterator[tuple[str, Any, bool]]:
+    """Yield each name with its value, and whether it is a header."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _items(item, in_headers=False)
+    if not isinstance(value, Mapping):
+        return
+    for name, item in value.items():
+        yield name.strip(), item, in_headers
+        are_headers = not in_headers and _HEADERS.search(name) is not None
+        if are_headers and not isinstance(item, Mapping):
+            raise ValueError(f"`{name}` has to be a mapping of text to text")
+        yield from _items(item, in_headers=are_headers)
+
+
+def _is_credential(name: str, value: str, in_headers: bool) -> bool:
+    if value.startswith(("os.environ/", "/", "./", "~/")):  # names a variable or a file
+        return False
+    if not in_headers:
+        return _NAME.search(name) is not None or redact(value) != value
+    if _HEADER_NAME.search(name) and not _HARMLESS_HEADERS.search(name):
+        return True
+    return redact(value) != value or any(_is_mixed(run) for run in _RANDOM.findall(value))
+
+
+def _is_mixed(run: str) -> bool:
+    return any(char.isdigit() for char in run) and any(char.isalpha() for char in run)
