@@ -8,6 +8,7 @@ import threading
 import warnings
 from typing import Any
 
+from agents.models.plain_messages import send_plain_messages
 from agents.models.releases import require_sound_release
 from config.redaction import redact
 
@@ -72,6 +73,7 @@ def _imported() -> Any:
     litellm.failure_callback = []
     install_guard()
     _redact_with_ours()
+    send_plain_messages()
     return litellm
 
 

@@ -26,6 +26,7 @@ MEASUREMENTS = {
     "start_up": "tests.bench.start_up",
     "sse": "tests.bench.sse_viewers",
     "long_runs": "tests.bench.long_runs",
+    "long_prompts": "tests.bench.long_prompts",
 }
 """Name -> module; each runs by itself too, with the same flags."""
 

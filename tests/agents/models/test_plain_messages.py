@@ -1,0 +1,112 @@
+"""Messages go to the provider as LiteLLM made them, and cost nothing each on the way."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from agents.models.lite import litellm_module
+from agents.models.open import open_stream
+from agents.models.plain_messages import send_plain_messages
+from tests.agents.models.conftest import WEATHER
+
+litellm_module()
+from openai._utils import _transform  # noqa: E402 - LiteLLM is imported in our way first
+from openai.resources.chat.completions import completions as _completions  # noqa: E402
+
+completions: Any = _completions
+PLAIN = getattr(completions.async_maybe_transform, "__wrapped__", completions.async_maybe_transform)
+CALLED = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Pécs"}'}}
+CONVERSATION: list[dict[str, Any]] = [
+    {"role": "system", "content": "Täglich."},
+    {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:x"}}]},
+    {"role": "assistant", "content": None, "tool_calls": [CALLED], "thinking_blocks": [{"type": "thinking", "x": 1}]},
+    {"role": "tool", "tool_call_id": "call_1", "name": "get_weather", "content": "warm \u2028 \x7f"},
+    {"role": "assistant", "content": "It is warm."},
+    {"role": "user", "content": ""},
+]
+
+
+def sent(run: Any, server: Any, call: Any) -> Any:
+    async def ask() -> None:
+        stream = await open_stream(call)
+        while await stream.reader.read() is not None:
+            pass
+        await stream.reader.aclose()
+
+    run(ask())
+    request = server.requests[-1]
+    return request.path, json.dumps(request.body), {**request.headers, "x-stainless-read-timeout": ""}
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-5-mini", "openai/o1", "openai/test", "azure/test"])
+def test_what_the_provider_gets_is_the_same_to_the_byte(run, server, call_of, monkeypatch, model):
+    call = call_of(
+        model, messages=CONVERSATION, tools=[WEATHER], tool_choice="auto", params={"temperature": 1, "seed": 3}
+    )
+
+    quick = sent(run, server, call)
+    monkeypatch.setattr(completions, "async_maybe_transform", PLAIN)
+    slow = sent(run, server, call)
+
+    assert quick == slow
+    assert json.loads(quick[1])["messages"]
+
+
+def test_a_conversation_ten_times_as_long_takes_the_sdk_no_more_looks(run, server, call_of, monkeypatch):
+    looks = []
+    real = _transform._async_transform_recursive
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        looks.append(1)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(_transform, "_async_transform_recursive", counted)
+
+    def looks_at(count: int) -> int:
+        looks.clear()
+        sent(run, server, call_of(messages=[{"role": "user", "content": f"{number}"} for number in range(count)]))
+        return len(looks)
+
+    assert looks_at(1000) == looks_at(100) > 0
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "user", "content": [{"type": "text", "text": "x", "at": datetime(2026, 1, 1, tzinfo=UTC)}]}],
+        ({"role": "user", "content": "a tuple"},),
+        None,
+    ],
+)
+def test_what_is_not_plain_is_still_transformed(run, monkeypatch, messages):
+    given = []
+
+    async def transform(data: Any, expected: object) -> Any:
+        given.append(data)
+        return data
+
+    monkeypatch.setattr(completions, "async_maybe_transform", transform)
+    assert send_plain_messages()
+    asked = {"messages": messages, "model": "x"}
+
+    assert run(completions.async_maybe_transform(asked, dict)) == asked
+    assert given == [asked]
+
+
+def test_an_sdk_without_the_function_keeps_working(monkeypatch, caplog):
+    monkeypatch.delattr(completions, "async_maybe_transform")
+
+    assert send_plain_messages() is False
+    assert "long conversations take longer" in caplog.text
+
+
+def test_it_is_put_in_once():
+    before = completions.async_maybe_transform
+
+    send_plain_messages()
+
+    assert completions.async_maybe_transform is before
