@@ -43,6 +43,8 @@ class Settings(BaseSettings):
         defer_build=True,
     )
 
+    no_config: bool = False
+    """Leave ``.env`` and ``callboard.toml`` unread; said in the environment only."""
     redis_url: str | None = None
     """Where the hot log lives (and Celery's queue, unless ``broker_url`` says otherwise). None: none is used."""
     broker_url: str | None = None
@@ -128,6 +130,9 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
+        if not reads_files():
+            no_file = TomlConfigSettingsSource(settings_cls, toml_file=None)
+            return init_settings, env_settings, no_file, SeedNames(settings_cls)
         toml_settings = TomlConfigSettingsSource(settings_cls)
         return init_settings, env_settings, dotenv_settings, toml_settings, SeedNames(settings_cls)
 
@@ -189,10 +194,15 @@ class SeedNames(PydanticBaseSettingsSource):
         return {name: value for name, value in values.items() if value}
 
 
+def reads_files() -> bool:
+    """Tell whether the files beside the folders count; ``CALLBOARD_NO_CONFIG=1`` leaves them unread."""
+    return os.environ.get("CALLBOARD_NO_CONFIG", "").lower() not in ("1", "true", "yes", "on")
+
+
 def adopt_env_file() -> None:
     """Let ``.env`` speak for names that are not ours, a provider's key among them, where the environment is silent."""
     file = ROOT / ".env"
-    if not file.is_file():
+    if not reads_files() or not file.is_file():
         return
     for name, value in dotenv_values(file).items():
         if value is not None and not name.startswith("CALLBOARD_"):

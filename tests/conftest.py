@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import uuid
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
 
-from config.settings import Settings
+from config.settings import SEED_NAMES, Settings
 from tests.backends import PostgresCluster, RedisServer
 from tests.template import use_template
 
+DEVELOPERS = re.compile(r"^(CALLBOARD|CELERY|OLLAMA)_|_API_KEY$|_API_BASE$|_BASE_URL$")
+"""Variables a developer may have set for work with Callboard, Celery and models."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Nothing of the developer's own configuration reaches a test."""
-    for name in [name for name in os.environ if name.startswith("CALLBOARD_")]:
+    """Nothing of the developer's own configuration reaches a test or a process it starts."""
+    others = {*SEED_NAMES, "BROKER_URL", "FAILPOINTS", "WEB_CONCURRENCY"}
+    for name in [name for name in os.environ if DEVELOPERS.search(name) or name in others]:
         del os.environ[name]
+    os.environ["CALLBOARD_NO_CONFIG"] = "1"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background: no child would hear Ctrl-C
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -31,6 +38,21 @@ def need(tool: str | None, what: str) -> str:
     if os.environ.get("CI"):
         pytest.fail(f"{what} is not on this machine")
     pytest.skip(f"{what} is not on this machine")
+
+
+GROUPS = ("callboard.observers", "callboard.tools")
+INSTALLED = frozenset((entry.name, entry.value) for group in GROUPS for entry in entry_points(group=group))
+"""Entry points of the developer's own packages, as they are before the first test."""
+
+
+@pytest.fixture(autouse=True)
+def no_plugins_of_the_developers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages somebody installed for agents of their own offer nothing to a test; those a test makes do."""
+
+    def entries(group: str) -> list[EntryPoint]:
+        return [entry for entry in entry_points(group=group) if (entry.name, entry.value) not in INSTALLED]
+
+    monkeypatch.setattr("config.project.entry_points", entries)
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,13 @@ def environment(settings: Settings) -> dict[str, str]:
         for name, value in settings.model_dump(exclude_defaults=True, mode="json").items()
         if value is not None
     }
-    return {name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")} | ours
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")}
+    return inherited | {"CALLBOARD_NO_CONFIG": "1"} | ours
+
+
+def bare_environment(**more: str) -> dict[str, str]:
+    """Return an environment with what a process of ours needs, ``more``, and nothing of the developer's."""
+    return {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "CALLBOARD_NO_CONFIG": "1", **more}
 
 
 class Worker:

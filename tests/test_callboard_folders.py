@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from callboard_folders import FOLDERS, NEEDED, ROOT
+from tests.fleet import bare_environment
 
 OURS = "import agents, bus, config, handlers, observers; print('imported', config.__file__)"
 
@@ -25,7 +26,7 @@ def project(tmp_path: Path) -> Path:
 
 def run(program: str, *path: Path, flags: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
     """Run a program with these folders on ``PYTHONPATH``, from a folder that is none of them."""
-    environment = {"PYTHONPATH": ":".join(map(str, path)), "PATH": "/usr/bin:/bin"}
+    environment = bare_environment(PYTHONPATH=":".join(map(str, path)))
     command = [sys.executable, "-P", *flags, "-c", program]
     return subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False)
 

@@ -115,3 +115,14 @@ def test_a_worker_holds_no_web_server():
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert ran.returncode == 0, ran.stderr
+
+
+def test_processes_of_tests_get_an_environment_without_the_developers_configuration():
+    written_out = [
+        name_of(path)
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if path.name not in ("fleet.py", "test_set_up.py", "test_house.py")  # a clone has no configuration yet
+        and '"PATH": "' in path.read_text()
+    ]
+
+    assert written_out == [], "use tests.fleet.bare_environment, which leaves .env and callboard.toml unread"

@@ -21,8 +21,8 @@ STARTERS = [(agent_id, starter) for agent_id in SHIPPED for starter in AGENTS.ge
 
 
 def test_they_are_all_there_and_whole():
-    assert AGENTS.ids() == list(SHIPPED)
-    assert all(isinstance(agent, AgentDefinition) for agent in AGENTS.all())
+    assert set(SHIPPED) <= set(AGENTS.ids()), "a user's own agents may lie beside them"
+    assert all(isinstance(AGENTS.get(agent_id), AgentDefinition) for agent_id in SHIPPED)
 
 
 @pytest.mark.parametrize("agent_id", SHIPPED)

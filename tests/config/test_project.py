@@ -11,6 +11,7 @@ import pytest
 from config.project import installed_entries, project, shipped_entries
 from config.rooms import ROOT
 from config.version import own_version
+from tests.fleet import bare_environment
 
 CODE = """
 from agents.tools.catalogue import find_tool, known_tools
@@ -34,7 +35,7 @@ def packages_alone(tmp_path: Path) -> Path:
 
 
 def test_built_ins_need_no_installed_distribution(packages_alone: Path) -> None:
-    environment = {"PYTHONPATH": f"{ROOT}:{packages_alone}", "PATH": "/usr/bin:/bin"}
+    environment = bare_environment(PYTHONPATH=f"{ROOT}:{packages_alone}")
 
     ran = subprocess.run(
         [sys.executable, "-S", "-c", CODE], env=environment, capture_output=True, text=True, check=False

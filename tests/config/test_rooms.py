@@ -5,6 +5,7 @@ import pytest
 
 from config.errors import RoomTaken
 from config.rooms import ROOT, require_own_rooms, strangers
+from tests.fleet import bare_environment
 
 
 def test_our_own_rooms_pass():
@@ -23,7 +24,7 @@ def test_a_stranger_that_wins_is_refused_by_the_terminal(tmp_path):
 
     ran = subprocess.run(
         [sys.executable, "-P", "-m", "web.terminal", "agents"],
-        env={"PYTHONPATH": f"{tmp_path}:{ROOT}", "PATH": "/usr/bin:/bin"},
+        env=bare_environment(PYTHONPATH=f"{tmp_path}:{ROOT}"),
         capture_output=True,
         text=True,
         check=False,

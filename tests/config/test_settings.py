@@ -64,6 +64,7 @@ def test_a_key_in_the_env_file_reaches_the_environment_and_never_replaces_it(
 ) -> None:
     (tmp_path / ".env").write_text("SOME_API_KEY=from-file\nOTHER_API_KEY=from-file\nCALLBOARD_PORT=9\n")
     monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.delenv("CALLBOARD_NO_CONFIG")
     monkeypatch.delenv("SOME_API_KEY", raising=False)
     monkeypatch.setenv("OTHER_API_KEY", "from-environment")
 
@@ -72,3 +73,22 @@ def test_a_key_in_the_env_file_reaches_the_environment_and_never_replaces_it(
     assert os.environ.pop("SOME_API_KEY") == "from-file"
     assert os.environ["OTHER_API_KEY"] == "from-environment"
     assert "CALLBOARD_PORT" not in os.environ
+
+
+def test_the_files_can_be_left_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_text("CALLBOARD_SLOTS=7\nSOME_API_KEY=from-file\n")
+    (tmp_path / "callboard.toml").write_text("port = 9\n")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setitem(module.Settings.model_config, "env_file", tmp_path / ".env")
+    monkeypatch.setitem(module.Settings.model_config, "toml_file", tmp_path / "callboard.toml")
+    monkeypatch.delenv("SOME_API_KEY", raising=False)
+    assert os.environ["CALLBOARD_NO_CONFIG"] == "1", "as for every test"
+
+    adopt_env_file()
+    unread = read_settings()
+    monkeypatch.delenv("CALLBOARD_NO_CONFIG")
+    read = read_settings()
+
+    assert "SOME_API_KEY" not in os.environ
+    assert (unread.slots, unread.port) == (200, 8000)
+    assert (read.slots, read.port) == (7, 9)

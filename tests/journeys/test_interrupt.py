@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from config.rooms import ROOT
+from tests.fleet import bare_environment
 from tests.house import write_agent
 from tests.model_server import ModelServer, Turn
 
@@ -20,10 +20,9 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(90)]
 def start(tmp_path: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "web.terminal", "run", "tester", *words, "--json"],
-        env={
-            "PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "CALLBOARD_STATE_DIR": str(tmp_path / "state"),
-            "CALLBOARD_AGENTS_DIR": str(tmp_path / "agents"),
-        },
+        env=bare_environment(
+            CALLBOARD_STATE_DIR=str(tmp_path / "state"), CALLBOARD_AGENTS_DIR=str(tmp_path / "agents")
+        ),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from config.rooms import ROOT
+from tests.fleet import bare_environment
 from tests.journeys.up import Up
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 def run_up(*flags, **environment):
     """Run `up` where it ends by itself, and return how."""
     command = [sys.executable, "-P", "-m", "web.terminal", "up", *flags]
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), **environment}
+    environment = bare_environment(**environment)
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -66,9 +66,7 @@ def test_the_doctor_finds_a_running_installation_well(tmp_path):
         up.ask("assistant", "What is 1 + 1?")  # then a worker is there
         command = [sys.executable, "-P", "-m", "web.terminal", "doctor", "--state-dir", str(tmp_path / "state")]
 
-        said = subprocess.run(
-            command, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
-        )
+        said = subprocess.run(command, env=bare_environment(), capture_output=True, text=True, check=False)
 
         up.stop()
     assert said.returncode == 0, said.stdout

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from config.rooms import ROOT
+from tests.fleet import bare_environment
 from tests.journeys.up import Up
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(120)]
@@ -32,7 +32,7 @@ def type_(up: Up, *words: str) -> subprocess.CompletedProcess[str]:
     """Type a command beside the running `up`, in a terminal of its own that is closed afterwards."""
     return subprocess.run(
         [sys.executable, "-P", "-m", "web.terminal", *words, "--state-dir", str(up.state)],
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
+        env=bare_environment(), capture_output=True, text=True,
         timeout=60, check=False,
     )  # fmt: skip
 

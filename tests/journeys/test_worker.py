@@ -9,7 +9,7 @@ import pytest
 
 from config.database import open_database
 from config.migrate import migrate
-from config.rooms import ROOT
+from tests.fleet import bare_environment
 from tests.journeys.up import Up
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
@@ -74,5 +74,5 @@ def test_a_pool_that_cannot_work_is_refused(settings, pool):
 
 def run_worker(state, *flags, **environment):
     command = [sys.executable, "-P", "-m", "web.terminal", "worker", "--state-dir", str(state), *flags]
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), **environment}
+    environment = bare_environment(**environment)
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)

@@ -1,6 +1,8 @@
 import subprocess
 import sys
 
+from tests.fleet import bare_environment
+
 SCRIPT = """
 import sys, threading, time
 from observers.base import AgentObserver
@@ -24,7 +26,7 @@ Room(*observers).whole_run(pieces=1)
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True, timeout=30, check=False,
-        env={"PYTHONPATH": "."},
+        env=bare_environment(),
     )  # fmt: skip
 
 

@@ -1,10 +1,11 @@
-"""What `check` and `test` consist of, and how they are run: quietly, one line each, details when something is wrong."""
+"""What `check` and `test` consist of, and how they are run: progress, then a line each, and details of what failed."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,12 +14,16 @@ from pathlib import Path
 
 import click
 
+from config.rooms import ROOMS
 from web.terminal.cli import FAILED, ROOT, SUCCEEDED
+from web.terminal.progress import Progress, follow
 from web.terminal.serving import child_environment, python
 
 NO_TESTS = 5
 """pytest's status when nothing was selected."""
 MOST_TEST_PROCESSES = 8
+OWN = ("callboard", "callboard_folders.py", *ROOMS, "tests")
+"""What is looked at: Callboard's own files, and nothing that a user put beside them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +32,8 @@ class Check:
 
     name: str
     argv: tuple[str, ...]
+    tells: bool = False
+    """Whether it is pytest, which tells its progress."""
     may_be_empty: bool = False
     """Whether it is fine that pytest found nothing: the user narrowed the selection."""
 
@@ -39,6 +46,8 @@ class Outcome:
     status: int
     said: str
     seconds: float
+    slowest: tuple[str, ...] = ()
+    """Lines on the tests that took longest."""
 
     @property
     def is_ok(self) -> bool:
@@ -50,8 +59,8 @@ def static_checks(*, fix: bool = False) -> list[Check]:
     beside = Path(sys.executable).parent
     ruff, linter = str(beside / "ruff"), str(beside / "lint-imports")
     return [
-        Check(name="format", argv=(ruff, "format", "--quiet", *(() if fix else ("--check", "--diff")), ".")),
-        Check(name="lint", argv=(ruff, "check", "--quiet", *(("--fix",) if fix else ()), ".")),
+        Check(name="format", argv=(ruff, "format", "--quiet", *(() if fix else ("--check", "--diff")), *OWN)),
+        Check(name="lint", argv=(ruff, "check", "--quiet", *(("--fix",) if fix else ()), *OWN)),
         Check(name="imports", argv=(linter,)),
         Check(name="types", argv=(*python("mypy"), "--no-error-summary")),
     ]
@@ -69,7 +78,7 @@ MARKS = {
 def group_of_tests(group: str, extra: Sequence[str]) -> Check:
     """Return one group of tests; ``extra`` goes to pytest as it stands."""
     argv = (*python("pytest"), "-q", "-m", MARKS[group], *_spread(group), *extra)
-    return Check(name=group, argv=argv, may_be_empty=bool(extra))
+    return Check(name=group, argv=argv, tells=True, may_be_empty=bool(extra))
 
 
 def _spread(group: str) -> tuple[str, ...]:
@@ -95,17 +104,43 @@ def status_of(all_well: bool) -> int:
 
 def _run(check: Check) -> Outcome:
     began = time.monotonic()
-    environment = {**os.environ, **child_environment()}
-    ran = subprocess.run(check.argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    said = "\n".join(part.rstrip() for part in (ran.stdout, ran.stderr) if part.strip())
-    return Outcome(check=check, status=ran.returncode, said=said, seconds=time.monotonic() - began)
+    if check.tells:
+        status, said, slowest = _run_telling(check)
+    else:
+        ran = subprocess.run(
+            check.argv, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            check=False,
+        )  # fmt: skip
+        status, said, slowest = ran.returncode, ran.stdout.rstrip(), ()
+    return Outcome(check=check, status=status, said=said, seconds=time.monotonic() - began, slowest=slowest)
+
+
+def _run_telling(check: Check) -> tuple[int, str, tuple[str, ...]]:
+    """Run pytest, show its progress, and return its status, its report and the slowest tests."""
+    progress = Progress(name=check.name)
+    pipe, told = os.pipe()
+    with os.fdopen(pipe) as reading, tempfile.TemporaryFile("w+") as report:
+        argv = (*check.argv, "-p", "tests.progress", "--tell", str(told))
+        with subprocess.Popen(
+            argv, cwd=ROOT, env=_environment(), stdout=report, stderr=subprocess.STDOUT, pass_fds=(told,)
+        ) as pytest:
+            os.close(told)
+            follow(progress, reading.fileno())
+        report.seek(0)
+        return pytest.returncode, report.read().rstrip(), tuple(progress.slowest())
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, **child_environment()}
 
 
 def _report(outcome: Outcome) -> bool:
     name = outcome.check.name
     verdict = click.style("ok  ", fg="green") if outcome.is_ok else click.style("FAIL", fg="red", bold=True)
-    closing = outcome.said.splitlines()[-1] if name in MARKS and outcome.said else ""
+    closing = outcome.said.splitlines()[-1] if outcome.check.tells and outcome.said else ""
     if not outcome.is_ok and outcome.said:
         click.echo(outcome.said)
     click.echo(f"{name:<9} {verdict} {outcome.seconds:6.1f} s  {closing}".rstrip())
+    for line in outcome.slowest:
+        click.echo(line)
     return outcome.is_ok

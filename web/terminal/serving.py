@@ -107,7 +107,7 @@ def child_environment(**extra: str) -> dict[str, str]:
 def clean_environment() -> dict[str, str]:
     """Return this environment without Callboard's settings, for what tries the defaults on a state of its own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")}
-    return {**kept, **child_environment()}
+    return {**kept, **child_environment(CALLBOARD_NO_CONFIG="1")}
 
 
 def _bind_error(settings: Settings, command: str, wrong: OSError) -> PortInUse | SettingInvalid:

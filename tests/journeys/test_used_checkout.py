@@ -1,0 +1,101 @@
+"""A checkout somebody works with: their agents, tools, plugins and settings fail neither the checks nor the tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from config.rooms import ROOT
+from tests.test_docs import examples
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(600)]
+
+UNTIDY = "import os\ndef ugly( a,b ):\n  return a\n"
+OBSERVER = "from observers.base import AgentObserver\nclass Ledger(AgentObserver):\n    name = 'ledger'\n"
+TOOL = "from agents.tools import tool\n@tool(effect='pure')\ndef abacus(a: int) -> int:\n    'Count.'\n    return a\n"
+SETTINGS = """
+deployment = "mine"
+queue = "mine"
+agents_dir = "/nowhere:config/agents"
+log_format = "json"
+plugins = "my_ledger:Ledger"
+"""
+ENVIRONMENT = {
+    "CALLBOARD_DEPLOYMENT": "theirs", "TEMPORAL_NAMESPACE": "theirs", "TEMPORAL_TASK_QUEUE": "theirs",
+    "DATABASE_POOL_SIZE": "3", "ANTHROPIC_API_KEY": "sk-ant-mine-0123456789", "CELERY_WORKER_POOL": "gevent",
+}  # fmt: skip
+TOUCHED = (
+    "tests/config", "tests/agents/test_shipped_agents.py", "tests/agents/test_checkup.py",
+    "tests/agents/tools/test_catalogue.py", "tests/bus/test_celery_rules.py", "tests/bus/test_celery_config.py",
+    "tests/bus/test_shared_broker.py", "tests/observers/test_discovery.py", "tests/web/terminal/looks",
+    "tests/web/terminal/test_cli.py", "tests/web/terminal/test_runs_on_the_terminal.py", "tests/test_house.py",
+)  # fmt: skip
+"""Where such things were met; the others know nothing of settings, plugins and files beside the folders."""
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout, used as the README says, and by somebody who is less tidy than we are."""
+    copy = tmp_path_factory.mktemp("used") / "callboard"
+    left_out = (".venv", ".git", ".callboard", ".env", "callboard.toml", "requirements.local.txt", "__pycache__")
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*left_out))
+    readme = (ROOT / "README.md").read_text()
+    (copy / "config" / "agents" / "librarian.yaml").write_text(examples(readme, "yaml")[0])
+    (copy / "my_tools.py").write_text(examples(readme, "python")[0] + UNTIDY)
+    (copy / "my_ledger.py").write_text(OBSERVER)
+    (copy / "callboard.toml").write_text(SETTINGS)
+    (copy / ".env").write_text("CALLBOARD_SLOTS=3\nOPENAI_API_KEY=sk-mine-0123456789\n")
+    return copy
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `pip install` leaves behind: a package with an observer and a tool, and a `config` of another project."""
+    site = tmp_path_factory.mktemp("site")
+    facts = site / "ledger-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: ledger\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(
+        "[callboard.observers]\ninstalled = ledger:Ledger\n[callboard.tools]\nabacus = abacus:abacus\n"
+    )
+    (site / "ledger.py").write_text(OBSERVER)
+    (site / "abacus.py").write_text(TOOL)
+    (site / "config").mkdir()
+    (site / "config" / "__init__.py").write_text("")
+    return site
+
+
+def callboard(used: Path, installed: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in the copy, with the environment of this Python."""
+    environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": f"{used}{os.pathsep}{installed}"}
+    environment.pop("CALLBOARD_NO_CONFIG")
+    command = [sys.executable, "-P", "-m", "web.terminal", *words]
+    return subprocess.run(command, cwd=used, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_copy_is_really_used(used: Path, installed: Path) -> None:
+    said = callboard(used, installed, "agents", "librarian")
+    settings = callboard(used, installed, "doctor").stdout
+
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "✓ librarian" in said.stdout
+    assert said.stderr.startswith("warning: `import config` finds Callboard's folder and hides "), said.stderr
+    assert "mine" in settings or "theirs" in settings, "the files and the environment count for the user"
+
+
+def test_format_lint_imports_and_types_look_at_our_own_files_only(used: Path, installed: Path) -> None:
+    ran = callboard(used, installed, "check", "--static")
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_tests_do_not_meet_the_users_things(used: Path, installed: Path) -> None:
+    ran = callboard(used, installed, "test", "--only", "unit", "--", *TOUCHED)
+
+    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
+    assert " passed" in ran.stdout
