@@ -15,10 +15,14 @@ from config.settings import settings
 
 bind = f"{settings().host}:{settings().port}"
 workers = int(os.environ.get("WEB_CONCURRENCY", "1"))
-worker_class = "gthread"
+worker_class = "web.server.worker.ThreadWorker"
 threads = 20
-"""Requests are short: a stream's socket leaves its thread for the process's loop (web/sse.py)."""
+"""Requests are short, and no thread waits for a client: a stream's socket leaves its thread for the process's loop."""
+worker_connections = 512
+"""Connections that are no streams; web/hub.py keeps descriptors for them."""
 keepalive = 5
+forwarded_allow_ips = os.environ.get("FORWARDED_ALLOW_IPS", "")
+"""Addresses of proxies whose SCRIPT_NAME, PATH_INFO and X-Forwarded-Proto count; without one, no client's do."""
 timeout = 30
 """Seconds a stopped process is left alone where no supervisor listens (bus/pulse.py)."""
 graceful_timeout = 3

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_VIEWERS = 10_000
-SPARE_FILES = 256
-"""Descriptors kept for everything but viewers."""
+SPARE_FILES = 768
+"""Descriptors kept for everything but viewers: 512 connections (web/gunicorn_conf.py), databases, files."""
 BEAT_S = 15.0
 STUCK_S = 12.0
 """How long a viewer may leave what it was sent unread; looked at every ``LOOK_S``, so 15 s at most."""

@@ -43,9 +43,13 @@ SENTENCES = {
     400: ("bad_request", "the request cannot be read; send a plain HTTP request with a JSON body."),
     404: ("not_found", "there is nothing at this address; docs/http.md lists what there is."),
     405: ("method_not_allowed", "this address does not take that method; the Allow header says which it takes."),
-    408: ("request_timeout", "the body did not arrive in time; send it again."),
+    408: ("request_timeout", "the request did not arrive in time; send it again."),
     413: ("body_too_large", "the body is larger than 2 MiB; put long material in a file the agent can read."),
+    414: ("uri_too_long", "the request line is longer than 4094 bytes; send long values in a body."),
     415: ("media_type_refused", "send JSON, with the header Content-Type: application/json."),
+    431: ("headers_too_large", "the headers are too many or too long: 100, of 8190 bytes each, 64 KiB in all."),
+    500: ("internal", "something went wrong inside the server; its log has the details under the error_id."),
+    503: ("overloaded", "too much is being sent to this server at once; send the request again in a moment."),
 }
 
 
@@ -86,11 +90,19 @@ def of_http(wrong: HTTPException) -> Response:
     status = wrong.code or 500
     if status < 400:  # a redirect is raised too
         return Response(wrong.get_body(), status, wrong.get_headers())
-    code, sentence = SENTENCES.get(status, (f"http_{status}", wrong.description or wrong.name))
-    answer = problem(status, code, sentence)
+    answer = of_status(status, wrong.description or wrong.name)
     for name, value in wrong.get_headers():
         if name.lower() not in ("content-type", "content-length"):
             answer.headers[name] = value
+    return answer
+
+
+def of_status(status: int, otherwise: str = "the server does not take such a request.", **facts: Any) -> Response:
+    """Return the problem of a request that was refused before any door saw it."""
+    code, sentence = SENTENCES.get(status, (f"http_{status}", otherwise))
+    answer = problem(status, code, sentence, **facts)
+    if status == 503:
+        answer.headers["Retry-After"] = str(RETRY_AFTER_S)
     return answer
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from celery.worker import WorkController, state
 from celery.worker.consumer import Consumer
-from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from agents.process import process
 from agents.runner import Runner
@@ -25,6 +24,7 @@ from config.settings import Settings
 from config.settings import settings as read_once
 from handlers.worker_process import take_up_work
 from web.app import create_app
+from web.server.in_process import InProcessServer
 from web.terminal.output import Output
 from web.terminal.up import announce
 
@@ -50,14 +50,14 @@ def serve(settings: Settings, listener: socket.socket, address: str, output: Out
     migrate(settings)
     output.warn(WANTED if settings.embedded == "process" else MISSING)
     runner = Runner.open(settings)  # before the worker's first look: all threads share its journal and hot log
-    server = _server(listener, create_app(settings, runner))
-    threading.Thread(target=server.serve_forever, name="web", daemon=True).start()
+    server = InProcessServer(listener, create_app(settings, runner))
+    server.start()
     announce(address, output, open_page)
     worker = ThreadWorker()
     worker.start()
     drain = take_up_work(process(), settings.slots)
     stop.wait()
-    server.shutdown()
+    server.stop()
     drain.begin()
     worker.stop()
     drain.finish()
@@ -100,18 +100,3 @@ class _Controller(WorkController):  # type: ignore[misc]  # celery has no types
 
     def on_consumer_ready(self, consumer: Consumer) -> None:
         self.when_ready()
-
-
-class _QuietHandler(WSGIRequestHandler):
-    """Requests are not logged, as in the web processes."""
-
-    protocol_version = "HTTP/1.1"
-
-    def log(self, type: str, message: str, *args: Any) -> None:
-        log.debug(message, *args)
-
-
-def _server(listener: socket.socket, app: Any) -> BaseWSGIServer:
-    host, port = listener.getsockname()[:2]
-    # The server takes a descriptor of its own; ours stays the caller's to close.
-    return make_server(host, port, app, threaded=True, request_handler=_QuietHandler, fd=listener.fileno())

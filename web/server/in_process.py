@@ -1,0 +1,59 @@
+"""The same server as threads of a process that is not gunicorn's: `up` where everything is one process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import socket
+import threading
+from typing import Any
+
+from gunicorn.config import Config
+
+from web.server.worker import ThreadWorker
+
+STOP_S = 5.0
+SHARED = ("threads", "worker_connections", "keepalive", "graceful_timeout", "forwarded_allow_ips", "worker_tmp_dir")
+"""What counts here of web/gunicorn_conf.py."""
+
+
+class InProcessServer:
+    """Serves an application on a socket that listens already; the socket stays the caller's to close."""
+
+    def __init__(self, listener: socket.socket, app: Any) -> None:
+        config = _config()
+        self._worker = ThreadWorker(0, os.getppid(), [listener.dup()], None, 0, config, _Log())
+        self._worker.wsgi = app
+        self._worker.tpool = self._worker.get_thread_pool()
+        self._worker.poller = selectors.DefaultSelector()
+        self._worker.method_queue.init()
+        self._thread = threading.Thread(target=self._worker.run, name="web", daemon=True)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more requests, and wait a little for those under way."""
+        self._worker.handle_exit(None, None)
+        self._thread.join(STOP_S)
+
+
+def _config() -> Config:
+    from web import gunicorn_conf
+
+    config = Config()
+    for name in SHARED:
+        config.set(name, getattr(gunicorn_conf, name))
+    return config
+
+
+class _Log(logging.LoggerAdapter[logging.Logger]):
+    """What gunicorn takes for its log: this process's, and no line a request."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.getLogger("gunicorn.error"))
+
+    def access(self, *_: Any) -> None:
+        """Requests are not logged, as in the web processes."""
