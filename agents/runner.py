@@ -158,6 +158,8 @@ class Runner:
             raise BadRequest(f"a thread id has 1 to {MAX_THREAD_ID} printable characters and no blanks around it.")
         if "/" in thread_id:
             raise BadRequest("a thread id has no '/', since it stands in addresses; use ':' or '-'.")
+        if thread_id in (".", ".."):
+            raise BadRequest(f"a thread id may not be '{thread_id}', which addresses leave out; choose a name.")
 
 
 def check_objective(objective: str, max_chars: int) -> None:
@@ -182,6 +184,8 @@ def _check_text(text: str, what: str) -> None:
         raise BadRequest(
             f"{what} has half a character at position {wrong.start} (a lone surrogate); send whole characters."
         ) from wrong
+    if "\0" in text:
+        raise BadRequest(f"{what} has the character NUL at position {text.index(chr(0))}; leave it out.")
 
 
 def _message(run_id: str, thread_id: str, definition: AgentDefinition, detached: bool) -> RunAgentMessage:

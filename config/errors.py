@@ -23,6 +23,11 @@ class CallboardError(Exception):
         super().__init__(message)
         self.facts = facts
 
+    @property
+    def public(self) -> str:
+        """The sentence for a client that may not know what else there is: without paths and lists."""
+        return str(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, self.__dict__)
 
@@ -103,6 +108,10 @@ class AgentUnknown(Permanent):
             agent_id=agent_id,
             known=names,
         )
+
+    @property
+    def public(self) -> str:
+        return f"agent '{self.facts['agent_id'][:80]}' is not configured; GET /v1/agents lists those that are."
 
 
 class RunUnknown(Permanent):

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import orjson
 from flask import request
 
 from config.errors import BadRequest, MediaTypeRefused, did_you_mean
+from web.process import here
 
 MAX_DEPTH = 64
+MAX_VALUES = 50_000
+"""Values in a body: each costs up to a few hundred bytes once it is decoded, and two in the body."""
+SMALL_BYTES = 16 * 1024
+"""A body this small is decoded at once, beside any number of others."""
+TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+"""A JSON string, or the rest of a body that breaks off in one: so each byte is looked at once."""
+NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class Body:
@@ -90,22 +100,25 @@ def read_body(*known: str, optional: bool = False) -> Body:
         MediaTypeRefused: it is not said to be JSON.
         BadRequest: it is not a JSON object, is ambiguous, or has fields nobody knows.
     """
-    data = request.get_data(cache=False)
-    if not data and optional:
-        return Body({}, known)
-    if request.mimetype != "application/json":
-        raise MediaTypeRefused(request.mimetype)
-    return Body(parse_object(data), known)
+    length = request.content_length
+    with nullcontext() if length is not None and length <= SMALL_BYTES else here().large_work():
+        data = request.get_data(cache=False)
+        if not data and optional:
+            return Body({}, known)
+        if request.mimetype != "application/json":
+            raise MediaTypeRefused(request.mimetype)
+        return Body(parse_object(data), known)
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
     """Return a JSON object that means one thing only.
 
-    Refused besides what is not JSON: the same key twice, numbers nobody can hold, half characters,
-    more than 64 levels.
+    Refused besides what is not JSON: the same key twice, numbers nobody can hold, half characters, NUL,
+    more than 64 levels, more than 50,000 values.
     """
     if not data:
         raise BadRequest("the body is empty; send a JSON object.")
+    _require_modest(data)
     try:
         value = orjson.loads(data)  # refuses NaN, infinite numbers, lone surrogates, a byte order mark
         json.loads(data, object_pairs_hook=_once)
@@ -116,7 +129,58 @@ def parse_object(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadRequest("the body has to be a JSON object, in braces.")
     _require_plain(value)
+    if rb"\u0000" in data and any("\0" in text for text in _texts(value)):
+        raise BadRequest("the body has the character NUL (\\u0000), which a database cannot keep; leave it out.")
     return value
+
+
+def _require_modest(data: bytes) -> None:
+    """Refuse a body of too many values or levels before anything is made of it, in time linear in its size."""
+    if _count(data) <= MAX_DEPTH:
+        return
+    bare = _without_texts(data)
+    if bare is None or _count(bare) > MAX_VALUES:
+        raise BadRequest(f"the body has more than {MAX_VALUES:,} values; send less, or long material as text.")
+    if _depth(bare) > MAX_DEPTH:
+        raise BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels.")
+
+
+def _without_texts(data: bytes) -> bytes | None:
+    """Return what stands outside of texts; None where there are more texts than names and values may be."""
+    bare, at = bytearray(), 0
+    for number, text in enumerate(TEXT.finditer(data)):
+        if number > 2 * MAX_VALUES:
+            return None
+        bare += data[at : text.start()]
+        at = text.end()
+    return bytes(bare + data[at:])
+
+
+def _count(data: bytes) -> int:
+    """Return how many values there are at most."""
+    return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
+def _depth(data: bytes) -> int:
+    """Return how deep brackets are nested at most."""
+    depth = deepest = 0
+    for bracket in data.translate(None, NOT_BRACKETS):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text in a decoded value, names of fields too."""
+    left = [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, dict):
+            left += [*part, *part.values()]
+        elif isinstance(part, list):
+            left += part
 
 
 def _once(pairs: list[tuple[str, Any]]) -> None:

@@ -21,7 +21,6 @@ SAFE_FACTS = frozenset(
         "agent_id",
         "run_id",
         "thread_id",
-        "known",
         "cursor",
         "last",
         "size",
@@ -79,7 +78,7 @@ def of_error(wrong: CallboardError) -> Response:
     if status >= 500:
         log.warning("request refused: %s", wrong, extra={"code": wrong.code, "path": request.path})
     facts = {name: value for name, value in wrong.facts.items() if name in SAFE_FACTS and value is not None}
-    answer = problem(status, wrong.code, str(wrong), **facts)
+    answer = problem(status, wrong.code, wrong.public, **facts)
     if isinstance(wrong, Retryable) or status == 503:
         answer.headers["Retry-After"] = str(wrong.facts.get("retry_after_s", RETRY_AFTER_S))
     return answer

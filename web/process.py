@@ -24,6 +24,9 @@ OPENING_S = 1.5
 """How long a request waits for another one that opens the database; it may have to try itself then."""
 MAX_WAITING = 8
 """Requests that may hold a thread while they wait for a run; the others are for those that do not wait."""
+MAX_LARGE = 2
+"""Large bodies decoded, and pages read, at once: each takes some ten times its size for a moment."""
+LARGE_WAIT_S = 2.0
 
 
 class WebProcess:
@@ -37,6 +40,7 @@ class WebProcess:
         self._hub: Hub | None = None
         self._pid = 0
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
+        self._large = threading.BoundedSemaphore(MAX_LARGE)
 
     @property
     def runner(self) -> Runner:
@@ -78,6 +82,20 @@ class WebProcess:
     def end_waiting(self) -> None:
         """Let another request wait."""
         self._waiting.release()
+
+    @contextmanager
+    def large_work(self) -> Iterator[None]:
+        """Let a few requests at a time do what takes much memory.
+
+        Raises:
+            Overloaded: others did for two seconds.
+        """
+        if not self._large.acquire(timeout=LARGE_WAIT_S):
+            raise Overloaded("other requests read or send a lot just now; try again in a moment.", retry_after_s=2)
+        try:
+            yield
+        finally:
+            self._large.release()
 
     def close(self) -> None:
         """Send the viewers away. The runner is closed by whoever gave it."""

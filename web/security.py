@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from flask import Flask, Response, request
 
 from bus.journal.who import Who
-from config.errors import HostRefused, OriginRefused
+from config.errors import BadRequest, HostRefused, OriginRefused
 from config.settings import Settings
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -42,6 +44,7 @@ def register(app: Flask, settings: Settings) -> None:
     def check() -> None:
         require_host(request.environ.get("HTTP_HOST", ""), settings)
         require_own_origin(request.environ.get("HTTP_ORIGIN"), request.environ.get("HTTP_HOST", ""))
+        require_no_nul(request.environ)
 
     @app.after_request
     def protect(answer: Response) -> Response:
@@ -49,6 +52,17 @@ def register(app: Flask, settings: Settings) -> None:
             answer.headers.setdefault(name, value)
         answer.headers.setdefault("Cache-Control", "no-store")
         return answer
+
+
+def require_no_nul(environ: Mapping[str, Any]) -> None:
+    """Neither address nor headers have the character NUL, which Postgres cannot keep; web/bodies.py looks at bodies.
+
+    Raises:
+        BadRequest: one has.
+    """
+    headers = (value for name, value in environ.items() if name.startswith("HTTP_"))
+    if "%00" in environ.get("QUERY_STRING", "") or any("\0" in text for text in (environ["PATH_INFO"], *headers)):
+        raise BadRequest("the address or a header has the character NUL; leave it out.")
 
 
 def require_host(host: str, settings: Settings) -> None:

@@ -9,6 +9,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, insert, select
 
 from bus.journal.line import Line, to_line, withdrawn_ranges
+from bus.journal.pages import Pages
 from bus.payloads import (
     ErrorPayload,
     Payload,
@@ -110,21 +111,25 @@ def block_payloads(row: Any) -> Iterator[Payload]:
 
 # --- reading --------------------------------------------------------------------------------------
 
-_AFTER = (
-    select(events.c.first_seq, events.c.seq, events.c.type, events.c.message_id, events.c.step_id, events.c.data_json)
+_AFTER = Pages(
+    query=select(
+        events.c.first_seq, events.c.seq, events.c.type, events.c.message_id, events.c.step_id, events.c.data_json
+    )
     .where(events.c.run_id == bindparam("run_id"), events.c.seq > bindparam("cursor"))
     .order_by(events.c.first_seq)
-    .limit(PAGE)
+    .limit(PAGE),
+    text=events.c.data_json,
+    order=(events.c.first_seq,),
 )
 
 
 def read_after(connection: Connection, run_id: str, thread_id: str, cursor: int) -> list[Line]:
-    """Return up to a page of what SQL holds above ``cursor``, in order of number.
+    """Return up to a page of what SQL holds above ``cursor``, in order of number: 500 rows or a megabyte.
 
     Blocks of messages that were made at the same time may overlap, so pieces are sorted; a page ends
     before numbers that a row of the next page could still precede.
     """
-    rows = connection.execute(_AFTER, {"run_id": run_id, "cursor": cursor}).all()
+    rows, is_cut = _AFTER.read(connection, {"run_id": run_id, "cursor": cursor})
     lines: list[Line] = []
     for row in rows:
         if row.type == "block":
@@ -134,9 +139,9 @@ def read_after(connection: Connection, run_id: str, thread_id: str, cursor: int)
         else:
             lines.append(Line(row.seq, row.type, row.data_json.encode()))
     lines.sort(key=lambda line: line.seq)
-    if len(rows) == PAGE:
+    if is_cut or len(rows) == PAGE:
         cut = rows[-1].first_seq
-        lines = [line for line in lines if line.seq <= cut]
+        lines = [line for line in lines if line.seq <= cut] or lines  # a block larger than a page is one page
     return lines
 
 

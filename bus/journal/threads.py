@@ -11,6 +11,7 @@ from sqlalchemy import Connection, and_, bindparam, insert, or_, select, tuple_,
 
 from bus.journal.leases import Lease, is_open
 from bus.journal.outbox import announce
+from bus.journal.pages import Pages
 from bus.journal.who import Who
 from config.clock import epoch_ms, stamp
 from config.database import WALL_MS
@@ -219,27 +220,49 @@ def get_thread(connection: Connection, who: Who, thread_id: str) -> dict[str, An
     return _summary(row) | {"runs": its_runs}
 
 
+_MESSAGES = Pages(
+    query=select(messages)
+    .where(
+        messages.c.thread_key == bindparam("thread_key"),
+        tuple_(messages.c.turn, messages.c.number) > tuple_(bindparam("after_turn"), bindparam("after_number")),
+    )
+    .order_by(messages.c.turn, messages.c.number)
+    .limit(bindparam("page_limit")),
+    text=messages.c.data_json,
+    order=(messages.c.turn, messages.c.number),
+)
+
+
 def list_messages(
     connection: Connection, who: Who, thread_id: str, *, after: tuple[int, int] = (0, 0), limit: int = 200
 ) -> list[dict[str, Any]]:
-    """Return a page of a thread's messages in reading order, those after ``(turn, number)``."""
+    """Return ``limit`` of a thread's messages in reading order, those after ``(turn, number)``, whatever their size."""
+    found, has_more = message_page(connection, who, thread_id, after=after, limit=limit)
+    while has_more and len(found) < limit:
+        last = found[-1]["turn"], found[-1]["number"]
+        page, has_more = message_page(connection, who, thread_id, after=last, limit=limit - len(found))
+        found += page
+    return found
+
+
+def message_page(
+    connection: Connection, who: Who, thread_id: str, *, after: tuple[int, int], limit: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return up to ``limit`` messages or a megabyte of them, and whether there may be more."""
     row = _thread_row(connection, who, thread_id)
     turn, number = after
-    query = (
-        select(messages)
-        .where(messages.c.thread_key == row.key, tuple_(messages.c.turn, messages.c.number) > (turn, number))
-        .order_by(messages.c.turn, messages.c.number)
-        .limit(limit)
-    )
-    return [
+    values = {"thread_key": row.key, "after_turn": turn, "after_number": number, "page_limit": limit}
+    found, is_cut = _MESSAGES.read(connection, values)
+    shown = [
         _present(
             {
                 "number": m.number, "turn": m.turn, "run_id": m.run_id, "message_id": m.id, "role": m.role,
                 "partial": m.partial or None, "at": stamp(m.created_ms), **orjson.loads(m.data_json),
             }
         )
-        for m in connection.execute(query)
+        for m in found
     ]  # fmt: skip
+    return shown, is_cut or len(found) == limit
 
 
 def _thread_row(connection: Connection, who: Who, thread_id: str) -> Any:

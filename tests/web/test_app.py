@@ -85,6 +85,24 @@ def test_what_is_not_there_is_a_problem(door, path: str, method: str, status: in
     assert answer.json["status"] == status
 
 
+@pytest.mark.parametrize("path", ["/v1/agents/assistent", "/v1/threads/none", "/v1/runs/none", "/static/x.js", "/x"])
+def test_a_404_names_no_path_and_nothing_that_there_is(door, path: str, settings: Settings) -> None:
+    answer = door.get(path)
+
+    assert answer.status_code == 404
+    assert "'assistant'" not in answer.text
+    assert ".yaml" not in answer.text
+    assert not {"known", "folder", "file"} & answer.json.keys()
+
+
+def test_a_run_for_an_agent_there_is_not_names_no_other(door) -> None:
+    answer = door.post("/v1/runs", json={"agent": "assistent", "input": "Hi"})
+
+    assert (answer.status_code, answer.json["code"]) == (404, "agent_unknown")
+    assert "assistant" not in answer.text.replace("assistent", "")
+    assert ".yaml" not in answer.text
+
+
 @pytest.mark.parametrize(
     ("wrong", "status", "code", "retry"),
     [

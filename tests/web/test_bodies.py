@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
+
 import pytest
 
+from config.errors import BadRequest
 from tests.web.conftest import accept
+from web.bodies import parse_object
 
 GOOD = b'{"agent": "assistant", "input": "Hi"}'
 AMBIGUOUS = {
@@ -42,6 +47,12 @@ AMBIGUOUS = {
     "metadata is huge": b'{"agent": "assistant", "input": "a", "metadata": {"x": "' + b"a" * 20_000 + b'"}}',
     "thread id with a line end": b'{"agent": "assistant", "input": "a", "thread_id": "a\\nb"}',
     "thread id with NUL": b'{"agent": "assistant", "input": "a", "thread_id": "a\\u0000"}',
+    "NUL in the input": b'{"agent": "assistant", "input": "a\\u0000"}',
+    "NUL in a key below": b'{"agent": "assistant", "input": "a", "metadata": {"x": [{"\\u0000": 1}]}}',
+    "50 001 values": b'{"agent": "assistant", "input": "a", "metadata": [' + b"1," * 50_001 + b"1]}",
+    "many values and a text that breaks off": b'{"agent": [' + b"1," * 50_001 + b'"' + b'\\"' * 1000,
+    "thread id of a dot": b'{"agent": "assistant", "input": "a", "thread_id": "."}',
+    "thread id of two dots": b'{"agent": "assistant", "input": "a", "thread_id": ".."}',
     "thread id with a slash": b'{"agent": "assistant", "input": "a", "thread_id": "a/b"}',
     "thread id of nothing": b'{"agent": "assistant", "input": "a", "thread_id": ""}',
     "thread id too long": b'{"agent": "assistant", "input": "a", "thread_id": "' + b"a" * 129 + b'"}',
@@ -56,6 +67,39 @@ def test_refuses_what_is_not_plain(door, body: bytes) -> None:
     assert answer.json["detail"].rstrip().endswith((".", "?"))
     assert "Traceback" not in answer.text
     assert door.get("/v1/runs").json == {"runs": []}
+
+
+def test_marks_within_a_text_are_no_values_and_a_written_escape_is_no_nul(client) -> None:
+    text = '[{"a": 1},' * 15_000 + '\\u0000 \\ "'
+
+    answer = client.post("/v1/runs", json={"agent": "assistant", "input": text})
+
+    assert answer.status_code == 202
+
+
+HOSTILE = {
+    "lists": b"[[],[" * 400_000, "objects": b'[{"a":{}},' * 200_000, "numbers": b"[" + b"1," * 1_000_000,
+    "quotes": b'[1,{"a":"' + b'\\"' * 1_000_000, "backslashes": b'["' + b"\\" * 2_000_000, "texts": b'["",' * 500_000,
+    "levels": b'{"a":' * 400_000, "broken texts": b'"\\' * 1_000_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_hostile_body_is_refused_before_anything_is_made_of_it(body: bytes) -> None:
+    def cost(data: bytes) -> float:
+        began = time.thread_time()
+        with pytest.raises(BadRequest):
+            parse_object(data)
+        return time.thread_time() - began
+
+    tracemalloc.start()
+    cost(body[: 2 * 1024 * 1024])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    half, whole = (min(cost(body[:size]) for _ in range(3)) for size in (2**20, 2**21))
+
+    assert most < 26 * 1024 * 1024, "most of it is what orjson takes for a text of 2 MiB"
+    assert whole < 4 * half + 0.05, "linear in its size"
 
 
 def test_an_unknown_field_is_told_the_nearest(client) -> None:

@@ -36,11 +36,11 @@ def test_a_client_names_its_thread(client) -> None:
     ]
 
 
-def test_an_unknown_agent_is_told_the_nearest(client) -> None:
+def test_an_unknown_agent_is_said_and_no_other_named(client) -> None:
     answer = start(client, agent="asistant")
 
     assert (answer.status_code, answer.json["code"]) == (404, "agent_unknown")
-    assert "Did you mean 'assistant'?" in answer.json["detail"]
+    assert "'assistant'" not in answer.json["detail"]
 
 
 def test_the_same_key_and_body_is_the_same_run(client) -> None:
@@ -137,7 +137,7 @@ def test_a_wrong_filter_is_refused(door, query: str) -> None:
     assert (answer.status_code, answer.json["code"]) == (400, "bad_request")
 
 
-@pytest.mark.parametrize("run_id", ["none", "run_01m7wyc882adz9tga1jxhzbj7w", "%00", "a" * 500, "..", "%2e%2e%2f"])
+@pytest.mark.parametrize("run_id", ["none", "run_01m7wyc882adz9tga1jxhzbj7w", "a" * 500, "..", "%2e%2e%2f"])
 def test_an_unknown_run_is_a_problem(door, run_id: str) -> None:
     for answer in (door.get(f"/v1/runs/{run_id}/events"), door.post(f"/v1/runs/{run_id}/cancel", json={})):
         assert answer.status_code == 404

@@ -42,13 +42,19 @@ def of_run(run_id: str) -> Response:
 
 
 def _page(process: WebProcess, run_id: str, thread_id: str, cursor: int, wait_s: int, limit: int) -> Response:
-    lines = _read(process, run_id, thread_id, cursor)
-    if not lines and wait_s:
-        process.begin_waiting()
-        try:
-            lines = process.journal.loop.run(_first_batch(process, run_id, thread_id, cursor, wait_s))
-        finally:
-            process.end_waiting()
+    with process.large_work():
+        lines = _read(process, run_id, thread_id, cursor)
+        if lines or not wait_s:
+            return _page_of(lines, cursor, limit)
+    process.begin_waiting()
+    try:
+        lines = process.journal.loop.run(_first_batch(process, run_id, thread_id, cursor, wait_s))
+    finally:
+        process.end_waiting()
+    return _page_of(lines, cursor, limit)
+
+
+def _page_of(lines: Sequence[Line], cursor: int, limit: int) -> Response:
     shown = _fitting(lines, limit)
     last = shown[-1].seq if shown else cursor
     ended = b"true" if shown and shown[-1].is_end else b"false"

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Blueprint, Response, url_for
 
 from bus.journal.removal import remove_threads
-from bus.journal.threads import get_thread, list_messages, list_threads, open_thread
+from bus.journal.threads import get_thread, list_threads, message_page, open_thread
 from web import parameters
 from web.api.answers import answer
 from web.bodies import read_body
@@ -62,7 +62,9 @@ def messages(thread_id: str) -> Response:
     """Return a page of a thread's messages in reading order."""
     parameters.only("after", "limit")
     limit = parameters.number("limit", 200, 1, 500)
-    with here().journal.read() as connection:
-        found = list_messages(connection, current_who(), thread_id, after=parameters.message_cursor(), limit=limit)
-    following = {"next": f"{found[-1]['turn']}.{found[-1]['number']}"} if len(found) == limit else {}
-    return answer({"messages": found, **following})
+    after, process = parameters.message_cursor(), here()
+    with process.large_work():
+        with process.journal.read() as connection:
+            found, has_more = message_page(connection, current_who(), thread_id, after=after, limit=limit)
+        following = {"next": f"{found[-1]['turn']}.{found[-1]['number']}"} if has_more and found else {}
+        return answer({"messages": found, **following})

@@ -36,7 +36,7 @@ READ_BYTES = 64 * 1024
 ACCEPTS_AT_ONCE = 64
 LOOK_S = 0.5
 """Seconds between two looks for connections whose time is over."""
-MAX_HELD_BYTES = 16 * 1024 * 1024
+MAX_HELD_BYTES = 12 * 1024 * 1024
 """What all clients together may let lie here; beyond it the oldest large transfer is refused."""
 LARGE_BYTES = 64 * 1024
 NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)

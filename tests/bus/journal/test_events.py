@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from bus.journal import events as log
 from bus.journal.events import block_payloads, block_row, event_row, insert_rows, last_committed, read_after, undeclared
 from bus.journal.line import Line, to_line
+from bus.journal.pages import PAGE_BYTES
 from bus.payloads import (
     MessagePayload,
     Payload,
@@ -85,7 +87,7 @@ def test_blocks_of_messages_made_at_the_same_time_are_told_in_order(world: World
 
 
 def test_pages_join_without_a_seam(world: World, run_id: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(log, "_AFTER", log._AFTER.limit(3))
+    monkeypatch.setattr(log, "_AFTER", replace(log._AFTER, query=log._AFTER.query.limit(3)))
     monkeypatch.setattr(log, "PAGE", 3)
     long = [piece(ResponsePayload, n, "long", BASE_MS, "msg_a") for n in range(2, 30, 4)]
     store(world, block_row(long, run_id, 1))
@@ -97,6 +99,25 @@ def test_pages_join_without_a_seam(world: World, run_id: str, monkeypatch: pytes
         cursor = page[-1].seq
 
     assert [line.seq for line in lines] == list(range(1, 30))
+
+
+def test_a_page_ends_at_a_megabyte_and_the_next_goes_on(world: World, run_id: str):
+    sizes = [10, 700_000, 700_000, 3_000_000, 10, 10, 500_000]
+    big = [
+        MessagePayload(seq=n, at=stamp(), role="assistant", content="x" * size, message_id=f"msg_{n}")
+        for n, size in zip(range(20, 20 + 10 * len(sizes), 10), sizes, strict=True)
+    ]
+    block = [piece(ResponsePayload, n, "y", BASE_MS) for n in range(21, 90) if n % 10]
+    store(world, *[event_row(event, run_id, "thr_1", 1) for event in big], block_row(block, run_id, 1))
+
+    pages, cursor = [], 0
+    while page := read(world, run_id, cursor):
+        pages.append(page)
+        cursor = page[-1].seq
+
+    assert [line.seq for page in pages for line in page] == [1, *range(20, 81), *range(81, 90)]
+    assert len(pages) == 3
+    assert max(sum(len(line.data) for line in page) for page in pages) < PAGE_BYTES + 3_100_000
 
 
 def test_more_rows_than_a_page_are_all_read(small_world: World):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -226,7 +227,7 @@ def test_what_the_hot_log_lost_comes_from_sql_also_while_more_keeps_coming(small
 
 
 def test_a_hole_is_passed_though_what_declares_it_is_pages_away(small_world: World, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(log, "_AFTER", log._AFTER.limit(3))
+    monkeypatch.setattr(log, "_AFTER", replace(log._AFTER, query=log._AFTER.query.limit(3)))
     monkeypatch.setattr(log, "PAGE", 3)
     owner = small_world.own()
 

@@ -18,6 +18,7 @@ from bus.journal.threads import (
     history,
     list_messages,
     list_threads,
+    message_page,
     open_thread,
 )
 from bus.journal.who import Who
@@ -97,6 +98,21 @@ def test_messages_are_read_turn_by_turn_in_pages(world: World):
 
     assert [(m["role"], m["content"]) for m in found] == [("user", "one"), ("assistant", "answer"), ("user", "two")]
     assert all(None not in message.values() for message in found)
+
+
+def test_a_page_of_messages_ends_at_a_megabyte(world: World):
+    for _ in range(10):
+        world.accept("x" * 190_000, thread_id="mine")
+    pages, after, has_more = [], (0, 0), True
+    with world.database.read() as connection:
+        while has_more:
+            page, has_more = message_page(connection, ME, "mine", after=after, limit=500)
+            pages.append(len(page))
+            after = (page[-1]["turn"], page[-1]["number"])
+        all_at_once = list_messages(connection, ME, "mine", limit=9)
+
+    assert pages == [6, 4]
+    assert len(all_at_once) == 9
 
 
 def test_an_empty_thread_waits_for_its_first_run(world: World):

@@ -1,0 +1,107 @@
+"""What clients can make a web process hold: at most 64 MiB, whether they send too much or read too little."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from config.migrate import migrate
+from config.settings import Settings
+from tests.journeys.web_server import Web
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+
+MIB = 1024 * 1024
+BAR = 64 * MIB
+BODIES = 40
+AGENT = "name: Assistant\nmodel: demo/assistant\nsystem_prompt: You answer.\n"
+
+
+@pytest.fixture
+def web(tmp_path: Path, redis_server) -> Iterator[Web]:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "state").mkdir()
+    (tmp_path / "agents" / "assistant.yaml").write_text(AGENT)
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    settings = Settings(
+        _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
+        state_dir=tmp_path / "state", agents_dir=str(tmp_path / "agents"), port=port, redis_url=redis_server.url,
+        deployment=tmp_path.name,
+    )  # fmt: skip
+    migrate(settings)
+    with Web(settings) as made:
+        yield made
+
+
+class Watch:
+    """Looks at a process's memory until it is left."""
+
+    def __init__(self, web: Web) -> None:
+        self._process = psutil.Process(web.process.pid).children()[0]
+        self._stop = threading.Event()
+        self._before = self._most = self._process.memory_info().rss
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def more(self) -> int:
+        """By how much it grew, at most."""
+        return self._most - self._before
+
+    def _look(self) -> None:
+        while not self._stop.wait(0.01):
+            self._most = max(self._most, self._process.memory_info().rss)
+
+
+def at_once(count: int, work: Callable[[], int]) -> list[int]:
+    """Return what each of so many threads returned."""
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(work())) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+HOSTILE = {
+    "nested lists": b'{"agent":"assistant","input":"Hi","metadata":' + b"[[],[" * 400_000,
+    "many texts": b'{"agent":"assistant","input":"Hi","metadata":[' + b'"",' * 650_000 + b"0]}",
+    "one long text": b'{"agent":"assistant","input":"' + b"\\n" * 1_000_000 + b'"}',
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())
+def test_bodies_that_grow_when_they_are_decoded(web: Web, body: bytes) -> None:
+    body = body[: 2 * MIB]
+
+    def post() -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", web.settings.port, timeout=60)
+        with contextlib.suppress(ConnectionError):
+            connection.request("POST", "/v1/runs", body, {"Content-Type": "application/json"})
+            return connection.getresponse().status
+        return 0
+
+    with Watch(web) as watch:
+        answers = at_once(BODIES, post)
+
+    print(f"{BODIES} bodies of 2 MiB at once: {watch.more / MIB:+.1f} MiB; answers {sorted(answers)}")
+    assert watch.more <= BAR
+    assert set(answers) <= {0, 400, 413, 503}
+    assert answers.count(0) <= BODIES // 4, "most are told why"
+    assert web.ask("/health")[0] == 200

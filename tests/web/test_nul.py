@@ -1,0 +1,100 @@
+"""The character NUL is a client's mistake at every door and in every place, whatever the database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from flask import Flask
+
+from config.migrate import migrate
+from config.settings import Settings
+from tests.web.conftest import accept, opened, process_of
+from web.app import create_app
+
+FIELDS = (
+    "agent", "input", "thread_id", "metadata", "title", "message", "correlation_id", "config", "decision", "result",
+)  # fmt: skip
+PARAMETERS = (
+    "status",
+    "agent",
+    "thread_id",
+    "search",
+    "before",
+    "after",
+    "limit",
+    "why",
+    "last_event_id",
+    "wait_s",
+    "v",
+)
+HEADERS = ("Idempotency-Key", "Last-Event-ID", "Accept", "Origin", "X-Other")
+
+
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
+    folder = tmp_path_factory.mktemp("nul")
+    url = f"sqlite:///{folder}/nul.db"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_cluster").new_database()
+    (folder / "agents").mkdir()
+    (folder / "agents" / "assistant.yaml").write_text("name: A\nmodel: demo/assistant\nsystem_prompt: You answer.\n")
+    settings = Settings(
+        _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
+        state_dir=folder, database_url=url, agents_dir=str(folder / "agents"), default_agent="assistant",
+    )  # fmt: skip
+    migrate(settings)
+    with opened(settings) as runner:
+        accept(runner, thread_id="thr")
+        made = create_app(settings, runner)
+        yield made
+        process_of(made).close()
+
+
+def ways(app: Flask) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield a request for each method, rule and place of each route, with NUL in that place."""
+    for rule in app.url_map.iter_rules():
+        plain = re.sub(r"<[^>]+>", "x", rule.rule)
+        for method in sorted(rule.methods or ()):
+            for hole in re.findall(r"<[^>]+>", rule.rule):
+                yield method, re.sub(r"<[^>]+>", "x", rule.rule.replace(hole, "a%00b")), {}
+            yield method, plain + "%00", {}
+            for name in PARAMETERS:
+                yield method, f"{plain}?{name}=a%00b", {}
+            yield method, f"{plain}?a%00b=1", {}
+            for name in HEADERS:
+                yield method, plain, {"headers": {name: "a\0b"}}
+            if method == "POST":
+                yield from ((method, plain, {"data": body}) for body in bodies())
+
+
+def bodies() -> Iterator[bytes]:
+    good = {"agent": "assistant", "input": "Hi", "thread_id": "thr", "message": "Hi", "decision": "fail"}
+    for name in FIELDS:
+        for value in ("a\0b", {"k": "a\0b"}, {"a\0b": 1}, ["a\0b"]):
+            yield orjson.dumps({**good, name: value})
+    yield orjson.dumps({**good, "a\0b": 1})
+
+
+def test_nul_is_refused_at_every_door_and_in_every_place(app: Flask) -> None:
+    client, asked, wrong = app.test_client(), 0, []
+    for method, path, options in ways(app):
+        options = {"content_type": "application/json", **options} if "data" in options else options
+        answer = client.open(path, method=method, **options)
+        asked += 1
+        if answer.status_code not in (400, 403, 404, 405):
+            wrong.append((method, path, options, answer.status_code))
+        answer.close()
+
+    assert asked > 500
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", ["/v1/runs/a%00b", "/v1/threads/a%00b", "/v1/agents/a%00b", "/v1/runs?agent=%00"])
+def test_nul_is_400(app: Flask, path: str) -> None:
+    answer: Any = app.test_client().get(path)
+
+    assert (answer.status_code, answer.json["code"]) == (400, "bad_request")
