@@ -1,15 +1,17 @@
 -- Key space (bus/keys.py): KEYS[1] the run's stream, KEYS[2] its meta hash {fence, last, bytes}.
 -- ARGV: fence, first number, last number, body as signed (bus/journal/keyring.py), channel, expiry in ms, byte budget, sealed_to.
 --
--- Appends one body of events and publishes it. Answers:
---   stale    a later owner wrote already, as far as Redis knows; nothing was done
---   same     these numbers are here already (a resent batch); nothing was done
+-- Publishes one body of events and appends it. Whoever may write to this Redis can write anything into both keys, so
+-- readers hear the body whatever these hold: it is signed, and they merge by number. Answers:
+--   stale    a later owner wrote already, as far as Redis knows; not appended
+--   same     this very body is here already (a resent batch)
 --   missing  appended, but what came before is neither here nor in SQL: the writer seals at once what it holds
 --   full     appended, but over half of the byte budget even without what SQL has: the writer seals early
 --   ok
--- or Redis's own error where it takes no writes (out of memory, a replica); who follows hears the events all the same.
+-- or Redis's own error where it takes no writes (out of memory, a replica).
 -- When the meta hash is gone (Redis lost its memory) the fence shown is adopted. An entry above ours is a
--- stranger's (ours stand in order): the stream is begun again, and the answer is ``missing``.
+-- stranger's (ours stand in order): the stream is begun again, and the answer is ``missing``. So is a meta hash that
+-- holds no numbers, or names a last number whose entry is not here.
 
 -- What the stream takes after a trim, by Redis's own scales; where it may not be asked, as if entries were alike.
 local function weigh(bytes, before)
@@ -18,25 +20,33 @@ local function weigh(bytes, before)
   return math.floor(bytes * redis.call('XLEN', KEYS[1]) / before)
 end
 
-local meta = redis.call('HMGET', KEYS[2], 'fence', 'last', 'bytes')
-local fence, last = tonumber(meta[1] or ARGV[1]), tonumber(meta[2] or '0')
-local bytes = tonumber(meta[3] or '0')
+redis.call('PUBLISH', ARGV[5], ARGV[4])
+
+local meta = redis.pcall('HMGET', KEYS[2], 'fence', 'last', 'bytes')
+if meta.err then  -- no hash
+  redis.call('DEL', KEYS[2])
+  meta = {}
+end
+local fence, last = tonumber(meta[1] or '') or tonumber(ARGV[1]), tonumber(meta[2] or '') or 0
+local bytes = tonumber(meta[3] or '') or 0
 if tonumber(ARGV[1]) < fence then return 'stale' end
-if last >= tonumber(ARGV[3]) then return 'same' end
 
 local id, is_new = ARGV[3] .. '-0', not meta[1]
+if last >= tonumber(ARGV[3]) then
+  local held = redis.pcall('XRANGE', KEYS[1], id, id)
+  if held[1] and held[1][2][2] == ARGV[4] then return 'same' end
+  last = 0
+end
 local added = redis.pcall('XADD', KEYS[1], id, 'e', ARGV[4])
 if type(added) == 'table' and added.err then
   local is_above = string.find(added.err, 'smaller', 1, true) or string.find(added.err, 'exhausted', 1, true)
   if not (is_above or string.find(added.err, 'WRONGTYPE', 1, true)) then
-    redis.pcall('PUBLISH', ARGV[5], ARGV[4])
     return added
   end
   redis.call('DEL', KEYS[1])
   redis.call('XADD', KEYS[1], id, 'e', ARGV[4])
   last, bytes, is_new = 0, 0, true
 end
-redis.call('PUBLISH', ARGV[5], ARGV[4])
 bytes = bytes + #ARGV[4]
 local answer = 'ok'
 if tonumber(ARGV[2]) > math.max(last, tonumber(ARGV[8])) + 1 then answer = 'missing' end

@@ -210,6 +210,41 @@ def test_a_stream_a_stranger_wrote_to_is_begun_again(
     assert 0 < life_ms <= 60_000
 
 
+KEYS_OF_A_RUN: dict[str, Callable[[redis.Redis, str, str], Any]] = {
+    "last": lambda client, stream, meta: client.hset(meta, "last", 10**9),
+    "last and an entry above": lambda client, stream, meta: (
+        client.hset(meta, "last", 10**9), client.xadd(stream, {"e": b"evil"}, id=f"{10**9}-0")
+    ),
+    "last is no number": lambda client, stream, meta: client.hset(meta, "last", "evil"),
+    "fence": lambda client, stream, meta: client.hset(meta, "fence", 10**9),
+    "fence is no number": lambda client, stream, meta: client.hset(meta, "fence", "evil"),
+    "bytes": lambda client, stream, meta: client.hset(meta, "bytes", 10**15),
+    "bytes are endless": lambda client, stream, meta: client.hset(meta, "bytes", "inf"),
+    "bytes are no number": lambda client, stream, meta: client.hset(meta, "bytes", "nan"),
+    "no hash": lambda client, stream, meta: (client.delete(meta), client.set(meta, "evil")),
+    "no stream": lambda client, stream, meta: (client.delete(stream), client.set(stream, "evil")),
+    "neither": lambda client, stream, meta: (client.delete(stream, meta), client.mset({stream: "evil", meta: "evil"})),
+    "gone": lambda client, stream, meta: client.delete(stream, meta),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KEYS_OF_A_RUN)
+def test_whoever_follows_hears_each_body_at_once_whatever_a_runs_keys_hold(
+    world: World, keys: Keys, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    for wait in ("GAP_S", "QUIET_S", "DEAF_S"):
+        monkeypatch.setattr(f"bus.journal.reader.{wait}", 3600.0)  # SQL is not asked instead
+    run = Watched(world)
+    world.do(run.begin())
+
+    for piece in "cdef":
+        KEYS_OF_A_RUN[kind](redis_client, keys.stream(run.run_id), keys.meta(run.run_id))
+        world.do(run.say(piece))
+    world.do(run.end())
+
+    run.assert_true()
+
+
 def test_a_forged_fence_ends_nothing(
     world: World, keys: Keys, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ):
