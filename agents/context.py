@@ -152,14 +152,17 @@ class RunContext:
         another, the latest deadline counts."""
         return not self._deadlines or time.monotonic() < max(self._deadlines.values())
 
-    def require_go(self) -> None:
+    async def require_go(self) -> None:
         """Return where something may be done now that cannot be undone; asked right before it.
 
+        While this process does not know whether the run is still its own (it was stopped for a while, or its
+        heartbeats fail), it waits for the heartbeat that tells.
+
         Raises:
-            StaleOwner: somebody else has the run, or may have it: this process was stopped for too long.
+            StaleOwner: somebody else has the run.
             CancelledError: the run was asked to stop, and its work is about to hear of it.
         """
-        self._keeper.fence_if_silent()
+        await self.writer.heard()
         if self.writer.is_stale:
             raise StaleOwner(self.lease.run_id, self.lease.fence)
         if self.is_stopped:

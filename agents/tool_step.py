@@ -187,7 +187,7 @@ class ToolStep:
 
     async def _call(self) -> None:
         assert self._tool is not None
-        self._context.require_go()
+        await self._context.require_go()
         self.is_begun, self._started_s = True, time.monotonic()
         timeout_s = self._tool.timeout_s or self._default_timeout_s
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import threading
@@ -11,7 +12,9 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from config.errors import LoopBlocked
+from config.errors import CallboardError, LoopBlocked
+
+log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,7 +27,10 @@ class ProcessLoop:
         self._ready = threading.Event()
         self._writes = ThreadPoolExecutor(1, thread_name_prefix="callboard-write")
         self._reads = ThreadPoolExecutor(4, thread_name_prefix="callboard-read")
+        self._waits = ThreadPoolExecutor(16, thread_name_prefix="callboard-wait")
+        self._urgent = ThreadPoolExecutor(1, thread_name_prefix="callboard-urgent")
         self.loop: asyncio.AbstractEventLoop = new_event_loop()
+        self.loop.set_exception_handler(_say_what_nobody_heard)
         self._thread = threading.Thread(target=self._run, name="callboard-loop", daemon=True)
         self._thread.start()
         self._ready.wait()
@@ -73,6 +79,14 @@ class ProcessLoop:
         """Return what a function that reads SQL, or otherwise blocks briefly, returned."""
         return await self.loop.run_in_executor(self._reads, lambda: function(*args, **kwargs))
 
+    async def wait(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what a function returned that may have to wait long, as a claim while the database is slow."""
+        return await self.loop.run_in_executor(self._waits, lambda: function(*args, **kwargs))
+
+    async def read_first(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """As ``read``, on a thread that no other work keeps busy: for what people wait for, such as a stop."""
+        return await self.loop.run_in_executor(self._urgent, lambda: function(*args, **kwargs))
+
     def widen_writes(self, threads: int) -> None:
         """Let ``threads`` SQL writes run at once, for a database that has many writers."""
         self._writes, old = ThreadPoolExecutor(threads, thread_name_prefix="callboard-write"), self._writes
@@ -91,6 +105,15 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def _say_what_nobody_heard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error of a task that no other task waits for: one line where the error is an expected condition."""
+    wrong = context.get("exception")
+    if isinstance(wrong, CallboardError):
+        log.warning("a task was left alone with its error: %s [%s]", wrong, wrong.code)
+    else:
+        loop.default_exception_handler(context)
 
 
 _current: ProcessLoop | None = None

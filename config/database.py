@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +27,9 @@ from sqlalchemy.sql.functions import FunctionElement
 from config.clock import boot_id, boot_ms, epoch_ms
 from config.database_errors import named_error
 from config.errors import DatabaseBusy, SettingInvalid
+from config.file_turn import FileTurn
 from config.patience import one_limit
+from config.turn import Turn
 
 BUSY_TIMEOUT_MS = 4000
 """How long a caller waits for another writer, or for a connection, before it hears of it; a door answers within 5 s."""
@@ -70,41 +71,44 @@ class Database:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.is_sqlite = engine.dialect.name == "sqlite"
-        self._writer = threading.Lock() if self.is_sqlite else None
+        self._turns = Turn() if self.is_sqlite else None
+        self._file_turn = FileTurn(engine.url.database if self.is_sqlite else None)
         self._patience_ms = self._left_ms = BUSY_TIMEOUT_MS
         self._reading = engine if self.is_sqlite else engine.execution_options(isolation_level="AUTOCOMMIT")
         _prepare_sqlite(engine) if self.is_sqlite else _prepare_postgres(engine)
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self, *, is_urgent: bool = False) -> Iterator[Connection]:
         """Yield a connection in a transaction that may write; commits at the end, or changes nothing.
 
         On SQLite the transaction is IMMEDIATE: one that begins by reading and then writes would fail
-        whenever another process wrote in between, whatever the timeout.
+        whenever another process wrote in between, whatever the timeout. An urgent one, such as a heartbeat, goes
+        before all others of this process.
         """
-        with self._named_errors(), one_limit(), self._turn(), self.engine.begin() as connection:
+        with self._named_errors(), one_limit(), self._turn(is_urgent), self.engine.begin() as connection:
             if self.is_sqlite:  # here and not in SQLAlchemy's ``begin`` event: one listener slows every statement
                 self._begin_writing(connection)
             yield connection
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Let one thread of this process write at a time, where the database has one writer.
+    def _turn(self, is_urgent: bool) -> Iterator[None]:
+        """Let one thread of this process write at a time, and the processes in turns, where there is one writer.
 
         Waiting here costs less than SQLite's busy handler, which sleeps, and longer each time.
         """
-        if self._writer is None:
+        if self._turns is None:
             yield
             return
         patience_s, began_s = self._patience_ms / 1000, time.monotonic()
-        if not self._writer.acquire(timeout=patience_s):
+        if not self._turns.take(patience_s, is_urgent=is_urgent):
             where = self.engine.url.render_as_string(hide_password=True)
             raise DatabaseBusy(f"the database {where} is busy; try again in a moment.")
         try:
-            self._left_ms = max(1, int((patience_s - time.monotonic() + began_s) * 1000))
-            yield
+            with self._file_turn.taken(max(0.0, patience_s - time.monotonic() + began_s)):
+                self._left_ms = max(1, int((patience_s - time.monotonic() + began_s) * 1000))
+                yield
         finally:
-            self._writer.release()
+            self._turns.give_back()
 
     def _begin_writing(self, connection: Connection) -> None:
         """Take SQLite's one write lock in what is left of the caller's patience; it is this thread's turn."""
@@ -157,13 +161,18 @@ class Database:
     def close(self) -> None:
         """Close every idle connection; a later use opens new ones."""
         self.engine.dispose()
+        self._file_turn.close()
+
+    def named(self, wrong: Exception) -> Exception:
+        """Return what an error of the database means to a caller; any other error is returned as it is."""
+        return named_error(wrong, self.engine) if isinstance(wrong, (DBAPIError, PoolTimeout)) else wrong
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
         try:
             yield
         except (DBAPIError, PoolTimeout) as wrong:
-            raise named_error(wrong, self.engine) from wrong
+            raise self.named(wrong) from wrong
 
 
 _PG_NOW_MS: ColumnElement[int] = literal_column(PG_NOW_MS, BigInteger)

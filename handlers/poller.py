@@ -89,7 +89,7 @@ class Poller:
             if not has_place:
                 return
             try:
-                begun = await self._journal.loop.read(self._handler.take, message)
+                begun = await self._journal.loop.wait(self._handler.take, message)
             except CallboardError as wrong:
                 log.warning("could not take a queued run run_id=%s: %s", message.run_id, wrong)
                 return

@@ -119,7 +119,7 @@ class RunAgentHandler:
     async def _requeue_if_lost(self, run_id: str) -> None:
         """Do what the reaper does for a run nobody owns any more: a program that only waits for its run has none."""
         journal = self._journal
-        if journal.keeper.gives_back(run_id) or not await journal.loop.read(is_lapsed, journal.database, run_id):
+        if journal.keeper.keeps(run_id) or not await journal.loop.read(is_lapsed, journal.database, run_id):
             return
         written = await journal.loop.write(journal.reaper.reap, run_id)
         if written is not None:
@@ -127,7 +127,7 @@ class RunAgentHandler:
 
     async def _work_if_free(self, message: RunAgentMessage) -> str:
         """Work the run off if nobody has it, and return its state then."""
-        begun = await self._journal.loop.read(self._claim, message)
+        begun = await self._journal.loop.wait(self._claim, message)
         if begun is not None:
             await self.work_off(begun)
         status = await self._status(message)

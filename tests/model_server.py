@@ -5,6 +5,7 @@ process the benchmarks use. A model called ``bench-120-20`` needs no script: 120
 with the monotonic nanoseconds at which it was written, so that a client on this machine can tell the delay.
 ``plain-1000000`` sends so many tokens of three characters, unpaced: an answer may have four million characters.
 ``bench-tool`` calls the first tool it is offered, without arguments, and says a few words where it may call none.
+``calls-20-20`` says 20 tokens at 20 a second and calls the first tool it is offered; shown the result, it says 20 more.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ __all__ = ["Call", "ModelServer", "Request", "Turn"]
 
 _BENCH = re.compile(r"bench-(\d+)-(\d+)$")
 _PLAIN = re.compile(r"plain-(\d+)$")
+_CALLS = re.compile(r"calls-(\d+)-(\d+)$")
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
 _DEFAULT = Turn(text="The model server has no script, so it says this.")
 
@@ -111,6 +113,11 @@ class ModelServer:
         plain = _PLAIN.search(model)
         if plain:
             return Turn(text=["ab "] * int(plain[1]))
+        calls = _CALLS.search(model)
+        if calls:
+            is_called = request.body["messages"][-1]["role"] == "tool"
+            tools = [] if is_called else [Call(name=request.body["tools"][0]["function"]["name"])]
+            return Turn(text=["word "] * int(calls[1]), pace=float(calls[2]) or None, calls=tools)
         if model.endswith("bench-tool"):
             if not request.body.get("tools") or request.body.get("tool_choice") == "none":
                 return _DEFAULT

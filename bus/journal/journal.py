@@ -13,8 +13,10 @@ from sqlalchemy import Connection, select
 from bus.journal import accept as accepting
 from bus.journal import approvals, endings
 from bus.journal.accept import Accepted, NewRun
+from bus.journal.admission import Admission
 from bus.journal.approvals import Decided, Decision
 from bus.journal.events import last_committed, read_after
+from bus.journal.group_commit import GroupCommit
 from bus.journal.hotlog import HotLog, MemoryHotLog
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.keeper import LeaseKeeper
@@ -39,6 +41,8 @@ from config.failpoints import failpoint
 from config.settings import Settings
 
 POSTGRES_WRITERS = 8
+SLOW = 1 / 5
+"""The part of a lease that a commit or heartbeat may take while more runs are claimed."""
 T = TypeVar("T")
 
 
@@ -57,9 +61,10 @@ class Journal:
         # The board hears of a run when its wake-up is out: off the path of whoever is accepting it.
         self.relay = Relay(self.database, publish, every_s=settings.reap_s, on_published=self.nudge_board)
         self.keeper = LeaseKeeper(
-            self.owner, settings, self.database, self.loop, self.hot_log, self.keys,
-            on_wake=self.relay.tell,
+            self.owner, settings, self.database, self.loop, self.hot_log, self.keys
         )  # fmt: skip
+        self.commits = GroupCommit(self.database, 1 if self.database.is_sqlite else POSTGRES_WRITERS)
+        self.admission = Admission(self._delay_s, settings.lease_s * SLOW)
         self.reaper = Reaper(self.database, settings, self.spread)
         if not self.database.is_sqlite:
             self.loop.widen_writes(POSTGRES_WRITERS)
@@ -75,22 +80,35 @@ class Journal:
 
     async def claim(self, run_id: str) -> Lease | None:
         """Return the lease of a run that is this process's now, or None; see ``bus.journal.leases``."""
-        return await self.loop.write(self.claim_and_begin, run_id, lambda _connection, lease: lease)
+        return await self.loop.wait(self.claim_and_begin, run_id, lambda _connection, lease: lease)
 
     def claim_and_begin(self, run_id: str, begin: Callable[[Connection, Lease], T]) -> T | None:
         """Return what ``begin`` made of a run that is this process's now, or None when there is nothing to claim.
 
         ``begin`` is called in the claim's own transaction, so that the first step's ``started`` is committed
-        with it; what it raises undoes the claim. For a plain thread: it waits for the database.
+        with it; what it raises undoes the claim. For a plain thread: it waits for the database, and for its turn
+        while the database is slow.
+
+        Raises:
+            DatabaseBusy: the database stayed too slow for more runs here; the run stays queued.
         """
-        with self.database.write() as connection:
-            lease = claim_on(connection, self.database, run_id, self.owner, self.settings.lease_s)
-            if lease is None:
-                return None
-            begun = begin(connection, lease)
-            failpoint("claim-before")
-        failpoint("claim")
+        with self.admission.place():
+            begun = self.commits.submit(run_id, lambda connection: self._claim(connection, run_id, begin)).result()
+        if begun is not None:
+            failpoint("claim")
         return begun
+
+    def _claim(self, connection: Connection, run_id: str, begin: Callable[[Connection, Lease], T]) -> T | None:
+        lease = claim_on(connection, self.database, run_id, self.owner, self.settings.lease_s)
+        if lease is None:
+            return None
+        begun = begin(connection, lease)
+        failpoint("claim-before")
+        return begun
+
+    def _delay_s(self) -> float:
+        """How long writes take now: the longest of those on their way."""
+        return max(self.commits.delay_s, self.keeper.delay_s)
 
     async def wall_clock_ms(self) -> int:
         """Return now in milliseconds since 1970, by the clock that timers are compared with."""
@@ -102,7 +120,7 @@ class Journal:
 
     def writer(self, lease: Lease, tell: Tell) -> RunWriter:
         """Return the writer of a claimed run."""
-        return RunWriter(lease, self.database, self.loop, tell, on_wake=self.relay.tell)
+        return RunWriter(lease, self.commits, self.loop, tell, on_wake=self.relay.tell)
 
     def cancel(self, who: Who, run_id: str, *, by: str, idempotency: IdempotencyKey | None = None) -> Written:
         """Ask a run to stop; see ``bus.journal.endings``. May be called from any thread and any process."""
@@ -214,6 +232,7 @@ class Journal:
         self.loop.call_soon(self.keeper.close)
         closing: Future[None] = self.loop.submit(self.hot_log.close())
         closing.result(5)
+        self.commits.close()
         self.database.close()
 
 

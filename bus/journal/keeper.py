@@ -1,17 +1,22 @@
-"""The keeper of a process's leases: beats for all its runs at once, and hears when one is asked to stop."""
+"""The keeper of a process's leases: beats for all its runs at once, and hears when one is asked to stop.
+
+Heartbeats have a thread of their own and go before all other writes of the process: a queue of work, a loop that is
+blocked or a slow disk delays none of them by more than one group of commits.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from bus.journal.hotlog import HotLog
-from bus.journal.leases import Beat, beat, give_back, stops
+from bus.journal.leases import Beat, beat, stops
 from bus.journal.writer import RunWriter
 from bus.keys import Keys
 from bus.loop import ProcessLoop
@@ -22,6 +27,8 @@ log = logging.getLogger(__name__)
 
 AGAIN_S = 1.0
 """Seconds to the next heartbeat after one that failed: a database that is back is told in time."""
+TURNS = 5
+"""Turns of the heartbeat's thread in a beat; at each it asks whether the loop answers."""
 STOP_POLL_S = 0.5
 """Seconds between two looks for stops in SQL; a nudge on Redis is faster but may be lost."""
 
@@ -52,7 +59,7 @@ class Kept:
 
 
 class LeaseKeeper:
-    """One a process, on its loop."""
+    """One a process. Its work is told on the loop; its heartbeats come from a thread."""
 
     def __init__(
         self,
@@ -62,9 +69,7 @@ class LeaseKeeper:
         loop: ProcessLoop,
         hot_log: HotLog,
         keys: Keys,
-        on_wake: Callable[[str], None] = lambda run_id: None,
     ) -> None:
-        """``on_wake`` is called with each run that was given back and may be taken again."""
         self.owner = owner
         self._settings = settings
         self._database = database
@@ -73,11 +78,12 @@ class LeaseKeeper:
         self._keys = keys
         self._kept: dict[str, Kept] = {}
         self._is_releasing = self._is_closed = False
-        self._given_up: list[tuple[str, int]] = []  # runs with their fences, from when the database was away
-        self._on_wake = on_wake
-        self._tasks: list[asyncio.Task[None]] = []
+        self._closing = threading.Event()
+        self._beating: threading.Thread | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._nudged = asyncio.Event()
-        self._last_good_s = time.monotonic()
+        self._last_good_s = self._answered_s = time.monotonic()
+        self._began_s: float | None = None  # since when a heartbeat is on its way
 
     @property
     def busy(self) -> int:
@@ -92,6 +98,7 @@ class LeaseKeeper:
     async def keep(self, writer: RunWriter, work: Work) -> None:
         """Beat for this run from now on, and tell ``work`` what is asked of it."""
         await self._begin()
+        writer.is_silent = lambda: self.is_silent
         self._kept[writer.lease.run_id] = Kept(writer, work)
         if writer.lease.stop_requested:
             work.stop()
@@ -122,18 +129,26 @@ class LeaseKeeper:
             kept.work.stop()
         return kept is not None
 
+    def keeps(self, run_id: str) -> bool:
+        """Return whether this process works on the run, also while its heartbeats fail."""
+        return run_id in self._kept
+
     def close(self) -> None:
         """Beat no more for anything; the leases run out by themselves."""
         self._is_closed = True
-        for task in self._tasks:
-            task.cancel()
+        self._closing.set()
+        if self._looking is not None:
+            self._looking.cancel()
 
     async def _begin(self) -> None:
         if all(kept.writer.is_stale for kept in self._kept.values()):
             self._last_good_s = time.monotonic()  # nobody was beaten for, so the last beat says nothing of a new run
-        if self._tasks:
+        if self._beating is not None:
             return
-        self._tasks = [self._loop.loop.create_task(self._beats()), self._loop.loop.create_task(self._stops())]
+        self._answered_s = time.monotonic()
+        self._beating = threading.Thread(target=self._beats, name="callboard-beat", daemon=True)
+        self._beating.start()
+        self._looking = self._loop.loop.create_task(self._stops())
         await self._hot_log.listen(self._keys.nudges, self._heed_nudge)
 
     def _heed_nudge(self, text: str) -> None:
@@ -141,38 +156,52 @@ class LeaseKeeper:
         if verb == "stop" and run_id in self._kept:  # a hint anybody could forge: SQL says whether it is true
             self._nudged.set()
 
-    async def _beats(self) -> None:
-        pause_s = self._settings.beat_s
-        while True:
-            await asyncio.sleep(pause_s)
-            is_good = (not self._kept or await self._beat()) and await self._give_back()
-            pause_s = self._settings.beat_s if is_good else min(self._settings.beat_s, AGAIN_S)
+    def _beats(self) -> None:
+        """Beat until the keeper is closed, on the heartbeat's thread."""
+        due_s = time.monotonic() + self._settings.beat_s
+        while not self._closing.wait(min(self._settings.beat_s / TURNS, AGAIN_S)):
+            self._loop.call_soon(self._answer)
+            if time.monotonic() >= due_s:
+                is_good = not self._kept or self._beat()
+                due_s = time.monotonic() + (self._settings.beat_s if is_good else min(self._settings.beat_s, AGAIN_S))
 
-    async def _beat(self) -> bool:
+    def _answer(self) -> None:
+        self._answered_s = time.monotonic()
+
+    def _beat(self) -> bool:
         """Extend the leases of all runs kept, and return whether the database took it."""
         asked, began_s = self._in_time(), time.monotonic()
         if not asked:
             return True
+        if began_s - self._answered_s >= self._silence_s:  # the watch ends this process; others may have its runs
+            log.error("no heartbeat: the event loop does not answer since %.0f s", began_s - self._answered_s)
+            return False
+        self._began_s = began_s
         try:
-            async with asyncio.timeout(max(0.0, self._last_good_s + self._silence_s - began_s)):
-                owned = [(run_id, kept.writer.lease.fence) for run_id, kept in asked.items()]
-                found = await self._loop.write(beat, self._database, self.owner, self._settings.lease_s, owned)
+            owned = [(run_id, kept.writer.lease.fence) for run_id, kept in asked.items()]
+            found = beat(self._database, self.owner, self._settings.lease_s, owned)
         except Exception as wrong:  # whatever it is, the next beat must come
             log.warning("heartbeat failed: %s: %s", type(wrong).__name__, wrong)
-            self.fence_if_silent()
             return False
+        finally:
+            self._began_s = None
         self._last_good_s = began_s
-        self._heed(asked, found)
-        await self._hot_log.keep([b.run_id for b in found])
+        self._loop.call_soon(lambda: self._heed(asked, found))
+        self._loop.submit(self._hot_log.keep([b.run_id for b in found]))
         return True
 
     def _in_time(self) -> dict[str, Kept]:
         """Return the runs to beat for; one whose step is over its time is given up to whoever takes it next."""
-        for run_id, kept in self._kept.items():
-            if not kept.work.is_within_time and not kept.writer.is_stale:
+        asked: dict[str, Kept] = {}
+        for run_id, kept in self._kept.copy().items():  # the loop changes it meanwhile
+            if kept.writer.is_stale:
+                continue
+            if kept.work.is_within_time:
+                asked[run_id] = kept
+            else:
                 log.error("a step is over its own time and does not end; the run is given up run_id=%s", run_id)
-                kept.writer.lost_ownership("is given up: its step does not end")
-        return {run_id: kept for run_id, kept in self._kept.items() if not kept.writer.is_stale}
+                self._loop.call_soon(partial(kept.writer.lost_ownership, "is given up: its step does not end"))
+        return asked
 
     def _heed(self, asked: dict[str, Kept], found: list[Beat]) -> None:
         """Tell the writers whose runs belong to somebody else, or were asked to stop."""
@@ -181,9 +210,9 @@ class LeaseKeeper:
             if self._kept.get(run_id) is not kept or kept.writer.is_closed:
                 continue
             seen = still.get(run_id)
-            if seen is None:
+            if seen is None and not kept.writer.is_committing:  # it may have ended; else its commit is refused
                 kept.writer.lost_ownership()
-            elif seen.stop_requested:
+            elif seen is not None and seen.stop_requested:
                 kept.work.stop()
 
     @property
@@ -191,35 +220,20 @@ class LeaseKeeper:
         """How old the last good beat may be: a third of the lease is left then."""
         return self._settings.lease_s * 2 / 3
 
-    def fence_if_silent(self) -> None:
-        """Stop writing everywhere when the leases may have run out without our knowing; costs nothing to ask.
+    @property
+    def is_silent(self) -> bool:
+        """Whether the leases may have run out without our knowing, so that nothing may be written; cheap to ask.
 
-        A process that was stopped for a while and goes on learns it here, before its next heartbeat.
+        A process that was stopped for a while and goes on learns it here, before its next heartbeat. That heartbeat
+        says which runs are still its own: they go on, under the same fence.
         """
-        if time.monotonic() - self._last_good_s >= self._silence_s:
-            for run_id, kept in list(self._kept.items()):
-                if not kept.writer.is_stale:
-                    self._given_up.append((run_id, kept.writer.lease.fence))
-                    kept.writer.lost_ownership("is given up: no heartbeat came through in time")
+        return time.monotonic() - self._last_good_s >= self._silence_s
 
-    def gives_back(self, run_id: str) -> bool:
-        """Return whether this run was given up here and is about to go back to the queue."""
-        return any(run_id == given for given, _ in self._given_up)
-
-    async def _give_back(self) -> bool:
-        """Send what was given up while the database was away back to the queue; return whether nothing is left."""
-        if not self._given_up:
-            return True
-        owned = list(self._given_up)
-        try:
-            returned = await self._loop.write(give_back, self._database, owned)
-        except Exception as wrong:  # whatever it is, the next try must come
-            log.warning("runs could not be given back yet: %s: %s", type(wrong).__name__, wrong)
-            return False
-        self._given_up = [one for one in self._given_up if one not in owned]
-        for run_id in returned:
-            self._on_wake(run_id)
-        return True
+    @property
+    def delay_s(self) -> float:
+        """How long the heartbeat that is on its way has taken so far; 0 where none is."""
+        began_s = self._began_s
+        return time.monotonic() - began_s if began_s is not None else 0.0
 
     async def _stops(self) -> None:
         while True:
@@ -235,7 +249,7 @@ class LeaseKeeper:
 
     async def _look_for_stops(self) -> None:
         try:
-            wanted = await self._loop.read(stops, self._database, self.owner)
+            wanted = await self._loop.read_first(stops, self._database, self.owner)
         except Exception as wrong:  # whatever it is, the next look must come
             log.warning("looking for stops failed: %s: %s", type(wrong).__name__, wrong)
             return

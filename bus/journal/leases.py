@@ -27,7 +27,6 @@ from sqlalchemy import (
 
 from bus.journal.crashes import SUSPECT_AFTER, UNHEARD, crash, is_suspect
 from bus.journal.events import event_row, insert_rows, undeclared, unheard
-from bus.journal.outbox import announce
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database import WALL_MS, Database
@@ -251,42 +250,22 @@ def beat(database: Database, owner: str, lease_s: float, owned: Sequence[tuple[s
     """
     # The ids are said twice: SQLite finds no row by an index for pairs alone.
     its = runs.c.id.in_([run_id for run_id, _ in owned]), tuple_(runs.c.id, runs.c.fence).in_(owned)
-    query = (
-        update(runs)
-        .where(*its, runs.c.owner == owner, runs.c.status == "running")
-        .values(lease_until=database.lease_clock() + int(lease_s * 1000), lease_boot=database.lease_boot())
-        .returning(runs.c.id, runs.c.fence, runs.c.reserved_to, runs.c.stop_requested)
-    )
-    with database.write() as connection:
-        rows = connection.execute(query).all()
+    query = update(runs).where(*its, runs.c.owner == owner, runs.c.status == "running")
+    query = query.returning(runs.c.id, runs.c.fence, runs.c.reserved_to, runs.c.stop_requested)
+    with database.write(is_urgent=True) as connection:  # the clock is read inside: waiting shortens no lease
+        lease = {"lease_until": database.lease_clock() + int(lease_s * 1000), "lease_boot": database.lease_boot()}
+        rows = connection.execute(query.values(**lease)).all()
     return [
         Beat(run_id=row.id, fence=row.fence, reserved_to=row.reserved_to, stop_requested=row.stop_requested)
         for row in rows
     ]
 
 
-def give_back(database: Database, owned: Sequence[tuple[str, int]]) -> list[str]:
-    """Send runs back to the queue that this process gave up because the database was away, and return which.
-
-    ``owned`` are runs with the fences they were owned under; one that somebody else has by now is left alone.
-    No crash is counted: nothing is wrong with the run.
-    """
-    returned = []
-    with database.write() as connection:
-        for run_id, fence in owned:
-            its = {"its_id": run_id, "its_fence": fence}
-            if connection.execute(_GIVE_BACK, its).rowcount == 1:
-                announce(connection, run_id)
-                returned.append(run_id)
-    return returned
-
-
-def reserve(database: Database, run_id: str, fence: int, upto: int) -> bool:
+def reserve_on(connection: Connection, run_id: str, fence: int, upto: int) -> bool:
     """Let the owner use numbers up to ``upto`` and return whether it still is the owner."""
     more = runs.c.reserved_to <= bindparam("upto")
     query = update(runs).where(*_is_owned(), more).values(reserved_to=bindparam("upto"))
-    with database.write() as connection:
-        return connection.execute(query, {"its_id": run_id, "its_fence": fence, "upto": upto}).rowcount == 1
+    return connection.execute(query, {"its_id": run_id, "its_fence": fence, "upto": upto}).rowcount == 1
 
 
 def stops(database: Database, owner: str) -> list[str]:
@@ -294,13 +273,6 @@ def stops(database: Database, owner: str) -> list[str]:
     query = select(runs.c.id).where(runs.c.owner == owner, runs.c.status == "running", runs.c.stop_requested)
     with database.read() as connection:
         return list(connection.execute(query).scalars())
-
-
-_GIVE_BACK = (
-    update(runs)
-    .where(runs.c.id == bindparam("its_id"), runs.c.fence == bindparam("its_fence"), runs.c.status == "running")
-    .values(status="queued", reason="the database was away", owner=None, lease_until=None)
-)
 
 
 def _is_owned() -> tuple[Any, ...]:

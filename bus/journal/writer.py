@@ -13,13 +13,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from sqlalchemy import Connection, bindparam, select, update
 
 from bus.journal.events import block_row, event_row, insert_rows
-from bus.journal.leases import RESERVE, Lease, reserve
+from bus.journal.group_commit import GroupCommit
+from bus.journal.leases import RESERVE, Lease, reserve_on
 from bus.journal.parting import Parting, part
 from bus.journal.steps import StepEnded, StepStarted, end_steps, leave_steps, start_steps
 from bus.journal.threads import HistoryItem, add_messages, close_thread
@@ -35,17 +36,18 @@ from bus.payloads import (
     ranges_of,
 )
 from config.clock import epoch_ms, stamp
-from config.database import WALL_MS, Database
+from config.database import WALL_MS
 from config.errors import CallboardError, Retryable, StaleOwner
 from config.failpoints import failpoint
 from config.tables import runs
 
 log = logging.getLogger(__name__)
 
-P = ParamSpec("P")
 T = TypeVar("T")
 PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Between two tries to write; the last one for as long as it takes."""
+HEARD_S = 0.1
+"""Between two looks whether heartbeats succeed again."""
 Tell = Callable[[Payload], None]
 
 
@@ -71,10 +73,10 @@ class RunWriter:
     """Everything a run writes goes through here, on the loop's thread."""
 
     def __init__(
-        self, lease: Lease, database: Database, loop: ProcessLoop, tell: Tell, *, on_wake: Callable[[str], None]
+        self, lease: Lease, commits: GroupCommit, loop: ProcessLoop, tell: Tell, *, on_wake: Callable[[str], None]
     ) -> None:
         self.lease = lease
-        self._database = database
+        self._group = commits
         self._loop = loop
         self._tell = tell
         self._on_wake = on_wake
@@ -95,6 +97,8 @@ class RunWriter:
         """Whether the run was let go: nothing is written any more."""
         self.on_lost: Callable[[], None] = lambda: None
         """Called once when the writer becomes stale, so that the work stops too."""
+        self.is_silent: Callable[[], bool] = lambda: False
+        """Whether this process may not write now, since no heartbeat succeeded for too long; set by the keeper."""
 
     # --- the hot log's view (LogSource)
 
@@ -103,6 +107,11 @@ class RunWriter:
         """Every number up to here is in SQL."""
         first = [pieces[0][0].seq for pieces in self._held.values() if pieces]
         return min(first) - 1 if first else self._next - 1
+
+    @property
+    def is_committing(self) -> bool:
+        """Whether a commit is on its way; it will tell whether the run is still ours."""
+        return self._committing
 
     def seal_soon(self) -> None:
         """Put the pieces held into SQL now, without waiting for their message."""
@@ -147,7 +156,7 @@ class RunWriter:
     def _delta(self, kind: type[Payload], fields: dict[str, str]) -> None:
         if self.is_stale or self.is_closed:
             raise StaleOwner(self.lease.run_id, self.lease.fence)
-        if self._committing or self._blocked or self._next > self._top:
+        if self._committing or self._blocked or self._next > self._top or self.is_silent():
             self._blocked.append((kind, fields))
             if not self._committing:
                 self._extend()
@@ -176,7 +185,7 @@ class RunWriter:
         lease, is_short = self.lease, True
         while is_short and not self.is_closed:
             upto = max(self._top, self._next) + RESERVE
-            if not await self._patiently(reserve, self._database, lease.run_id, lease.fence, upto):
+            if not await self._patiently(reserve_on, lease.run_id, lease.fence, upto):
                 self.lost_ownership()
                 return
             self._top = upto
@@ -272,45 +281,73 @@ class RunWriter:
     async def _save(self, change: Commit, numbered: Sequence[Payload], blocks: Sequence[dict[str, Any]]) -> str | None:
         """Write this change once, however often it is tried."""
         self._may_be_written = False  # an earlier change that was given up is another one
-        woken = await self._patiently(self._write, change, numbered, blocks)
+        # A run that is let go waits for nothing: others may take it, and this process may be about to end.
+        written = self._patiently(
+            self._write, change, numbered, blocks, then=self._is_committed, is_urgent=change.parting is not None
+        )
+        woken = await written
         self._commits += 1
         return woken
 
-    async def _patiently(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def _patiently(
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        then: Callable[[], None] = lambda: None,
+        is_urgent: bool = False,
+    ) -> T:
         """Write, and again while the database is locked, full or away and the run is still ours.
 
         A reply that was lost with the connection does no harm: the second try sees that the first one counted.
         """
         pauses_s = chain(PAUSES_S, repeat(PAUSES_S[-1]))
         while True:
+            await self.heard()
             try:
-                return await self._loop.write(function, *args, **kwargs)
+                work = self._group.submit(
+                    self.lease.run_id, lambda connection: function(connection, *args), then=then, is_urgent=is_urgent
+                )
+                return await asyncio.wrap_future(work)
             except Retryable as wrong:
                 if self.is_stale:
                     raise StaleOwner(self.lease.run_id, self.lease.fence) from None
                 log.info("could not write yet run_id=%s: %s", self.lease.run_id, wrong)
                 await asyncio.sleep(next(pauses_s))
 
-    def _write(self, change: Commit, numbered: Sequence[Payload], blocks: Sequence[dict[str, Any]]) -> str | None:
-        """Do the transaction, on a thread; return a run that may begin now: the thread's next one, or this again."""
+    async def heard(self) -> None:
+        """Return when this process may write: at once, unless its heartbeats fail.
+
+        Raises:
+            StaleOwner: meanwhile the run went to another owner.
+        """
+        while self.is_silent():
+            if self.is_stale:
+                raise StaleOwner(self.lease.run_id, self.lease.fence)
+            await asyncio.sleep(HEARD_S)
+
+    def _write(
+        self, connection: Connection, change: Commit, numbered: Sequence[Payload], blocks: Sequence[dict[str, Any]]
+    ) -> str | None:
+        """Write one change, on a writer's thread; return a run that may begin now: the thread's next one, or this."""
         lease, end = self.lease, next((p for p in numbered if isinstance(p, EndPayload)), None)
-        with self._database.write() as connection:
-            if not self._is_ours(connection, change, end, last=self._next + len(numbered) - 1):
-                self._may_be_written = False  # an earlier try was committed, and only its reply was lost
-                return None
-            self._may_be_written = True
-            rows = [event_row(payload, lease.run_id, lease.thread_id, lease.fence) for payload in numbered]
-            insert_rows(connection, [*blocks, *rows])
-            end_steps(connection, change.ended)
-            start_steps(connection, lease, change.started)
-            leave_steps(connection, change.planned, "planned")
-            leave_steps(connection, change.unknown, "unknown")
-            add_messages(connection, lease, change.history)
-            woken = close_thread(connection, lease) if end is not None else None
-            failpoint("commit-before")
+        if not self._is_ours(connection, change, end, last=self._next + len(numbered) - 1):
+            self._may_be_written = False  # an earlier try was committed, and only its reply was lost
+            return None
+        self._may_be_written = True
+        rows = [event_row(payload, lease.run_id, lease.thread_id, lease.fence) for payload in numbered]
+        insert_rows(connection, [*blocks, *rows])
+        end_steps(connection, change.ended)
+        start_steps(connection, lease, change.started)
+        leave_steps(connection, change.planned, "planned")
+        leave_steps(connection, change.unknown, "unknown")
+        add_messages(connection, lease, change.history)
+        woken = close_thread(connection, lease) if end is not None else None
+        failpoint("commit-before")
+        return lease.run_id if change.parting is not None and change.parting.status == "queued" else woken
+
+    def _is_committed(self) -> None:
         self._may_be_written = False
         failpoint("commit")
-        return lease.run_id if change.parting is not None and change.parting.status == "queued" else woken
 
     def _is_ours(self, connection: Connection, change: Commit, end: EndPayload | None, last: int) -> bool:
         """Return whether this commit still has to be written, with the run's row locked for it.

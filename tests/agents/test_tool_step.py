@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,11 @@ from agents.tool_step import NOT_YET, ToolStep
 from agents.tools import tool
 from agents.tools.catalogue import tools_of
 from agents.window import Window
+from bus.journal import keeper as keepers
+from bus.journal import leases
+from bus.journal.leases import Beat
 from bus.journal.threads import Past
+from config.database import Database
 from config.errors import StaleOwner
 from config.migrate import migrate
 from config.settings import Settings
@@ -100,19 +104,33 @@ def test_no_call_is_made_once_the_stop_was_seen(short_house: House) -> None:
     assert not step.is_begun
 
 
-def test_no_call_is_made_by_a_process_that_was_stopped_for_too_long(short_house: House) -> None:
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_process_that_was_stopped_makes_a_call_only_once_it_knows_that_the_run_is_its_own(
+    short_house: House, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
     context, step = begun(short_house, arguments='{"a": 1, "b": 2}')
+    keeper, is_asked = short_house.runner.journal.keeper, threading.Event()
+
+    def beat(database: Database, owner: str, lease_s: float, owned: Sequence[tuple[str, int]]) -> list[Beat]:
+        is_asked.wait(20)
+        return [] if is_lost else leases.beat(database, owner, lease_s, owned)
+
+    monkeypatch.setattr(keepers, "beat", beat)
 
     async def after_a_pause() -> None:
-        await short_house.runner.journal.keeper.keep(context.writer, context)
-        time.sleep(0.25)  # all of this process, as SIGSTOP does it
-        await step.run()
+        await keeper.keep(context.writer, context)
+        keeper._last_good_s -= 1000  # as after SIGSTOP
+        call = asyncio.create_task(step.run())
+        await asyncio.sleep(0.05)
+        assert not step.is_begun
+        is_asked.set()
+        await call
 
-    with pytest.raises(StaleOwner):
-        short_house.runner.journal.loop.run(after_a_pause())
+    with pytest.raises(StaleOwner) if is_lost else nullcontext():
+        short_house.runner.journal.loop.run(after_a_pause(), 20)
 
-    assert not step.is_begun
-    assert context.writer.is_stale
+    assert step.is_begun is not is_lost
+    assert context.writer.is_stale is is_lost
 
 
 # --- how long it may take

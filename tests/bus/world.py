@@ -10,6 +10,7 @@ from sqlalchemy import Select, select, update
 
 from bus.journal.accept import Accepted, NewRun, accept
 from bus.journal.events import read_after
+from bus.journal.group_commit import GroupCommit
 from bus.journal.hotlog import HotLog
 from bus.journal.keyring import Keyring
 from bus.journal.leases import Lease, claim
@@ -70,7 +71,7 @@ class Owner:
         self.lease = lease
         self.told: list[Payload] = []
         self.woken: list[str] = []
-        self.writer = RunWriter(lease, world.database, world.loop, self.tell, on_wake=self.woken.append)
+        self.writer = RunWriter(lease, world.commits, world.loop, self.tell, on_wake=self.woken.append)
         self.hot_log = hot_log or world.hot_log
         if world.loop.is_here():
             self.hot_log.attach(lease.run_id, lease.fence, self.writer)
@@ -113,6 +114,7 @@ class World:
 
     def __init__(self, database: Database, loop: ProcessLoop, hot_log: HotLog) -> None:
         self.database = database
+        self.commits = GroupCommit(database, 1 if database.is_sqlite else 4)
         self.loop = loop
         self.hot_log = hot_log
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -80,3 +81,13 @@ def worker(fleet_settings: Settings, fleet_house: House) -> Iterator[Worker]:
     """A worker process on the threads pool."""
     with Worker(fleet_settings, log=fleet_settings.state / "worker.log") as process:
         yield process
+
+
+@pytest.fixture
+def by_default(redis_settings: Settings, tmp_path: Path) -> Settings:
+    """Settings with a port of its own, and the periods of an installation that set none."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    (tmp_path / "state").mkdir()
+    periods = {name: Settings.model_fields[name].default for name in ("lease_s", "beat_s", "reap_s")}
+    return redis_settings.model_copy(update={"agents_dir": str(tmp_path / "agents"), "port": port, **periods})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -34,16 +33,6 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(120)]
 LOCKED_S = 10.0
 ANSWER_S = 5.0
 """A door answers within this, whatever the database does."""
-
-
-@pytest.fixture
-def by_default(redis_settings: Settings, tmp_path: Path) -> Settings:
-    """Settings with a port of its own, and the periods of an installation that set none."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    (tmp_path / "state").mkdir()
-    periods = {name: Settings.model_fields[name].default for name in ("lease_s", "beat_s", "reap_s")}
-    return redis_settings.model_copy(update={"agents_dir": str(tmp_path / "agents"), "port": port, **periods})
 
 
 @pytest.fixture
@@ -199,7 +188,7 @@ def test_runs_go_on_after_postgres_was_away_for_longer_than_a_lease(
 
 
 def assert_goes_on(settings: Settings, tmp_path: Path, away: AbstractContextManager[None]) -> None:
-    """Take the database away from two runs that stream: their owner stops writing, and they go on afterwards."""
+    """Take the database away from two runs that stream: their owner writes nothing, and goes on afterwards."""
     words = [f"word{number} " for number in range(240)]
     with ModelServer() as model:
         write_agent(tmp_path / "agents", model)
@@ -219,10 +208,10 @@ def assert_goes_on(settings: Settings, tmp_path: Path, away: AbstractContextMana
                 assert_ordered(events)
                 assert (events[-1]["status"], events[-1]["output"]) == ("succeeded", "".join(words))
                 attempts = [event["attempt"] for event in events if event.get("status") == "running"]
-                assert len(attempts) == 2, "its owner gave it up, and took it again"
+                assert len(attempts) == 1, "its owner was only cut off, and went on under the same fence"
                 assert crashes_of(settings, run_id) == 0
-            assert len(model.requests) == 4
-        assert "no heartbeat came through in time" in worker_log.read_text()
+            assert len(model.requests) == 2
+        assert "heartbeat failed" in worker_log.read_text()
         for log in (web.log, worker_log):
             assert "Traceback" not in log.read_text()
 

@@ -27,6 +27,7 @@ MEASUREMENTS = {
     "sse": "tests.bench.sse_viewers",
     "long_runs": "tests.bench.long_runs",
     "long_prompts": "tests.bench.long_prompts",
+    "slow_disk": "tests.bench.slow_disk",
 }
 """Name -> module; each runs by itself too, with the same flags."""
 

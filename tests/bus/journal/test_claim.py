@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 
 from bus.journal.approvals import Decision, Question, decide
 from bus.journal.endings import cancel
-from bus.journal.leases import RESERVE, beat, claim, reserve, stops
+from bus.journal.leases import RESERVE, beat, claim, reserve_on, stops
 from bus.journal.line import withdrawn_ranges
 from bus.journal.ownerless import lock_run, write
 from bus.journal.parting import Parting
@@ -273,12 +273,16 @@ def test_numbers_are_reserved_for_the_owner_only_and_asking_again_changes_nothin
     owner = world.own()
     run_id = owner.lease.run_id
 
-    assert reserve(world.database, run_id, 1, 5000)
-    assert reserve(world.database, run_id, 1, 5000)
-    assert not reserve(world.database, run_id, 1, 4000)
-    assert not reserve(world.database, run_id, 2, 6000)
+    def reserve(fence: int, upto: int) -> bool:
+        with world.database.write() as connection:
+            return reserve_on(connection, run_id, fence, upto)
+
+    assert reserve(1, 5000)
+    assert reserve(1, 5000)
+    assert not reserve(1, 4000)
+    assert not reserve(2, 6000)
     world.do(owner.end())
-    assert not reserve(world.database, run_id, 1, 7000)
+    assert not reserve(1, 7000)
 
     assert world.run_row(run_id).reserved_to == 3
 

@@ -18,7 +18,7 @@ from bus.journal.approvals import Decision, decide
 from bus.journal.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER, is_suspect
 from bus.journal.endings import NOT_KNOWN, cancel
 from bus.journal.last_calls import LastCalls
-from bus.journal.leases import claim, give_back, hold
+from bus.journal.leases import beat, claim, hold
 from bus.journal.owner_id import new_owner_id
 from bus.journal.ownerless import Written
 from bus.journal.reaper import Reaper, claimable, due, fire, lapsed, reap
@@ -563,14 +563,14 @@ def test_a_last_call_that_no_write_gets_through_is_none(
     assert len(reaper.look()) == 1
 
 
-def test_an_owner_that_lives_gives_back_before_anybody_counts_a_crash(world: World, settings: Settings) -> None:
+def test_an_owner_that_lives_keeps_its_run_before_anybody_counts_a_crash(world: World, settings: Settings) -> None:
     """As after an outage longer than a lease: reapers and owners have a database again at the same moment."""
     living, killed = (lost(world, world.accept().run_id).writer.lease for _ in range(2))
     now = iter((0.0, 0.0, 0.1, 0.1, 100.0))
     reaper = Reaper(world.database, settings, lambda _: None, clock=lambda: next(now))
 
     assert reaper.look() == reaper.look() == []
-    give_back(world.database, [(living.run_id, living.fence)])
+    beat(world.database, living.owner, 60, [(living.run_id, living.fence)])
 
     assert [one.run_id for one in reaper.look()] == [killed.run_id]
     assert [world.run_row(lease.run_id).crashes for lease in (living, killed)] == [0, 1]

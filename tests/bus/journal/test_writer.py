@@ -15,6 +15,7 @@ from sqlalchemy import event, select
 from bus.journal import leases
 from bus.journal import writer as writers
 from bus.journal.endings import cancel
+from bus.journal.group_commit import GroupCommit, _Write
 from bus.journal.hotlog import MemoryHotLog
 from bus.journal.leases import RESERVE
 from bus.journal.line import withdrawn_ranges
@@ -177,20 +178,26 @@ def test_a_reply_that_was_lost_is_no_licence_once_the_run_belongs_to_another(
     run_id = owner.lease.run_id
     faults: list[Fault] = ["reply_lost"]
     ShakyCommits(small_world.database, monkeypatch, lambda: faults.pop() if faults else None)
-    write = RunWriter._write
+    write_group = GroupCommit._write_group
 
-    def write_and_lose(writer: RunWriter, *args: Any) -> Any:
-        try:
-            return write(writer, *args)
-        except Retryable:
+    def write_and_lose(commits: GroupCommit) -> None:
+        is_lost = bool(faults)
+        finish = _Write.finish
+
+        def lose(write: _Write) -> None:
             small_world.lapse(run_id)
             if by == "stop":
                 cancel(small_world.database, Who(), run_id, "ann")
             else:
                 small_world.claim(run_id, "own_2")
-            raise
+            finish(write)
 
-    monkeypatch.setattr(RunWriter, "_write", write_and_lose)
+        with monkeypatch.context() as patch:
+            if is_lost:
+                patch.setattr(_Write, "finish", lose)
+            write_group(commits)
+
+    monkeypatch.setattr(GroupCommit, "_write_group", write_and_lose)
     with pytest.raises(StaleOwner):
         small_world.do(owner.message("counted"))
 
@@ -426,7 +433,7 @@ def test_an_extension_that_the_end_overtakes_is_no_loss(
 ):
     """With several writers at once the end may be committed before numbers asked for earlier are."""
     is_ended, is_answered = threading.Event(), threading.Event()
-    reserve, write = leases.reserve, RunWriter._write
+    reserve, write = leases.reserve_on, RunWriter._write
 
     def late(*args: Any) -> bool:
         is_ended.wait(0.2)
@@ -442,7 +449,7 @@ def test_an_extension_that_the_end_overtakes_is_no_loss(
         threading.Event().wait(0.02)  # the answer to the extension arrives first
         return woken
 
-    monkeypatch.setattr(writers, "reserve", late)
+    monkeypatch.setattr(writers, "reserve_on", late)
     monkeypatch.setattr(RunWriter, "_write", write_and_linger)
     world = World(sqlite, wide_loop, MemoryHotLog())
     owner, lost = world.own(), []
@@ -663,7 +670,7 @@ def test_a_writer_told_that_it_lost_the_run_is_quiet_at_once(small_world: World,
 
 def test_a_run_that_ended_is_not_written_to_by_a_second_writer_of_the_same_lease(world: World):
     owner = world.own()
-    second = RunWriter(owner.lease, world.database, world.loop, owner.tell, on_wake=owner.woken.append)
+    second = RunWriter(owner.lease, world.commits, world.loop, owner.tell, on_wake=owner.woken.append)
     world.do(owner.end())
 
     with pytest.raises(StaleOwner):

@@ -1,0 +1,346 @@
+"""Group commit: many writes share a commit, each stands or falls by itself, and nobody is told before the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, event, select, update
+
+from bus.journal import group_commit
+from bus.journal import writer as writers
+from bus.journal.group_commit import LARGEST, GroupCommit
+from bus.journal.writer import Commit
+from bus.payloads import EndPayload
+from config.database import Database
+from config.errors import BadRequest, DatabaseBusy, DatabaseDamaged, DatabaseUnreachable, StaleOwner
+from config.failpoints import FailpointHit
+from config.tables import runs
+from tests.bus.shaky import Fault, ShakyCommits
+from tests.bus.world import Owner, World
+
+SIZE = 20
+
+
+class Held:
+    """A group commit whose thread is kept busy until it is let go, so that everything after waits for it together."""
+
+    def __init__(self, database: Database) -> None:
+        self.commits = GroupCommit(database)
+        self._may_go = threading.Event()
+        is_busy = threading.Event()
+
+        def keep_busy(_connection: Connection) -> None:
+            is_busy.set()
+            assert self._may_go.wait(20)
+
+        self._first = self.commits.submit("run_0", keep_busy)
+        assert is_busy.wait(20)
+
+    def let_go(self) -> None:
+        self._may_go.set()
+        self._first.result(20)
+
+
+@pytest.fixture
+def run_ids(world: World) -> list[str]:
+    """Runs that were accepted before the writer is kept busy."""
+    return [world.accept("Hello").run_id for _ in range(SIZE)]
+
+
+@pytest.fixture
+def held(world: World, run_ids: list[str]) -> Iterator[Held]:
+    made = Held(world.database)
+    yield made
+    made.let_go()
+    made.commits.close()
+
+
+@pytest.fixture
+def committed(world: World) -> list[str]:
+    """A list that grows with each commit of the database."""
+    found: list[str] = []
+    event.listen(world.database.engine, "commit", lambda _connection: found.append("commit"))
+    return found
+
+
+def title(run_id: str, text: str) -> Callable[[Connection], str]:
+    def work(connection: Connection) -> str:
+        connection.execute(update(runs).where(runs.c.id == run_id).values(title=text))
+        return text
+
+    return work
+
+
+def fail(run_id: str, wrong: Exception) -> Callable[[Connection], str]:
+    """Return work that writes and then raises."""
+
+    def work(connection: Connection) -> str:
+        title(run_id, "undone")(connection)
+        raise wrong
+
+    return work
+
+
+def titles(world: World) -> dict[str, str]:
+    return {row.id: row.title for row in world.rows(select(runs.c.id, runs.c.title))}
+
+
+def test_what_waits_shares_one_commit(
+    world: World, run_ids: list[str], held: Held, committed: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(group_commit, "LONGEST_S", 60.0)
+    written = [held.commits.submit(run_id, title(run_id, "written")) for run_id in run_ids]
+    held.let_go()
+
+    assert [one.result(20) for one in written] == ["written"] * SIZE
+    assert len(committed) == 2, "the one that was on its way, and one for all the others"
+    assert set(titles(world).values()) == {"written"}
+
+
+def test_a_write_that_is_alone_waits_for_no_company(world: World, committed: list[str]):
+    commits, run_id = GroupCommit(world.database), world.accept().run_id
+    committed.clear()
+
+    for number in range(3):
+        commits.submit(run_id, title(run_id, str(number))).result(20)
+
+    assert len(committed) == 3
+
+
+@pytest.mark.parametrize("wrong", [StaleOwner("run_x", 1), BadRequest("not this one"), ValueError("a mistake")])
+def test_a_write_that_fails_undoes_no_other(world: World, run_ids: list[str], held: Held, wrong: Exception):
+    first, failed, last = (
+        held.commits.submit(run_id, fail(run_id, wrong) if number == 1 else title(run_id, "written"))
+        for number, run_id in enumerate(run_ids[:3])
+    )
+    held.let_go()
+
+    assert (first.result(20), last.result(20)) == ("written", "written")
+    with pytest.raises(type(wrong)):
+        failed.result(20)
+    assert [titles(world)[run_id] for run_id in run_ids[:3]] == ["written", "Hello", "written"]
+
+
+def test_an_error_of_the_database_in_one_write_undoes_no_other(run_ids: list[str], held: Held):
+    def break_a_rule(connection: Connection) -> None:
+        connection.execute(update(runs).where(runs.c.id == run_ids[1]).values(status=None))
+
+    written = [held.commits.submit(run_ids[n], title(run_ids[n], "written")) for n in (0, 2)]
+    broken = held.commits.submit(run_ids[1], break_a_rule)
+    held.let_go()
+
+    assert [one.result(20) for one in written] == ["written"] * 2
+    assert broken.exception(20) is not None
+
+
+@pytest.mark.parametrize("wrong", [DatabaseUnreachable("gone"), DatabaseDamaged("torn")])
+def test_a_commit_that_fails_is_told_to_all_and_tried_by_none(
+    world: World, run_ids: list[str], held: Held, monkeypatch: pytest.MonkeyPatch, wrong: Exception
+):
+    """Nobody knows whether it counted: only the callers can find out, each by its own row."""
+    calls: list[str] = []
+
+    def work(run_id: str) -> Callable[[Connection], str]:
+        def count(connection: Connection) -> str:
+            calls.append(run_id)
+            return title(run_id, "written")(connection)
+
+        return count
+
+    written = [held.commits.submit(run_id, work(run_id)) for run_id in run_ids]
+    monkeypatch.setattr(world.database.engine.dialect, "do_commit", lambda _connection: _raise(wrong))
+    held._may_go.set()
+
+    assert [type(one.exception(20)) for one in written] == [type(wrong)] * SIZE
+    assert len(calls) == SIZE
+    monkeypatch.undo()
+    assert set(titles(world).values()) == {"Hello"}
+    held._first = Future()
+    held._first.set_result(None)
+
+
+def test_no_future_is_done_before_the_commit(
+    world: World, run_ids: list[str], held: Held, monkeypatch: pytest.MonkeyPatch
+):
+    written = [held.commits.submit(run_id, title(run_id, "written")) for run_id in run_ids]
+    seen: list[bool] = []
+    commit = world.database.engine.dialect.do_commit
+
+    def look(connection: Any) -> None:
+        seen.append(any(one.done() for one in written))
+        commit(connection)
+
+    monkeypatch.setattr(world.database.engine.dialect, "do_commit", look)
+    held.let_go()
+    for one in written:
+        one.result(20)
+
+    assert seen
+    assert not any(seen)
+
+
+def test_what_is_done_behind_the_commit_concerns_its_own_write_alone(world: World, run_ids: list[str], held: Held):
+    """As a failpoint that raises."""
+    hit = held.commits.submit(run_ids[0], title(run_ids[0], "a"), then=lambda: _raise(FailpointHit("commit")))
+    other = held.commits.submit(run_ids[1], title(run_ids[1], "b"))
+    held.let_go()
+
+    assert isinstance(hit.exception(20), FailpointHit)
+    assert other.result(20) == "b"
+    assert [titles(world)[run_id] for run_id in run_ids[:2]] == ["a", "b"]
+
+
+def test_a_group_has_a_largest_size_and_nothing_is_left_behind(world: World, held: Held):
+    order: list[int] = []
+
+    def note(number: int) -> Callable[[Connection], None]:
+        return lambda _connection: order.append(number)
+
+    written = [held.commits.submit("run", note(number)) for number in range(2 * LARGEST + 1)]
+    held.let_go()
+    for one in written:
+        one.result(20)
+
+    assert order == list(range(2 * LARGEST + 1)), "writes of one run keep their order"
+
+
+def test_an_urgent_write_goes_before_all_that_wait(world: World, held: Held):
+    order: list[str] = []
+    for _ in range(2 * LARGEST):
+        last = held.commits.submit("run_b", lambda _: order.append("work"))
+    held.commits.submit("run_a", lambda _: order.append("urgent"), is_urgent=True)
+    held.let_go()
+    last.result(20)
+
+    assert order[0] == "urgent"
+
+
+def test_the_delay_is_the_age_of_the_oldest_write_and_nothing_when_all_are_done(world: World):
+    held = Held(world.database)
+    assert held.commits.delay_s > 0
+    waiting = held.commits.submit("run", lambda _: None)
+    held.let_go()
+    waiting.result(20)
+    for _ in range(1000):
+        if held.commits.delay_s == 0:
+            break
+        threading.Event().wait(0.005)
+
+    assert held.commits.delay_s == 0
+
+
+# --- the writers of runs
+
+
+def owners(world: World, count: int) -> list[Owner]:
+    return [world.own() for _ in range(count)]
+
+
+def test_runs_that_commit_at_the_same_time_share_commits_and_have_whole_logs(world: World, committed: list[str]):
+    everybody = owners(world, SIZE)
+    committed.clear()
+
+    async def play() -> None:
+        await asyncio.gather(*(owner.message() for owner in everybody))
+        await asyncio.gather(*(owner.end() for owner in everybody))
+
+    world.do(play())
+
+    assert all(world.kinds(owner.lease.run_id)[-2:] == ["message", "end"] for owner in everybody)
+    assert all(owner.told_seqs == [3, 4] for owner in everybody)
+    if world.database.is_sqlite:
+        assert len(committed) < SIZE, f"{2 * SIZE} changes"
+
+
+def test_a_stale_owner_in_a_group_is_refused_alone(world: World):
+    everybody = owners(world, 5)
+    stale = everybody[2]
+    world.lapse(stale.lease.run_id)
+    world.claim(stale.lease.run_id, "own_2")
+
+    async def play() -> list[Any]:
+        return await asyncio.gather(*(owner.message() for owner in everybody), return_exceptions=True)
+
+    found = world.do(play())
+
+    assert isinstance(found[2], StaleOwner)
+    assert [len(events) for n, events in enumerate(found) if n != 2] == [1] * 4
+    assert stale.told == []
+    assert stale.writer.is_stale
+
+
+@pytest.mark.parametrize("fault", ["busy", "reply_lost"])
+def test_a_group_whose_commit_fails_is_written_once(world: World, monkeypatch: pytest.MonkeyPatch, fault: Fault):
+    if not world.database.is_sqlite:
+        pytest.skip("the faults are SQLite's own")
+    faults = [fault]
+    ShakyCommits(world.database, monkeypatch, lambda: faults.pop() if faults else None)
+    everybody = owners(world, 5)
+
+    async def play() -> None:
+        await asyncio.gather(*(owner.message() for owner in everybody))
+
+    world.do(play())
+
+    for owner in everybody:
+        assert world.kinds(owner.lease.run_id) == ["status", "status", "message"]
+        assert world.run_row(owner.lease.run_id).commits == 1
+
+
+def test_each_run_passes_its_own_failpoints_in_a_group(world: World, monkeypatch: pytest.MonkeyPatch):
+    passed: list[str] = []
+    monkeypatch.setattr(writers, "failpoint", passed.append)
+    everybody = owners(world, 5)
+
+    async def play() -> None:
+        await asyncio.gather(*(owner.message() for owner in everybody))
+
+    world.do(play())
+
+    assert (passed.count("commit-before"), passed.count("commit")) == (5, 5)
+
+
+def test_a_commit_of_its_own_that_is_refused_is_one_line_in_the_log(world: World, caplog: pytest.LogCaptureFixture):
+    """Its caller was cancelled meanwhile, so that nobody waits for what it raises."""
+    owner = world.own()
+    world.lapse(owner.lease.run_id)
+    world.claim(owner.lease.run_id, "own_2")
+
+    async def play() -> None:
+        commit = asyncio.create_task(owner.writer.commit(Commit(events=[EndPayload(status="succeeded")])))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        commit.cancel()
+        await asyncio.gather(commit, return_exceptions=True)
+        while any("_commit_alone" in repr(task.get_coro()) for task in asyncio.all_tasks()):
+            await asyncio.sleep(0.001)
+
+    world.do(play())
+    world.do(_collect())
+
+    said = [record for record in caplog.records if owner.lease.run_id in record.getMessage()]
+    assert [record for record in caplog.records if record.exc_info] == []
+    assert len(said) <= 2, "that it was taken over, and that a commit was refused"
+
+
+def test_a_database_that_is_locked_is_told_to_all(sqlite: Database, monkeypatch: pytest.MonkeyPatch):
+    commits = GroupCommit(sqlite)
+    monkeypatch.setattr(sqlite, "_begin_writing", lambda _connection: _raise(DatabaseBusy("locked")))
+
+    assert isinstance(commits.submit("run", lambda _: None).exception(20), DatabaseBusy)
+
+
+async def _collect() -> None:
+    import gc
+
+    gc.collect()
+    await asyncio.sleep(0)
+
+
+def _raise(wrong: Exception) -> None:
+    raise wrong

@@ -1,0 +1,122 @@
+"""Turns of processes at one SQLite file: nobody is starved, and a process that was stopped or ended stops nobody."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from config.database import Database, open_database
+from config.file_turn import GATE, FileTurn
+from config.rooms import ROOT
+from config.tables import metadata
+
+pytest.importorskip("fcntl")
+
+GREEDY = """
+import sys, time
+from config.database import open_database
+database = open_database(sys.argv[1])
+print("ready", flush=True)
+while True:
+    with database.write() as connection:
+        connection.exec_driver_sql("UPDATE settings SET value = 'x'")
+        time.sleep(0.03)
+"""
+AT_THE_GATE = """
+import sys, time
+from config.file_turn import GATE, FileTurn
+turn = FileTurn(sys.argv[1])
+assert turn._is_open() and turn._lock(GATE, 0)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@contextmanager
+def other(code: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield another process, once it said that it is ready."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "callboard.db"
+
+
+@pytest.fixture
+def opened(file: Path) -> Iterator[Database]:
+    database = open_database(f"sqlite:///{file}")
+    metadata.create_all(database.engine)
+    yield database
+    database.close()
+
+
+def test_a_process_that_writes_without_a_pause_starves_nobody(opened: Database, file: Path) -> None:
+    """It holds the database for 30 ms and takes it again at once; every other turn is ours."""
+    with other(GREEDY, f"sqlite:///{file}"):
+        waits_s = []
+        for _ in range(20):
+            began_s = time.monotonic()
+            with opened.write():
+                waits_s.append(time.monotonic() - began_s)
+
+    assert sorted(waits_s)[len(waits_s) // 2] < 0.3, "about one turn of the other's; SQLite's own queue: seconds"
+
+
+def test_a_process_that_was_stopped_at_the_gate_stops_nobody(opened: Database, file: Path) -> None:
+    with other(AT_THE_GATE, str(file)) as process:
+        process.send_signal(signal.SIGSTOP)
+        with opened.write():
+            pass
+        began_s = time.monotonic()
+        for _ in range(50):
+            with opened.write():
+                pass
+
+    assert time.monotonic() - began_s < 5, "the gate is not waited for at each write"
+
+
+def test_a_process_that_was_killed_leaves_nothing_locked(opened: Database, file: Path) -> None:
+    with other(AT_THE_GATE, str(file)) as process:
+        process.kill()
+        process.wait(10)
+    mine = FileTurn(str(file))
+
+    assert mine._is_open()
+    assert mine._lock(GATE, time.monotonic())
+
+
+def test_the_file_is_its_owners_alone_and_no_link_is_followed(file: Path, tmp_path: Path) -> None:
+    target = tmp_path / "victim"
+    (tmp_path / "linked.db-turn").symlink_to(target)
+
+    with FileTurn(str(file)).taken(1), FileTurn(str(tmp_path / "linked.db")).taken(1):
+        pass
+
+    assert stat.S_IMODE((tmp_path / "callboard.db-turn").stat().st_mode) == 0o600
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("place", [None, ":memory:", "file:shared?mode=memory", "/nowhere/at/all.db"])
+def test_without_a_file_nobody_waits(place: str | None) -> None:
+    with FileTurn(place).taken(0):
+        pass

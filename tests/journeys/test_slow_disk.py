@@ -1,0 +1,83 @@
+"""A slow disk under a backlog: runs become slower, and nothing else. No worker that lives loses a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agents.runner import Runner
+from config.migrate import migrate
+from config.settings import Settings
+from tests.backends import PostgresCluster, postgres_tool
+from tests.backlog import define_payer, outcome, queue, until_ended
+from tests.bench.slow_disk_tools import LEDGER
+from tests.conftest import need
+from tests.fleet import Worker
+from tests.model_server import ModelServer
+from tests.slow_disk import SlowDisk
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
+
+SLOTS, SIZE = 100, 150
+ENDED_S = 240.0
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> SlowDisk:
+    tmp_path.chmod(0o755)  # Postgres runs as another user
+    return SlowDisk(tmp_path)
+
+
+@contextmanager
+def environment(values: dict[str, str]) -> Iterator[None]:
+    """Give these values to processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def assert_only_slower(settings: Settings, folder: Path, preloaded: dict[str, str]) -> None:
+    """Have one worker work a backlog off: every run succeeds, under its first owner, with one call of its tool."""
+    chosen = settings.model_copy(update={"agents_dir": str(folder / "agents"), "slots": SLOTS})
+    (folder / "agents").mkdir()
+    migrate(chosen)
+    ledger, log = folder / "ledger", folder / "worker.log"
+    with ModelServer() as model:
+        define_payer(folder / "agents", model.url, tokens=20, rate=20)
+        runner = Runner.open(chosen)
+        try:
+            queue(runner, SIZE)
+            with environment(preloaded | {LEDGER: str(ledger)}), Worker(chosen, log=log):
+                took_s = until_ended(runner.journal.database, SIZE, ENDED_S)
+                found = outcome(runner.journal.database, ledger, log)
+        finally:
+            runner.close()
+    print(f"{SIZE} runs in {took_s:.1f} s, {SIZE / took_s:.1f} a second")
+
+    assert found.is_clean(SIZE), f"{found}\n{log.read_text()[-3000:]}"
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.parametrize("delay_ms", [20, 100])
+def test_a_slow_disk_under_sqlite(by_default: Settings, tmp_path: Path, disk: SlowDisk, delay_ms: int) -> None:
+    disk.delay(delay_ms)
+
+    assert_only_slower(by_default, tmp_path, disk.environment)
+
+
+@pytest.mark.postgres
+def test_a_slow_disk_under_postgres(by_default: Settings, tmp_path: Path, disk: SlowDisk) -> None:
+    need(postgres_tool("initdb"), "Postgres (initdb)")
+    disk.delay(30)
+    with PostgresCluster(is_on_disk=True, extra=disk.environment) as cluster:
+        settings = by_default.model_copy(update={"database_url": cluster.new_database()})
+
+        assert_only_slower(settings, tmp_path, {})

@@ -1,0 +1,77 @@
+"""A worker that gets no time for seconds (its loop blocked, its interpreter held, itself stopped) loses no run."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agents.handle import RunHandle
+from agents.runner import Runner
+from config.migrate import migrate
+from config.settings import Settings
+from tests.fleet import Worker
+from tests.house import House
+from tests.journeys.neighbour import read_until_it_speaks, run_row, step_rows
+from tests.model_server import Call, ModelServer, Turn
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
+
+TOOLS = "tools: ['tests.journeys.starving_tools:block_the_loop', 'tests.journeys.starving_tools:hold_the_interpreter']"
+TIMES = 3
+"""The longer of two gaps between heartbeats depends on when the first one was; in three, one is long."""
+
+
+@pytest.fixture
+def house(by_default: Settings, tmp_path: Path) -> Iterator[House]:
+    migrate(by_default)
+    with ModelServer() as model:
+        runner = Runner.open(by_default)
+        made = House(runner, model, tmp_path / "agents")
+        made.agent(TOOLS)
+        yield made
+        runner.close()
+
+
+@contextmanager
+def worker(house: House) -> Iterator[Worker]:
+    with Worker(house.settings, log=house.settings.state / "worker.log") as started:
+        yield started
+
+
+def assert_nothing_was_lost(house: House, handle: RunHandle) -> None:
+    assert handle.result(120).status == "succeeded"
+    row = run_row(house, handle)
+    assert (row.fence, row.crashes) == (1, 0)
+    assert [step["status"] for step in step_rows(house, handle)] == ["done"] * len(step_rows(house, handle))
+    log = (house.settings.state / "worker.log").read_text()
+    assert "is given up" not in log
+    assert "was taken over" not in log
+
+
+@pytest.mark.parametrize(("tool", "seconds"), [("block_the_loop", 8.0), ("hold_the_interpreter", 3.0)])
+def test_a_tool_that_takes_the_time_of_everybody_costs_no_run_its_owner(
+    house: House, tool: str, seconds: float
+) -> None:
+    calls = [Turn(calls=[Call(name=tool, arguments={"seconds": seconds}, id=f"call_{n}")]) for n in range(TIMES)]
+    house.model.script([*calls, Turn(text="done")], model="gpt-5-mini")
+    with worker(house):
+        assert_nothing_was_lost(house, house.run("Take your time", detached=True))
+
+
+def test_a_process_that_gets_no_time_for_five_seconds_keeps_its_runs(house: House) -> None:
+    house.model.script([Turn(text=["word "] * 400, pace=10)])
+    with worker(house) as started:
+        handle = house.run("Hello", detached=True)
+        read_until_it_speaks(handle)
+        for _ in range(TIMES):
+            started.process.send_signal(signal.SIGSTOP)
+            time.sleep(5)  # the scenario
+            started.process.send_signal(signal.SIGCONT)
+            time.sleep(2)
+
+        assert_nothing_was_lost(house, handle)
