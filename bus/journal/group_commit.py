@@ -68,7 +68,8 @@ class GroupCommit:
         self._threads = threads
         self._waiting: deque[_Write] = deque()
         self._changed = threading.Condition()
-        self._idle = self._started = 0
+        self._idle = 0
+        self._started: set[threading.Thread] = set()
         self._writing: dict[int, float] = {}  # of each thread, since when the oldest write of its group waits
         self._is_closed = False
 
@@ -86,9 +87,10 @@ class GroupCommit:
         write.future.set_running_or_notify_cancel()
         with self._changed:
             (self._waiting.appendleft if is_urgent else self._waiting.append)(write)
-            if self._idle < len(self._waiting) and self._started < self._threads:
-                self._started += 1
-                threading.Thread(target=self._work, name="callboard-commit", daemon=True).start()
+            if self._idle < len(self._waiting) and len(self._started) < self._threads:
+                thread = threading.Thread(target=self._work, name="callboard-commit", daemon=True)
+                self._started.add(thread)
+                thread.start()
             self._changed.notify()
         return write.future
 
@@ -100,10 +102,13 @@ class GroupCommit:
         return time.monotonic() - min(since) if since else 0.0
 
     def close(self) -> None:
-        """End the threads once nothing waits."""
+        """Write what waits and end the threads; a database that does not answer is waited for for 2 s."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+            threads = list(self._started)
+        for thread in threads:
+            thread.join(2)
 
     def _work(self) -> None:
         while self._is_wanted():
@@ -115,7 +120,8 @@ class GroupCommit:
             self._idle += 1
             self._changed.wait_for(lambda: bool(self._waiting) or self._is_closed, IDLE_S)
             self._idle -= 1
-            self._started -= not self._waiting
+            if not self._waiting:
+                self._started.discard(threading.current_thread())
             return bool(self._waiting)
 
     def _take(self) -> list[_Write]:
@@ -131,12 +137,14 @@ class GroupCommit:
             self._waiting.extendleft(reversed(left))
 
     def _write_group(self) -> None:
-        """Write what waits now; the transaction is begun first, since more comes while its turn is waited for."""
+        """Write what waits now. On SQLite the transaction is begun first: more comes while its turn is waited for."""
         group: list[_Write] = []
+        if not self._database.is_sqlite and not (group := self._take()):
+            return  # another thread was quicker
         is_complete = False
         try:
             with self._database.write() as connection:
-                group = self._take()
+                group = group or self._take()
                 self._do_all(connection, group)
                 is_complete = True
         except Exception as wrong:

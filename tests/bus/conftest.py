@@ -93,7 +93,9 @@ def empty(database: Database) -> Database:
 def postgres_world(migrated_postgres_url: str, wide_loop: ProcessLoop) -> Iterator[World]:
     """Runs on Postgres alone; mark the test ``postgres``."""
     opened = empty(open_database(migrated_postgres_url))
-    yield World(opened, wide_loop, MemoryHotLog())
+    made = World(opened, wide_loop, MemoryHotLog())
+    yield made
+    made.commits.close()
     opened.close()
 
 
@@ -134,9 +136,12 @@ def hot_log(request: pytest.FixtureRequest) -> HotLog:
 
 
 @pytest.fixture
-def world(database: Database, request: pytest.FixtureRequest) -> World:
+def world(database: Database, request: pytest.FixtureRequest) -> Iterator[World]:
     """Runs on each database, written to a hot log in memory."""
-    return World(database, request.getfixturevalue("loop" if database.is_sqlite else "wide_loop"), MemoryHotLog())
+    loop = request.getfixturevalue("loop" if database.is_sqlite else "wide_loop")
+    made = World(database, loop, MemoryHotLog())
+    yield made
+    made.commits.close()
 
 
 @pytest.fixture

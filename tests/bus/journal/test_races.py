@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -97,9 +97,11 @@ RIVALS: dict[str, tuple[Race, set[str]]] = {
 
 
 @pytest.fixture
-def racing(database: Database, request: pytest.FixtureRequest) -> World:
+def racing(database: Database, request: pytest.FixtureRequest) -> Iterator[World]:
     """Runs on each database; each side of a race has a thread and a connection of its own."""
-    return World(database, request.getfixturevalue("wide_loop"), MemoryHotLog())
+    made = World(database, request.getfixturevalue("wide_loop"), MemoryHotLog())
+    yield made
+    made.commits.close()
 
 
 @pytest.mark.parametrize("name", RIVALS)
