@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from bus.journal import reaper as reapers
 from bus.journal.approvals import Decision, decide
@@ -185,7 +185,8 @@ def test_a_run_is_suspected_by_what_was_at_work(world: World, kinds: list[str], 
         seen.append(lease.is_suspect)
         with world.database.write() as connection:
             end_steps(connection, [StepEnded(id=f"stp_{number}", status="done")])
-        give_back(world.database, [(run_id, lease.fence)])
+            released = {"status": "queued", "owner": None, "lease_until": None}
+            connection.execute(update(runs).where(runs.c.id == run_id).values(**released))
 
     assert seen == is_suspect
 
