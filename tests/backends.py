@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ from types import TracebackType
 import psutil
 
 from config.settings import Settings
+from tests.slow_disk import SlowDisk
 from web.terminal.embedded_redis import RunningRedis, plan
 
 
@@ -47,10 +48,9 @@ def postgres_tool(name: str) -> str | None:
 class PostgresCluster:
     """A real Postgres. initdb refuses to run as root, so root runs it as another user."""
 
-    def __init__(self, *, is_on_disk: bool = False, extra: Mapping[str, str] | None = None) -> None:
-        """``is_on_disk``: whether commits wait for the disk; ``extra``: more of the server's environment."""
-        self._fsync = "on" if is_on_disk else "off"
-        self._environment = os.environ | (extra or {})
+    def __init__(self, disk: SlowDisk | None = None) -> None:
+        """``disk``: what the server's commits wait for; without one it does not wait for a disk at all."""
+        self._disk = disk
         self._user = _unprivileged() if os.geteuid() == 0 else None
         self._databases = 0
 
@@ -67,12 +67,13 @@ class PostgresCluster:
         """Start the server, also after a ``stop``; its databases are as they were."""
         postgres = postgres_tool("postgres")
         assert postgres is not None
-        quick = ["-c", f"fsync={self._fsync}", "-c", "max_connections=200", "-c", "listen_addresses="]
+        fsync = "off" if self._disk is None else "on"
+        flags = ["-c", f"fsync={fsync}", "-c", "max_connections=200", "-c", "listen_addresses="]
+        environment = {**os.environ, **(self._disk.environment if self._disk is not None else {})}
         # setpriv, not our shim: a change of user clears the parent-death signal, and setpriv sets it after that.
-        command = [*_as(self._user), "--pdeathsig=INT", postgres, "-D", self._data, "-k", str(self.folder), *quick]
-        self._process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self._environment
-        )  # fmt: skip
+        command = [*_as(self._user), "--pdeathsig=INT", postgres, "-D", self._data, "-k", str(self.folder), *flags]
+        quiet = subprocess.DEVNULL
+        self._process = subprocess.Popen(command, stdout=quiet, stderr=quiet, env=environment)
         self._wait()
 
     def stop(self) -> None:

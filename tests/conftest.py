@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import tempfile
 import uuid
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
@@ -15,6 +16,7 @@ import pytest
 
 from config.settings import SEED_NAMES, Settings
 from tests.backends import PostgresCluster, RedisServer
+from tests.slow_disk import SlowDisk
 from tests.template import use_template
 
 DEVELOPERS = re.compile(r"^(CALLBOARD|CELERY|OLLAMA)_|_API_KEY$|_API_BASE$|_BASE_URL$")
@@ -121,6 +123,14 @@ def settings(tmp_path: Path, database_url: str, deployment: str) -> Settings:
 def redis_settings(settings: Settings, redis_url: str) -> Settings:
     """The same with Redis."""
     return settings.model_copy(update={"redis_url": redis_url})
+
+
+@pytest.fixture
+def slow_disk() -> Iterator[SlowDisk]:
+    """A disk for processes of this test, as quick as ever until the test says otherwise."""
+    need(shutil.which("gcc"), "gcc")
+    with tempfile.TemporaryDirectory(prefix="callboard-disk-") as folder:
+        yield SlowDisk(Path(folder))
 
 
 @pytest.fixture(scope="session")

@@ -85,7 +85,7 @@ def _once(load: Load, size: int) -> dict[str, Any]:
         ledger = folder / "ledger"
         env = environment_of(settings) | {LEDGER: str(ledger)}
         if not load.is_postgres:
-            env |= _disk(folder, load)
+            env |= _disk(folder, load).environment
         found = _work_off(settings, load, size, env, folder)
         say(f"  {load.name}: { {name: value for name, value in found.items() if name != 'first_token_ms'} }")
     return found
@@ -148,18 +148,17 @@ def _settings(open_things: contextlib.ExitStack, folder: Path, load: Load) -> Se
         "slots": SLOTS,
     }  # fmt: skip
     if load.is_postgres:
-        cluster = open_things.enter_context(PostgresCluster(is_on_disk=True, extra=_disk(folder, load)))
+        cluster = open_things.enter_context(PostgresCluster(_disk(folder, load)))
         values["database_url"] = cluster.new_database()
     settings = Settings(**values)
     migrate(settings)
     return settings
 
 
-def _disk(folder: Path, load: Load) -> dict[str, str]:
-    folder.chmod(0o755)  # Postgres runs as another user
+def _disk(folder: Path, load: Load) -> SlowDisk:
     disk = SlowDisk(folder)
     disk.delay(load.delay_ms)
-    return disk.environment
+    return disk
 
 
 def _figures(load: Load, size: int, found: list[dict[str, Any]]) -> list[Figure]:

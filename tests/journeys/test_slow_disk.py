@@ -26,12 +26,6 @@ SLOTS, SIZE = 100, 150
 ENDED_S = 240.0
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> SlowDisk:
-    tmp_path.chmod(0o755)  # Postgres runs as another user
-    return SlowDisk(tmp_path)
-
-
 @contextmanager
 def environment(values: dict[str, str]) -> Iterator[None]:
     """Give these values to processes that are started meanwhile."""
@@ -67,17 +61,17 @@ def assert_only_slower(settings: Settings, folder: Path, preloaded: dict[str, st
 
 
 @pytest.mark.parametrize("delay_ms", [20, 100])
-def test_a_slow_disk_under_sqlite(by_default: Settings, tmp_path: Path, disk: SlowDisk, delay_ms: int) -> None:
-    disk.delay(delay_ms)
+def test_a_slow_disk_under_sqlite(by_default: Settings, tmp_path: Path, slow_disk: SlowDisk, delay_ms: int) -> None:
+    slow_disk.delay(delay_ms)
 
-    assert_only_slower(by_default, tmp_path, disk.environment)
+    assert_only_slower(by_default, tmp_path, slow_disk.environment)
 
 
 @pytest.mark.postgres
-def test_a_slow_disk_under_postgres(by_default: Settings, tmp_path: Path, disk: SlowDisk) -> None:
+def test_a_slow_disk_under_postgres(by_default: Settings, tmp_path: Path, slow_disk: SlowDisk) -> None:
     need(postgres_tool("initdb"), "Postgres (initdb)")
-    disk.delay(30)
-    with PostgresCluster(is_on_disk=True, extra=disk.environment) as cluster:
+    slow_disk.delay(30)
+    with PostgresCluster(slow_disk) as cluster:
         settings = by_default.model_copy(update={"database_url": cluster.new_database()})
 
         assert_only_slower(settings, tmp_path, {})

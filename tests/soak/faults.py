@@ -14,19 +14,29 @@ import psutil
 import redis
 
 from bus.keys import Keys
+from config.clock import epoch_ms
 from tests.backends import PostgresCluster
 from tests.journeys.up import Up
+from tests.slow_disk import SlowDisk
+from tests.soak.healthy import Struck
+from tests.soak.slowness import LATE_S, busy_machine, health_s, slow_peers
 
 NAMES = (
     "a worker is killed", "all workers are killed", "a worker is told to end", "a worker is frozen for 4 s",
     "the web process is killed", "Redis is killed", "Redis is frozen for 6 s", "Redis is emptied",
     "Redis drops its clients", "garbage is put into the queue", "the database is away for 5 s",
+    "all workers are killed twice", "the disk is slow for 8 s", "peers hold back for 6 s",
+    "the machine is busy for 6 s",
 )  # fmt: skip
 PAUSE_S = (2.0, 8.0)
 """Least and most between the end of one fault and the next."""
 PATIENCE_S = 20.0
 """How long a fault waits for what it breaks: an earlier one may have ended it, and its supervisor starts it again."""
 AWAY_S = 5.0
+SLOW_DISK_S, SLOW_DISK_MS = 8.0, 60
+"""How long the disk is slow, and how much longer each fsync takes then."""
+SLOW_PEERS_S = 6.0
+BUSY_S = 6.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,9 +61,14 @@ class Faults:
     """Breaks what it is told to."""
 
     def __init__(
-        self, up: Up, *, redis_url: str, deployment: str, queue: str, postgres: PostgresCluster | None
+        self, up: Up, disk: SlowDisk, *, redis_url: str, deployment: str, queue: str, postgres: PostgresCluster | None
     ) -> None:
+        self.struck: list[Struck] = []
+        """Workers that lose their runs to a fault; no other may."""
+        self.found: list[str] = []
+        """What did not hold while a fault lasted."""
         self._up = up
+        self._disk = disk
         self._redis_url = redis_url
         self._queue = f"{Keys(deployment).prefix}{queue}"
         self._postgres = postgres
@@ -69,6 +84,10 @@ class Faults:
             lambda at: self._say(["CLIENT", "KILL", "TYPE", "pubsub"], ["CLIENT", "KILL", "TYPE", "normal"]),
             lambda at: self._say(["RPUSH", self._queue, *_garbage(at)]),
             lambda at: self._take_database_away(),
+            lambda at: self._kill_workers_twice(),
+            lambda at: self._slow_the_disk(),
+            lambda at: self._hold_back(),
+            lambda at: self._take_processors(),
         )  # fmt: skip
         self._acts = dict(zip(NAMES, acts, strict=True))
 
@@ -89,12 +108,27 @@ class Faults:
         found = self._processes(kind)
         return found[int(at * len(found))] if found else None
 
+    def _strike(self, *processes: psutil.Process) -> None:
+        """Note that these may lose their runs; processes that own none are noted in vain."""
+        self.struck += [Struck(pid=process.pid, at_ms=epoch_ms()) for process in processes]
+
     def _end(self, kind: str, at: float, how: Callable[[psutil.Process], None]) -> bool:
         one = self._one(kind, at)
-        return one is not None and _did(lambda: how(one))
+        if one is None:
+            return False
+        self._strike(one)
+        return _did(lambda: how(one))
 
     def _kill_workers(self) -> bool:
-        return any([_did(process.kill) for process in self._processes("celery")])
+        found = self._processes("celery")
+        self._strike(*found)
+        return any([_did(process.kill) for process in found])
+
+    def _kill_workers_twice(self) -> bool:
+        """Kill all workers, and those in their place once they had time for a claim."""
+        is_first = self._kill_workers()
+        time.sleep(PAUSE_S[1])
+        return self._kill_workers() and is_first
 
     def _freeze(self, kind: str, at: float, seconds: float) -> bool:
         one = self._one(kind, at)
@@ -102,6 +136,29 @@ class Faults:
             return False
         time.sleep(seconds)  # its length is the fault
         _did(one.resume)  # its supervisor may have ended it
+        self._strike(one)
+        return True
+
+    # --- slowness, which strikes no one
+
+    def _slow_the_disk(self) -> bool:
+        self._disk.delay(SLOW_DISK_MS)
+        time.sleep(SLOW_DISK_S)
+        self._disk.delay(0)
+        return True
+
+    def _hold_back(self) -> bool:
+        with slow_peers(self._up.address):
+            until_s = time.monotonic() + SLOW_PEERS_S
+            while time.monotonic() < until_s:
+                if (took_s := health_s(self._up.address)) > LATE_S:
+                    self.found.append(f"F38 /health took {took_s:.1f} s beside peers that hold back")
+                time.sleep(0.2)
+        return True
+
+    def _take_processors(self) -> bool:
+        with busy_machine():
+            time.sleep(BUSY_S)
         return True
 
     # --- Redis and the database
@@ -123,11 +180,14 @@ class Faults:
     def _take_database_away(self) -> bool:
         """SQLite is locked, Postgres is restarted."""
         if self._postgres is None:
-            return _lock(self._up.state / "callboard.db")
-        self._postgres.stop()
-        time.sleep(AWAY_S)
-        self._postgres.start()
-        return True
+            is_done = _lock(self._up.state / "callboard.db")
+        else:
+            self._postgres.stop()
+            time.sleep(AWAY_S)
+            self._postgres.start()
+            is_done = True
+        self._strike(*self._processes("celery"))
+        return is_done
 
 
 def _lock(path: Path) -> bool:

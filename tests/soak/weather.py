@@ -26,12 +26,15 @@ from tests.backends import PostgresCluster
 from tests.house import write_agent
 from tests.journeys.up import Up
 from tests.model_server import ModelServer
+from tests.slow_disk import SlowDisk
 from tests.soak.enough import WHOLE_ROUND_MINUTES, Tally, tally, too_little
 from tests.soak.faults import NAMES, Blow, Faults, plan
+from tests.soak.healthy import OwnerWatch, lost_by_healthy
 from tests.soak.invariants import broken
 from tests.soak.load import Load, Seen
+from tests.soak.owners import claims_of
 from tests.soak.shop import VARIABLE
-from tests.soak.talk import AGENT_TOOLS, Model, kind_of
+from tests.soak.talk import AGENT_TOOLS, SHAPED, Model, agent_of, kind_of
 
 KEEP = "SOAK_KEEP"
 """Names a folder that does not exist yet: where everything is copied when something does not hold."""
@@ -58,17 +61,22 @@ def main() -> int:
     began_s = time.monotonic()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="callboard-soak-")))
-        postgres = stack.enter_context(PostgresCluster()) if asked.postgres else None
-        status = _soak(stack, folder, postgres, seed, asked.minutes)
+        disk = SlowDisk(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="callboard-disk-"))))
+        postgres = stack.enter_context(PostgresCluster(disk)) if asked.postgres else None
+        status = _soak(stack, folder, disk, postgres, seed, asked.minutes)
     print(f"{time.monotonic() - began_s:.0f} s in all")
     return status
 
 
-def _soak(stack: ExitStack, folder: Path, postgres: PostgresCluster | None, seed: int, minutes: float) -> int:
+def _soak(
+    stack: ExitStack, folder: Path, disk: SlowDisk, postgres: PostgresCluster | None, seed: int, minutes: float
+) -> int:
     server, model = stack.enter_context(ModelServer()), Model()
     server.respond = model.respond
     write_agent(folder / "agents", server, AGENT_TOOLS)
+    write_agent(folder / "agents", server, SHAPED, agent_of("shaped"))
     environment = PERIODS | {"CALLBOARD_AGENTS_DIR": str(folder / "agents"), VARIABLE: str(folder / "ledger")}
+    environment |= disk.environment
     database_url = postgres.new_database() if postgres is not None else None
     if database_url:
         environment["CALLBOARD_DATABASE_URL"] = database_url
@@ -78,16 +86,23 @@ def _soak(stack: ExitStack, folder: Path, postgres: PostgresCluster | None, seed
     redis_url = find_running(settings)
     assert redis_url is not None, "soak needs redis-server on the PATH"
     load = Load(address, folder / "ledger", seed)
-    faults = Faults(up, redis_url=redis_url, deployment=settings.deployment, queue=settings.queue, postgres=postgres)
+    faults = Faults(
+        up, disk, redis_url=redis_url, deployment=settings.deployment, queue=settings.queue, postgres=postgres
+    )
     database = open_database(settings.database)
+    owners = OwnerWatch(database)
     _wait_for_workers(database)
+    owners.begin()
     load.begin()
     done = _break(faults, plan(random.Random(f"{seed} faults")), minutes)
     load.stop_starting()
     quiet_s = _calm(database)
     load.end()
+    owners.end()
     counted = tally(database, load.seen, done)
-    found = [*broken(database, load.seen, model.asked, folder / "ledger"), *too_little(counted, minutes)]
+    found = [*broken(database, load.seen, model.asked, folder / "ledger"), *too_little(counted, minutes), *faults.found]
+    with database.read() as connection:
+        found += lost_by_healthy(connection, claims_of(connection), owners.pids, faults.struck)
     if up.process.poll() is not None:
         found.append(f"`up` itself ended with {up.process.returncode}: {up.lines[-3:]}")
     _report(database, counted, load.seen, quiet_s, found)
