@@ -19,7 +19,7 @@ from tests.soak.effects import Outside, after_the_stop, decided_twice, recompute
 from tests.soak.load import Seen, Started, Watched
 from tests.soak.owners import claims_of, owned_at_once, shared_fences
 from tests.soak.shop import entries
-from tests.soak.talk import Asked, whole_answer
+from tests.soak.talk import Asked, output_of
 
 
 def broken(database: Database, seen: Seen, asked: Sequence[Asked], ledger: Path) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _of_text(rows: dict[str, Any], all_started: Sequence[Started]) -> Iterator[s
         row = rows.get(started.run_id)
         if row is None:
             continue
-        if row.status == "succeeded" and orjson.loads(row.output_json) != whole_answer(started.sentence):
+        if row.status == "succeeded" and orjson.loads(row.output_json) != output_of(started.sentence):
             yield f"the answer of {row.id} is not what the model said"
         was_stopped = row.status == "cancelled" and started.is_stopped
         is_expected = was_stopped or (row.status == "dead" and row.crashes > SUSPECT_AFTER)

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from tests.soak.shop import entries
-from tests.soak.talk import KINDS
+from tests.soak.talk import KINDS, agent_of
 
 AWAY = (OSError, http.client.HTTPException, json.JSONDecodeError)
 STARTERS, WATCHERS, ANSWERERS = 2, 3, 2
@@ -212,7 +212,7 @@ def new_runs(rnd: random.Random) -> Iterator[tuple[float, dict[str, str], str]]:
     """Yield what is started, without end: after how many seconds, the request's body, its key."""
     while True:
         pause_s, kind, key = rnd.uniform(0.1, 1.0), rnd.choice(KINDS), f"{rnd.getrandbits(128):032x}"
-        body = {"agent": "tester", "input": f"{kind} {key[:8]}"}
+        body = {"agent": agent_of(kind), "input": f"{kind} {key[:8]}"}
         if rnd.random() < 0.3:
             body["thread_id"] = f"shared-{rnd.randrange(3)}"
         yield pause_s, body, key

@@ -12,6 +12,7 @@ import orjson
 
 from agents.tools import current_call, tool
 from config.clock import epoch_ms
+from tests.soak.talk import hostile
 
 VARIABLE = "SOAK_LEDGER"
 MOMENT_S = 0.3
@@ -68,6 +69,13 @@ def _has(key: str) -> str | None:
 def look_up(value: str) -> str:
     """Look something up."""
     return _arrive("look_up", value)
+
+
+@tool(effect="pure")
+def recite(value: str) -> str:
+    """Look up what is hostile to whoever parses it."""
+    _arrive("recite", value)
+    return "".join(hostile(value))
 
 
 @tool(effect="keyed")

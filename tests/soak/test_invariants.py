@@ -27,9 +27,13 @@ from tests.soak import shop
 from tests.soak.invariants import broken
 from tests.soak.load import Answered, Seen, Started, Watched
 from tests.soak.shop import Entry, entries
-from tests.soak.talk import AGENT_TOOLS, Asked, Model
+from tests.soak.talk import AGENT_TOOLS, SHAPED, Asked, Model, agent_of, kind_of
 
-LATE_MS = 5000
+LATE_MS = 60_000
+"""Longer than a run of this soak takes beside busy neighbours."""
+
+
+SENTENCES = ("chat aaa", "tools bbb", f"pay {shop.LOST[0]}ccc", "hostile ddd", "shaped eee", "failing fff")
 
 
 @dataclass
@@ -69,7 +73,7 @@ class Kept:
 
 @pytest.fixture(scope="module")
 def small_soak(tmp_path_factory: pytest.TempPathFactory) -> Kept:
-    """Three runs that ended well; of one a person was asked what became of its payment."""
+    """Runs that ended well; of one a person was asked what became of its payment."""
     folder = tmp_path_factory.mktemp("soak")
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
@@ -85,8 +89,9 @@ def small_soak(tmp_path_factory: pytest.TempPathFactory) -> Kept:
         runner = Runner.open(settings)
         house = House(runner, server, folder / "agents")
         house.agent(AGENT_TOOLS)
-        for sentence in ("chat aaa", "tools bbb", f"pay {shop.LOST[0]}ccc"):
-            handle = house.run(sentence, thread_id="shared")
+        house.agent(SHAPED, agent_of("shaped"))
+        for sentence in SENTENCES:
+            handle = house.run(sentence, agent_of(kind_of(sentence)), thread_id="shared")
             if sentence.startswith("pay"):
                 answer(handle, seen)
             assert handle.result(20).status == "succeeded"
@@ -126,8 +131,8 @@ def kept(small_soak: Kept, tmp_path: Path) -> Kept:
 
 def test_nothing_is_wrong_with_a_soak_that_is_right(kept: Kept) -> None:
     assert kept.broken() == []
-    assert [entry.tool for entry in kept.entries] == ["look_up", "send", "order", "pay"]
-    assert len(kept.asked) == 1 + 4 + 2
+    assert [entry.tool for entry in kept.entries] == ["look_up", "send", "order", "pay", "recite"]
+    assert len(kept.asked) == 1 + 4 + 2 + 2 + 1 + 2
 
 
 def event_of(connection: Connection, run_id: str, kind: str) -> Any:
@@ -178,7 +183,7 @@ def test_two_runs_of_a_thread_with_owners_at_once_are_found(kept: Kept) -> None:
     kept.change(end_late)
 
     found = [sentence for sentence in kept.broken() if sentence.startswith("I25")]
-    assert {sentence.split()[1] for sentence in found} == {kept.run_id("tools"), kept.run_id("pay")}
+    assert {sentence.split()[1] for sentence in found} == {kept.run_id(kind_of(later)) for later in SENTENCES[1:]}
 
 
 # --- what was done ----------------------------------------------------------------------------------
@@ -283,7 +288,7 @@ def test_a_step_behind_the_end_is_found(kept: Kept) -> None:
     late = update(steps).values(started_ms=steps.c.started_ms + LATE_MS)
     kept.change(lambda connection: connection.execute(late))
 
-    assert len([sentence for sentence in kept.broken() if sentence.startswith("I14")]) == 3
+    assert len([sentence for sentence in kept.broken() if sentence.startswith("I14")]) == len(SENTENCES)
 
 
 def test_a_step_behind_a_stop_its_owner_knew_of_is_found(kept: Kept) -> None:
