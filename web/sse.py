@@ -25,8 +25,10 @@ from bus.payloads import TERMINAL
 if TYPE_CHECKING:
     from web.hub import Hub
 
-RETRY = b"retry: 2000\n\n"
-BEAT = b":\n\n"
+RETRY = b"retry: 2000\n"
+"""Sent first: a line of the first event's block, since clients exist that dispatch a block without data."""
+BEAT = b":\n"
+"""A comment in the next event's block; an empty line behind it would end one."""
 HIGH_BYTES, LOW_BYTES = 128 * 1024, 16 * 1024
 """A viewer that lets more than this pile up gets nothing more until it has read."""
 SEND_BUFFER_BYTES = 128 * 1024
@@ -40,10 +42,13 @@ Frame = tuple[int, bytes]
 
 
 def frame(line: Line) -> bytes:
-    """Return an event as it is sent. JSON has no raw line ends; a forged line may, and must not end one here."""
+    """Return an event as it is sent. JSON has no raw line ends; a forged line may, and must not end one here.
+
+    The id comes last: a client that dispatches what it has of a frame that was cut off keeps its cursor before it.
+    """
     if b"\r" in line.data or "\r" in line.type:
         return frame(Line(line.seq, line.type.replace("\r", " "), line.data.replace(b"\r", b" ")))
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (line.seq, line.type.encode(), line.data)
+    return b"event: %s\ndata: %s\nid: %d\n\n" % (line.type.encode(), line.data, line.seq)
 
 
 class Stream(Protocol):

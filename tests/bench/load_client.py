@@ -21,7 +21,7 @@ from typing import Any, Literal, cast
 import orjson
 
 _STAMP = re.compile(rb"(\d{12,19}) ")
-_EVENT = re.compile(rb"id: (\d+)\nevent: (\w+)\ndata: (.*)\n\n")
+_EVENT = re.compile(rb"event: (?P<type>\w+)\ndata: (?P<data>.*)\nid: (?P<number>\d+)\n\n")
 _OVER = (b"[DONE]", b"event: end\n")
 _LONGEST_MARK = 16
 Protocol = Literal["plain", "callboard"]
@@ -169,13 +169,13 @@ def _events(body: bytes, findings: Findings) -> list[tuple[int, int]]:
     text: list[str] = []
     final = None
     for found in _EVENT.finditer(body):
-        numbers.append(int(found[1]))
-        if found[2] == b"response":
-            content = orjson.loads(found[3])["content"]
+        numbers.append(int(found["number"]))
+        if found["type"] == b"response":
+            content = orjson.loads(found["data"])["content"]
             text.append(content)
             spans += [(found.end(), int(stamp)) for stamp in content.split()]
-        elif found[2] == b"message":
-            final = orjson.loads(found[3]).get("content")
+        elif found["type"] == b"message":
+            final = orjson.loads(found["data"]).get("content")
     expected = range(1, (max(numbers) if numbers else 0) + 1)
     findings.lost = len(set(expected) - set(numbers))
     findings.repeated = len(numbers) - len(set(numbers))

@@ -311,7 +311,7 @@ def plain_frame(number: int) -> bytes:
         f'"type":"response","at":"2026-11-20T16:59:30.962Z","content":" {word}","message_id":"msg_bench",'
         '"step_id":"stp_bench"}'
     )
-    return f"id: {number}\nevent: response\ndata: {data}\n\n".encode()
+    return f"event: response\ndata: {data}\nid: {number}\n\n".encode()
 
 
 def run(work: Coroutine[Any, Any, Cost]) -> Cost:

@@ -32,7 +32,7 @@ async def stream(_request: Request) -> StreamingResponse:
         queue: asyncio.Queue[bytes] = asyncio.Queue()
         queues.add(queue)
         try:
-            yield b"retry: 2000\n\n"
+            yield b"retry: 2000\n"
             while True:
                 yield await queue.get()
         finally:

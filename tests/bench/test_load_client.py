@@ -14,7 +14,7 @@ def viewer(pieces, is_over=True):
 
 
 def event(number, kind, content):
-    return b'id: %d\nevent: %s\ndata: {"content":"%s"}\n\n' % (number, kind, content)
+    return b'event: %s\ndata: {"content":"%s"}\nid: %d\n\n' % (kind, content, number)
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"

@@ -189,6 +189,28 @@ def test_the_event_stream_is_read_as_the_standard_says(page: Visitor, size: int)
     assert events == [["1", "a", '{"x":\n1}'], ["2", "b", "two"], ["3", "c", "three"], ["3", "message", ""]]
 
 
+def test_a_stream_that_is_cut_off_anywhere_moves_the_cursor_past_nothing_it_did_not_show(page: Visitor) -> None:
+    frames = [f'event: response\ndata: {{"seq":{number},"content":"é"}}\nid: {number}\n\n' for number in range(8, 12)]
+    whole = "retry: 2000\n:\n" + ":\n".join(frames)
+
+    seen = page.module(
+        """
+        const { EventStreamParser } = await import("/static/services/sse.js");
+        return [...given].map((_, cut) => {
+          const found = [];
+          const onEvent = (event) => found.push([event.id, JSON.parse(event.data).seq]);
+          const parser = new EventStreamParser({ onEvent });
+          parser.push(given.slice(0, cut));
+          return found;
+        });
+        """,
+        whole,
+    )
+
+    assert all(event == [str(number), number] for found in seen for number, event in enumerate(found, start=8))
+    assert {len(found) for found in seen} == {0, 1, 2, 3}
+
+
 # --- the story ----------------------------------------------------------------------------------
 
 

@@ -56,7 +56,7 @@ class Stopped:
     def _read_a_little(self) -> int:
         """Return the number of the last event that came whole."""
         data = b""
-        while not (numbers := re.findall(rb"id: (\d+)\n(?:[^\n]+\n)+\n", data)):
+        while not (numbers := re.findall(rb"id: (\d+)\n\n", data)):
             data += self._socket.recv(4096)
         return int(numbers[-1])
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from bus.journal.line import Line
 from bus.journal.runs import board
 from bus.journal.who import Who
 from config.errors import CallboardError
-from web.sse import Viewer
+from web.sse import Viewer, frame
 
 if TYPE_CHECKING:
     from web.hub import Hub
@@ -138,7 +139,7 @@ class BoardFeed:
         frames = []
         for data in reversed(fresh):  # the newest run last, as it would have come
             self._number += 1
-            frames.append(_frame(self._number, b"run", data))
+            frames.append(frame(Line(self._number, "run", data)))
         joined = b"".join(frames)
         for viewer in tuple(self._live):
             viewer.write(joined)
@@ -146,9 +147,5 @@ class BoardFeed:
     def _whole(self) -> bytes:
         if self._snapshot is None:
             runs = b'{"runs":[%s]}' % b",".join(self._known.values())
-            self._snapshot = _frame(self._number, b"snapshot", runs)
+            self._snapshot = frame(Line(self._number, "snapshot", runs))
         return self._snapshot
-
-
-def _frame(number: int, event: bytes, data: bytes) -> bytes:
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, event, data)

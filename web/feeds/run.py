@@ -216,7 +216,7 @@ class RunFeed:
 
 
 def _is_over(frames: Sequence[Frame]) -> bool:
-    return bool(frames) and frames[-1][1].startswith(b"id: %d\nevent: end\n" % frames[-1][0])
+    return bool(frames) and frames[-1][1].startswith(b"event: end\n")
 
 
 def _slices(frames: Sequence[Frame]) -> Iterator[tuple[bytes, int]]:
