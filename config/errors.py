@@ -6,7 +6,6 @@ from reading the text.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -56,10 +55,32 @@ class ModelVisible(CallboardError):
     """The model is told, so that it can adapt."""
 
 
+LONGEST_NAME = 80
+"""Characters; who typed more was not after a name."""
+MOST_EDITS = 3
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known name most like ``word``, or None when nothing is close."""
-    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return matches[0] if matches else None
+    """Return the known name ``word`` is a slip of the keyboard from, or None: one edit in three characters is near."""
+    if len(word) > LONGEST_NAME:
+        return None
+    alike = (name for name in known if abs(len(name) - len(word)) <= MOST_EDITS)
+    found = [(_edits(word.lower(), name.lower()), name) for name in alike]
+    edits, name = min(found, default=(LONGEST_NAME, ""))
+    return name if edits <= min(MOST_EDITS, max(1, len(name) // 3)) and edits < len(word) else None
+
+
+def _edits(word: str, name: str) -> int:
+    """Return how many characters have to be added, left out, changed or swapped with the next (Damerau-Levenshtein)."""
+    before: list[int] = []
+    row = list(range(len(name) + 1))
+    for i, mine in enumerate(word):
+        older, before, row = before, row, [i + 1]
+        for j, theirs in enumerate(name):
+            row.append(min(before[j + 1] + 1, row[j] + 1, before[j] + (mine != theirs)))
+            if i and j and mine == name[j - 1] and word[i - 1] == theirs:
+                row[-1] = min(row[-1], older[j - 1] + 1)
+    return row[-1]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

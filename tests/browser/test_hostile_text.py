@@ -10,9 +10,11 @@ from playwright.sync_api import Browser
 
 from bus.journal.approvals import Decision
 from bus.journal.who import Who
+from config.visible import visible
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.visitor import PATIENCE_MS, Visitor
 from tests.bus.asked import question
+from tests.config.test_visible import HIDDEN, PLAIN
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -229,3 +231,10 @@ def test_the_page_goes_on_beside_a_hostile_answer(browser: Browser, counter: Cou
     visitor.waits_for_end()
     assert visitor.page.evaluate("window.gap") < SLOW_MS
     context.close()
+
+
+@pytest.mark.parametrize("text", [f"a{one}b" for one in HIDDEN if one != "\r"] + PLAIN, ids=ascii)
+def test_the_page_shows_what_is_hidden_as_the_terminal_does(page: Visitor, text: str) -> None:
+    shown = page.module('return (await import("/static/dom/visible.js")).visible(given);', text)
+
+    assert shown == visible(text)

@@ -6,13 +6,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from agents.registry import AgentRegistry
 from config.definitions import AgentDefinition
 from config.errors import DefinitionInvalid
 from config.settings import Settings
 from web.terminal import options
+from web.terminal.printed_json import print_json
 from web.terminal.transcript import fit
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def agents(agent_ids: tuple[str, ...], quick: bool, as_json: bool) -> int:
     registry = AgentRegistry(settings.agent_folders)
     rows = [_row(settings, found, deep=not quick) for found in _wanted(registry, agent_ids)]
     if as_json:
-        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+        print_json(rows)
     else:
         _print(rows, settings)
     return 1 if any(_errors(row) for row in rows) else 0

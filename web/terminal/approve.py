@@ -16,6 +16,7 @@ from bus.journal.approvals import MAX_MESSAGE_CHARS, MAX_RESULT_BYTES, Decided, 
 from config.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown
 from web.terminal import options
 from web.terminal.opening import open_runner
+from web.terminal.printed_json import print_json
 from web.terminal.question import MEANINGS, how, told, word
 from web.terminal.transcript import safe
 
@@ -42,7 +43,7 @@ def approve(
             return _decide(runner, handle, approval_id, Decision(decision=decision, **given), as_json)
         asked = _asked(handle, approval_id)
         if as_json:
-            click.echo(orjson.dumps(asked, option=orjson.OPT_INDENT_2).decode())
+            print_json(asked)
             return 0
         answer = _ask_person(run_id, asked, given)
         return 1 if answer is None else _decide(runner, handle, asked[0]["approval_id"], answer, as_json)
@@ -124,11 +125,11 @@ def _decide(runner: Runner, handle: RunHandle, approval_id: str | None, answer: 
         decided = handle.decide(approval_id or _only(handle)["approval_id"], answer, by="terminal")
     except (ApprovalDecided, ApprovalOver) as wrong:  # nothing wrong was typed: it came too late
         if as_json:
-            click.echo(orjson.dumps({"run_id": handle.run_id, "code": wrong.code, **wrong.facts}).decode())
+            print_json({"run_id": handle.run_id, "code": wrong.code, **wrong.facts}, lines=True)
         click.echo(f"error: {wrong} [{wrong.code}]", err=True)
         return 1
     if as_json:
-        click.echo(orjson.dumps(_facts(decided)).decode())
+        print_json(_facts(decided), lines=True)
         return 0
     _say(runner, handle, decided)
     return 0

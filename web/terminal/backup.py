@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import orjson
 
 from config.backup import back_up
 from web.terminal import options
 from web.terminal.cli import CallerPath
+from web.terminal.printed_json import print_json
 
 
 @click.command()
@@ -21,7 +21,7 @@ def backup(file: Path, force: bool, as_json: bool, **flags: object) -> int:
     """Copy the database to FILE while everything runs; docs/operations.md says how to restore it."""
     made = back_up(options.apply(**flags), file, force=force)
     if as_json:
-        click.echo(orjson.dumps({"file": str(made.file), "bytes": made.size, "kind": made.kind}).decode())
+        print_json({"file": str(made.file), "bytes": made.size, "kind": made.kind}, lines=True)
     else:
         click.echo(f"{made.file}: {made.size:,} bytes.")
     return 0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import click
-import orjson
 
 from bus.payloads import TERMINAL
 from web.terminal import options
 from web.terminal.opening import open_runner
+from web.terminal.printed_json import print_json
 
 
 @click.command()
@@ -21,7 +21,7 @@ def cancel(run_id: str, as_json: bool, **flags: object) -> int:
         before = handle.status()
         stop = handle.cancel(by="terminal")
         if as_json:
-            click.echo(orjson.dumps({"run_id": run_id, "status": stop.status}).decode())
+            print_json({"run_id": run_id, "status": stop.status}, lines=True)
         elif before in TERMINAL:
             click.echo(f"{run_id} had ended already: {before}.")
         elif stop.status in TERMINAL:

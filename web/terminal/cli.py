@@ -100,7 +100,7 @@ def status_of(arguments: list[str]) -> int:
     try:
         os.chdir(ROOT)
         require_own_rooms(ROOT)
-        result = cli.main(arguments, prog_name="./callboard", standalone_mode=False)
+        result = cli.main(arguments or ["--help"], prog_name="./callboard", standalone_mode=False)
         return result if isinstance(result, int) else SUCCEEDED
     except (click.Abort, KeyboardInterrupt):
         return CANCELLED

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from web.terminal import options
 from web.terminal.cli import FAILED, SUCCEEDED
 from web.terminal.crashlab.choice import Choice
+from web.terminal.printed_json import print_json
 from web.terminal.removing import agree, unasked
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def crashtest(
     if as_json:
         document = {"agent": agent, "model": asked, "compared": "all" if is_same else "rules", "seed": seed,
                     "is_well": is_well, "routes": reports}  # fmt: skip
-        click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+        print_json(document)
     else:
         _conclude(reports, is_same)
     return SUCCEEDED if is_well else FAILED

@@ -10,13 +10,13 @@ from dataclasses import asdict
 from importlib import import_module
 
 import click
-import orjson
 
 from config.errors import CallboardError
 from config.redaction import redact
 from config.settings import Settings
 from web.terminal import options
 from web.terminal.looks.finding import Finding, Look, Verdict
+from web.terminal.printed_json import print_json
 
 LOOKS = {
     "settings": "periods:look_at_settings",
@@ -49,7 +49,7 @@ def doctor(as_json: bool, **flags: object) -> int:
     settings = options.apply(**flags)
     findings = list(examine(settings))
     if as_json:
-        click.echo(orjson.dumps([asdict(finding) for finding in findings], option=orjson.OPT_INDENT_2).decode())
+        print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
             verdict = click.style(f"{finding.verdict:<4}", fg=_COLOURS[finding.verdict])

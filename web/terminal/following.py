@@ -8,7 +8,8 @@ import click
 
 from agents.handle import RunHandle
 from bus.payloads import EndPayload, encode
-from web.terminal.transcript import EXIT, Transcript, print_line
+from web.terminal.printed_json import print_json_line
+from web.terminal.transcript import EXIT, Transcript
 
 
 def follow(handle: RunHandle, *, after: int = 0, as_json: bool, on_interrupt: Callable[[], None] | None) -> int:
@@ -24,7 +25,7 @@ def follow(handle: RunHandle, *, after: int = 0, as_json: bool, on_interrupt: Ca
             for payload in handle.events(cursor):
                 cursor = payload.seq
                 if as_json:
-                    print_line(encode(payload, handle.run_id, handle.thread_id).decode())
+                    print_json_line(encode(payload, handle.run_id, handle.thread_id).decode())
                 else:
                     transcript.take(payload)
                 if isinstance(payload, EndPayload):

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Sequence
 
 import click
-import orjson
 
 from bus.journal.removal import remove_runs, remove_threads, require_over, require_quiet
 from bus.journal.who import Who
 from web.terminal import options
 from web.terminal.opening import open_runner
+from web.terminal.printed_json import print_json
 from web.terminal.transcript import safe
 
 unasked = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -72,7 +72,7 @@ def _named(kind: str, ids: Sequence[str]) -> str:
 
 def _say(ids: Sequence[str], as_json: bool) -> int:
     if as_json:
-        click.echo(orjson.dumps({"removed": ids}).decode())
+        print_json({"removed": ids}, lines=True)
     else:
         for removed in ids:
             click.echo(f"{safe(removed)} is removed.")

@@ -6,7 +6,6 @@ import contextlib
 import sys
 
 import click
-import orjson
 
 from agents.handle import RunHandle
 from agents.runner import Runner
@@ -14,6 +13,7 @@ from bus.journal import workers
 from web.terminal import options
 from web.terminal.following import follow
 from web.terminal.opening import open_runner
+from web.terminal.printed_json import print_json
 
 SETTLE_S = 3.0
 """How long a detached run's wake-up is waited for; after that the outbox has it."""
@@ -70,9 +70,7 @@ def _leave(runner: Runner, handle: RunHandle, as_json: bool) -> int:
     with runner.journal.read() as connection:
         fleet = workers.alive(runner.journal.database, connection)
     if as_json:
-        click.echo(
-            orjson.dumps({"run_id": handle.run_id, "thread_id": handle.thread_id, "workers": len(fleet)}).decode()
-        )
+        print_json({"run_id": handle.run_id, "thread_id": handle.thread_id, "workers": len(fleet)}, lines=True)
     else:
         click.echo(handle.run_id)
     if not fleet:

@@ -7,13 +7,13 @@ import sys
 from typing import Any
 
 import click
-import orjson
 
 from bus.journal.runs import STATUSES, list_runs
 from bus.journal.who import Who
 from web.terminal import options
 from web.terminal.family import Family
 from web.terminal.opening import open_runner
+from web.terminal.printed_json import print_json
 from web.terminal.removing import rm_runs
 from web.terminal.transcript import fit, safe
 from web.terminal.whys import MARKS, print_why
@@ -37,15 +37,20 @@ def runs(
             raise click.UsageError("--why is about open runs only; leave --status out.")
         return print_why(agent, thread_id, limit, as_json, **flags)
     with open_runner(**flags) as runner, runner.journal.read() as connection:
-        found = list_runs(connection, Who(), status=status, agent=agent, thread_id=thread_id, limit=limit)
+        found = list_runs(connection, Who(), status=status, agent=agent, thread_id=thread_id, limit=limit + 1)
+    found, is_more = found[:limit], len(found) > limit
     if as_json:
-        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        print_json(found)
     elif not found and (status or agent or thread_id):
         click.echo("no such runs; without --status, --agent and --thread all are listed.")
     elif not found:
         click.echo('no runs. Start one: ./callboard run assistant "What is 17 * 23?"')
     else:
         _print(found)
+    if is_more:
+        click.secho(
+            f"these are the newest {limit}; there are more: --limit, --status, --agent, --thread.", err=True, dim=True
+        )
     return 0
 
 

@@ -12,6 +12,7 @@ from bus.journal.who import Who
 from web.terminal import options
 from web.terminal.family import Family
 from web.terminal.opening import open_runner
+from web.terminal.printed_json import print_json
 from web.terminal.removing import rm_threads
 from web.terminal.transcript import safe
 
@@ -32,7 +33,7 @@ def threads(thread_id: str | None, search: str | None, limit: int, as_json: bool
         else:
             found = list_messages(connection, Who(), thread_id, limit=PAGE)
     if as_json:
-        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        print_json(found)
     elif thread_id is not None:
         for message in found:
             _say(message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
@@ -25,9 +24,10 @@ from bus.payloads import (
     ToolResultPayload,
     WithdrawnPayload,
 )
+from config.visible import visible
 from web.terminal import question
+from web.terminal.quoted import Quoted, columns, hanging
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 MAX_RESULT_CHARS = 200
 MARKS = {"done": ("✓", "green"), "failed": ("✕", "red"), "refused": ("⊘", "yellow"), "unknown": ("?", "yellow")}
 WAITS = {"code_version": "no worker's code fits this run; `./callboard runs --why` says what is missing"}
@@ -39,8 +39,8 @@ EXIT = {"succeeded": 0, "failed": 1, "dead": 1, "cancelled": 130}
 
 
 def safe(text: str) -> str:
-    """Return text from a model or a tool with nothing in it that moves a terminal's cursor."""
-    return _CONTROL.sub("\ufffd", text)
+    """Return text from a model or a tool with nothing in it that moves a terminal's cursor or is not seen."""
+    return visible(text)
 
 
 def fit(text: str, width: int) -> str:
@@ -57,6 +57,8 @@ class Transcript:
         self._run_id = run_id
         self._out = out or sys.stdout
         self._err = err or sys.stderr
+        self._quoted = {"response": Quoted(self._out), "reasoning": Quoted(self._err, dim=True, italic=True)}
+        self._width = columns() if self._err.isatty() else 0
         self._open = ""  # whose line is not finished: "response" or "reasoning"
         self._streamed: set[str] = set()
         self._still_asked = still_asked
@@ -99,11 +101,7 @@ class Transcript:
             self._close_line()
             self._open = kind
         self._streamed.add(message_id)
-        if kind == "response":
-            self._out.write(safe(text))
-            self._out.flush()
-        else:
-            click.secho(safe(text), file=self._err, nl=False, dim=True, italic=True)
+        self._quoted[kind].write(text)
 
     def _message(self, payload: MessagePayload) -> None:
         if payload.message_id not in self._streamed and payload.content:
@@ -141,7 +139,7 @@ class Transcript:
             if asked:
                 self._note("◐ waiting for an answer:", "yellow")
             for command in question.how(self._run_id, asked):
-                self._note(f"  {command}", "yellow")
+                self._note(f"  {command}", "yellow", width=0)  # to be copied whole
         elif payload.status == "waiting":
             self._note(f"◐ waiting: {WAITS.get(payload.reason or '', payload.reason or '')}", "yellow")
         elif payload.status == "queued":
@@ -166,20 +164,13 @@ class Transcript:
         mark = {"succeeded": "✓", "cancelled": "■"}.get(payload.status, "✕")
         self._note(f"{mark} {' · '.join(facts)}", colour)
 
-    def _note(self, text: str, colour: str) -> None:
+    def _note(self, text: str, colour: str, width: int | None = None) -> None:
+        """Print a line of ours; what a model had a part in stays indented behind its first line."""
         self._close_line()
-        click.secho(safe(text), file=self._err, fg=colour, dim=colour in ("cyan", "green"))
+        told = hanging(text, self._width if width is None else width)
+        click.secho(told, file=self._err, fg=colour, dim=colour in ("cyan", "green"))
 
     def _close_line(self) -> None:
-        if self._open == "response":
-            self._out.write("\n")
-            self._out.flush()
-        elif self._open == "reasoning":
-            click.echo("", file=self._err)
+        if self._open:
+            self._quoted[self._open].end()
         self._open = ""
-
-
-def print_line(line: str) -> None:
-    """Print one event as JSON, at once."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import click
-import orjson
 
 from bus.journal.who import Who
 from bus.journal.why import Why, why
 from web.terminal.opening import open_runner
+from web.terminal.printed_json import print_json
 from web.terminal.transcript import safe
 
 MARKS = {
@@ -25,7 +25,7 @@ def print_why(agent: str | None, thread_id: str | None, limit: int, as_json: boo
         found = why(connection, runner.journal.database, Who(), agent=agent, thread_id=thread_id)
     wanted = found[:limit]
     if as_json:
-        click.echo(orjson.dumps([_facts(one) for one in wanted], option=orjson.OPT_INDENT_2).decode())
+        print_json([_facts(one) for one in wanted])
     elif not wanted:
         click.echo("no run is open.")
     for one in [] if as_json else wanted:

@@ -240,3 +240,30 @@ def test_an_unknown_agent_is_named_with_its_nearest(capsys):
 
 def test_the_root_is_where_the_rooms_are():
     assert (Path(terminal.ROOT) / "callboard").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        ("rnu", "run"),
+        ("runz", "run"),
+        ("agnets", "agents"),
+        ("lost", None),
+        ("deploy", None),
+        ("x", None),
+    ],
+)
+def test_a_command_is_suggested_only_when_it_is_near(
+    typed: str, near: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of([typed]) == 2
+
+    said = capsys.readouterr().err
+    assert ("Did you mean" in said) is (near is not None)
+    assert near is None or f"'{near}" in said
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of([]) == 0
+
+    assert "Commands:" in capsys.readouterr().out

@@ -194,3 +194,20 @@ def test_what_a_model_says_cannot_move_the_cursor(
     type_("run", "tester", "Hi")
 
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_runs_says_that_there_are_more(type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(3):
+        model.script([Turn(text="Yes.")])
+        type_("run", "tester", "Is it?")
+    capsys.readouterr()
+
+    type_("runs", "--limit", "2")
+    some = capsys.readouterr()
+    type_("runs", "--limit", "3")
+    everything = capsys.readouterr()
+
+    assert len(some.out.splitlines()) == 2
+    assert "there are more" in some.err
+    assert len(everything.out.splitlines()) == 3
+    assert everything.err == ""

@@ -1,0 +1,42 @@
+"""Characters that nobody sees, or that change how their neighbours read, written out by their number.
+
+A model, a tool or a file may hold a sentence that a terminal or a page does not show (tag characters, zero width),
+turn the order of what is shown around (bidirectional controls), or move a cursor (C0, C1). The page's
+``dom/visible.js`` has the same rules. Joiners stay where scripts and emoji need them.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"
+# Unicode's Default_Ignorable_Code_Point and bidirectional controls, without the joiners and variation selectors.
+_UNSEEN = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+# Arabic, the Indic scripts and their neighbours join their letters; pictures join pictures.
+_JOINED = "\u0600-\u1cff\ua800-\uabff\ufb50-\ufdff\ufe70-\ufefc"
+_PICTURE = "\u2190-\u2bff\U0001f000-\U0001faff"
+_JOINER = (
+    f"(?<![{_JOINED}{_PICTURE}\ufe0f])[\u200c\u200d]|[\u200c\u200d](?![{_JOINED}{_PICTURE}])"
+    "|(?<![^\u200c\u200d\ufe00-\ufe0f])[\ufe00-\ufe0f]"
+)
+_HIDDEN = re.compile(f"[{_CONTROLS}{_UNSEEN}]|{_JOINER}")
+_UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f{_UNSEEN}\u200c\u200d\ufe00-\ufe0f]")
+JOINERS = "\u200c\u200d"
+
+
+def visible(text: str) -> str:
+    """Return the text with each hidden character as ``⟨U+202E⟩``; line ends and tabs stay."""
+    return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
+
+
+def escaped_json(json: str) -> str:
+    """Return the same JSON with hidden characters as escapes, so that it can be shown on a terminal."""
+    return _UNSAFE_IN_JSON.sub(lambda found: _escapes(found[0]), json)
+
+
+def _escapes(character: str) -> str:
+    pair = character.encode("utf-16-be")
+    return "".join(f"\\u{pair[i]:02x}{pair[i + 1]:02x}" for i in range(0, len(pair), 2))

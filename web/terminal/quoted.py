@@ -1,0 +1,96 @@
+"""A model's text on a terminal: behind a bar on every line, so that no line of it can be taken for one of ours."""
+
+from __future__ import annotations
+
+import shutil
+import unicodedata
+from typing import TextIO
+
+import click
+
+from config.visible import JOINERS, visible
+
+BAR = "│ "
+INDENT = "    "
+TAB = 8
+NARROWEST = 20
+"""Columns; a terminal that says it has fewer says nothing useful."""
+
+
+class Quoted:
+    """Writes text that comes in pieces: behind a bar to a terminal, as it is to a pipe or a file."""
+
+    def __init__(self, stream: TextIO, **style: bool) -> None:
+        self._stream = stream
+        self._style = style
+        self._width = columns() if stream.isatty() else 0
+        self._column = 0
+        self._last = self._held = ""
+
+    def write(self, text: str) -> None:
+        """Write one piece; a joiner or a CR at its end waits for what comes behind it."""
+        text = (self._held + text).replace("\r\n", "\n")
+        self._held = text[len(text.rstrip(JOINERS + "\r")) :]
+        text = text[: len(text) - len(self._held)]
+        if not text:
+            return
+        shown = visible(self._last + text)[len(visible(self._last)) :]
+        self._last = text[-1]
+        self._put("".join(map(self._placed, shown)) if self._width else shown)
+
+    def end(self) -> None:
+        """End the text and its line."""
+        if self._held:
+            self._put(visible(self._held))
+        self._put("\n")
+        self._column, self._last, self._held = 0, "", ""
+
+    def _put(self, text: str) -> None:
+        click.secho(text, file=self._stream, nl=False, **self._style) if self._style else self._stream.write(text)
+        self._stream.flush()
+
+    def _placed(self, character: str) -> str:
+        """Return the character with the bar, or the end of the line and the bar, that it needs before it."""
+        if character == "\n":
+            empty = "" if self._column else BAR.rstrip()
+            self._column = 0
+            return f"{empty}\n"
+        before = "" if self._column else BAR
+        self._column = self._column or len(BAR)
+        needs = TAB - self._column % TAB if character == "\t" else width_of(character)
+        if self._column + needs > self._width:
+            before, self._column = f"\n{BAR}", len(BAR)
+        self._column += needs
+        return before + (" " * needs if character == "\t" else character)
+
+
+def hanging(text: str, width: int = 0) -> str:
+    """Return text whose lines after the first are indented, also those a terminal of this width would begin itself."""
+    first, *rest = visible(text.replace("\r\n", "\n")).split("\n")
+    lines = [first, *(line if line.startswith("  ") else INDENT + line for line in rest)]
+    return "\n".join(part for line in lines for part in (_broken(line, width) if width else (line,)))
+
+
+def columns() -> int:
+    """Return how many columns the terminal has; 0 when it does not say anything useful."""
+    width = shutil.get_terminal_size().columns
+    return width if width >= NARROWEST else 0
+
+
+def width_of(character: str) -> int:
+    """Return the columns a character takes."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _broken(line: str, width: int) -> list[str]:
+    parts, part, column = [], "", 0
+    for character in line:
+        needs = width_of(character)
+        if column + needs > width:
+            parts.append(part)
+            part, column = INDENT, len(INDENT)
+        part += character
+        column += needs
+    return [*parts, part]
