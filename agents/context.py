@@ -17,6 +17,7 @@ from bus.journal.threads import HistoryItem, Past, history
 from bus.journal.writer import Commit, RunWriter
 from bus.payloads import Payload
 from config.errors import StaleOwner
+from config.private_files import private_folder
 from config.settings import Settings
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import ObserverInvoker
@@ -109,9 +110,7 @@ class RunContext:
     @property
     def sandbox(self) -> Path:
         """The folder this agent's file tools may use; made on first use."""
-        folder = self.settings.state / "sandbox" / self.lease.tenant / self.lease.agent_id
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return folder
+        return private_folder(self.settings.state / "sandbox" / self.lease.tenant / self.lease.agent_id)
 
     async def wait_expiry_ms(self) -> int:
         """Return until when what the run waits for from now on may come, in ms since 1970 by the database's clock."""

@@ -331,6 +331,13 @@ class StateDirUnwritable(Permanent):
     status = 500
 
 
+class StateDirExposed(Permanent):
+    """Other users of this machine could read what the state folder keeps, or have it written elsewhere."""
+
+    code = "state_dir_exposed"
+    status = 500
+
+
 class BackupFailed(Permanent):
     """No copy of the database was made; what was there before is as it was."""
 

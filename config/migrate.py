@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from config.database import Database, open_database
 from config.database_errors import named_error
 from config.errors import SchemaNew, SchemaOld, StateDirUnwritable
 from config.patience import patience
+from config.private_files import narrow_state_folder, open_private, private_folder
 from config.settings import Settings
 
 FOLDER = Path(__file__).parent / "migrations"
@@ -60,6 +62,7 @@ def migrate(settings: Settings) -> bool:
     Several processes may call it at once: the second one waits and finds nothing to do.
     """
     make_folder(settings)
+    _make_file(settings)
     database = open_database(settings.database)
     try:
         found = current_version(database)
@@ -75,13 +78,14 @@ def migrate(settings: Settings) -> bool:
 
 
 def make_folder(settings: Settings) -> None:
-    """Make the state folder, for nobody but its owner.
+    """Make the state folder, for nobody but its owner; one of an older release is narrowed.
 
     Raises:
+        StateDirExposed: a name of ours in it is a symbolic link.
         StateDirUnwritable: it cannot be made or written to.
     """
     try:
-        settings.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        narrow_state_folder(private_folder(settings.state))
         with TemporaryFile(dir=settings.state):  # has no name, so processes that start at once cannot meet
             pass
     except OSError as wrong:
@@ -89,6 +93,13 @@ def make_folder(settings: Settings) -> None:
             f"the state folder {settings.state} cannot be written to ({wrong.strerror}); "
             "choose another with --state-dir or CALLBOARD_STATE_DIR."
         ) from wrong
+
+
+def _make_file(settings: Settings) -> None:
+    """SQLite gives the files beside a database the permissions of the database itself."""
+    place = settings.state / "callboard.db"
+    if settings.database_url is None and not place.exists():
+        os.close(open_private(place))
 
 
 def _upgrade(database: Database) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from config.private_files import open_private
+
 log = logging.getLogger(__name__)
 
 
@@ -42,7 +44,7 @@ def _remove(path: Path) -> bool:
 @contextmanager
 def _slot(lock: Path) -> Iterator[bool]:
     """Hold a log file's slot for a moment, and say whether that was possible; see observers/log_slot.py."""
-    fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    fd = open_private(lock)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield os.path.samestat(os.fstat(fd), os.stat(lock))  # else it was deleted, and made again by its owner

@@ -10,6 +10,7 @@ import stat
 import tempfile
 from pathlib import Path
 
+from config.private_files import open_private
 from config.redis_url import socket_url
 from config.settings import Settings
 
@@ -54,7 +55,8 @@ def socket_path(state: Path, *, make: bool = True) -> Path:
     if not make:
         return place
     place = _runtime_folder(state) / "redis.sock"
-    kept.write_text(str(place))
+    with os.fdopen(open_private(kept), "w") as file:
+        file.write(str(place))
     return place
 
 

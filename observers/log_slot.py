@@ -9,6 +9,8 @@ import os
 import weakref
 from pathlib import Path
 
+from config.private_files import open_private, private_folder
+
 MAX_SLOTS = 10_000
 
 
@@ -39,7 +41,7 @@ class LogSlot:
             self._release = None
 
     def _claim(self) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(self._folder)
         for number in range(MAX_SLOTS):
             fd = _lock(self._lock_path(number))
             if fd is not None:
@@ -57,7 +59,7 @@ def _lock(path: Path) -> int | None:
     """Return a locked descriptor of ``path``, or None when somebody else has it."""
     while True:
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            fd = open_private(path)
         except PermissionError:
             if path.exists():  # another user's
                 return None

@@ -10,6 +10,8 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+from config.private_files import open_private, private_folder
+
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
@@ -62,8 +64,8 @@ class RotatedFile:
                 if os.path.samestat(os.fstat(self._fd), os.stat(path)):
                     return
             self.close()
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        private_folder(path.parent)
+        self._fd = open_private(path, os.O_RDWR | os.O_APPEND)
         size = self._size()
         self._since_s = _first_stamp(os.pread(self._fd, 200, 0)) if size else time.time()
         # Whoever wrote before us may have died in the middle of a line.

@@ -21,6 +21,7 @@ from agents.registry import AgentRegistry
 from bus.heap import settle_heap
 from bus.loop import ProcessLoop
 from config.errors import CallboardError
+from config.private_files import open_private
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ def _turn(folder: Path) -> Iterator[None]:
     except ImportError:  # Windows: all at once
         yield
         return
-    descriptor = os.open(folder / "warm-up.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = open_private(folder / "warm-up.lock")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

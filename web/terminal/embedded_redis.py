@@ -14,6 +14,7 @@ from typing import Literal
 
 from config.errors import RedisUnreachable, SettingInvalid
 from config.migrate import make_folder
+from config.private_files import PRIVATE_UMASK, private_folder
 from config.redis_socket import answers, socket_path
 from config.redis_url import socket_url
 from config.settings import Settings
@@ -70,7 +71,9 @@ class RunningRedis:
         self.server = server
         self.url = server.url
         server.clear()
-        self.process = subprocess.Popen(guarded(server.argv), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen(
+            guarded(server.argv), umask=PRIVATE_UMASK, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+        )
         server.wait_until_it_answers(self.process)
 
     def stop(self) -> None:
@@ -98,8 +101,7 @@ def plan(settings: Settings) -> EmbeddedRedis | None:
         return None
     make_folder(settings)
     way, binary = found
-    folder = settings.state / "redis"
-    folder.mkdir(exist_ok=True, mode=0o700)
+    folder = private_folder(settings.state / "redis")
     place = socket_path(settings.state)
     return EmbeddedRedis(way=way, socket=place, folder=folder, argv=_arguments(binary, place, folder))
 

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import threading
+from io import TextIOWrapper
 from logging import LogRecord, makeLogRecord
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TextIO, cast
 import click
 
 from config.logs import one_line
+from config.private_files import open_private, private_folder
 from config.redaction import redact
 
 MAX_LOG_BYTES = 10 * 1024 * 1024
@@ -30,7 +32,7 @@ class Output:
     """A sink for the supervisor; safe to call from any thread, and it never fails for want of a reader or of space."""
 
     def __init__(self, log: Path, *, verbose: bool) -> None:
-        log.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(log.parent)
         self._file = _LogFile(log)
         self._verbose = verbose
         self._colours: dict[str, str] = {}
@@ -107,6 +109,9 @@ class _LogFile(RotatingFileHandler):
 
     def __init__(self, place: Path) -> None:
         super().__init__(place, maxBytes=MAX_LOG_BYTES, backupCount=KEPT_LOGS, encoding="utf-8")
+
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, "a", encoding=self.encoding, opener=open_private)
 
     def write(self, line: str) -> None:
         """The line is in the file, or ``wrong`` says why it is not."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from config.private_files import open_private
+
 WRITING_TIMEOUT_S = 2.0
 """How long the owner may take between locking and writing its address."""
 
@@ -31,7 +33,7 @@ class PidLock:
 
     def take(self) -> Owner | None:
         """Hold the lock and return None, or return who holds it."""
-        file = self._path.open("a+")
+        file = os.fdopen(open_private(self._path, os.O_RDWR | os.O_APPEND), "a+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -55,6 +55,8 @@ class ChildSpec:
     """Whether the others are of no use without it."""
     silence_s: float | None = None
     """Seconds without a sign of life after which it is ended and started again; None: it gives none (bus/pulse.py)."""
+    umask: int = -1
+    """The permissions that files it makes do not have; -1: as this process."""
     start_s: float = START_S
     """Seconds until the first one."""
 
@@ -160,6 +162,7 @@ class Child:
                 env={**os.environ, **self.spec.env, **(pulse.environment if pulse else {})},
                 pass_fds=(*self.spec.pass_fds, *((pulse.writing,) if pulse else ())),
                 start_new_session=True,
+                umask=self.spec.umask,
             )
         except OSError:
             if pulse is not None:

@@ -18,6 +18,7 @@ import click
 from bus.pulse import wedged_after_s
 from config.errors import RedisUnreachable
 from config.migrate import make_folder, migrate
+from config.private_files import PRIVATE_UMASK, require_private
 from config.redis_server import require_broker, require_usable
 from config.settings import Settings
 from web.terminal import options
@@ -51,6 +52,7 @@ def up(open_page: bool, verbose: bool, **flags: object) -> int:
     settings = options.apply(**flags)
     require_loopback(settings)
     make_folder(settings)
+    require_private(settings.state)
     lock = PidLock(settings.state / "up.lock")
     owner = lock.take()
     if owner is not None:
@@ -159,7 +161,7 @@ def _keep_redis(supervisor: Supervisor, redis: EmbeddedRedis, output: Output) ->
                 "up", f"WARNING the embedded Redis could not read its data; it was moved to {place}. Nothing is lost."
             )
 
-    spec = ChildSpec(name="redis", argv=redis.argv, before=prepare, parent_died=signal.SIGTERM)
+    spec = ChildSpec(name="redis", argv=redis.argv, before=prepare, parent_died=signal.SIGTERM, umask=PRIVATE_UMASK)
     holder.append(supervisor.keep(spec))
     return holder[0]
 

@@ -1,0 +1,91 @@
+"""What Callboard keeps in the state folder: for its owner alone, and under no name that leads elsewhere."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from config.errors import StateDirExposed
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+SIGNS = frozenset({"up.lock", "callboard.db"})
+"""What makes a folder a state folder; the permissions of any other folder are not ours to set."""
+PRIVATE_UMASK = 0o077
+KEPT = ("callboard.db", "up.", "runs-", "worker", "redis.sock.path", "warm-up.lock")
+"""How the names of the files begin that Callboard makes there and in ``logs``."""
+REMEDY = "choose another with --state-dir or CALLBOARD_STATE_DIR."
+
+
+def private_folder(folder: Path) -> Path:
+    """``folder`` is there; it and what had to be made above it are open to their owner alone.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    for place in reversed(missing):
+        place.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def open_private(path: str | Path, flags: int = os.O_RDWR) -> int:
+    """Return a descriptor of ``path``, made if it is not there; nobody but its owner may open it.
+
+    Raises:
+        OSError: it cannot be opened, or is a symbolic link (``ELOOP``).
+    """
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    facts = os.fstat(descriptor)
+    if stat.S_ISREG(facts.st_mode) and facts.st_mode & OTHERS and facts.st_uid == os.geteuid():
+        os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+def narrow_state_folder(folder: Path) -> None:
+    """A state folder of ours, new or of an older release, and our files in it are open to their owner alone.
+
+    Raises:
+        StateDirExposed: a name of ours in it is a symbolic link, so that something else would be written to.
+    """
+    if not _is_ours(folder):
+        return
+    if folder.stat().st_mode & OTHERS:
+        folder.chmod(0o700)
+    for place in (folder, folder / "logs"):
+        for path in place.iterdir() if place.is_dir() else ():
+            if path.name.startswith(KEPT):
+                _narrow(path)
+
+
+def require_private(folder: Path) -> None:
+    """Return when nobody but this user, or root, can look into the folder.
+
+    Raises:
+        StateDirExposed: others can, and the folder is not ours to narrow.
+    """
+    facts = folder.stat()
+    if facts.st_uid not in (os.geteuid(), 0):
+        raise StateDirExposed(f"the state folder {folder} belongs to another user; {REMEDY}")
+    if facts.st_mode & OTHERS:
+        raise StateDirExposed(
+            f"other users can open the state folder {folder} (its permissions are {facts.st_mode & 0o7777:o}), "
+            f"and it keeps prompts, answers and a socket; `chmod 700 {folder}`, or {REMEDY}"
+        )
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether the folder belongs to this user and is empty or was a state folder before."""
+    facts = folder.stat()
+    if facts.st_uid != os.geteuid() or facts.st_mode & stat.S_ISVTX:
+        return False
+    names = set(os.listdir(folder))
+    return not names or not names.isdisjoint(SIGNS)
+
+
+def _narrow(path: Path) -> None:
+    facts = path.lstat()
+    if stat.S_ISLNK(facts.st_mode):
+        raise StateDirExposed(f"{path} is a symbolic link; remove it, or {REMEDY}")
+    if stat.S_ISREG(facts.st_mode) and facts.st_mode & OTHERS and facts.st_uid == os.geteuid():
+        path.chmod(0o600)

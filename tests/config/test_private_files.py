@@ -1,0 +1,195 @@
+"""What is kept in the state folder is open to its owner alone, and nothing is written through a symbolic link."""
+
+from __future__ import annotations
+
+import ast
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from config.errors import StateDirExposed
+from config.migrate import make_folder, migrate
+from config.old_files import remove_old_logs
+from config.private_files import open_private, private_folder, require_private
+from config.redis_socket import socket_path
+from config.rooms import ROOMS, ROOT
+from config.settings import Settings
+from observers.log_slot import LogSlot
+from observers.rotated_file import RotatedFile
+from web.terminal.output import Output
+from web.terminal.pid_lock import PidLock
+
+
+@pytest.fixture(autouse=True)
+def open_umask() -> object:
+    """Whatever is private here is so by Callboard, not by who started it."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def settings_of(state: Path) -> Settings:
+    return Settings(_env_file=None, state_dir=state)  # type: ignore[call-arg]  # pydantic-settings' own
+
+
+def permissions(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def open_entries(folder: Path) -> list[str]:
+    """Return what group or others could use in a folder, the folder itself included."""
+    found = (folder, *folder.rglob("*"))
+    return [f"{path} {permissions(path):o}" for path in found if permissions(path) & 0o077 and not path.is_symlink()]
+
+
+def take_and_release(path: Path) -> None:
+    lock = PidLock(path)
+    lock.take()
+    lock.release()
+
+
+def open_and_close(path: Path) -> None:
+    os.close(open_private(path))
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "up.lock": take_and_release,
+    "up.log": lambda path: Output(path, verbose=False).close(),
+    "runs-0.log": lambda path: RotatedFile(max_bytes=1000, keep=2).append(path, b"line\n"),
+    "redis.sock.path": open_and_close,
+}
+
+
+def test_a_new_state_folder_is_private_with_all_that_was_made_above_it(tmp_path: Path) -> None:
+    migrate(settings_of(tmp_path / "deep" / "state"))
+
+    assert open_entries(tmp_path / "deep") == []
+    assert (tmp_path / "deep" / "state" / "callboard.db").exists()
+
+
+def test_a_wide_state_folder_of_before_is_narrowed(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    (state / "logs").mkdir(parents=True)
+    for name in ("callboard.db", "up.lock", "logs/up.log", "logs/runs-0.log", "notes.txt"):
+        (state / name).touch(0o666)
+    state.chmod(0o777)
+
+    make_folder(settings_of(state))
+
+    require_private(state)
+    assert [permissions(state / name) for name in ("callboard.db", "up.lock", "logs/up.log", "logs/runs-0.log")] == [
+        0o600
+    ] * 4
+    assert permissions(state / "notes.txt") == 0o666  # not ours
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o1777])
+def test_a_wide_folder_of_somebody_elses_is_refused_and_not_touched(tmp_path: Path, mode: int) -> None:
+    state = tmp_path / "home"
+    state.mkdir()
+    (state / "letters.txt").touch()
+    state.chmod(mode)
+
+    make_folder(settings_of(state))
+    with pytest.raises(StateDirExposed, match="chmod 700"):
+        require_private(state)
+
+    assert permissions(state) == mode
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_file_of_ours_is_made_private(tmp_path: Path, name: str) -> None:
+    place = private_folder(tmp_path / "new" / "folder") / name
+
+    WRITERS[name](place)
+
+    assert open_entries(tmp_path / "new") == []
+    assert permissions(place) == 0o600
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_no_file_is_written_through_a_link(tmp_path: Path, name: str) -> None:
+    precious = tmp_path / "precious.txt"
+    precious.write_text("mine")
+    (tmp_path / name).symlink_to(precious)
+
+    with pytest.raises(OSError, match="symbolic link"):
+        WRITERS[name](tmp_path / name)
+
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["callboard.db", "up.lock", "callboard.db-wal", "logs/up.log", "logs/runs-0.log"])
+def test_a_link_in_the_state_folder_is_refused(tmp_path: Path, name: str) -> None:
+    state = tmp_path / "state"
+    migrate(settings_of(state))
+    private_folder(state / "logs")
+    (state / name).unlink(missing_ok=True)
+    (state / name).symlink_to(tmp_path / "elsewhere")
+    if name == "callboard.db":
+        (state / "up.lock").touch(0o600)
+
+    with pytest.raises(StateDirExposed, match="symbolic link"):
+        make_folder(settings_of(state))
+
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_locks_of_logs_and_the_sockets_note_are_private(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    slot = LogSlot(logs)
+    slot.path()
+    (logs / "runs-7.log").touch(0o600)
+    os.utime(logs / "runs-7.log", (0, 0))
+    remove_old_logs(logs, before_s=1000)
+    long = private_folder(tmp_path / ("x" * 90))
+    socket_path(long)
+
+    assert open_entries(logs) == []
+    assert open_entries(long) == []
+
+
+MAKES = {"mkdir", "makedirs", "write_text", "write_bytes", "touch", "open"}
+ELSEWHERE = {
+    "config/private_files.py": "the one place",
+    "config/backup.py": "writes where it is told to, O_NOFOLLOW and 0600 itself",
+    "config/file_turn.py": "beside the database, O_NOFOLLOW and 0600 itself",
+    "config/redis_socket.py": "a folder of 0700 in the runtime folder, checked to be ours",
+    "web/terminal/embedded_redis.py": "a folder of 0700, in place of one set aside",
+    "web/terminal/crashtest.py": "a temporary folder of its own",
+    "web/terminal/output.py": "up.log, with open_private as the opener",
+    "agents/tools/sandbox.py": "beneath a descriptor, O_NOFOLLOW and 0600 itself",
+}
+"""Files that may make files without ``open_private``, and why."""
+
+
+def test_files_are_made_in_one_place() -> None:
+    folders = [room for room in ROOMS if room != "tests"]
+    sources = [path for room in folders for path in (ROOT / room).rglob("*.py") if "crashlab" not in path.parts]
+
+    found = {str(path.relative_to(ROOT)) for path in sources if any(map(_makes_a_file, ast.walk(_parsed(path))))}
+
+    assert found - ELSEWHERE.keys() == set()
+
+
+def _parsed(path: Path) -> ast.AST:
+    return ast.parse(path.read_text())
+
+
+def _makes_a_file(node: ast.AST) -> bool:
+    """Whether this is a call that may make a file or a folder."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if name != "open":
+        return name in MAKES and isinstance(node.func, ast.Attribute) and _is_no_sandbox(node.func.value)
+    said = ast.unparse(node)
+    modes = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    return "O_CREAT" in said or any(mode and set(mode) <= set("wax+bt") and set(mode) & set("wax") for mode in modes)
+
+
+def _is_no_sandbox(value: ast.expr) -> bool:
+    return "sandbox" not in ast.unparse(value).lower()
