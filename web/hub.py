@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bus.journal.who import Who
 from config.errors import Overloaded
+from web.backlog import Backlog
 from web.feeds.board import BoardFeed
 from web.feeds.run import RunFeed
 from web.sse import BEAT, Viewer
@@ -26,6 +27,8 @@ BEAT_S = 15.0
 STUCK_S = 12.0
 """How long a viewer may leave what it was sent unread; looked at every ``LOOK_S``, so 15 s at most."""
 LOOK_S = 2.0
+PAGES_AT_ONCE = 2
+"""Pages of logs read for viewers at once: each takes some four times its size for a moment."""
 SLICE = 200
 """Viewers beaten for before the loop does other things."""
 
@@ -37,6 +40,8 @@ class Hub:
         self.journal = journal
         self.viewers: set[Viewer] = set()
         self.stuck: set[Viewer] = set()
+        self.backlog = Backlog()
+        self.reading_pages = asyncio.Semaphore(PAGES_AT_ONCE)
         self.max_viewers = min(MAX_VIEWERS, _open_files() - SPARE_FILES)
         self._loop = journal.loop.loop
         self._runs: dict[str, RunFeed] = {}
@@ -125,6 +130,7 @@ class Hub:
         """This viewer is gone."""
         self.viewers.discard(viewer)
         self.stuck.discard(viewer)
+        self.backlog.release(viewer)
         if not self.viewers:
             for task in self._keeping:
                 task.cancel()

@@ -6,21 +6,24 @@ import contextlib
 import http.client
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from bus.journal.journal import Journal
 from config.migrate import migrate
 from config.settings import Settings
 from tests.journeys.web_server import Web
+from tests.web.conftest import Hand
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
 MIB = 1024 * 1024
 BAR = 64 * MIB
-BODIES = 40
+BODIES, VIEWERS = 40, 300
 AGENT = "name: Assistant\nmodel: demo/assistant\nsystem_prompt: You answer.\n"
 
 
@@ -105,3 +108,61 @@ def test_bodies_that_grow_when_they_are_decoded(web: Web, body: bytes) -> None:
     assert set(answers) <= {0, 400, 413, 503}
     assert answers.count(0) <= BODIES // 4, "most are told why"
     assert web.ask("/health")[0] == 200
+
+
+def test_viewers_that_do_not_read_a_large_event(web: Web) -> None:
+    run_id = web.ask("/v1/runs", {"agent": "assistant", "input": "Hello"})[2]["run_id"]
+    journal = Journal(web.settings, publish=lambda message: None)
+    hand = Hand(journal, run_id)
+    with Watch(web) as watch, contextlib.ExitStack() as stack:
+        early = [stack.enter_context(unread(web, run_id)) for _ in range(VIEWERS // 2)]
+        hand.finish("x" * 3_000_000)
+        late = [stack.enter_context(unread(web, run_id)) for _ in range(VIEWERS // 2)]
+        time.sleep(3)  # everything that will be written has been
+        reader = web.events(run_id)
+        kept = sum(is_open(viewer) for viewer in early + late)
+    journal.close()
+
+    print(f"{VIEWERS} viewers of one event of 3 MB, unread: {watch.more / MIB:+.1f} MiB; {kept} are connected")
+    assert watch.more <= BAR
+    assert len(reader[-1]["output"]) == 3_000_000
+
+
+def test_viewers_that_do_not_read_large_events_of_many_runs(web: Web) -> None:
+    journal = Journal(web.settings, publish=lambda message: None)
+    runs = [web.ask("/v1/runs", {"agent": "assistant", "input": f"{n}"})[2]["run_id"] for n in range(40)]
+    for run_id in runs:
+        Hand(journal, run_id).finish("x" * 3_000_000)
+    with Watch(web) as watch, contextlib.ExitStack() as stack:
+        for run_id in runs:
+            stack.enter_context(unread(web, run_id))
+            time.sleep(0.1)  # a viewer a time, or reading all the logs is what is measured
+        reader = web.events(runs[0])
+    journal.close()
+
+    print(f"{len(runs)} viewers of as many events of 3 MB, unread: {watch.more / MIB:+.1f} MiB")
+    assert watch.more <= BAR
+    assert len(reader[-1]["output"]) == 3_000_000
+
+
+@contextlib.contextmanager
+def unread(web: Web, run_id: str) -> Iterator[socket.socket]:
+    """Hold a viewer that reads the beginning of its stream only."""
+    with socket.socket() as viewer:
+        viewer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        viewer.connect(("127.0.0.1", web.settings.port))
+        viewer.sendall(f"GET /v1/runs/{run_id}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        viewer.settimeout(20)
+        assert viewer.recv(64)
+        yield viewer
+
+
+def is_open(viewer: socket.socket) -> bool:
+    """Tell whether the server has not reset the connection."""
+    viewer.setblocking(False)
+    try:
+        return bool(viewer.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False

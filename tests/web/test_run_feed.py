@@ -12,6 +12,7 @@ from bus.journal.line import Line, to_line
 from bus.payloads import ErrorPayload
 from tests.web.conftest import Hand, accept, eventually, process_of
 from web import hub as hub_module
+from web.backlog import Backlog
 from web.feeds import run as run_module
 from web.hub import Hub
 from web.sse import RETRY, Viewer, frame, take_over
@@ -279,3 +280,50 @@ def test_the_server_keeps_a_socket_that_is_closed_already() -> None:
     assert time.monotonic() - began < 4
     for each in (ours, browser, listener):
         each.close()
+
+
+def test_an_end_that_fills_a_viewers_buffer_closes_its_stream_all_the_same(hub: Hub, run, journal) -> None:
+    hand = Hand(journal, run[0])
+    client = Client(hub, run, receive_bytes=4096)
+    client.read_until(b"id: 2\n")
+    eventually(lambda: len(hub.run_feed(*run)._live) == 1)
+
+    hand.finish("x" * 500_000)
+    eventually(lambda: client.viewer.stuck_since > 0)
+    data = client.read_all()
+
+    assert data.count(b"event: end\n") == 1
+    assert events(data)[-1] == 4
+
+
+def test_viewers_that_come_one_after_another_share_a_large_page(hub: Hub, run, journal) -> None:
+    Hand(journal, run[0]).finish("x" * 1_500_000)
+    clients = []
+    for _ in range(10):
+        clients.append(Client(hub, run, receive_bytes=4096))
+        clients[-1].read_until(b"id: 3\n")
+    eventually(lambda: all(client.viewer.stuck_since for client in clients))
+
+    assert 1_500_000 < hub.backlog.size < 2 * 1_600_000, "one page, held by ten"
+    seen = {client.read_all()[-100:] for client in clients}
+    eventually(lambda: not hub.viewers)
+    assert len(seen) == 1
+    assert hub.backlog.size == 0
+
+
+def test_viewers_behind_with_more_than_the_budget_are_dropped_and_come_back(hub: Hub, runner, journal) -> None:
+    hub.backlog = Backlog(max_bytes=4_000_000)
+    runs = [accept(runner, f"{number}") for number in range(4)]
+    clients = []
+    for run_id in runs:
+        Hand(journal, run_id).finish("x" * 1_500_000)
+        clients.append(Client(hub, (run_id, runner.handle(run_id).thread_id), receive_bytes=4096))
+        eventually(lambda: clients[-1].viewer.stuck_since > 0)
+
+    eventually(lambda: clients[0].viewer.is_gone)
+    assert hub.backlog.size <= 4_000_000
+    assert b"event: end\n" not in clients[0].read_all()
+    again = Client(hub, (runs[0], runner.handle(runs[0]).thread_id))
+    assert again.read_all().count(b"event: end\n") == 1
+    for client in clients[1:]:
+        client.ours.close()

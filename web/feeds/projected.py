@@ -46,7 +46,10 @@ class ProjectedFeed:
                 data = b"".join(self._project(line) for line in batch)
                 if data:
                     viewer.write(data)
-                    await viewer.room()
+                    if viewer.stuck_since:
+                        self._hub.backlog.hold(viewer, data, len(data))
+                        await viewer.room()
+                        self._hub.backlog.release(viewer)
             viewer.finish()
         except Exception:
             log.exception("viewer dropped", extra={"run_id": self._run_id})

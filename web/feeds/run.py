@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from bus.journal.line import Line
 from bus.journal.reader import Merge
 from config.errors import CallboardError, Retryable, RunUnknown
+from web.feeds.page import SLICE_BYTES, Page
 from web.sse import Frame, Viewer, frame
 
 if TYPE_CHECKING:
@@ -21,9 +23,6 @@ log = logging.getLogger(__name__)
 
 RING_EVENTS, RING_BYTES = 512, 256 * 1024
 """What a feed keeps for viewers that come, or come back, a little later."""
-NEAR_EVENTS = 100
-"""A page shorter than this has nothing behind it but what is being said just now."""
-SLICE_BYTES = 64 * 1024
 LINGER_S = 5.0
 """How long a feed goes on without viewers: a page that is reloaded comes back to it."""
 PATIENCE_S = 0.5
@@ -50,7 +49,9 @@ class RunFeed:
         self._floor = 0
         self._last = 0
         self._reading: asyncio.Task[None] | None = None
-        self._pages: dict[int, asyncio.Task[list[Frame]]] = {}
+        self._pages: dict[int, asyncio.Task[Page]] = {}
+        self._full_pages: WeakValueDictionary[int, Page] = WeakValueDictionary()
+        """By cursor: pages that will not change, as long as a viewer reads them."""
 
     # --- viewers (Stream)
 
@@ -72,6 +73,7 @@ class RunFeed:
         self._ahead.pop(viewer, None)  # its cursor is its own still
 
     def drained(self, viewer: Viewer) -> None:
+        self._hub.backlog.release(viewer)
         if viewer.task is None and not self._join(viewer):
             viewer.task = asyncio.get_running_loop().create_task(self._catch_up(viewer))
 
@@ -94,8 +96,8 @@ class RunFeed:
             self._ahead[viewer] = viewer.cursor
         else:
             self._live.add(viewer)  # before the write, which may say that this was too much
-        if missed:
-            viewer.write(b"".join(missed))
+        for data in missed:
+            viewer.write(data)
         return True
 
     async def _catch_up(self, viewer: Viewer) -> None:
@@ -103,25 +105,23 @@ class RunFeed:
         try:
             while not viewer.is_gone:
                 try:
-                    frames = await self._page(viewer.cursor)
+                    page = await self._page(viewer.cursor)
                 except Retryable as wrong:
                     log.info("viewer waits for the database: %s", wrong, extra={"run_id": self.run_id})
                     await asyncio.sleep(AWAY_S)
                     continue
-                for data, last in _slices(frames):
-                    viewer.write(data)
-                    viewer.cursor = last
-                    await viewer.room()
-                if _is_over(frames):
+                await self._write(viewer, page)
+                if page.is_over:
                     viewer.finish()
                     return
-                if len(frames) < NEAR_EVENTS:
-                    self._begin(viewer.cursor, frames or earlier)
+                if page.is_near:
+                    self._begin(viewer.cursor, page.frames or earlier)
                 if self._join(viewer):
+                    self._hub.backlog.release(viewer)
                     return
-                if not frames:  # what it misses is on its way into SQL
+                if not page.frames:  # what it misses is on its way into SQL
                     await asyncio.sleep(PATIENCE_S)
-                earlier = frames
+                earlier = page.frames if page.is_near else ()
         except CallboardError as wrong:
             log.warning("viewer dropped: %s", wrong, extra={"run_id": self.run_id})
             viewer.drop()
@@ -131,26 +131,46 @@ class RunFeed:
         finally:
             viewer.task = None
 
+    async def _write(self, viewer: Viewer, page: Page) -> None:
+        """Write the page at the pace the viewer reads."""
+        for data, last in page.slices:
+            viewer.write(data)
+            viewer.cursor = last
+            if viewer.stuck_since:
+                self._hub.backlog.hold(viewer, page, page.size)
+                if page.is_over and last == page.slices[-1][1]:
+                    return  # what closes the connection needs no room
+                await viewer.room()
+                if viewer.is_gone:
+                    return
+
     # --- pages
 
-    async def _page(self, cursor: int) -> list[Frame]:
-        """Return what stands behind ``cursor``, read once for all that ask at the same moment."""
+    async def _page(self, cursor: int) -> Page:
+        """Return what stands behind ``cursor``, read once for all that ask while one of them reads it."""
+        full = self._full_pages.get(cursor)
+        if full is not None:
+            return full
         reading = self._pages.get(cursor)
         if reading is None:
             reading = self._pages[cursor] = asyncio.get_running_loop().create_task(self._read_page(cursor))
             reading.add_done_callback(lambda done: self._forget_page(cursor, done))
         return await asyncio.shield(reading)
 
-    def _forget_page(self, cursor: int, done: asyncio.Task[list[Frame]]) -> None:
+    def _forget_page(self, cursor: int, done: asyncio.Task[Page]) -> None:
         self._pages.pop(cursor, None)
         if not done.cancelled():
             done.exception()  # those who still wait hear of it; nobody may be left
 
-    async def _read_page(self, cursor: int) -> list[Frame]:
+    async def _read_page(self, cursor: int) -> Page:
         loop, journal = self._journal.loop, self._journal
-        lines = await loop.read(journal.page, self.run_id, self._thread_id, cursor)
-        hot = await journal.hot_log.read_after(self.run_id, lines[-1].seq if lines else cursor)
-        return [(line.seq, frame(line)) for line in Merge(cursor).offer(lines + hot)]
+        async with self._hub.reading_pages:
+            lines = await loop.read(journal.page, self.run_id, self._thread_id, cursor)
+            hot = await journal.hot_log.read_after(self.run_id, lines[-1].seq if lines else cursor)
+            page = Page([(line.seq, frame(line)) for line in Merge(cursor).offer(lines + hot)])
+        if not page.is_near or page.is_over:
+            self._full_pages[cursor] = page
+        return page
 
     # --- the one reader
 
@@ -173,8 +193,9 @@ class RunFeed:
             async with aclosing(following) as batches:
                 async for batch in batches:
                     self._deliver(batch)
-            for viewer in (*self._live, *self._ahead):  # the others find the end in their pages
-                viewer.finish()
+            for viewer in tuple(self._viewers):
+                if viewer in self._live or viewer in self._ahead or viewer.cursor >= self._last:
+                    viewer.finish()  # the others find the end in their pages
         except RunUnknown as wrong:  # removed while it was watched; whoever comes back hears so
             log.info("viewers dropped: %s", wrong, extra={"run_id": self.run_id})
             for viewer in (*self._live, *self._ahead):
@@ -193,8 +214,16 @@ class RunFeed:
         self._keep(frames)
         for viewer in tuple(self._live):
             viewer.write(data)
+        if len(data) > SLICE_BYTES:
+            self._hold(data)
         if self._ahead:
             self._deliver_ahead(frames)
+
+    def _hold(self, data: bytes) -> None:
+        """Count a large frame with those that could not take it."""
+        for viewer in tuple(self._viewers - self._live):
+            if viewer.stuck_since and viewer.cursor == self._last:
+                self._hub.backlog.hold(viewer, data, len(data))
 
     def _deliver_ahead(self, frames: Sequence[Frame]) -> None:
         """Send those whose own pages were ahead of this feed only what they have not seen."""
@@ -213,19 +242,3 @@ class RunFeed:
         while len(self._ring) > RING_EVENTS or self._ring_bytes > RING_BYTES:
             self._floor, oldest = self._ring.popleft()
             self._ring_bytes -= len(oldest)
-
-
-def _is_over(frames: Sequence[Frame]) -> bool:
-    return bool(frames) and frames[-1][1].startswith(b"event: end\n")
-
-
-def _slices(frames: Sequence[Frame]) -> Iterator[tuple[bytes, int]]:
-    """Yield the frames joined into pieces of about 64 KiB, each with its last number."""
-    piece: list[bytes] = []
-    size = 0
-    for number, data in frames:
-        piece.append(data)
-        size += len(data)
-        if size >= SLICE_BYTES or number == frames[-1][0]:
-            yield b"".join(piece), number
-            piece, size = [], 0

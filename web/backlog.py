@@ -1,0 +1,59 @@
+"""What viewers together keep in memory: bytes they were sent, or are about to be, and have not taken."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from web.sse import Viewer
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES = 24 * 1024 * 1024
+
+
+class Backlog:
+    """Counts each object once, however many viewers share it, and drops the viewers that are behind longest.
+
+    Only what is larger than a viewer's own buffer is counted here; the buffer has a limit of its own (web/sse.py).
+    A viewer that is dropped resumes by its cursor. Lives on the loop.
+    """
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._held: dict[Viewer, int] = {}
+        self._shared: dict[int, tuple[object, int, int]] = {}
+        """By identity: the object, its size in bytes, and how many viewers hold it."""
+        self.size = 0
+
+    def hold(self, viewer: Viewer, sent: object, size: int) -> None:
+        """Count what the viewer is behind with, in place of what it held before."""
+        self.release(viewer)
+        _, _, holders = self._shared.get(id(sent), (sent, size, 0))
+        self._shared[id(sent)] = sent, size, holders + 1
+        self._held[viewer] = id(sent)
+        self.size += 0 if holders else size
+        self._drop_slowest()
+
+    def release(self, viewer: Viewer) -> None:
+        """The viewer has caught up, or is gone."""
+        key = self._held.pop(viewer, None)
+        if key is None:
+            return
+        sent, size, holders = self._shared.pop(key)
+        if holders > 1:
+            self._shared[key] = sent, size, holders - 1
+        else:
+            self.size -= size
+
+    def _drop_slowest(self) -> None:
+        """Drop those that have not read for longest, until what the others hold is within the budget."""
+        if self.size <= self._max_bytes:
+            return
+        for viewer in sorted((one for one in self._held if one.stuck_since), key=lambda one: one.stuck_since):
+            log.info("viewer dropped: viewers left %d bytes unread, more than %d", self.size, self._max_bytes)
+            self.release(viewer)
+            viewer.drop()
+            if self.size <= self._max_bytes:
+                return
