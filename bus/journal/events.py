@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, insert, select
 
 from bus.journal.line import Line, to_line, withdrawn_ranges
 from bus.journal.pages import Pages
+from bus.journal.results import with_references, with_results
 from bus.payloads import (
     ErrorPayload,
     Payload,
@@ -126,18 +127,25 @@ _AFTER = Pages(
 def read_after(connection: Connection, run_id: str, thread_id: str, cursor: int) -> list[Line]:
     """Return up to a page of what SQL holds above ``cursor``, in order of number: 500 rows or a megabyte.
 
-    Blocks of messages that were made at the same time may overlap, so pieces are sorted; a page ends
-    before numbers that a row of the next page could still precede.
+    Each event is as viewers were told it first, with the result it refers to. Blocks of messages that were made at
+    the same time may overlap, so pieces are sorted; a page ends before numbers that a row of the next page could
+    still precede.
     """
     rows, is_cut = _AFTER.read(connection, {"run_id": run_id, "cursor": cursor})
+    fitting, referring = with_references(rows)
+    if len(fitting) < len(rows):
+        rows, is_cut = fitting, True
     lines: list[Line] = []
     for row in rows:
         if row.type == "block":
             lines += [
                 to_line(encode(payload, run_id, thread_id)) for payload in block_payloads(row) if payload.seq > cursor
             ]
-        else:
+        elif row.seq not in referring:
             lines.append(Line(row.seq, row.type, row.data_json.encode()))
+    lines += [
+        to_line(encode(payload, run_id, thread_id)) for payload in with_results(connection, run_id, referring.values())
+    ]
     lines.sort(key=lambda line: line.seq)
     if is_cut or len(rows) == PAGE:
         cut = rows[-1].first_seq

@@ -22,6 +22,7 @@ from bus.journal.events import block_row, event_row, insert_rows
 from bus.journal.group_commit import GroupCommit
 from bus.journal.leases import RESERVE, Lease, reserve_on
 from bus.journal.parting import Parting, part
+from bus.journal.results import refer_to_messages
 from bus.journal.steps import StepEnded, StepStarted, end_steps, leave_steps, start_steps
 from bus.journal.threads import HistoryItem, add_messages, close_thread
 from bus.loop import ProcessLoop
@@ -334,9 +335,10 @@ class RunWriter:
             self._may_be_written = False  # an earlier try was committed, and only its reply was lost
             return None
         self._may_be_written = True
-        rows = [event_row(payload, lease.run_id, lease.thread_id, lease.fence) for payload in numbered]
+        written, ended = refer_to_messages(numbered, change.ended, change.history)
+        rows = [event_row(payload, lease.run_id, lease.thread_id, lease.fence) for payload in written]
         insert_rows(connection, [*blocks, *rows])
-        end_steps(connection, change.ended)
+        end_steps(connection, ended)
         start_steps(connection, lease, change.started)
         leave_steps(connection, change.planned, "planned")
         leave_steps(connection, change.unknown, "unknown")
