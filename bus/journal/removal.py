@@ -90,7 +90,11 @@ def require_quiet(connection: Connection, who: Who, thread_ids: Sequence[str]) -
 
 
 def delete_threads(connection: Connection, keys: Sequence[int]) -> None:
-    """Delete threads without an open run, which are locked already."""
+    """Delete threads without an open run, which are locked already.
+
+    Their runs are locked before anything of them is deleted, as whoever removes only a run does.
+    """
+    connection.execute(select(runs.c.id).where(runs.c.thread_key.in_(keys)).order_by(runs.c.id).with_for_update())
     delete_runs(connection, runs.c.thread_key.in_(keys))
     connection.execute(delete(messages).where(messages.c.thread_key.in_(keys)))
     connection.execute(delete(threads).where(threads.c.key.in_(keys)))

@@ -1,0 +1,110 @@
+"""Removals, starts, stops and ends of one thread at the same moment: each waits for the others; no row is orphaned."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy import exists, func, select
+
+from bus.journal.endings import cancel
+from bus.journal.hotlog import MemoryHotLog
+from bus.journal.removal import OF_A_RUN, remove_runs, remove_threads
+from bus.journal.who import Who
+from config.database import Database
+from config.errors import CallboardError, RunOpen, RunUnknown, ThreadUnknown
+from config.tables import messages, runs, threads
+from tests.bus.over import ended
+from tests.bus.world import Owner, World
+
+ME = Who()
+ROUNDS = 40
+Side = Callable[[], Any]
+LOST = (RunOpen, RunUnknown, ThreadUnknown)
+"""What somebody hears who came second."""
+
+
+@pytest.fixture
+def racing(database: Database, request: pytest.FixtureRequest) -> World:
+    return World(database, request.getfixturevalue("wide_loop"), MemoryHotLog())
+
+
+def race(sides: Sequence[Side]) -> list[CallboardError]:
+    """Let all sides go at the same moment and return what those heard that did not get through."""
+    barrier, refused = threading.Barrier(len(sides)), list[CallboardError]()
+
+    def run(side: Side) -> None:
+        barrier.wait(20)
+        try:
+            side()
+        except CallboardError as wrong:
+            refused.append(wrong)
+
+    workers = [threading.Thread(target=run, args=(side,)) for side in sides]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    return refused
+
+
+def orphans(world: World) -> dict[str, int]:
+    """Return how many rows of each table belong to nothing."""
+    has_thread = exists(select(threads.c.key).where(threads.c.key == messages.c.thread_key))
+    has_run = exists(select(runs.c.id).where(runs.c.id == messages.c.run_id))
+    queries = {
+        "messages without a thread": select(func.count()).select_from(messages).where(~has_thread),
+        "messages without a run": select(func.count()).select_from(messages).where(~has_run),
+    }
+    for table in OF_A_RUN:
+        known = exists(select(runs.c.id).where(runs.c.id == table.c.run_id))
+        queries[f"{table.name} without a run"] = select(func.count()).select_from(table).where(~known)
+    return {name: count for name, query in queries.items() if (count := world.rows(query)[0][0])}
+
+
+def finish(world: World, owner: Owner) -> None:
+    world.do(owner.message())
+    world.do(owner.end())
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_removed_thread_leaves_nothing_whatever_happens_to_it_meanwhile(racing: World, is_over: bool) -> None:
+    world, heard = racing, Counter[str]()
+    for number in range(ROUNDS):
+        thread = f"thr_{is_over}_{number}"
+        owner = ended(world, thread) if is_over else world.own(world.accept(thread_id=thread).run_id)
+        sides: list[Side] = [
+            partial(remove_threads, world.database, ME, [thread]),
+            partial(world.accept, thread_id=thread),
+            partial(remove_threads, world.database, ME, [thread]),
+            partial(cancel, world.database, ME, owner.lease.run_id, "ann"),
+        ]  # fmt: skip
+        if not is_over:
+            sides.append(partial(finish, world, owner))
+        refused = race(sides if number % 2 else sides[::-1])
+        heard.update(type(wrong).__name__ for wrong in refused)
+        assert all(isinstance(wrong, LOST) for wrong in refused), refused
+
+    print(dict(heard))
+    assert orphans(world) == {}
+
+
+def test_removing_a_thread_and_its_runs_at_once_blocks_nobody(racing: World) -> None:
+    world = racing
+    for number in range(ROUNDS):
+        thread = f"thr_{number}"
+        run_ids = [ended(world, thread).lease.run_id for _ in range(2)]
+        sides: list[Side] = [
+            *(partial(remove_runs, world.database, ME, [run_id]) for run_id in run_ids),
+            partial(remove_threads, world.database, ME, [thread]),
+            partial(remove_threads, world.database, ME, [thread]),
+        ]  # fmt: skip
+        refused = race(sides if number % 2 else sides[::-1])
+        assert all(isinstance(wrong, LOST) for wrong in refused), refused
+
+    assert orphans(world) == {}
+    assert world.rows(select(func.count()).select_from(threads).where(threads.c.id.like("thr_%")))[0][0] == 0
