@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bus.journal.approvals import Decided, Decision, last_decided
 from bus.journal.journal import Journal
@@ -15,17 +15,24 @@ from bus.journal.who import Who
 from bus.payloads import EndPayload, Payload, decode
 from config.errors import ApprovalDecided, LoopBlocked
 
+if TYPE_CHECKING:
+    from agents.runner import Runner
+
 
 class RunHandle:
     """One accepted run. Making one costs nothing; several may look at the same run."""
 
-    def __init__(self, journal: Journal, run_id: str, thread_id: str, who: Who, *, is_new: bool = True) -> None:
-        self._journal = journal
+    def __init__(self, runner: Runner, run_id: str, thread_id: str, who: Who, *, is_new: bool = True) -> None:
+        self._runner = runner
         self._who = who
         self.run_id = run_id
         self.thread_id = thread_id
         self.is_new = is_new
         """False when an idempotency key led to a run that was there already."""
+
+    @property
+    def _journal(self) -> Journal:
+        return self._runner.journal
 
     def events(self, after: int = 0) -> Iterator[Payload]:
         """Return the run's events numbered above ``after``, in order, live, until after its ``end``.

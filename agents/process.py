@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import dataclass, field
 
 from agents.registry import AgentRegistry
 from bus.celery_app import Publisher
 from bus.journal.journal import Journal
+from config.forks import after_fork, leave_to_parent
 from config.migrate import require_current
 from config.redis_socket import with_running_redis
 from config.settings import Settings, settings
@@ -30,16 +30,16 @@ _process: Process | None = None
 _opening = threading.Lock()
 
 
-def process() -> Process:
-    """Return this process's things; opened when first asked for.
+def process(with_settings: Settings | None = None) -> Process:
+    """Return this process's things; opened when first asked for, and again where they have other settings.
 
     Raises:
         SchemaOld, SchemaNew: the database does not fit this code.
     """
     global _process
     with _opening:
-        if _process is None:
-            _process = open_process(settings())
+        if _process is None or with_settings not in (None, _process.settings):
+            _process = open_process(with_settings or settings())
         return _process
 
 
@@ -61,10 +61,8 @@ def use_process(given: Process | None) -> None:
         _process = given
 
 
+@after_fork
 def _forget() -> None:
     global _process, _opening
+    leave_to_parent(_process)
     _process, _opening = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)

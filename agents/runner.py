@@ -20,6 +20,7 @@ from bus.messages import RunAgentMessage
 from bus.routes import AsynchronousRoute, SynchronousRoute
 from config.definitions import AgentDefinition
 from config.errors import BadRequest, CallboardError, GrantRefused, InputEmpty, InputTooLarge, ObserverTravels
+from config.forks import leave_to_parent
 from config.settings import Settings
 from observers.base import AgentObserver
 
@@ -27,15 +28,42 @@ MAX_THREAD_ID = 128
 
 
 class Runner:
-    """Accepts runs and sends them on their way; one a process."""
+    """Accepts runs and sends them on their way; one a process.
+
+    A process that was forked from the one it was opened in (a child of Celery's prefork pool, of gunicorn with
+    ``preload_app``, of ``multiprocessing``) opens a journal of its own when the runner or a handle is first used there.
+    """
 
     def __init__(self, here: Process) -> None:
+        self._bind(here)
+
+    def _bind(self, here: Process) -> None:
         self._here = here
-        self.settings: Settings = here.settings
-        self.journal: Journal = here.journal
-        self.registry: AgentRegistry = here.registry
         self._synchronous = SynchronousRoute(here.journal.loop)
         self._dispatcher = Dispatcher(self._synchronous, AsynchronousRoute(here.journal.relay))
+        self._pid = os.getpid()
+
+    def _own(self) -> Process:
+        """Return what belongs to this process: the threads and connections of the one it was forked from do not."""
+        if self._pid != os.getpid():
+            leave_to_parent(self._here)
+            self._bind(process(self._here.settings))
+        return self._here
+
+    @property
+    def settings(self) -> Settings:
+        """What this runner works with."""
+        return self._here.settings
+
+    @property
+    def journal(self) -> Journal:
+        """Where runs are written to and read from."""
+        return self._own().journal
+
+    @property
+    def registry(self) -> AgentRegistry:
+        """The agents."""
+        return self._own().registry
 
     @classmethod
     def open(cls, settings: Settings | None = None) -> Runner:
@@ -98,7 +126,7 @@ class Runner:
         if guests and not here:
             raise ObserverTravels(type(guest).__name__ for guest in guests)
         named = [observer for observer in observers if isinstance(observer, str)]
-        accepted = self.journal.accept(
+        accepted = self._own().journal.accept(
             NewRun(
                 objective=objective,
                 agent_id=definition.id,
@@ -120,7 +148,7 @@ class Runner:
             if guests:
                 self._here.guests[accepted.run_id] = guests
             self._dispatcher.dispatch(_message(accepted.run_id, accepted.thread_id, definition, detached), here=here)
-        return RunHandle(self.journal, accepted.run_id, accepted.thread_id, who, is_new=accepted.is_new)
+        return RunHandle(self, accepted.run_id, accepted.thread_id, who, is_new=accepted.is_new)
 
     def _started_before(self, who: Who, key: IdempotencyKey | None) -> RunHandle | None:
         """Return the run that this very request began when it was made before."""
@@ -138,16 +166,17 @@ class Runner:
         """
         with self.journal.read() as connection:
             row = find_run(connection, who, run_id)
-        return RunHandle(self.journal, run_id, row.thread_id, who, is_new=False)
+        return RunHandle(self, run_id, row.thread_id, who, is_new=False)
 
     def settle(self, timeout_s: float) -> None:
         """Wait until what this process works on has ended, so that it can be left."""
         self._synchronous.settle(timeout_s)
 
     def close(self) -> None:
-        """Let go of the process's journal."""
-        self.journal.close()
-        use_process(None)
+        """Let go of the process's journal; what was opened before a fork stays its parent's to close."""
+        if self._pid == os.getpid():
+            self._here.journal.close()
+            use_process(None)
 
     def _check(self, objective: str, thread_id: str | None) -> None:
         check_objective(objective, self.settings.max_input_chars)

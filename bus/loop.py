@@ -12,7 +12,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from config.errors import CallboardError, LoopBlocked
+from config.errors import CallboardError, LoopBlocked, OpenedBeforeFork
+from config.forks import after_fork, leave_to_parent
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ class ProcessLoop:
     """An event loop that runs until the process ends; plain threads hand it coroutines."""
 
     def __init__(self) -> None:
+        self._pid = os.getpid()
         self._ready = threading.Event()
         self._writes = ThreadPoolExecutor(1, thread_name_prefix="callboard-write")
         self._reads = ThreadPoolExecutor(4, thread_name_prefix="callboard-read")
@@ -36,7 +38,16 @@ class ProcessLoop:
         self._ready.wait()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start ``work`` on the loop and return its future at once."""
+        """Start ``work`` on the loop and return its future at once.
+
+        Raises:
+            OpenedBeforeFork: the loop's thread is in the process this one was forked from.
+        """
+        try:
+            self.require_own_process()
+        except OpenedBeforeFork:
+            work.close()
+            raise
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
@@ -44,6 +55,7 @@ class ProcessLoop:
 
         Raises:
             LoopBlocked: called on the loop's own thread, where waiting would stop everything.
+            OpenedBeforeFork: as ``submit``.
         """
         if self.is_here():
             work.close()
@@ -53,6 +65,15 @@ class ProcessLoop:
     def is_here(self) -> bool:
         """Return whether the calling thread is the loop's own."""
         return threading.get_ident() == self._thread.ident
+
+    def require_own_process(self) -> None:
+        """Return in the process that started the loop.
+
+        Raises:
+            OpenedBeforeFork: this one was forked from it.
+        """
+        if os.getpid() != self._pid:
+            raise OpenedBeforeFork(self._pid)
 
     def call_soon(self, function: Callable[[], Any]) -> None:
         """Call ``function`` on the loop's thread, soon."""
@@ -129,11 +150,9 @@ def process_loop() -> ProcessLoop:
         return _current
 
 
+@after_fork
 def _forget() -> None:
     """A forked child has the parent's object but not its threads."""
     global _current, _starting
+    leave_to_parent(_current)
     _current, _starting = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)

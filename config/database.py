@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from sqlalchemy import (
@@ -28,6 +28,7 @@ from config.clock import boot_id, boot_ms, epoch_ms
 from config.database_errors import named_error
 from config.errors import DatabaseBusy, SettingInvalid
 from config.file_turn import FileTurn
+from config.forks import ForkGate
 from config.patience import one_limit
 from config.turn import Turn
 
@@ -74,6 +75,8 @@ class Database:
         self._turns = Turn() if self.is_sqlite else None
         self._file_turn = FileTurn(engine.url.database if self.is_sqlite else None)
         self._patience_ms = self._left_ms = BUSY_TIMEOUT_MS
+        # SQLite keeps its locks in memory of the process: a child that inherits an open file believes it holds them.
+        self._in_use: AbstractContextManager[None] = ForkGate(engine.dispose) if self.is_sqlite else nullcontext()
         self._reading = engine if self.is_sqlite else engine.execution_options(isolation_level="AUTOCOMMIT")
         _prepare_sqlite(engine) if self.is_sqlite else _prepare_postgres(engine)
 
@@ -85,7 +88,7 @@ class Database:
         whenever another process wrote in between, whatever the timeout. An urgent one, such as a heartbeat, goes
         before all others of this process.
         """
-        with self._named_errors(), one_limit(), self._turn(is_urgent), self.engine.begin() as connection:
+        with self._in_use, self._named_errors(), one_limit(), self._turn(is_urgent), self.engine.begin() as connection:
             if self.is_sqlite:  # here and not in SQLAlchemy's ``begin`` event: one listener slows every statement
                 self._begin_writing(connection)
             yield connection
@@ -128,7 +131,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Yield a connection that only reads."""
-        with self._named_errors(), one_limit(), self._reading.connect() as connection:
+        with self._in_use, self._named_errors(), one_limit(), self._reading.connect() as connection:
             if self.is_sqlite:  # what is read is one moment's
                 connection.exec_driver_sql("BEGIN")
             yield connection

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from config.errors import did_you_mean
+from config.forks import after_fork
 from config.project import installed_entries, shipped_entries
 from config.rooms import ROOMS
 from config.settings import ROOT, Settings
@@ -145,6 +146,13 @@ _lock = threading.Lock()
 _at_work: dict[str, _Import] = {}
 """Imports that have not ended, or that nobody saw ending."""
 _imported: set[str] = set()
+
+
+@after_fork
+def _renew() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _at_work.clear()  # by threads of the parent
 
 
 def forget() -> None:

@@ -10,10 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import DBAPIError
 
 from config.database import Database, open_database
-from config.database_errors import named_error
 from config.errors import SchemaNew, SchemaOld, StateDirUnwritable
 from config.patience import patience
 from config.private_files import narrow_state_folder, open_private, private_folder
@@ -33,13 +31,10 @@ def current_version(database: Database) -> str | None:
         DatabaseUnreachable: it does not answer.
     """
     query = text("SELECT version_num FROM alembic_version")
-    try:
-        with database.engine.connect() as connection:
-            if not database.engine.dialect.has_table(connection, "alembic_version"):
-                return None
-            return connection.execute(query).scalar()
-    except DBAPIError as wrong:
-        raise named_error(wrong, database.engine) from wrong
+    with database.read() as connection:
+        if not database.engine.dialect.has_table(connection, "alembic_version"):
+            return None
+        return connection.execute(query).scalar()
 
 
 def require_current(database: Database) -> None:

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from config.forks import after_fork
+
 
 class Desk:
     """Messages from the queue and the poller share these places."""
@@ -106,6 +108,13 @@ class Desk:
 
 
 _desk = Desk(1_000_000)
+
+
+@after_fork
+def _renew() -> None:
+    """A parent that works on runs holds places and locks that are not the child's."""
+    global _desk
+    _desk = Desk(1_000_000)
 
 
 def desk() -> Desk:

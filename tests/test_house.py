@@ -57,6 +57,30 @@ def imports(node: ast.AST, package: str) -> bool:
     return any(name.partition(".")[0] == package for name in names)
 
 
+def test_what_a_module_keeps_for_its_threads_is_made_again_in_a_forked_child():
+    kept = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in SOURCES
+        if not {"after_fork", "register_at_fork"} & set(names_in(ast.parse(path.read_text())))
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func).rpartition(".")[2] in OF_THREADS
+    ]
+
+    assert not kept, "a thread of the parent may hold it, or be in it: make it again with config/forks.py: after_fork"
+
+
+OF_THREADS = (
+    "Lock", "RLock", "Condition", "Event", "Semaphore", "BoundedSemaphore", "Barrier", "Queue", "SimpleQueue",
+    "ThreadPoolExecutor", "Desk", "local",
+)  # fmt: skip
+
+
+def names_in(tree: ast.AST):
+    return (getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(tree))
+
+
 def test_long_files_and_functions_are_pointed_out():
     long = [f"{name_of(path)}: {lines} lines" for path in SOURCES if (lines := count_lines(path)) > MAX_FILE_LINES]
     long += [

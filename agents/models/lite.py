@@ -10,6 +10,7 @@ from typing import Any
 
 from agents.models.plain_messages import send_plain_messages
 from agents.models.releases import require_sound_release
+from config.forks import after_fork
 from config.redaction import redact
 
 _ENVIRONMENT = {
@@ -84,11 +85,7 @@ def _redact_with_ours() -> None:
     secret_redaction.python_redact_string = redact  # looked up at each call
 
 
-def _forget_lock() -> None:
-    """A thread of the parent may have held it; a forked child has no such thread."""
+@after_fork
+def _renew() -> None:
     global _importing
     _importing = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_lock)

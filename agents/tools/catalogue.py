@@ -20,6 +20,7 @@ from config import dotted_path
 from config.definitions import AgentDefinition
 from config.dotted_path import NotImportable, import_path, reason_of
 from config.errors import DefinitionInvalid, ToolUnknown, did_you_mean
+from config.forks import after_fork
 from config.project import installed_entries, shipped_entries
 from config.settings import Settings
 
@@ -30,6 +31,14 @@ MAX_KEPT = 256
 """Agents whose tools a process keeps built."""
 
 _lock = threading.RLock()
+
+
+@after_fork
+def _renew() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
 _kept: dict[tuple[str, Settings], dict[str, Tool]] = {}
 _wrap: Callable[[Tool], Tool] | None = None
 

@@ -20,6 +20,7 @@ from agents.tools.cut_off import leaves_open
 from agents.tools.results import to_result
 from agents.tools.tool import Tool, ToolContext, enter_call
 from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed, ToolTimeout
+from config.forks import after_fork
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,13 @@ _THREAD = "tool "
 """How the name of a thread that runs a plain tool begins."""
 _places = threading.BoundedSemaphore(MAX_THREADS)
 _POLL_S = 0.01
+
+
+@after_fork
+def _renew() -> None:
+    """The threads that had places are the parent's."""
+    global _places
+    _places = threading.BoundedSemaphore(MAX_THREADS)
 
 
 async def call_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolContext, timeout_s: float) -> Any:

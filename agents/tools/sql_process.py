@@ -8,6 +8,7 @@ with ``-I -S`` and imports nothing but the standard library: it starts in about 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -58,6 +59,16 @@ _LIMITS = {
 _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
 
 _places = threading.BoundedSemaphore(MAX_PROCESSES)
+
+
+def _renew() -> None:
+    """Those who hold places are threads of the parent."""
+    global _places
+    _places = threading.BoundedSemaphore(MAX_PROCESSES)
+
+
+if hasattr(os, "register_at_fork"):  # not config/forks.py: this file is a program of its own too
+    os.register_at_fork(after_in_child=_renew)
 
 
 class QueryFailed(Exception):

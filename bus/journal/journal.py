@@ -192,7 +192,7 @@ class Journal:
         lines: SimpleQueue[list[Line] | BaseException | None] = SimpleQueue()
         future = self.loop.submit(_pour(self.follow(run_id, thread_id, cursor), lines.put))
         try:
-            while (batch := _take(lines)) is not None:
+            while (batch := _take(lines, self.loop)) is not None:
                 if isinstance(batch, BaseException):
                     raise batch
                 yield from batch
@@ -267,9 +267,14 @@ async def _pour(batches: AsyncGenerator[list[Line], None], put: Callable[[Any], 
         put(wrong)
 
 
-def _take(lines: SimpleQueue[Any]) -> Any:
-    """Wait for the next item in slices, so that Ctrl-C is heard on every platform."""
+def _take(lines: SimpleQueue[Any], loop: ProcessLoop) -> Any:
+    """Wait for the next item in slices, so that Ctrl-C is heard on every platform.
+
+    Raises:
+        OpenedBeforeFork: the loop that brings the items is in the process this one was forked from.
+    """
     while True:
+        loop.require_own_process()
         try:
             return lines.get(timeout=0.5)
         except Empty:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from config.database import WALL_MS, Database
+from config.forks import after_fork
 from config.tables import definitions
 
 AGAIN_S = 600.0
@@ -16,6 +17,12 @@ AGAIN_S = 600.0
 
 _known: dict[tuple[str, str], float] = {}
 _lock = Lock()
+
+
+@after_fork
+def _renew() -> None:
+    global _lock
+    _lock = Lock()
 
 
 def pin(connection: Connection, digest: str, agent_id: str, content_json: str) -> None:

@@ -1,0 +1,114 @@
+"""What a forked child must not take over from its parent: locks that another thread held, and what has threads.
+
+A child has copies of the parent's objects and none of its threads. So whatever a module keeps for its process is made
+again in the child, and what was the parent's is left alone: its sockets and its database's connections are shared with
+the parent, and closing them would break the parent. What may not even be inherited is closed before the fork.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 5.0
+"""Seconds a fork waits for what is in use."""
+_inherited: list[Any] = []
+"""Objects of the parent, kept so that no finalizer closes what it still uses."""
+
+
+def after_fork(renew: Callable[[], None]) -> Callable[[], None]:
+    """Have ``renew`` called in each process that is forked from this one, before anything else runs there."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=renew)
+    return renew
+
+
+def leave_to_parent(thing: Any) -> None:
+    """Keep an object of the parent's for as long as this child lives, untouched."""
+    _inherited.append(thing)
+
+
+class ForkGate:
+    """Entered by each use of what a child must not inherit open: a fork waits for the uses, and holds new ones up.
+
+    ``close`` is called before the fork, when nothing is in use, and has to leave nothing open.
+    """
+
+    def __init__(self, close: Callable[[], None]) -> None:
+        self._close = close
+        self._changed = threading.Condition()
+        self._in_use = self._forks = 0
+        self._mine = threading.local()
+        with _adding:
+            _gates.add(self)
+
+    def __enter__(self) -> None:
+        depth = getattr(self._mine, "depth", 0)
+        with self._changed:
+            # Who is inside already would wait for the fork that waits for them.
+            self._changed.wait_for(lambda: depth > 0 or self._forks == 0)
+            self._in_use += 1
+        self._mine.depth = depth + 1
+
+    def __exit__(self, *_: object) -> None:
+        self._mine.depth -= 1
+        with self._changed:
+            self._in_use -= 1
+            if self._forks:
+                self._changed.notify_all()
+
+    def before(self) -> None:
+        """Wait until nothing is in use but by the thread that forks, let nothing new begin, and close."""
+        with self._changed:
+            self._forks += 1
+            is_free = self._changed.wait_for(lambda: self._in_use == 0, PATIENCE_S)
+        if is_free:
+            self._close()
+        else:
+            log.warning("the process forks while its database is in use; the child may find it locked")
+
+    def after(self) -> None:
+        """Let the parent go on."""
+        with self._changed:
+            self._forks -= 1
+            self._changed.notify_all()
+
+    def in_child(self) -> None:
+        """Begin anew: nobody else is in this process."""
+        self._changed = threading.Condition()
+        self._in_use, self._forks = getattr(self._mine, "depth", 0), 0
+
+
+_gates: WeakSet[ForkGate] = WeakSet()
+_adding = threading.Lock()
+_forking = threading.local()
+
+
+def _before() -> None:
+    with _adding:
+        _forking.gates = list(_gates)  # one that is made meanwhile is not this fork's
+    for gate in _forking.gates:
+        gate.before()
+
+
+def _after_in_parent() -> None:
+    for gate in _forking.gates:
+        gate.after()
+    _forking.gates = []
+
+
+def _after_in_child() -> None:
+    global _adding
+    _adding = threading.Lock()
+    for gate in list(_gates):
+        gate.in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
