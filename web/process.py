@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from flask import Flask, current_app
 
+from bus.journal.write_probe import WriteProbe
 from config.database import open_database
 from config.errors import DatabaseBusy, Overloaded
 from config.migrate import require_current
@@ -38,6 +39,7 @@ class WebProcess:
         self._opening = threading.Lock()
         self._runner: Runner | None = None
         self._hub: Hub | None = None
+        self._probe: WriteProbe | None = None
         self._pid = 0
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
         self._large = threading.BoundedSemaphore(MAX_LARGE)
@@ -65,6 +67,16 @@ class WebProcess:
             DatabaseUnreachable: it does not answer.
         """
         self._open()
+
+    def require_writes(self) -> None:
+        """Everything is open, and the database took a write within the last second.
+
+        Raises:
+            CallboardError: it does not; the error says why.
+        """
+        self._open()
+        assert self._probe is not None
+        self._probe.require()
 
     def begin_waiting(self) -> None:
         """This request may hold its thread; call ``end_waiting`` behind it.
@@ -114,6 +126,7 @@ class WebProcess:
                 self._runner.journal.relay.start()
                 self._runner.journal.reaper.start()
                 self._hub = Hub(self._runner.journal)
+                self._probe = WriteProbe(self._runner.journal.database)
                 self._pid = os.getpid()
             return self._runner, self._hub
 

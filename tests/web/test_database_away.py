@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -9,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event, func, select
+from sqlalchemy import NullPool, create_engine, event, func, select
 
 from bus.journal.journal import Journal
 from config import database as databases
 from config.errors import DatabaseUnreachable
+from config.migrate import migrate
 from config.settings import Settings
 from config.tables import events, idempotency_keys, messages, runs, threads
 from tests.web.conftest import Hand, accept, opened, process_of
@@ -217,3 +219,85 @@ def test_a_viewer_stays_while_its_page_cannot_be_read(app, runner, journal, monk
 
     assert len(asked) >= 3
     assert [int(line[4:]) for line in seen.splitlines() if line.startswith(b"id: ")] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.fixture
+def quick_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that was found counts for the next who asks."""
+    monkeypatch.setattr("bus.journal.write_probe.FRESH_S", 0.0)
+
+
+def states(client: Any) -> list[tuple[int, str]]:
+    """Return what both calls answer, and how they call it."""
+    health, ready = client.get("/health"), client.get("/ready")
+    return [(health.status_code, health.json["database"]), (ready.status_code, ready.json.get("code", "ready"))]
+
+
+WELL = [(200, "ok"), (200, "ready")]
+
+
+@pytest.mark.usefixtures("quick_probe")
+def test_health_and_ready_say_that_the_database_is_locked(client, lock) -> None:
+    before = states(client)
+    lock.execute("BEGIN IMMEDIATE")
+    locked = states(client)
+    lock.execute("ROLLBACK")
+
+    assert locked == [(503, "database_busy")] * 2
+    assert (before, states(client)) == (WELL, WELL)
+
+
+@pytest.mark.usefixtures("quick_probe")
+def test_health_and_ready_say_that_the_disk_takes_no_more(client, file: Path) -> None:
+    before = states(client)
+    grown = file.with_name(file.name + "-wal").stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (grown, hard))
+    try:
+        full = states(client)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert [status for status, _ in full] == [503, 503]
+    assert {code for _, code in full} <= {"database_full", "database_unreachable"}
+    assert (before, states(client)) == (WELL, WELL)
+
+
+@pytest.mark.usefixtures("quick_probe")
+def test_health_and_ready_say_that_the_database_can_only_be_read(read_only) -> None:
+    client, _ = read_only
+
+    assert states(client) == [(503, "database_read_only")] * 2
+
+
+def test_the_database_is_written_to_once_a_second_however_many_ask(client, journal) -> None:
+    engine, written = journal.database.engine, []
+    event.listen(engine, "commit", lambda _: written.append(1))
+
+    for _ in range(50):
+        assert states(client) == WELL
+
+    assert len(written) <= 10
+    assert rows(journal) == [0] * len(TOLD)
+
+
+@pytest.mark.postgres
+@pytest.mark.usefixtures("quick_probe")
+def test_on_postgres_a_locked_table_and_a_standby_are_said(settings: Settings, postgres_url: str) -> None:
+    migrate(settings.model_copy(update={"database_url": postgres_url}))
+    chosen = settings.model_copy(update={"database_url": postgres_url})
+    with opened(chosen) as runner, create_engine(postgres_url, poolclass=NullPool).connect() as other:
+        app = create_app(chosen, runner)
+        client: Any = app.test_client()
+        before = states(client)
+        other.exec_driver_sql("LOCK TABLE outbox IN EXCLUSIVE MODE")
+        locked = states(client)
+        other.rollback()
+        other.exec_driver_sql(f"ALTER DATABASE {other.engine.url.database} SET default_transaction_read_only = on")
+        other.commit()
+        runner.journal.database.close()
+        standby = states(client)
+        process_of(app).close()
+
+    assert (before, locked) == (WELL, [(503, "database_busy")] * 2)
+    assert standby == [(503, "database_read_only")] * 2

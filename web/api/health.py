@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 from flask import Blueprint, Response
-from sqlalchemy import text
 
 from bus.journal.workers import alive
 from bus.redis_wire import connect
@@ -28,7 +27,7 @@ def state() -> Response:
     """Return how each part is: 200 while runs can be accepted, 503 when they cannot."""
     process = here()
     try:
-        process.require_ready()
+        process.require_writes()
         with process.journal.read() as connection:
             workers = len(alive(process.journal.database, connection))
     except CallboardError as wrong:
@@ -41,12 +40,10 @@ def state() -> Response:
 
 @health.get("/ready")
 def ready() -> Response:
-    """Say whether this process can take requests."""
+    """Say whether this process can take requests: the database answers, and takes writes."""
     process = here()
     try:
-        process.require_ready()
-        with process.journal.read() as connection:
-            connection.execute(text("SELECT 1"))
+        process.require_writes()
     except CallboardError as wrong:
         answered = of_error(wrong)
         answered.status_code = 503
