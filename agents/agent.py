@@ -129,7 +129,13 @@ class Agent:
 
     def _model_step(self, again: OpenStep | None = None) -> ModelStep:
         definition, context = self._definition, self._context
-        messages = messages_for(definition, context.chat_history, is_cut=context.is_history_cut) + self._repair
+        messages = messages_for(
+            definition,
+            context.chat_history,
+            is_cut=context.is_history_cut,
+            max_result_chars=context.settings.max_result_chars,
+        )
+        messages += self._repair
         if self._is_last:
             messages.append({"role": "system", "content": LAST_CALL})
         timeouts = definition.timeouts

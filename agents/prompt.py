@@ -26,24 +26,36 @@ LEFT_OUT = (
 )
 
 
-def messages_for(definition: AgentDefinition, history: Sequence[HistoryItem], *, is_cut: bool = False) -> list[Message]:
-    """Return the messages of a model call; where the history ``is_cut`` the model is told."""
+MAX_RESULT_CHARS = 64_000
+"""Characters of a tool's result that the model is shown, unless the settings say otherwise."""
+RESULT_CUT = "\n[cut here: {shown:,} of {whole:,} characters are shown; ask for less at once to see the rest]"
+
+
+def messages_for(
+    definition: AgentDefinition,
+    history: Sequence[HistoryItem],
+    *,
+    is_cut: bool = False,
+    max_result_chars: int = MAX_RESULT_CHARS,
+) -> list[Message]:
+    """Return the messages of a model call; where the history ``is_cut``, or a result is, the model is told."""
     prompt = definition.system_prompt.rstrip()
     if definition.output_schema is not None:
         schema = orjson.dumps(definition.output_schema).decode()
         prompt += f"\n\nAnswer with one JSON object and nothing else. It has to fit this JSON Schema:\n{schema}"
     if is_cut:
         prompt += f"\n\n{LEFT_OUT}"
-    return [{"role": "system", "content": prompt}, *_conversation(history)]
+    return [{"role": "system", "content": prompt}, *_conversation(history, max_result_chars)]
 
 
-def _conversation(history: Sequence[HistoryItem]) -> Iterable[Message]:
+def _conversation(history: Sequence[HistoryItem], max_result_chars: int) -> Iterable[Message]:
     """Yield the history; a call nobody answered gets an answer, or providers refuse the whole conversation."""
     unanswered: dict[str, str] = {}
     for item in history:
         if item.role == "tool":
             if unanswered.pop(item.data["call_id"], None) is not None:
-                yield _tool_message(item.data["call_id"], item.data.get("name", ""), item.data.get("result"))
+                shown = _shown(item.data.get("result"), max_result_chars)
+                yield _tool_message(item.data["call_id"], item.data.get("name", ""), shown)
             continue
         if item.role == "error":
             continue
@@ -81,8 +93,13 @@ def _assistant_message(data: Mapping[str, Any]) -> Message | None:
     return message if message["content"] or calls else None
 
 
-def _tool_message(call_id: str, name: str, result: Any) -> Message:
-    content = result if isinstance(result, str) else orjson.dumps(result).decode()
+def _shown(result: Any, max_chars: int) -> str:
+    """Return a result as the model is shown it; what is longer is cut and says so."""
+    text = result if isinstance(result, str) else orjson.dumps(result).decode()
+    return text if len(text) <= max_chars else text[:max_chars] + RESULT_CUT.format(shown=max_chars, whole=len(text))
+
+
+def _tool_message(call_id: str, name: str, content: str) -> Message:
     return {"role": "tool", "tool_call_id": call_id, "name": name, "content": content}
 
 

@@ -118,6 +118,8 @@ class Settings(BaseSettings):
     """Days the log of a run is kept after its end; the run stays, with how it ended. 0 is for ever."""
     retain_logs_days: float = Field(default=0, ge=0)
     """Days the files of the logger observer are kept after their last line; 0 is until newer ones push them out."""
+    max_result_chars: int = Field(default=64_000, ge=1_000)
+    """Characters of one tool result that the model is shown; the log and the page have the whole result."""
     max_input_chars: int = Field(default=200_000, ge=1)
     """Longest input a run is started with."""
 

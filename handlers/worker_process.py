@@ -19,7 +19,7 @@ from agents.models.warm_up import needs_litellm, warm_up, warm_up_later, warm_up
 from agents.process import Process, process
 from bus.celery_app import refuse_greenlets, require_broker_setting
 from bus.celery_rules import broken_rules
-from bus.heap import settle_heap
+from bus.heap import FreeMemory, settle_heap
 from bus.journal import workers
 from bus.journal.workers import WorkerRow
 from bus.pulse import start_pulse
@@ -163,9 +163,10 @@ async def _poll(here: Process, desk: Desk) -> None:
 
 async def _keep_up(here: Process) -> None:
     """See to what nobody else does, as often as the reaper looks."""
-    looks = 0
+    looks, memory = 0, FreeMemory()
     while True:
         try:
+            await here.journal.loop.read(memory.give_back)
             await here.journal.loop.read(tell_untold, here)
             if looks % FITTING_EVERY == 0:
                 await here.journal.loop.read(take_up_fitting, here)

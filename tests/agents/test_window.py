@@ -215,6 +215,23 @@ def test_the_model_is_told_when_something_was_left_out(tmp_path):
     assert whole[-1]["content"] == LOST_RESULT
 
 
+@pytest.mark.parametrize("result", ["é" * 5_000_000, [{"row": number} for number in range(100_000)], "x" * 64_001])
+def test_the_model_is_shown_the_beginning_of_a_long_result_and_told_so(result):
+    definition = AgentDefinition(
+        id="a", digest="d", content_json="{}", file="f", name="A", model="demo/assistant", system_prompt="Be brief."
+    )
+    called, *_ = answer(3, calls=1)
+    call_id = called.data["tool_calls"][0]["call_id"]
+    told = HistoryItem(id="msg_r", role="tool", data={"call_id": call_id, "name": "look", "result": result})
+
+    shown = messages_for(definition, [called, told])[-1]["content"]
+    whole = messages_for(definition, [called, told], max_result_chars=10_000_000)[-1]["content"]
+
+    assert len(shown) < 64_200
+    assert shown[:64_000] == whole[:64_000]
+    assert f"[cut here: 64,000 of {len(whole):,} characters are shown; ask for less" in shown
+
+
 # --- in a run --------------------------------------------------------------------------------------
 
 
