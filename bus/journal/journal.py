@@ -93,6 +93,9 @@ class Journal:
             DatabaseBusy: the database stayed too slow for more runs here; the run stays queued.
         """
         with self.admission.place():
+            if self.keeper.is_leaving:  # it waited until now, and shall not wait for the end of this process
+                self.relay.tell(run_id)
+                return None
             begun = self.commits.submit(run_id, lambda connection: self._claim(connection, run_id, begin)).result()
         if begun is not None:
             failpoint("claim")
@@ -107,8 +110,8 @@ class Journal:
         return begun
 
     def _delay_s(self) -> float:
-        """How long writes take now: the longest of those on their way."""
-        return max(self.commits.delay_s, self.keeper.delay_s)
+        """How long writes take now: the longest of those on their way. A process that leaves claims nothing."""
+        return 0.0 if self.keeper.is_leaving else max(self.commits.delay_s, self.keeper.delay_s)
 
     async def wall_clock_ms(self) -> int:
         """Return now in milliseconds since 1970, by the clock that timers are compared with."""

@@ -82,7 +82,8 @@ class LeaseKeeper:
         self._beating: threading.Thread | None = None
         self._looking: asyncio.Task[None] | None = None
         self._nudged = asyncio.Event()
-        self._last_good_s = self._answered_s = time.monotonic()
+        self._last_good_s = time.monotonic()
+        self._unanswered = 0  # turns since the loop answered
         self._began_s: float | None = None  # since when a heartbeat is on its way
 
     @property
@@ -145,7 +146,6 @@ class LeaseKeeper:
             self._last_good_s = time.monotonic()  # nobody was beaten for, so the last beat says nothing of a new run
         if self._beating is not None:
             return
-        self._answered_s = time.monotonic()
         self._beating = threading.Thread(target=self._beats, name="callboard-beat", daemon=True)
         self._beating.start()
         self._looking = self._loop.loop.create_task(self._stops())
@@ -159,22 +159,27 @@ class LeaseKeeper:
     def _beats(self) -> None:
         """Beat until the keeper is closed, on the heartbeat's thread."""
         due_s = time.monotonic() + self._settings.beat_s
-        while not self._closing.wait(min(self._settings.beat_s / TURNS, AGAIN_S)):
+        while not self._closing.wait(self._turn_s):
+            self._unanswered += 1  # turns, not seconds: while this process is stopped, none pass
             self._loop.call_soon(self._answer)
             if time.monotonic() >= due_s:
                 is_good = not self._kept or self._beat()
                 due_s = time.monotonic() + (self._settings.beat_s if is_good else min(self._settings.beat_s, AGAIN_S))
 
+    @property
+    def _turn_s(self) -> float:
+        return min(self._settings.beat_s / TURNS, AGAIN_S)
+
     def _answer(self) -> None:
-        self._answered_s = time.monotonic()
+        self._unanswered = 0
 
     def _beat(self) -> bool:
         """Extend the leases of all runs kept, and return whether the database took it."""
         asked, began_s = self._in_time(), time.monotonic()
         if not asked:
             return True
-        if began_s - self._answered_s >= self._silence_s:  # the watch ends this process; others may have its runs
-            log.error("no heartbeat: the event loop does not answer since %.0f s", began_s - self._answered_s)
+        if self._unanswered * self._turn_s >= self._silence_s:  # the watch ends this process; others may have its runs
+            log.error("no heartbeat: the event loop does not answer for %.0f s", self._unanswered * self._turn_s)
             return False
         self._began_s = began_s
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 import warnings
@@ -10,7 +11,7 @@ import warnings
 import pytest
 
 from bus.loop import ProcessLoop, process_loop
-from config.errors import LoopBlocked
+from config.errors import LoopBlocked, StaleOwner
 
 
 async def where() -> int:
@@ -105,3 +106,37 @@ def test_a_forked_child_gets_a_loop_of_its_own():
     os.waitpid(child, 0)
 
     assert answer == b"own"
+
+
+def test_an_expected_error_that_nobody_waits_for_is_one_line(loop: ProcessLoop, caplog: pytest.LogCaptureFixture):
+    async def refuse() -> None:
+        raise StaleOwner("run_1", 3)
+
+    async def leave_alone() -> None:
+        asyncio.get_running_loop().create_task(refuse())
+        await asyncio.sleep(0.01)
+        gc.collect()
+        await asyncio.sleep(0.01)
+
+    loop.run(leave_alone(), 20)
+
+    (record,) = [one for one in caplog.records if one.name == "bus.loop"]
+    assert (record.levelname, record.exc_info) == ("WARNING", None)
+    assert "\n" not in record.getMessage()
+    assert StaleOwner.code in record.getMessage()
+    assert not [one for one in caplog.records if one.name == "asyncio"]
+
+
+def test_a_mistake_that_nobody_waits_for_keeps_its_traceback(loop: ProcessLoop, caplog: pytest.LogCaptureFixture):
+    async def stumble() -> None:
+        raise ValueError("a mistake")
+
+    async def leave_alone() -> None:
+        asyncio.get_running_loop().create_task(stumble())
+        await asyncio.sleep(0.01)
+        gc.collect()
+        await asyncio.sleep(0.01)
+
+    loop.run(leave_alone(), 20)
+
+    assert [one.exc_info is not None for one in caplog.records if one.name == "asyncio"] == [True]

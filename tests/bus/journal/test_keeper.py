@@ -207,6 +207,20 @@ def test_a_loop_that_does_not_answer_for_most_of_a_lease_is_beaten_for_no_longer
     small_world.loop.call_soon(kept.keeper.close)
 
 
+def test_a_process_that_was_stopped_beats_at_once_when_it_goes_on(kept: Kept, small_world: World):
+    """Its loop had no time to answer either; the heartbeat tells which runs are still its own."""
+    owner = small_world.own()
+
+    async def play() -> None:
+        await kept.keep(owner)
+        kept.keeper._last_good_s -= 1000
+        assert kept.keeper.is_silent
+        kept.keeper._beat()
+        assert not kept.keeper.is_silent
+
+    small_world.do(play())
+
+
 def test_a_heartbeat_stands_before_all_work_that_waits_for_the_writer(sqlite: Database, loop: ProcessLoop):
     owner = World(sqlite, loop, MemoryHotLog()).own()
     order: list[str] = []
