@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sqlalchemy import Connection
@@ -60,6 +60,14 @@ class RunFailed(Permanent):
 
 class _Quarantined(Exception):
     """Another suspect is worked on here."""
+
+
+class _Mistold(Exception):
+    """A message says another agent, or another definition, than the run was accepted with."""
+
+    def __init__(self, lease: Lease) -> None:
+        super().__init__(lease.run_id)
+        self.lease = lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +171,13 @@ class RunAgentHandler:
 
     def _claim(self, message: RunAgentMessage) -> Begun | None:
         self._prepare(message.run_id)
+        try:
+            return self._claim_as_told(message)
+        except _Mistold as wrong:  # loading may import modules, which no other run's commit shall wait for
+            told = replace(message, agent_id=wrong.lease.agent_id, definition_digest=wrong.lease.definition_digest)
+            return self._claim_as_told(told)
+
+    def _claim_as_told(self, message: RunAgentMessage) -> Begun | None:
         with ExitStack() as undo:
             loaded = self._load(message.agent_id, message.definition_digest)
             begin = partial(self._begin, message, loaded, undo)
@@ -231,13 +246,21 @@ class RunAgentHandler:
         connection: Connection,
         lease: Lease,
     ) -> Begun:
-        """Make ready what works on the run, and write its first step down, in the claim's transaction."""
+        """Make ready what works on the run, and write its first step down, in the claim's transaction.
+
+        Called again, the transaction was rolled back: what was done here before is undone first.
+
+        Raises:
+            _Mistold: the message names another agent than SQL does; it may be forged.
+            _Quarantined: another suspect is worked on here.
+        """
+        undo.close()
+        if (lease.agent_id, lease.definition_digest) != (told.agent_id, told.definition_digest):
+            raise _Mistold(lease)
         if lease.is_suspect:
             if not desk().quarantine(lease.run_id):
                 raise _Quarantined
             undo.callback(desk().end_quarantine, lease.run_id)
-        if (lease.agent_id, lease.definition_digest) != (told.agent_id, told.definition_digest):
-            loaded = self._load(lease.agent_id, lease.definition_digest)  # a forged message: SQL says which agent it is
         observers, missing = self._observers(lease)
         try:
             require_known_form(lease.journal)

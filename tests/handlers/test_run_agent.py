@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import Connection, select, update
 
 from agents.handle import RunHandle
+from agents.process import process
 from bus.journal.approvals import Decision
 from bus.journal.crashes import ALWAYS_SUSPECT_AFTER
 from bus.journal.leases import claim, hold
+from bus.messages import RunAgentMessage
 from bus.payloads import ApprovalPayload, Payload
 from config.errors import DatabaseBusy, DatabaseUnreachable
 from config.tables import runs
 from handlers import run_agent
+from handlers.desk import desk
 from handlers.run_agent import RunAgentHandler
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
@@ -257,3 +260,59 @@ def asks_twice(body: Mapping[str, Any]) -> Turn:
     if told[-1] == "tool":
         return Turn(text="done")
     return Turn(calls=[Call(name="pay", arguments={}), Call(name="pay", arguments={})])
+
+
+def test_a_forged_message_imports_nothing_while_others_wait_for_their_commits(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.agent()
+    house.model.script([Turn(text="whole")])
+    run = house.run(detached=True)
+    loaded_on: list[str] = []
+    load = RunAgentHandler._load
+
+    def note(handler: RunAgentHandler, agent_id: str, digest: str = "") -> object:
+        loaded_on.append(threading.current_thread().name)
+        return load(handler, agent_id, digest)
+
+    monkeypatch.setattr(RunAgentHandler, "_load", note)
+    handler = RunAgentHandler(process())
+    begun = handler.take(RunAgentMessage(run_id=run.run_id, agent_id="another", thread_id=run.thread_id))
+    assert begun is not None
+    house.runner.journal.loop.run(handler.work_off(begun), 20)
+
+    assert run.result(20).status == "succeeded"
+    assert begun.context.lease.agent_id == "tester"
+    assert len(loaded_on) == 2
+    assert "callboard-commit" not in loaded_on
+
+
+def test_a_claim_that_is_rolled_back_and_made_again_has_its_quarantine_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.agent()
+    house.model.script([Turn(text="whole")])
+    run = house.run(detached=True)
+    change(house, run, crashes=ALWAYS_SUSPECT_AFTER)
+    journal = house.runner.journal
+    claim_once = journal._claim
+
+    def claim_twice(connection: Connection, run_id: str, begin: Any) -> Any:
+        connection.exec_driver_sql("SAVEPOINT first_time")
+        assert claim_once(connection, run_id, begin) is not None
+        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT first_time")
+        return claim_once(connection, run_id, begin)
+
+    monkeypatch.setattr(journal, "_claim", claim_twice)
+    handler = RunAgentHandler(process())
+    row_now = row(house, run)
+    message = RunAgentMessage(
+        run_id=run.run_id, agent_id="tester", thread_id=run.thread_id, definition_digest=row_now.definition_digest
+    )
+    begun = handler.take(message)
+    assert begun is not None
+    house.runner.journal.loop.run(handler.work_off(begun), 20)
+
+    assert run.result(20).status == "succeeded"
+    assert desk().quarantine("run_of_another")
+    desk().end_quarantine("run_of_another")

@@ -22,8 +22,9 @@ from tests.model_server import Call, ModelServer, Turn
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
 
 TOOLS = "tools: ['tests.journeys.starving_tools:block_the_loop', 'tests.journeys.starving_tools:hold_the_interpreter']"
-TIMES = 3
-"""The longer of two gaps between heartbeats depends on when the first one was; in three, one is long."""
+TIMES = 2
+SPEAKS_S = 4.2
+"""How long the model speaks before the first call: the next heartbeat is due soon, and the last one old."""
 
 
 @pytest.fixture
@@ -57,7 +58,11 @@ def assert_nothing_was_lost(house: House, handle: RunHandle) -> None:
 def test_a_tool_that_takes_the_time_of_everybody_costs_no_run_its_owner(
     house: House, tool: str, seconds: float
 ) -> None:
-    calls = [Turn(calls=[Call(name=tool, arguments={"seconds": seconds}, id=f"call_{n}")]) for n in range(TIMES)]
+    words = ["word "] * round(SPEAKS_S * 10)
+    calls = [
+        Turn(text=words, pace=10, calls=[Call(name=tool, arguments={"seconds": seconds}, id=f"call_{number}")])
+        for number in range(TIMES)
+    ]
     house.model.script([*calls, Turn(text="done")], model="gpt-5-mini")
     with worker(house):
         assert_nothing_was_lost(house, house.run("Take your time", detached=True))
