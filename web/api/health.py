@@ -12,6 +12,7 @@ from bus.redis_wire import connect
 from config.errors import CallboardError
 from config.redaction import redact
 from web.api.answers import answer
+from web.fleet import fleet_of
 from web.problems import RETRY_AFTER_S, of_error
 from web.process import WebProcess, here
 
@@ -34,6 +35,8 @@ def state() -> Response:
         said = {"status": "degraded", "database": wrong.code, "detail": redact(str(wrong))}
         return answer(said, 503, Retry_After=str(RETRY_AFTER_S))
     parts: dict[str, Any] = {"database": "ok", "redis": _redis(process), "workers": workers}
+    if starting := fleet_of(process.settings.state, workers).starting:
+        parts["workers_starting"] = starting
     fine = parts["redis"] in ("ok", "none") and workers
     return answer({"status": "ok" if fine else "degraded", **parts, "viewers": len(process.hub.viewers)})
 

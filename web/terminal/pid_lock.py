@@ -22,6 +22,8 @@ class Owner:
 
     pid: int
     address: str
+    workers: int = 0
+    """Worker processes it keeps."""
 
 
 class PidLock:
@@ -43,12 +45,12 @@ class PidLock:
         self._file = file
         return None
 
-    def announce(self, address: str) -> None:
-        """Write down where the page is, for who comes second."""
+    def announce(self, address: str, workers: int = 0) -> None:
+        """Write down where the page is and how many workers there will be, for other processes."""
         assert self._file is not None, "take() comes first"
         self._file.seek(0)
         self._file.truncate(0)
-        self._file.write(json.dumps({"pid": os.getpid(), "address": address}))
+        self._file.write(json.dumps({"pid": os.getpid(), "address": address, "workers": workers}))
         self._file.flush()
 
     def release(self) -> None:

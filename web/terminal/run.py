@@ -10,6 +10,7 @@ import click
 from agents.handle import RunHandle
 from agents.runner import Runner
 from bus.journal import workers
+from web.fleet import fleet_of
 from web.terminal import options
 from web.terminal.following import follow
 from web.terminal.opening import open_runner
@@ -74,9 +75,9 @@ def _leave(runner: Runner, handle: RunHandle, as_json: bool) -> int:
     else:
         click.echo(handle.run_id)
     if not fleet:
-        click.secho(
-            "no worker is alive: the run is accepted and waits. Start one: ./callboard up", err=True, fg="yellow"
-        )
+        coming = fleet_of(runner.settings.state, alive=0)
+        remedy = "" if coming.starting else " Start one: ./callboard up"
+        click.secho(f"{coming.words()}: the run is accepted and waits.{remedy}", err=True, fg="yellow")
     elif runner.settings.redis_url is None:
         click.secho("no Redis is known here: a worker finds the run by itself, a little later", err=True, fg="yellow")
     elif not told:

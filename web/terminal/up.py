@@ -61,12 +61,17 @@ def up(open_page: bool, verbose: bool, **flags: object) -> int:
     output = Output(settings.state / "logs" / "up.log", verbose=verbose)
     with contextlib.closing(output), bind(settings, "up") as listener:
         address = address_of(listener, settings.host)
-        lock.announce(address)
+        lock.announce(address, _workers(settings))
         try:
             _serve(settings, listener, address, output, open_page)
         finally:
             lock.release()
     return 0
+
+
+def _workers(settings: Settings) -> int:
+    """Return how many workers there will be: without a Redis everything is one process."""
+    return settings.workers if settings.redis_url or plan(settings) else 1
 
 
 def _serve(settings: Settings, listener: socket.socket, address: str, output: Output, open_page: bool) -> None:

@@ -211,3 +211,15 @@ def test_runs_says_that_there_are_more(type_: Type, model: ModelServer, capsys: 
     assert "there are more" in some.err
     assert len(everything.out.splitlines()) == 3
     assert everything.err == ""
+
+
+def test_a_detached_run_says_that_workers_are_starting(
+    type_: Type, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    said = {"pid": os.getpid(), "address": "http://127.0.0.1:8000", "workers": 2}
+    (tmp_path / "state" / "up.lock").write_bytes(orjson.dumps(said))
+
+    assert type_("run", "tester", "Hello?", "--detach") == 0
+
+    assert "workers are starting (0 of 2)" in capsys.readouterr().err

@@ -16,8 +16,8 @@ export class ChatWindow {
   #turns = new Map();
   #older = [];
 
-  constructor({ nameOf, workers, onStop, onRetry, onMenu, onAgain, onEdit, onNamed, onDetail, onTouched, onEvent, composer, trouble }) {
-    Object.assign(this, { nameOf, workers, onAgain, onEdit, onNamed, onDetail, onTouched, onEvent });
+  constructor({ nameOf, fleet, onStop, onRetry, onMenu, onAgain, onEdit, onNamed, onDetail, onTouched, onEvent, composer, trouble }) {
+    Object.assign(this, { nameOf, fleet, onAgain, onEdit, onNamed, onDetail, onTouched, onEvent });
     this.head = new ChatHead({ onStop, onRetry, onMenu });
     this.turns = h("div.turns", { role: "log", "aria-live": "off", "aria-label": "Conversation" });
     this.talk = h("div.talk", { tabindex: "-1" }, this.turns);
@@ -31,10 +31,13 @@ export class ChatWindow {
   }
 
   showWelcome(element) {
+    // A choice draws the agents anew; who chose one far down stays there.
+    const before = this.turns.querySelector(".welcome") ? this.talk.scrollTop : 0;
     this.#clear();
     this.head.name("");
     this.turns.append(element);
     this.follow.rest();
+    this.talk.scrollTop = before;
   }
 
   showLoading() {
@@ -136,7 +139,7 @@ export class ChatWindow {
   }
 
   #make(story) {
-    const turn = new RunTurn(story, { nameOf: this.nameOf, workers: this.workers, onAgain: this.onAgain, onEdit: this.onEdit });
+    const turn = new RunTurn(story, { nameOf: this.nameOf, fleet: this.fleet, onAgain: this.onAgain, onEdit: this.onEdit });
     this.#turns.set(story, turn);
     this.element.classList.add("has-turns");
     this.sight.observe(turn.element);
@@ -176,7 +179,7 @@ export class ChatWindow {
 
   // Screen readers hear what happened and the whole answer, not every piece.
   #speak(story, event) {
-    const name = story.agent_name ?? this.nameOf(story.agent);
+    const name = this.nameOf(story.agent, story.agent_name);
     if (event.type === "tool" && event.arguments) say(this.spoken, `${name} uses ${event.name}`);
     else if (event.type === "approval") say(this.spoken, event.decision ? `${event.name}: ${decisionWords(event.decision)}, decided ${byWords(event)}` : `${name} needs an answer about ${event.name}. ${event.reason ?? ""}`);
     else if (event.type === "tool_result" && event.outcome !== "done") say(this.spoken, `${event.name}: ${event.outcome}`);

@@ -1,4 +1,6 @@
 import { fill, h, icon } from "../dom/h.js";
+import { visible } from "../dom/visible.js";
+import { labelOf } from "../state/agents.js";
 
 /** Where one writes: Enter sends, Shift+Enter breaks the line. */
 export class Composer {
@@ -28,7 +30,7 @@ export class Composer {
   }
 
   showAgents(agents, chosen) {
-    fill(this.agents, agents.map((agent) => h("option", { value: agent.id }, agent.name ?? agent.id)));
+    fill(this.agents, agents.map((agent) => h("option", { value: agent.id }, visible(labelOf(agents, agent.id)))));
     this.choose(chosen);
   }
 

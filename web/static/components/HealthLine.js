@@ -1,7 +1,6 @@
 import { fill, h, say } from "../dom/h.js";
-import { plural } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
-import { workersOf } from "../hooks/useHealth.js";
+import { fleetOf, fleetWords, isStarting } from "../state/fleet.js";
 
 /** How the system is, in one line; what is wrong is said first. */
 export class HealthLine {
@@ -13,28 +12,27 @@ export class HealthLine {
 
   /** Show what the server says of itself; `null` when it says nothing, with the reason `gone`. */
   show(health, gone = "server does not answer") {
-    const workers = workersOf(health);
-    const trouble = health === null ? [gone] : troubles(health, workers);
-    this.element.dataset.health = trouble.length ? "bad" : "good";
+    const fleet = fleetOf(health);
+    const trouble = health === null ? [gone] : troubles(health, fleet);
+    this.element.dataset.health = trouble.length ? "bad" : isStarting(fleet) ? "starting" : "good";
     say(this.trouble, trouble.length ? visible(sentence(trouble)) : "");
     this.element.title = health?.detail ?? "";
-    fill(this.element, h("span.health-dot", { "aria-hidden": "true" }), h("span", {}, trouble.length ? visible(trouble.join(" · ")) : calm(workers)));
+    fill(this.element, h("span.health-dot", { "aria-hidden": "true" }), h("span", {}, trouble.length ? visible(trouble.join(" · ")) : capital(fleetWords(fleet))));
   }
 }
 
 function sentence(trouble) {
-  const said = trouble.join(" · ");
-  return `${said[0].toUpperCase()}${said.slice(1)}.`;
+  return `${capital(trouble.join(" · "))}.`;
 }
 
-function calm(workers) {
-  return workers === undefined ? "All is well" : `${plural(workers, "worker")} on duty`;
+function capital(words) {
+  return words[0].toUpperCase() + words.slice(1);
 }
 
-function troubles(health, workers) {
+function troubles(health, fleet) {
   const parts = [["redis", "Redis"], ["database", "database"]].filter(([key]) => isBad(health[key])).map(([, name]) => `${name} does not answer`);
-  if (workers === 0) parts.push("no worker is alive");
-  return parts.length || isFine(health.status) ? parts : [`health: ${health.status ?? "unknown"}`];
+  if (fleet.alive === 0 && !isStarting(fleet)) parts.push(fleetWords(fleet));
+  return parts.length || isFine(health.status) || isStarting(fleet) ? parts : [`health: ${health.status ?? "unknown"}`];
 }
 
 // `none` is a Redis that is not needed: everything runs in one process.

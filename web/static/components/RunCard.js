@@ -48,7 +48,7 @@ export class RunCard {
     this.element.dataset.state = run.status;
     this.element.title = exactly(run.created_at);
     fill(this.mark, icon(run.status, run.status === "running" ? "is-pulsing" : ""), h("span.offscreen", {}, stateWords(run.status, run.reason)));
-    say(this.name, visible(run.agent_name ?? this.nameOf(run.agent)));
+    say(this.name, visible(this.nameOf(run.agent, run.agent_name)));
     say(this.what, visible(run.title ?? run.run_id));
     say(this.why, visible(whyOf(run)));
     this.why.hidden = !this.why.textContent;

@@ -1,7 +1,9 @@
 import { fill, h, icon, put, say } from "../dom/h.js";
 import { paintSoon } from "../dom/paint.js";
+import { copyButton } from "../dom/copyButton.js";
 import { cost, count, duration, exactly, plural } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
+import { fleetWords, isStarting } from "../state/fleet.js";
 import { isOver } from "../state/story.js";
 import { stateWords } from "../state/words.js";
 import { ConfirmInline, isOpen } from "./ConfirmInline.js";
@@ -26,8 +28,8 @@ export class RunTurn {
   #views = new Map();
   #dirty = new Set();
 
-  constructor(story, { nameOf, onAgain, onEdit, workers }) {
-    Object.assign(this, { story, nameOf, onAgain, onEdit, workers });
+  constructor(story, { nameOf, onAgain, onEdit, fleet }) {
+    Object.assign(this, { story, nameOf, onAgain, onEdit, fleet });
     this.you = new MessageBubble({ who: "you", role: "user" });
     this.agent = new MessageBubble({ who: "", role: "agent" });
     this.items = h("div.items");
@@ -55,7 +57,7 @@ export class RunTurn {
     if (story.run_id) this.element.dataset.run = story.run_id;
     this.element.dataset.status = story.status;
     this.#showInput(story);
-    say(this.agent.who, story.unsent ? "" : visible(story.agent_name ?? this.nameOf(story.agent)));
+    say(this.agent.who, story.unsent ? "" : visible(this.nameOf(story.agent, story.agent_name)));
     for (const item of this.#dirty) this.#viewOf(item).update(item);
     this.#dirty.clear();
     this.#showFoot(story);
@@ -84,10 +86,10 @@ export class RunTurn {
 
   // The foot is made again only when what it says has changed.
   #showFoot(story) {
-    const key = footKey(story, this.workers());
+    const key = footKey(story, this.fleet());
     if (this.footKey === key) return;
     this.footKey = key;
-    fill(this.foot, this.#footOf(story));
+    fill(this.foot, this.#footOf(story), !isOver(story) && runId(story));
   }
 
   #footOf(story) {
@@ -96,7 +98,7 @@ export class RunTurn {
     if (story.sending) return LoadingIndicator("Sending");
     if (isOver(story)) return [this.#output(story), endNotice(story, () => this.onAgain(story)), endLine(story)];
     if (story.stopping) return LoadingIndicator("Stopping");
-    if (story.status === "queued") return queued(story, this.workers());
+    if (story.status === "queued") return queued(story, this.fleet());
     if (this.openApproval()) return null;
     if (story.status === "waiting") return waiting(story);
     return isSilent(story) ? LoadingIndicator(story.items.length ? "Working" : "Waiting for the model") : null;
@@ -115,9 +117,9 @@ export class RunTurn {
   }
 }
 
-function footKey(story, workers) {
-  const late = story.status === "queued" && workers === 0 && [isOlder(story, LATE_MS), isOlder(story, FORSAKEN_MS)];
-  return JSON.stringify([story.status, story.reason, story.detail, story.end, story.sending, story.stopping, Boolean(story.unsent), Boolean(story.lost), isSilent(story), story.items.length === 0, story.items.filter(isOpen).length, late]);
+function footKey(story, fleet) {
+  const late = story.status === "queued" && fleet.alive === 0 && [fleetWords(fleet), isOlder(story, LATE_MS), isOlder(story, FORSAKEN_MS)];
+  return JSON.stringify([story.run_id, story.status, story.reason, story.detail, story.end, story.sending, story.stopping, Boolean(story.unsent), Boolean(story.lost), isSilent(story), story.items.length === 0, story.items.filter(isOpen).length, late]);
 }
 
 // Nothing grows and nothing runs: the model is being waited for.
@@ -128,11 +130,12 @@ function isSilent(story) {
   return last.kind === "error" || Boolean(last.closed);
 }
 
-function queued(story, workers) {
-  if (workers === 0 && isOlder(story, FORSAKEN_MS)) {
+function queued(story, fleet) {
+  if (isStarting(fleet)) return LoadingIndicator(`Queued: ${fleetWords(fleet)}`);
+  if (fleet.alive === 0 && isOlder(story, FORSAKEN_MS)) {
     return Notice({ tone: "wait", title: "Queued, and no worker is alive", text: "The run is safe and starts as soon as there is one: `./callboard worker`, or `./callboard up` for everything." });
   }
-  if (workers === 0 && isOlder(story, LATE_MS)) return LoadingIndicator("Queued: no worker is alive yet");
+  if (fleet.alive === 0 && isOlder(story, LATE_MS)) return LoadingIndicator("Queued: no worker is alive yet");
   if (story.reason === "answered") return LoadingIndicator("Answered; a worker goes on with it in a moment");
   return LoadingIndicator(story.reason ? `Queued: ${story.reason}` : "Queued");
 }
@@ -183,7 +186,19 @@ function endLine(story) {
     end.steps > 1 && plural(end.steps, "step"),
   ];
   const line = h(`p.end.is-${status}`, { title: exactly(story.lastAt ?? story.createdAt) }, icon(status));
-  return put(line, facts.filter(Boolean).map((fact) => h("span", {}, fact)));
+  return put(line, [...facts.filter(Boolean), story.run_id && idButton(story)].filter(Boolean).map((fact) => h("span", {}, fact)));
+}
+
+// What `./callboard watch`, `approve` and HTTP ask for.
+function runId(story) {
+  return story.run_id && h("p.run-line", {}, idButton(story));
+}
+
+function idButton({ run_id: id }) {
+  const button = copyButton(() => id, id);
+  button.classList.add("run-id");
+  button.title = "Copy this run's id";
+  return button;
 }
 
 function unclamp(event, text) {

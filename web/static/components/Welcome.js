@@ -1,7 +1,11 @@
 import { h } from "../dom/h.js";
 import { visible } from "../dom/visible.js";
+import { isShared } from "../state/agents.js";
 import { LoadingIndicator } from "./LoadingIndicator.js";
 import { Notice } from "./Notice.js";
+
+// More agents than these stand in two columns, where there is room.
+const FEW = 6;
 
 /** The empty conversation: who can be asked, and what to ask them. */
 export function Welcome({ agents, problems = [], chosen, error, onAgent, onStarter, onRetry }) {
@@ -11,14 +15,14 @@ export function Welcome({ agents, problems = [], chosen, error, onAgent, onStart
   const agent = agents.find((each) => each.id === chosen) ?? agents[0];
   return h("div.welcome", {},
     h("h2", {}, "Whom do you want to call?"),
-    h("div.agents", { role: "radiogroup", "aria-label": "Agent", onkeydown: arrowKeys }, agents.map((each) => agentCard(each, each === agent, onAgent))),
-    problems.map((problem) => Notice({ tone: "wait", title: `${problem.id} cannot be asked`, text: problem.detail, code: problem.code })),
+    h(`div.agents${agents.length > FEW ? ".is-many" : ""}`, { role: "radiogroup", "aria-label": "Agent", onkeydown: arrowKeys }, agents.map((each) => agentCard(each, each === agent, isShared(agents, each.id, each.name ?? each.id), onAgent))),
+    problems.map((problem) => Notice({ tone: "wait", title: `${visible(problem.id)} cannot be asked`, text: problem.detail, code: problem.code })),
     agent.starters?.length > 0 && h("div.starters", {}, h("p.caps", {}, "Begin with"), agent.starters.slice(0, 4).map((text) => h("button.starter", { type: "button", onclick: () => onStarter(text) }, visible(text)))));
 }
 
-function agentCard(agent, chosen, onAgent) {
+function agentCard(agent, chosen, shared, onAgent) {
   return h("button.agent", { type: "button", role: "radio", "aria-checked": String(chosen), tabindex: chosen ? "0" : "-1", dataset: { agent: agent.id }, onclick: () => onAgent(agent.id) },
-    h("span.agent-name", {}, visible(agent.name ?? agent.id)),
+    h("span.agent-name", {}, visible(agent.name ?? agent.id), shared && h("code.agent-id", {}, visible(agent.id))),
     h("span.agent-what", {}, visible(agent.description ?? "")),
     h("span.agent-model", {}, visible(agent.model ?? "")));
 }

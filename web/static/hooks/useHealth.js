@@ -1,20 +1,22 @@
 import { getHealth } from "../services/api.js";
+import { fleetOf } from "../state/fleet.js";
 
 const CALM_MS = 20_000;
 const CURIOUS_MS = 4000;
+const STARTING_MS = 1000;
 
-/** Ask the server how it is, now and then; `onHealth({status, ...} | null)` gets each answer. Returns {ask, curious, workers}. */
+/** Ask the server how it is, now and then; `onHealth({status, ...} | null)` gets each answer. Returns {ask, curious, fleet}. */
 export function useHealth(onHealth) {
-  const state = { curious: false, workers: undefined };
+  const state = { curious: false, fleet: fleetOf(null) };
   let timer = 0;
   async function ask() {
     clearTimeout(timer);
     if (!document.hidden) {
       const health = await getHealth().catch(() => null);
-      state.workers = workersOf(health);
+      state.fleet = fleetOf(health);
       onHealth(health);
     }
-    timer = setTimeout(ask, state.curious ? CURIOUS_MS : CALM_MS);
+    timer = setTimeout(ask, state.fleet.starting ? STARTING_MS : state.curious ? CURIOUS_MS : CALM_MS);
   }
   document.addEventListener("visibilitychange", ask);
   ask();
@@ -25,13 +27,8 @@ export function useHealth(onHealth) {
       if (on && !state.curious) setTimeout(ask, 1000);
       state.curious = on;
     },
-    get workers() {
-      return state.workers;
+    get fleet() {
+      return state.fleet;
     },
   };
-}
-
-/** Return how many workers are alive, or undefined when the server does not say. */
-export function workersOf(health) {
-  return typeof health?.workers === "number" ? health.workers : undefined;
 }

@@ -19,6 +19,8 @@ import { useRate } from "../hooks/useRate.js";
 import { threadHash, useRoute } from "../hooks/useRoute.js";
 import { useTicker } from "../hooks/useTicker.js";
 import { listAgents, listThreads } from "../services/api.js";
+import { labelOf } from "../state/agents.js";
+import { fleetOf } from "../state/fleet.js";
 
 const THREADS_PAUSE_MS = 700;
 
@@ -56,7 +58,7 @@ export class App {
   }
 
   /** Return the name people know an agent by. */
-  nameOf = (id) => this.#agents?.find((agent) => agent.id === id)?.name ?? id ?? "agent";
+  nameOf = (id, told) => labelOf(this.#agents, id, told);
 
   send = async (input) => {
     const story = this.conversation.send({ agent: this.composer.agents.value, input });
@@ -112,7 +114,7 @@ export class App {
       nameOf: this.nameOf,
       composer: this.composer,
       trouble: this.healthLine.trouble,
-      workers: () => this.health?.workers,
+      fleet: () => this.health?.fleet ?? fleetOf(null),
       onStop: () => this.conversation.stop(),
       onRetry: () => this.conversation.hurry(),
       onMenu: () => this.#menu(true),

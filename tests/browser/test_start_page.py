@@ -1,0 +1,125 @@
+"""The start page with many agents, two of one name and one broken; what it says while workers start; a run's id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.answering import Counter, opened_counter
+from tests.browser.visitor import PATIENCE_MS, Visitor
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+NAMES = {
+    "atlas": "Atlas", "auditor": "Auditor", "billing": "Billing", "calendar": "Calendar", "office": "Office",
+    "planner": "Planner", "researcher": "Researcher", "support": "Support", "support-emea": "support",
+    "translator": "Translator", "writer": "Writer",
+}  # fmt: skip
+BROKEN = "name: Legal\nmodle: openai/gpt-5-mini\nsystem_prompt: You answer.\n"
+
+
+@pytest.fixture(scope="module")
+def counter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
+    """A page with twelve agents."""
+    folder = tmp_path_factory.mktemp("many")
+    with opened_counter(folder) as opened:
+        for agent_id, name in NAMES.items():
+            definition = f"name: {name}\ndescription: Answers.\nmodel: openai/gpt-5-mini\nsystem_prompt: You answer.\n"
+            (folder / "agents" / f"{agent_id}.yaml").write_text(definition)
+        (folder / "agents" / "legal.yaml").write_text(BROKEN)
+        yield opened
+
+
+@pytest.fixture
+def visitor(browser: Browser, counter: Counter) -> Iterator[Visitor]:
+    context = browser.new_context(viewport={"width": 1200, "height": 700})
+    visitor = Visitor(context, counter.url)
+    yield visitor
+    context.close()
+    assert visitor.complaints == []
+
+
+def test_agents_of_one_name_are_told_apart(visitor: Visitor) -> None:
+    visitor.opens()
+
+    cards = visitor.page.locator(".agent").filter(has_text="upport")
+    expect(cards).to_have_count(2)
+    expect(cards.locator(".agent-id")).to_have_text(["support", "support-emea"])
+    options = [text for text in visitor.agents.locator("option").all_text_contents() if "upport" in text]
+    assert options == ["Support (support)", "support (support-emea)"]
+    expect(visitor.page.locator(".agent .agent-id")).to_have_count(2)  # the others need none
+
+
+def test_who_chooses_an_agent_far_down_stays_there(visitor: Visitor) -> None:
+    visitor.opens()
+    talk = visitor.page.locator(".talk")
+    card = visitor.page.locator('[data-agent="writer"]')
+    card.scroll_into_view_if_needed()
+    before = talk.evaluate("element => element.scrollTop")
+    assert before > 0
+
+    card.click()
+
+    expect(card).to_have_attribute("aria-checked", "true")
+    assert talk.evaluate("element => element.scrollTop") == before
+
+
+def test_a_broken_agent_says_what_is_wrong_with_it(visitor: Visitor) -> None:
+    visitor.opens()
+
+    notice = visitor.page.locator(".notice", has_text="legal cannot be asked")
+    notice.scroll_into_view_if_needed()
+
+    expect(notice).to_be_in_viewport()
+    expect(notice).to_contain_text("legal.yaml:2")
+    expect(notice).to_contain_text("Did you mean 'model'?")
+
+
+def test_a_runs_id_is_copied_with_a_click(browser: Browser, counter: Counter) -> None:
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    visitor = Visitor(context, counter.url)
+    run_id, thread_id = counter.waiting()
+    visitor.opens(f"#/thread/{thread_id}")
+
+    visitor.page.get_by_role("button", name=run_id).click(timeout=PATIENCE_MS)
+
+    expect(visitor.page.locator(".run-id")).to_have_text("Copied")
+    assert visitor.page.evaluate("navigator.clipboard.readText()") == run_id
+    context.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"workers": 0, "workers_starting": 2}, "Workers are starting (0 of 2)"),
+        ({"workers": 1, "workers_starting": 1}, "Workers are starting (1 of 2)"),
+        ({"workers": 2}, "2 workers on duty"),
+        ({"workers": 0}, "no worker is alive"),
+    ],
+)
+def test_workers_that_start_are_no_trouble(visitor: Visitor, said: dict[str, int], words: str) -> None:
+    status = "ok" if said["workers"] else "degraded"
+    health = json.dumps({"status": status, "database": "ok", "redis": "ok", **said})
+    visitor.page.route("**/health", lambda route: route.fulfill(body=health, content_type="application/json"))
+
+    visitor.opens()
+
+    line = visitor.page.locator(".health")
+    expect(line).to_have_text(words)
+    expect(line).to_have_attribute(
+        "data-health", "bad" if words.startswith("no") else "starting" if said["workers"] == 0 else "good"
+    )
+
+
+def test_a_queued_run_says_that_workers_are_starting(visitor: Visitor) -> None:
+    health = json.dumps({"status": "degraded", "database": "ok", "redis": "ok", "workers": 0, "workers_starting": 2})
+    visitor.page.route("**/health", lambda route: route.fulfill(body=health, content_type="application/json"))
+    visitor.opens()
+    expect(visitor.page.locator(".health")).to_contain_text("starting")
+
+    visitor.says("Hello?", agent="writer")
+
+    expect(visitor.page.locator(".run-turn .foot")).to_contain_text("Queued: workers are starting (0 of 2)")

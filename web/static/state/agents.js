@@ -1,0 +1,16 @@
+// What people call an agent: its name, with its id where another has the same name.
+
+/** Return the agent's label, `Support` or `Support (support-emea)`. `told` is the name an event gave. */
+export function labelOf(agents, id, told) {
+  const name = told ?? agents?.find((agent) => agent.id === id)?.name ?? id ?? "agent";
+  return isShared(agents, id, name) ? `${name} (${id})` : name;
+}
+
+/** True when another agent has this name, however it is written. */
+export function isShared(agents, id, name) {
+  return (agents ?? []).some((other) => other.id !== id && same(other.name ?? other.id, name));
+}
+
+function same(one, other) {
+  return one.trim().toLocaleLowerCase() === other.trim().toLocaleLowerCase();
+}

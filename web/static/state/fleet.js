@@ -1,0 +1,20 @@
+// Who works: what the server's health says of the workers, in the words of the page.
+
+import { plural } from "../dom/format.js";
+
+/** Return {alive, starting}: living workers (undefined when the server does not say) and those still to come. */
+export function fleetOf(health) {
+  return { alive: typeof health?.workers === "number" ? health.workers : undefined, starting: health?.workers_starting ?? 0 };
+}
+
+/** True while there is nobody to take a run, and somebody is on the way. */
+export function isStarting({ alive, starting }) {
+  return alive === 0 && starting > 0;
+}
+
+/** Return `2 workers on duty`, `workers are starting (0 of 2)` or `no worker is alive`. */
+export function fleetWords({ alive, starting }) {
+  if (alive === undefined) return "all is well";
+  if (starting > 0) return `workers are starting (${alive} of ${alive + starting})`;
+  return alive === 0 ? "no worker is alive" : `${plural(alive, "worker")} on duty`;
+}
