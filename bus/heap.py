@@ -15,7 +15,8 @@ def settle_heap() -> None:
     """Take what a process has loaded out of all later collections, and have those come seldom.
 
     A full collection over the heap of a worker, LiteLLM's 2700 modules, stops every stream for a tenth of a
-    second and more; over what runs leave behind it takes milliseconds.
+    second and more; over what runs leave behind it takes milliseconds. Called before a fork, it also leaves the pages
+    of that heap shared: a collection writes to each object it looks at.
     """
     gc.collect()
     gc.freeze()

@@ -81,6 +81,7 @@ def begin(sender: Any = None, **_: Any) -> None:
     if _forks(sender):
         _drain = ParentDrain(sender, settings().drain_s)
         warm_up_to_fork()
+        settle_heap()  # Celery collects garbage before each child: over all of LiteLLM, one child after the other
         start_pulse(None, settings().lease_s)
         return
     _begin(_pool_name(sender), getattr(sender, "concurrency", None) or settings().slots)

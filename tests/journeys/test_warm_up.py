@@ -36,14 +36,22 @@ print(is_imported(), flush=True)
 """
 
 
-@contextmanager
-def worker(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def environment_of(folder: Path) -> dict[str, str]:
     environment = clean_environment() | {
         "CALLBOARD_STATE_DIR": str(folder / "state"), "CALLBOARD_AGENTS_DIR": str(folder / "agents"),
     }  # fmt: skip
-    kept = {name: value for name, value in environment.items() if not name.endswith("_API_KEY")}
+    return {name: value for name, value in environment.items() if not name.endswith("_API_KEY")}
+
+
+@contextmanager
+def worker(folder: Path) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        [sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=kept
+        [sys.executable, "-c", WORKER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment_of(folder),
     ) as process:
         try:
             yield process
@@ -78,3 +86,32 @@ def test_a_worker_imports_litellm_first_where_an_agent_needs_it(tmp_path: Path) 
         said, _ = process.communicate("go on\n", timeout=200)
 
     assert said.split() == ["hello", "True", "True"]
+
+
+PARENT = """
+import gc, os, threading, types
+from config.migrate import migrate
+from config.settings import settings
+migrate(settings())
+from handlers.worker_process import begin
+pool = types.new_class("TaskPool", (), {}, lambda body: body.update(__module__="celery.concurrency.prefork"))
+begin(sender=types.SimpleNamespace(pool_cls=pool))
+files = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
+sockets = [name for name in files if "socket:" in name]
+print(len(gc.get_objects()), gc.get_freeze_count(), [t.name for t in threading.enumerate()], len(sockets), sep="|")
+"""
+
+
+def test_a_prefork_parent_is_warm_before_it_forks_and_has_nothing_a_child_must_not_share(tmp_path: Path) -> None:
+    """Celery collects all garbage before each fork: what it looks at then is what each child waits for in turn."""
+    write_agents(tmp_path, demo="demo/instant")
+    ran = subprocess.run(
+        [sys.executable, "-c", PARENT], capture_output=True, text=True, check=False, cwd=ROOT, timeout=200,
+        env=environment_of(tmp_path),
+    )  # fmt: skip
+
+    looked_at, frozen, threads, sockets = ran.stdout.strip().split("|")
+    assert int(frozen) > 200_000, ran.stderr
+    assert int(looked_at) < int(frozen) / 20
+    assert threads == "['MainThread', 'pulse']"
+    assert sockets == "0"
