@@ -6,10 +6,12 @@ let go in the middle of it, and what even then holds the process does not hold i
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from typing import Any
@@ -23,6 +25,23 @@ LAST_S = 4.0
 """Seconds after the grace in which runs are written down as let go; then the process ends whatever its threads do."""
 CHILD_SIGNAL = signal.SIGUSR2
 """What a prefork parent tells its children to drain with; SIGTERM would end them."""
+
+
+def end_without_teardown(status: int) -> None:
+    """Let the process end with this status as soon as its code has run to its end.
+
+    Python would take the heap apart first: with LiteLLM loaded that is two seconds of CPU, on a busy machine ten, and
+    no thread of ours runs meanwhile, so no deadline holds. The system takes the memory back at once.
+    """
+
+    def end() -> None:
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(status)
+
+    atexit.register(end)
 
 
 class Drain:

@@ -29,7 +29,7 @@ from config.rooms import require_own_rooms
 from config.settings import settings
 from config.version import own_version
 from handlers.desk import Desk, open_desk
-from handlers.drain import CHILD_SIGNAL, Drain, ParentDrain
+from handlers.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_teardown
 from handlers.poller import Poller
 from handlers.run_agent import RunAgentHandler
 from handlers.upkeep import take_up_fitting, tell_untold
@@ -120,6 +120,12 @@ def leave(**_: Any) -> None:
     except CallboardError as wrong:
         log.warning("the worker's row stays until it is old: %s", wrong)
     here.journal.close()
+
+
+@signals.worker_shutdown.connect(weak=False)
+def end(sender: Any = None, **_: Any) -> None:
+    """End the process soon after Celery is done; its prefork children end like this by themselves."""
+    end_without_teardown(int(getattr(sender, "exitcode", None) or 0))
 
 
 _alive: Process | None = None

@@ -1,0 +1,33 @@
+"""A worker that has let its runs go ends at once."""
+
+import subprocess
+import sys
+
+from tests.fleet import bare_environment
+
+CODE = """
+import logging, sys
+from handlers.drain import end_without_teardown
+
+class Heap:
+    def __del__(self):
+        print("taken apart")
+
+kept = Heap()
+kept.itself = kept
+logging.basicConfig(stream=sys.stderr)
+end_without_teardown(3)
+print("the last word", end="")
+logging.warning("logged")
+sys.exit(0)
+"""
+
+
+def test_the_heap_is_not_taken_apart_and_nothing_said_is_lost():
+    ran = subprocess.run(
+        [sys.executable, "-c", CODE], env=bare_environment(), capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == 3, ran.stderr
+    assert ran.stdout == "the last word"
+    assert "logged" in ran.stderr
