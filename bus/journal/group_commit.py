@@ -24,6 +24,8 @@ LARGEST = 64
 """Writes in one group; Postgres keeps that many subtransactions of a transaction in memory."""
 LONGEST_S = 0.1
 """How long a group's statements may take; the rest goes into the next one, behind heartbeats and other processes."""
+LOCKED_MS = 200
+"""How long a group waits for a row that another process has locked; that write then waits by itself (Postgres)."""
 IDLE_S = 30.0
 """How long a thread waits for work before it ends; the next write begins another."""
 FOR_ALL = (DatabaseUnreachable, DatabaseFull, DatabaseReadOnly)
@@ -45,6 +47,8 @@ class _Write:
     since_s: float = field(default_factory=time.monotonic)
     result: Any = None
     error: Exception | None = None
+    is_apart: bool = False
+    """Whether it is to be written in a transaction of its own, behind its group."""
 
     def finish(self) -> None:
         """Tell the caller; the transaction is committed, or nothing of this write is."""
@@ -87,12 +91,16 @@ class GroupCommit:
         write.future.set_running_or_notify_cancel()
         with self._changed:
             (self._waiting.appendleft if is_urgent else self._waiting.append)(write)
-            if self._idle < len(self._waiting) and len(self._started) < self._threads:
-                thread = threading.Thread(target=self._work, name="callboard-commit", daemon=True)
-                self._started.add(thread)
-                thread.start()
-            self._changed.notify()
+            self._wake()
         return write.future
+
+    def _wake(self) -> None:
+        """Have a thread look at what waits; the caller has the lock."""
+        if self._idle < len(self._waiting) and len(self._started) < self._threads:
+            thread = threading.Thread(target=self._work, name="callboard-commit", daemon=True)
+            self._started.add(thread)
+            thread.start()
+        self._changed.notify()
 
     @property
     def delay_s(self) -> float:
@@ -135,6 +143,7 @@ class GroupCommit:
     def _put_back(self, left: Sequence[_Write]) -> None:
         with self._changed:
             self._waiting.extendleft(reversed(left))
+            self._wake()  # this thread may have a write to wait for
 
     def _write_group(self) -> None:
         """Write what waits now. On SQLite the transaction is begun first: more comes while its turn is waited for."""
@@ -149,18 +158,22 @@ class GroupCommit:
                 is_complete = True
         except Exception as wrong:
             group = group or self._take()
-            if is_complete or len(group) == 1 or self._concerns_all(wrong):
-                for write in group:
-                    write.error = wrong
-            else:
-                for write in group:
-                    self._write_alone(write)
+            is_final = is_complete or len(group) == 1 or self._concerns_all(wrong)
+            for write in group:
+                write.error, write.is_apart = wrong, not is_final
+        apart = [write for write in group if write.is_apart]
         for write in group:
+            if not write.is_apart:
+                write.finish()
+        for write in apart:
+            self._write_alone(write)
             write.finish()
 
     def _do_all(self, connection: Connection, group: list[_Write]) -> None:
         """Do one write after another, for as long as a group may take."""
         until_s = time.monotonic() + LONGEST_S
+        if len(group) > 1 and not self._database.is_sqlite:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCKED_MS}")
         for number, write in enumerate(group):
             if number and time.monotonic() > until_s:
                 self._put_back(group[number:])
@@ -181,7 +194,7 @@ class GroupCommit:
             if self._concerns_all(named):
                 raise
             connection.exec_driver_sql("ROLLBACK TO SAVEPOINT one_write")
-            write.error = named
+            write.error, write.is_apart = named, isinstance(named, DatabaseBusy)  # its row is locked by somebody else
         connection.exec_driver_sql("RELEASE SAVEPOINT one_write")
 
     def _write_alone(self, write: _Write) -> None:

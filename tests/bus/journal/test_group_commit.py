@@ -164,6 +164,23 @@ def test_a_commit_that_fails_is_told_to_all_and_tried_by_none(
     held._first.set_result(None)
 
 
+@pytest.mark.postgres
+def test_a_row_that_another_process_has_locked_holds_up_no_other_run(postgres_world: World):
+    """As a web process does that was stopped in the middle of a transaction."""
+    database = postgres_world.database
+    run_ids = [postgres_world.accept("Hello").run_id for _ in range(5)]
+    commits = GroupCommit(database, 2)
+    with database.write() as other:
+        title(run_ids[2], "locked")(other)
+        written = [commits.submit(run_id, title(run_id, "written")) for run_id in run_ids]
+        assert [one.result(20) for n, one in enumerate(written) if n != 2] == ["written"] * 4
+        assert not written[2].done()
+
+    assert written[2].result(20) == "written"
+    commits.close()
+    assert set(titles(postgres_world).values()) == {"written"}
+
+
 def test_no_future_is_done_before_the_commit(
     world: World, run_ids: list[str], held: Held, monkeypatch: pytest.MonkeyPatch
 ):
