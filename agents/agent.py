@@ -255,6 +255,7 @@ class Agent:
         started = [following.started()] if following is not None else []
         events = [*change.events, *_moved(parting)]
         await self._context.writer.commit(replace(change, events=events, started=started, parting=parting))
+        await self._context.note_calls_over()
         return following
 
     def _result(self, call: ToolStep) -> Commit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,6 +53,8 @@ class RunContext:
         self._claimed_s = time.monotonic()
         self.halt: Callable[[], None] = lambda: None
         """Cancels the work on this run; set by whoever started it."""
+        self.on_calls_over: Callable[[], Awaitable[None]] | None = None
+        """Awaited once, when the tool calls that an earlier owner began have ended and the model is asked again."""
 
     @classmethod
     def load(
@@ -130,6 +132,12 @@ class RunContext:
         for item in change.history:
             self.add_to_history(item)
         return numbered
+
+    async def note_calls_over(self) -> None:
+        """Every tool call that was under way has ended, and the model is asked next."""
+        if self.on_calls_over is not None:
+            on_calls_over, self.on_calls_over = self.on_calls_over, None
+            await on_calls_over()
 
     def add_to_history(self, item: HistoryItem) -> None:
         """Add a message that SQL has."""

@@ -19,6 +19,7 @@ from agents.models.lite import is_imported, litellm_module
 from agents.process import Process, process
 from bus.celery_app import app
 from bus.journal.approvals import use
+from bus.journal.crashes import SUSPECT_AFTER, absolve
 from bus.journal.endings import fail_owned
 from bus.journal.hotlog import begin_writing, end_writing
 from bus.journal.leases import Lease, hold, is_lapsed
@@ -317,6 +318,8 @@ class RunAgentHandler:
     async def _run(self, agent: Agent, context: RunContext) -> None:
         work = asyncio.create_task(agent.run(), name=f"run {context.lease.run_id}")
         context.halt = context.writer.on_lost = lambda: _cancel(work)
+        if context.lease.is_suspect and context.lease.crashes == SUSPECT_AFTER:
+            context.on_calls_over = partial(self._absolve, context.lease)
         await self._journal.keeper.keep(context.writer, context)
         try:
             await work
@@ -336,6 +339,16 @@ class RunAgentHandler:
         except Exception:
             log.exception("run failed unexpectedly run_id=%s", context.lease.run_id)
             await agent.finish_failed(_unforeseen())
+
+    async def _absolve(self, lease: Lease) -> None:
+        """Let the next suspect begin: this one survived the calls that it was suspected of."""
+        try:
+            is_noted = await self._journal.loop.write(absolve, self._journal.database, lease.run_id, lease.fence)
+        except CallboardError as wrong:
+            log.warning("suspect stays apart until it ends run_id=%s: %s", lease.run_id, wrong)
+            return
+        if is_noted:
+            desk().end_quarantine(lease.run_id)
 
     async def _wait_for_code(self, context: RunContext, wrong: CodeVersion) -> None:
         """Leave a run to a worker whose code or tools fit what is recorded of it."""

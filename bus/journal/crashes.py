@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from config.clock import stamp
+from config.database import Database
 from config.tables import runs, steps
 
 UNHEARD = "nothing was heard of it"
@@ -41,6 +42,21 @@ def is_suspect(crashes: int, notes: Sequence[dict[str, Any]]) -> bool:
     if crashes == SUSPECT_AFTER:
         return not notes or bool(notes[-1].get("suspect", True))
     return crashes >= ALWAYS_SUSPECT_AFTER
+
+
+def absolve(database: Database, run_id: str, fence: int) -> bool:
+    """Note that a run survived the calls it was suspected of; return whether its owner may say so.
+
+    Its crashes still count: after one more it is a suspect again, whatever was at work.
+    """
+    with database.write() as connection:
+        its = runs.c.id == run_id, runs.c.fence == fence, runs.c.status == "running"
+        notes = orjson.loads(connection.execute(select(runs.c.crashes_json).where(*its)).scalar() or "[]")
+        if not notes:
+            return False
+        notes[-1]["suspect"] = False
+        values = {"crashes_json": orjson.dumps(notes).decode()}
+        return connection.execute(update(runs).where(*its).values(**values)).rowcount == 1
 
 
 def suspect_beside(connection: Connection, run: Row[Any]) -> bool:

@@ -1,0 +1,90 @@
+"""Suspects of one process follow each other: one is kept apart until the calls that it is suspected of have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import select, update
+
+from agents.handle import RunHandle
+from agents.process import process
+from bus.journal.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER
+from config.tables import runs
+from handlers.desk import Desk, desk
+from handlers.poller import Poller
+from tests.house import House
+from tests.journeys.neighbour import until
+from tests.model_server import Call, Turn
+
+NOTE = {"at": "2026-11-20T12:00:00.000Z", "attempt": 1, "seen": "its process ended", "during": "tool", "suspect": True}
+
+
+def calls_then_stalls(body: Mapping[str, Any]) -> Turn:
+    """Have a tool called, and then begin an answer that does not end."""
+    if body["messages"][-1]["role"] == "tool":
+        return Turn(text=["survived ", "it"], stall_after=2)
+    return Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})])
+
+
+@pytest.fixture
+def suspects(house: House) -> Iterator[House]:
+    house.agent("tools: ['tests.agents.sample_tools:add']")
+    house.model.respond = calls_then_stalls
+    yield house
+    house.model.resume()
+    until(lambda: house.runner.journal.keeper.busy == 0, 20, "its runs have ended")
+
+
+def accept(house: House, crashes: int) -> RunHandle:
+    """Return a queued run that lost so many owners in a tool call."""
+    run = house.run(detached=True)
+    values = {"crashes": crashes, "crashes_json": orjson.dumps([NOTE] * crashes).decode()}
+    with house.runner.journal.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == run.run_id).values(**values))
+    return run
+
+
+def row(house: House, run: RunHandle) -> Any:
+    with house.runner.journal.read() as connection:
+        return connection.execute(select(runs).where(runs.c.id == run.run_id)).one()
+
+
+def begin(house: House) -> Poller:
+    """Have this process take what is queued."""
+    poller, loop = Poller(process(), Desk(10)), house.runner.journal.loop
+    for _ in range(2):  # seen waiting twice
+        loop.run(poller.look(), 20)
+    return poller
+
+
+def until_it_streams(run: RunHandle) -> None:
+    next(event for event in run.events() if event.event_type == "response")
+
+
+def test_the_next_suspect_begins_when_the_calls_of_the_first_have_ended(suspects: House) -> None:
+    first = accept(suspects, SUSPECT_AFTER)
+    begin(suspects)
+    until_it_streams(first)
+
+    second = accept(suspects, SUSPECT_AFTER)
+    begin(suspects)
+    until_it_streams(second)
+
+    assert [row(suspects, run).status for run in (first, second)] == ["running"] * 2
+    assert row(suspects, first).crashes == SUSPECT_AFTER
+    assert orjson.loads(row(suspects, first).crashes_json)[-1]["suspect"] is False
+
+
+def test_one_with_three_crashes_is_kept_apart_to_its_end(suspects: House) -> None:
+    first = accept(suspects, ALWAYS_SUSPECT_AFTER)
+    begin(suspects)
+    until_it_streams(first)
+
+    assert not desk().quarantine("another")
+    suspects.model.resume()
+    assert first.result(20).status == "succeeded"
+    until(lambda: desk().quarantine("another"), 20, "another suspect may begin")
+    desk().end_quarantine("another")
