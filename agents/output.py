@@ -10,6 +10,8 @@ import orjson
 from config.errors import OutputInvalid
 from config.json_schema import misfits
 
+MAX_CHARS = 512 * 1024
+"""Longest structured answer; decoding and checking it takes the loop of all the worker's runs."""
 _FENCE = "```"
 
 
@@ -22,8 +24,10 @@ def parse_output(text: str, schema: Mapping[str, Any]) -> Any:
     """Return the data in an answer; a code fence around it is taken off.
 
     Raises:
-        OutputInvalid: it is not JSON, or does not fit; the message says where, for a person and the model.
+        OutputInvalid: it is not JSON, does not fit, or is too long; the message says where, for a person and the model.
     """
+    if len(text) > MAX_CHARS:
+        raise OutputInvalid(f"the answer has {len(text):,} characters and the limit is {MAX_CHARS:,}.")
     try:
         value = orjson.loads(_without_fence(text))
     except orjson.JSONDecodeError as wrong:

@@ -20,6 +20,8 @@ _HEADER_NAME = re.compile(
     r"auth(?!or(?!i))|token|secret|passw|cookie|credential|signature|api-?key|(?:^|[-_])key$", re.IGNORECASE
 )
 _HARMLESS_HEADERS = re.compile(r"(?:idempotency|cache)-key$|^x-amz-signature-version$", re.IGNORECASE)
+_EXAMINED_CHARS = 8192
+"""Characters of a value that are looked at."""
 _RANDOM = re.compile(r"[A-Za-z0-9+/=]{24,}")
 """As long as this without a break, and of letters and digits: no word, version or date."""
 
@@ -56,6 +58,7 @@ def _items(value: Any, *, in_headers: bool) -> Iterator[tuple[str, Any, bool]]:
 def _is_credential(name: str, value: str, in_headers: bool) -> bool:
     if value.startswith(("os.environ/", "/", "./", "~/")):  # names a variable or a file
         return False
+    value = value[:_EXAMINED_CHARS]
     if not in_headers:
         return _NAME.search(name) is not None or redact(value) != value
     if _HEADER_NAME.search(name) and not _HARMLESS_HEADERS.search(name):

@@ -104,4 +104,4 @@ def _meaning(wrong: SQLAlchemyError) -> Meaning | None:
 def _said(wrong: SQLAlchemyError) -> str:
     """Return the first line of what the database said, without a password."""
     lines = str(getattr(wrong, "orig", wrong)).strip().splitlines()
-    return re.sub(r"://[^@\s]*@", "://***@", lines[0] if lines else type(wrong).__name__)
+    return re.sub(r"://[^@\s]{0,500}@", "://***@", lines[0][:4000] if lines else type(wrong).__name__)

@@ -22,6 +22,9 @@ MIN_REGISTERED_CHARS = 6
 MARGIN_CHARS = 8192
 """Characters examined beyond a limit, so that a secret that begins before the limit is recognised as a whole."""
 
+MAX_CHARS = 128 * 1024
+"""Longest text that is examined; ``redact`` cuts what is longer, since the loop of a worker waits for it."""
+
 _SECRET_NAME = re.compile(
     r"KEY$|TOKEN$|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|^(?:SIG|SIGNATURE|CODE|AUTH|AUTHORIZATION)$"
 )
@@ -72,7 +75,9 @@ class Redactor:
         """Characters that have to be examined beyond a limit."""
 
     def __call__(self, text: str) -> str:
-        """Return the text without secrets; what holds none comes back as it was."""
+        """Return the text without secrets, cut behind ``MAX_CHARS``; what holds none comes back as it was."""
+        if len(text) > MAX_CHARS:
+            return f"{self(text[:MAX_CHARS])}… ({len(text) - MAX_CHARS:,} more characters)"
         for secret in self._held:
             if secret in text:
                 text = text.replace(secret, REDACTED)

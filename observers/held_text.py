@@ -27,7 +27,8 @@ class HeldText:
             return ""
         if len(self._text) > MAX_CHARS:
             return self.rest()
-        self._next = len(self._text) + STEP_CHARS
+        # Twice as far the next time: a text that offers no cut would be examined again for each step.
+        self._next = max(2 * len(self._text), len(self._text) + STEP_CHARS)
         return self._cut()
 
     def rest(self) -> str:

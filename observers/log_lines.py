@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 Record = Mapping[str, Any]
@@ -15,12 +16,11 @@ _HOSTILE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f]"
 )
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def one_line(text: str) -> str:
     """Return the text with every character escaped that could break, colour or hide a line."""
-    return _HOSTILE.sub(_escape, text)
+    return text.translate(_escapes()) if _HOSTILE.search(text) else text
 
 
 def json_line(record: Record) -> str:
@@ -44,12 +44,16 @@ def text_line(record: Record) -> str:
     return one_line("  ".join(columns)).rstrip()
 
 
-def _escape(match: re.Match[str]) -> str:
-    char = match.group()
-    code = ord(char)
-    if char in _SHORT:
-        return _SHORT[char]
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+@lru_cache(maxsize=1)
+def _escapes() -> Mapping[int, str]:
+    """Return what stands for each of these characters."""
+    hostile = (*range(0x10000), *range(0xE0000, 0xE0080))
+    return {code: _escape(code) for code in hostile if _HOSTILE.match(chr(code))}
+
+
+def _escape(code: int) -> str:
+    short = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t"}.get(code)
+    return short or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
 
 
 def _ids(record: Record, names: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 POLL_S = 0.25
 
-_TEXT = re.compile(r"(\d{4}-\d\d-\d\dT[\d:.]+Z)  (\S+) +\d+  .*?  +(\S+)")
+_TEXT = re.compile(r"(\d{4}-\d\d-\d\dT[\d:.]+Z)  (\S++) ++\d++  \S*+ ++(\S+)")
 _JSON = re.compile(r'\{"at":"([^"]+)","run_id":"([^"]+)","seq":\d+,"agent_id":"(?:[^"\\]|\\.)*","type":"([^"]+)"')
 _by_time = attrgetter("at")
 

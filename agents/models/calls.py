@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agents.models.chunk import ToolDelta
+from config.errors import ModelFailed
 from config.ids import new_id
 
 
@@ -29,6 +30,12 @@ class _Building:
     """Whether the name is complete: arguments followed it, or another call."""
 
 
+MAX_CALLS = 1000
+"""Most calls one answer may make."""
+_MAX_NAME_CHARS = 256
+"""Characters of a name that are kept; providers take 64."""
+
+
 class CallCollector:
     """Collects pieces by index, in the order the calls began."""
 
@@ -43,14 +50,18 @@ class CallCollector:
         return len(self._calls)
 
     def take(self, delta: ToolDelta) -> int:
-        """Add a piece and return how many characters it had."""
+        """Add a piece and return how many characters it had.
+
+        Raises:
+            ModelFailed: the answer makes more calls than it may.
+        """
         call = self._by_index.get(delta.index)
         if call is None or _is_another(call, delta):
             call = self._begin(delta.index)
         if delta.id and call.given_id is None and not call.is_named:
             call.given_id = delta.id
-        if delta.name and not call.is_named and delta.name != call.name:
-            call.name += delta.name
+        if delta.name and not call.is_named and delta.name != call.name and len(call.name) < _MAX_NAME_CHARS:
+            call.name = (call.name + delta.name)[:_MAX_NAME_CHARS]
         if delta.arguments:
             call.pieces.append(delta.arguments)
             self._name(call)
@@ -73,7 +84,10 @@ class CallCollector:
         return [_whole(call) for call in self._calls]
 
     def _begin(self, index: int) -> _Building:
-        self.finish()
+        if len(self._calls) >= MAX_CALLS:
+            raise ModelFailed(f"the model called more than {MAX_CALLS} tools in one answer; it was not read further.")
+        if self._calls:
+            self._name(self._calls[-1])  # those before it were named when it began
         call = self._by_index[index] = _Building()
         self._calls.append(call)
         return call

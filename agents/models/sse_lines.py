@@ -17,6 +17,8 @@ class EventLines:
 
     def __init__(self) -> None:
         self._rest = b""
+        self._held: list[bytes] = []
+        self._held_bytes = 0
         self._data: list[bytes] = []
         self._size = 0
         self._total = 0
@@ -37,11 +39,18 @@ class EventLines:
             raise _too_much()
         if not self._begun:
             piece = self._without_bom(piece)
-        block = self._rest + piece if self._rest else piece
+        if self._held:
+            block = self._joined(piece)
+            if block is None:
+                return []
+        else:
+            block = piece
         if b"\r" in block:
             block = self._without_returns(block)
         lines = block.split(b"\n")
-        self._rest = lines.pop()
+        rest = lines.pop()
+        self._held = [rest] if rest else []
+        self._held_bytes = len(rest)
         events: list[bytes] = []
         for line in lines:
             if not line:
@@ -54,13 +63,22 @@ class EventLines:
                 self._hold(data)
             else:
                 self._other(line)
-        if len(self._rest) > MAX_EVENT_BYTES:
+        if self._held_bytes > MAX_EVENT_BYTES:
             raise _too_much()
         return events
 
     def end(self) -> list[bytes]:
         """Return what was complete but for its blank line; the stream is over."""
-        return self.feed(b"\n\n") if self._rest or self._data else []
+        return self.feed(b"\n\n") if self._rest or self._held or self._data else []
+
+    def _joined(self, piece: bytes) -> bytes | None:
+        """Return the line that was held with the piece that ends it, or None where it does not end: joined once."""
+        ended = b"\n" in piece or b"\r" in piece or self._held[-1].endswith(b"\r")
+        self._held.append(piece)
+        self._held_bytes += len(piece)
+        if not ended and self._held_bytes > MAX_EVENT_BYTES:
+            raise _too_much()
+        return b"".join(self._held) if ended else None
 
     def _hold(self, data: bytes) -> None:
         self.seen_event = True

@@ -20,8 +20,10 @@ MAX_DEPTH = 64
 MAX_DIGITS = 400
 """Longest number; Python itself stops at 4300 digits and long ones cost quadratic time."""
 
-# The possessive loop and the optional quote keep it linear, whatever the text.
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+# The possessive loops and the optional quote keep it linear, whatever the text.
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+_TOO_DEEP = re.compile(rb"[\[{]{%d}" % (MAX_DEPTH + 1))
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
@@ -34,7 +36,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
         raise ArgumentsInvalid(f"the arguments have {len(text):,} characters and the limit is {MAX_BYTES:,}.")
     if not text.strip():
         return {}
-    if _nesting(text) > MAX_DEPTH:
+    if _is_too_deep(text):
         raise ArgumentsInvalid(f"the arguments are nested more than {MAX_DEPTH} levels deep.")
     try:
         value = _decoder().decode(text.strip())
@@ -92,16 +94,24 @@ def _finite(text: str) -> float:
     return value
 
 
-def _nesting(text: str) -> int:
-    """Return how deep brackets go outside strings, without recursion (the decoder recurses)."""
-    depth = deepest = 0
-    for found in _BRACKETS.finditer(text):
-        if found[0] in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif found[0] in "]}":
-            depth -= 1
-    return deepest
+def _is_too_deep(text: str) -> bool:
+    """Return whether brackets outside strings nest too deeply, without recursion (the decoder recurses).
+
+    Each round takes off the innermost pairs; what is left after as many rounds as levels are allowed is deeper, or is
+    no JSON.
+    """
+    brackets = _STRING.sub("", text).encode("utf-8", "replace").translate(None, _NO_BRACKET)
+    for _ in range(MAX_DEPTH):
+        shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(shorter) == len(brackets):
+            break
+        brackets = shorter
+    return _TOO_DEEP.search(brackets) is not None or _opens(brackets)
+
+
+def _opens(brackets: bytes) -> bool:
+    """Return whether pairs are left although each round found some."""
+    return b"[]" in brackets or b"{}" in brackets
 
 
 def _reason(wrong: Exception) -> str:

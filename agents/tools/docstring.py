@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Example|Examples|Note|Notes):\s*$")
-_ARGUMENT = re.compile(r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
+_ARGUMENT = re.compile(r"^\*{0,2}(\w+)\s*+(?:\([^)]*+\))?+\s*+:\s*+(.*)$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

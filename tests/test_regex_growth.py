@@ -1,0 +1,114 @@
+"""No regular expression of the sources takes more than linear time, whatever the text."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.regex_growth import problems
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("agents", "bus", "config", "handlers", "observers", "web")
+SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+FUNCTIONS = frozenset({"compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"})
+BOUNDED = {
+    "agents/models/demo/": "a sentence is cut at 600 characters; tests/test_hostile_text.py drives them",
+    "agents/tools/calculator.py": "an expression has at most 500 characters",
+}
+"""Where a text is short before a pattern sees it, and why."""
+
+
+def _patterns(path: Path) -> Iterator[tuple[int, str, int, str]]:
+    """Yield line, pattern, flags and the function of each use of ``re`` in a file."""
+    tree = ast.parse(path.read_text())
+    uses = _uses(tree)
+    module: ModuleType | None = None
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FUNCTIONS):
+            continue
+        if not (isinstance(node.func.value, ast.Name) and node.func.value.id == "re"):
+            continue
+        module = module or importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        pattern = _text(node.args[0], module)
+        how = uses.get(node.lineno, "search") if node.func.attr == "compile" else node.func.attr
+        yield node.lineno, pattern, _flags(node), how
+
+
+def _uses(tree: ast.Module) -> dict[int, str]:
+    """Return by line how a pattern compiled into a name is used, where it is only matched from the start."""
+    lines = {
+        target.id: node.value.lineno
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    used: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in lines:
+            used.setdefault(node.value.id, set()).add(node.attr)
+    return {
+        lines[name]: "fullmatch" if how == {"fullmatch"} else "match"
+        for name, how in used.items()
+        if how <= {"match", "fullmatch"}
+    }
+
+
+def _text(node: ast.expr, module: ModuleType) -> str:
+    """Return a pattern as it will be; what is only known later stands as a letter."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(part, module) for part in node.values)
+    inner = node.value if isinstance(node, ast.FormattedValue) else node
+    try:
+        value = eval(compile(ast.Expression(inner), "pattern", "eval"), vars(module))
+    except NameError:
+        return "x"
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _flags(node: ast.Call) -> int:
+    given = [*node.args[1:], *(keyword.value for keyword in node.keywords if keyword.arg == "flags")]
+    flags = [item for item in given if "re." in ast.unparse(item)]
+    return int(sum(eval(compile(ast.Expression(item), "flags", "eval"), {"re": re}) for item in flags))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_pattern_grows_faster_than_its_text(path: Path) -> None:
+    if str(path.relative_to(ROOT)).startswith(tuple(BOUNDED)):
+        return
+    found = []
+    for line, pattern, flags, how in _patterns(path):
+        slow = problems(pattern, flags, searched=how not in ("match", "fullmatch"), whole=how == "fullmatch")
+        if slow:
+            found.append(f"{path.relative_to(ROOT)}:{line}: {pattern!r}: {', '.join(slow)}")
+
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", r"(a+)+$", r"(?:a*b*)*c", r"\s*,\s*", r"://[^@\s]*@", r"\s+$",
+        r"\beyJ[A-Za-z0-9_-]{8,}\.", r"^a*[ab]*c",
+        r"(\w+\s?)*$", r"x.*  +y", r"a{0,5000}b", r"^(?:.*?)\s*\n",
+    ],
+)  # fmt: skip
+def test_a_slow_pattern_is_found(pattern: str) -> None:
+    assert problems(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^[a-z]+:[0-9]+$", r"\b\w+:", r"[^,]+", r"[\[\]{}]", r"a{1,20}b", r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?',
+        r"\S+\s*|\s+", r"^a*b*$", r"\bsk-[A-Za-z0-9]{16,}", r"(?:\w+ )*", r"bearer\s+(?:[a-z]{8,})", r"#\d+\b",
+    ],
+)  # fmt: skip
+def test_a_linear_pattern_is_not(pattern: str) -> None:
+    assert problems(pattern) == []
