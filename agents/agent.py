@@ -24,6 +24,7 @@ from bus.payloads import EndPayload, EndStatus, ErrorPayload, MessagePayload, Pa
 from config.definitions import AgentDefinition
 from config.errors import CallboardError, OutcomeUnknown, OutputInvalid
 from config.ids import new_id
+from config.redaction import redact
 
 CALLS_AT_ONCE = 16
 """Tool calls of one answer that run at the same time."""
@@ -396,7 +397,7 @@ def _message(
 
 
 def _note(text: str, code: str | None = None) -> HistoryItem:
-    data = {"content": text} | ({"code": code} if code else {})
+    data = {"content": redact(text)} | ({"code": code} if code else {})
     return HistoryItem(id=new_id("msg"), role="error", data=data)
 
 

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Literal
 
 import orjson
 
+from config.redaction import redact
+
 Outcome = Literal["done", "failed", "refused", "unknown"]
 EndStatus = Literal["succeeded", "failed", "cancelled", "dead"]
 TERMINAL: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "dead"})
@@ -159,9 +161,13 @@ class ErrorPayload(Payload):
     type: ClassVar[str] = "error"
     code: str
     message: str
+    """A sentence; secrets in it are replaced, wherever it comes from."""
     retryable: bool = False
     attempt: int | None = None
     retry_in_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", redact(str(self.message)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -66,7 +66,7 @@ class Redactor:
     """Replaces secrets of the usual forms, those of one environment, and those that were registered."""
 
     def __init__(self, environment: Mapping[str, str], registered: Iterable[str] = ()) -> None:
-        held = {value for name, value in environment.items() if _is_secret(name, value)}
+        held = {value for name, value in environment.items() if is_secret(name, value)}
         held.update(*(secrets_in_url(value) for value in environment.values() if "://" in value), registered)
         held.update(*[tuple(_spellings(value)) for value in held])
         self._held = sorted(held, key=len, reverse=True)
@@ -130,7 +130,8 @@ def _own() -> Redactor:
     return Redactor(os.environ, tuple(_registered))
 
 
-def _is_secret(name: str, value: str) -> bool:
+def is_secret(name: str, value: str) -> bool:
+    """Return whether a variable is named like a secret, and its value is one."""
     is_path = value.startswith(("/", "./", "~"))  # of a file that holds the secret
     return len(value) >= MIN_SECRET_CHARS and not is_path and _SECRET_NAME.search(name.upper()) is not None
 

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from config.errors import SettingInvalid, did_you_mean
+from config.provider_keys import may_adopt
 from config.redaction import forget, register_secrets, secrets_in_url
 from config.redis_url import each_url
 
@@ -207,7 +208,7 @@ def adopt_env_file() -> None:
     if not reads_files() or not file.is_file():
         return
     for name, value in dotenv_values(file).items():
-        if value is not None and not name.startswith("CALLBOARD_"):
+        if value is not None and not name.startswith("CALLBOARD_") and may_adopt(os.environ, name, value):
             os.environ.setdefault(name, value)
     forget()  # keys among them are secrets
 

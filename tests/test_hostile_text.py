@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agents.models.anthropic_wire import AnthropicWire
+from agents.models.call import ModelCall
 from agents.models.calls import CallCollector
 from agents.models.chunk import ToolDelta
 from agents.models.demo.answer import answer as demo_answer
@@ -26,7 +27,7 @@ from agents.output import parse_output
 from agents.tools.arguments import parse_arguments
 from agents.tools.calculator import calculator
 from agents.tools.docstring import describe
-from agents.tools.results import to_result
+from agents.tools.results import MAX_BYTES, to_result
 from bus.envelope import command_of, rewrite_item
 from bus.journal.line import to_line, unpack
 from bus.messages import RunAgentMessage
@@ -63,6 +64,11 @@ def _fed(wire: Any) -> Callable[[str], object]:
             reader.end()
 
     return feed
+
+
+def _asked(sentence: str, *results: str) -> ModelCall:
+    told = [{"role": "tool", "tool_call_id": "1", "content": result} for result in results]
+    return ModelCall(model="demo/assistant", messages=[{"role": "user", "content": sentence}, *told])
 
 
 def _described(text: str) -> object:
@@ -122,10 +128,8 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "text for a terminal": safe,
     "params of a definition": lambda text: require_no_credentials({"user": text, "headers": {"a": text}}),
     "a name with a near one": lambda text: did_you_mean(text[:80], ["support", "billing"]),
-    "a sentence for the demo model": lambda text: demo_answer([{"role": "user", "content": text}], {}),
-    "a result for the demo model": lambda text: demo_answer(
-        [{"role": "user", "content": "Where is it?"}, {"role": "tool", "tool_call_id": "1", "content": text}], {}
-    ),
+    "a sentence for the demo model": lambda text: demo_answer(_asked(text)),
+    "a result for the demo model": lambda text: demo_answer(_asked("Where is it?", text[:MAX_BYTES])),
     "a line of a log file": lambda text: (logfiles._TEXT.match(text), logfiles._JSON.match(text)),
     "a near line of a log file": lambda text: logfiles._TEXT.match("2026-11-21T10:00:00Z  run_1  1  a" + text),
     "a schema": lambda text: check_schema({"type": "object", "description": text}),

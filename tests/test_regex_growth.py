@@ -22,6 +22,10 @@ BOUNDED = {
     "agents/tools/calculator.py": "an expression has at most 500 characters",
 }
 """Where a text is short before a pattern sees it, and why."""
+NEVER_FAILS = {
+    r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)': "behind its possessive loops stands a quote, or the text ends",
+}
+"""Patterns whose run ends in what always matches, which the analysis cannot see."""
 
 
 def _patterns(path: Path) -> Iterator[tuple[int, str, int, str]]:
@@ -85,7 +89,7 @@ def test_no_pattern_grows_faster_than_its_text(path: Path) -> None:
     found = []
     for line, pattern, flags, how in _patterns(path):
         slow = problems(pattern, flags, searched=how not in ("match", "fullmatch"), whole=how == "fullmatch")
-        if slow:
+        if slow and pattern not in NEVER_FAILS:
             found.append(f"{path.relative_to(ROOT)}:{line}: {pattern!r}: {', '.join(slow)}")
 
     assert found == []

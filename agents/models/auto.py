@@ -8,6 +8,8 @@ import urllib.request
 from collections.abc import Mapping
 from functools import lru_cache
 
+from config.provider_keys import has_key
+
 BY_KEY: Mapping[str, str] = {
     "ANTHROPIC_API_KEY": "anthropic/claude-haiku-5-5",
     "OPENAI_API_KEY": "openai/gpt-5-mini",
@@ -29,7 +31,7 @@ def resolve_model(model: str, environment: Mapping[str, str], ollama_url: str = 
     if model != "auto":
         return model
     for variable, named in BY_KEY.items():
-        if environment.get(variable, "").strip():
+        if has_key(environment, variable):
             return named
     return OLLAMA if _answers(ollama_url, int(time.monotonic() // KEPT_S)) else DEMO
 

@@ -21,6 +21,7 @@ from agents.tools.results import to_result
 from agents.tools.tool import Tool, ToolContext, enter_call
 from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed, ToolTimeout
 from config.forks import after_fork
+from config.redaction import redact_start
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ async def check_call(tool: Tool, context: ToolContext, timeout_s: float) -> Any:
 
 
 def _failed(tool: Tool, wrong: BaseException) -> ModelVisible:
-    text = _text_of(wrong)
+    text = redact_start(_text_of(wrong), MAX_MESSAGE)
     if leaves_open(wrong):
         return ToolCutOff(f"{type(wrong).__name__}: {text}"[:MAX_MESSAGE], kind=type(wrong).__name__)
     if isinstance(wrong, CallboardError):

@@ -78,7 +78,7 @@ def cancelled(row: Row[Any]) -> Ending:
 def failed(row: Row[Any], wrong: CallboardError, status: EndStatus = "failed") -> Ending:
     """Return the end of a run that came to grief without an owner; ``status`` is failed or dead."""
     error = ErrorPayload(code=wrong.code, message=str(wrong))
-    return Ending(end=_end(row, status, wrong.code), note=str(wrong), error=error)
+    return Ending(end=_end(row, status, wrong.code), note=error.message, error=error)
 
 
 def fail_owned(database: Database, run_id: str, fence: int, wrong: CallboardError) -> Written:

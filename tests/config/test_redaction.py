@@ -2,7 +2,7 @@ import base64
 
 import pytest
 
-from config.redaction import REDACTED, Redactor, forget, redact
+from config.redaction import REDACTED, Redactor, forget, redact, redact_start, register_secrets
 
 OPENAI = "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12Mn34Op56"
 ANTHROPIC = "sk-ant-api03-Ab12Cd34Ef56Gh78Ij90_Kl12-Mn34"
@@ -113,3 +113,28 @@ def test_this_process_reads_its_environment_once(monkeypatch):
 )  # fmt: skip
 def test_hostile_text_of_200_kb_ends(plain, hostile):
     assert plain(hostile) is not None  # a quadratic pattern would take minutes, and the time limit stops the test
+
+
+def test_a_registered_secret_is_gone_whatever_its_form_and_name():
+    register_secrets(["quite plain words", "short"])
+
+    assert "plain" not in redact('said "quite plain words", quite%20plain%20words and ' + "cXVpdGUgcGxhaW4gd29yZHM=")
+    assert redact("short") == "short"
+
+
+def test_passwords_of_addresses_are_secrets_in_any_variable():
+    own = Redactor({"SOMEWHERE": "amqp://me:hunter%402secret@host/x?sslkey=abcdefgh", "PLAIN": "http://host/path"})
+
+    assert "hunter" not in own("it said hunter@2secret and hunter%402secret")
+    assert own("http://host/path") == "http://host/path"
+
+
+def test_the_start_of_a_text_holds_no_part_of_a_secret():
+    register_secrets(["0123456789" * 5])
+
+    assert "012" not in redact_start("x" * 95 + "0123456789" * 5, 100)
+    assert len(redact_start("x" * 10_000_000, 100)) == 100
+
+
+def test_a_text_of_any_length_is_cut_before_it_is_examined():
+    assert redact("x" * 1_000_000).endswith("more characters)")

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from config.errors import PortInUse, SettingInvalid
+from config.provider_keys import without_keys
 from config.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -102,6 +103,16 @@ def child_environment(**extra: str) -> dict[str, str]:
         "PYTHONWARNINGS": warnings,
         **extra,
     }
+
+
+def web_environment(settings: Settings) -> dict[str, str]:
+    """Return this environment as a web process gets it: without the keys of providers (docs/decisions/0026)."""
+    from agents.registry import AgentRegistry  # brings jsonschema and yaml, which most commands can do without
+    from config.definitions import AgentDefinition
+
+    agents = AgentRegistry(settings.agent_folders).all()
+    named = {agent.api_key_env for agent in agents if isinstance(agent, AgentDefinition) and agent.api_key_env}
+    return without_keys(os.environ, named)
 
 
 def clean_environment() -> dict[str, str]:

@@ -46,6 +46,8 @@ class ChildSpec:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     """Added to this process's environment."""
+    whole_env: Mapping[str, str] | None = None
+    """Instead of this process's environment."""
     pass_fds: tuple[int, ...] = ()
     parent_died: signal.Signals = signal.SIGKILL
     """What it gets when this process dies; SIGKILL, because a worker that drains may hang."""
@@ -151,6 +153,9 @@ class Child:
         reader.join(1.0)
         return status
 
+    def _base_env(self) -> Mapping[str, str]:
+        return os.environ if self.spec.whole_env is None else self.spec.whole_env
+
     def _spawn(self) -> tuple[subprocess.Popen[bytes], PulsePipe | None]:
         pulse = PulsePipe() if self.spec.silence_s is not None else None
         try:
@@ -159,7 +164,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **self.spec.env, **(pulse.environment if pulse else {})},
+                env={**self._base_env(), **self.spec.env, **(pulse.environment if pulse else {})},
                 pass_fds=(*self.spec.pass_fds, *((pulse.writing,) if pulse else ())),
                 start_new_session=True,
                 umask=self.spec.umask,

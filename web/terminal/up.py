@@ -31,6 +31,7 @@ from web.terminal.serving import (
     child_environment,
     gunicorn_command,
     require_loopback,
+    web_environment,
     worker_command,
 )
 from web.terminal.supervisor import GRACE_S, Child, ChildSpec, Supervisor
@@ -94,6 +95,7 @@ def _serve(settings: Settings, listener: socket.socket, address: str, output: Ou
                 name="web",
                 argv=gunicorn_command(listener),
                 env=environment,
+                whole_env=web_environment(settings),
                 pass_fds=(listener.fileno(),),
                 silence_s=silence_s,
             )

@@ -9,7 +9,14 @@ import click
 from config.migrate import make_folder
 from config.redis_socket import find_running
 from web.terminal import options
-from web.terminal.serving import address_of, bind, child_environment, gunicorn_command, require_loopback
+from web.terminal.serving import (
+    address_of,
+    bind,
+    child_environment,
+    gunicorn_command,
+    require_loopback,
+    web_environment,
+)
 from web.terminal.worker import redis_url_of, require_schema
 
 
@@ -33,4 +40,4 @@ def web(**flags: object) -> None:
     os.set_inheritable(listener.fileno(), True)
     click.echo(f"Callboard's web process serves {address_of(listener, settings.host)}", err=True)
     command = gunicorn_command(listener)
-    os.execve(command[0], command, {**os.environ, **environment})
+    os.execve(command[0], command, {**web_environment(settings), **environment})

@@ -10,6 +10,7 @@ import pytest
 
 from agents.models import auto
 from agents.models.auto import BY_KEY, DEMO, OLLAMA, resolve_model
+from config.provider_keys import without_keys
 from config.settings import ROOT
 
 
@@ -56,6 +57,11 @@ def test_any_other_name_stands_as_it_is(nobody):
 @pytest.mark.parametrize("variable", BY_KEY)
 def test_a_key_decides(variable, nobody):
     assert resolve_model("auto", {variable: "x"}, nobody) == BY_KEY[variable]
+
+
+@pytest.mark.parametrize("variable", BY_KEY)
+def test_the_name_of_a_key_that_workers_hold_decides_as_well(variable, nobody):
+    assert resolve_model("auto", without_keys({variable: "sk-0123456789", "LANG": "C"}), nobody) == BY_KEY[variable]
 
 
 def test_the_first_of_several_keys_decides(nobody):

@@ -1,9 +1,11 @@
+import os
 import socket
 
 import pytest
 
+from agents.models.auto import resolve_model
 from config.errors import PoolRefused, PortInUse, SettingInvalid
-from web.terminal.serving import address_of, bind, is_loopback, require_loopback, worker_command
+from web.terminal.serving import address_of, bind, is_loopback, require_loopback, web_environment, worker_command
 from web.terminal.worker import refuse_pool
 
 
@@ -25,6 +27,19 @@ def test_port_zero_is_a_free_one_and_the_address_says_which(settings):
         assert address_of(listener, "127.0.0.1") == f"http://127.0.0.1:{listener.getsockname()[1]}"
         assert address_of(listener, "0.0.0.0").startswith("http://127.0.0.1:")
         assert address_of(listener, "::").startswith("http://[::1]:")
+
+
+def test_a_web_process_gets_no_key_of_a_provider_and_knows_what_there_is(settings, tmp_path, monkeypatch):
+    (tmp_path / "odd.yaml").write_text("name: A\nmodel: openai/x\nsystem_prompt: B\napi_key_env: ODD_NAME\n")
+    monkeypatch.setenv("OPENAI_API_KEY", "a-value-of-no-known-form")
+    monkeypatch.setenv("ODD_NAME", "another-value-of-no-known-form")
+
+    found = web_environment(settings.model_copy(update={"agents_dir": str(tmp_path)}))
+
+    assert "no-known-form" not in str(found)
+    assert resolve_model("auto", found) == resolve_model("auto", os.environ)
+    assert resolve_model("auto", found) != "demo/assistant"
+    assert found["PATH"] == os.environ["PATH"]
 
 
 def test_a_port_in_use_names_another(settings):
