@@ -2,7 +2,8 @@
 
 A thread does both. Where it cannot run (the process is stopped, or C code holds the interpreter), the supervisor hears
 nothing and ends the process; where it runs and the loop does not turn, it says what the loop is stuck in and ends the
-process itself: the leases of its runs are over by then, and other workers have them.
+process itself. The keeper stops beating for such a loop before that (``bus/journal/keeper.py``), so other workers take
+its runs when the leases run out, or as soon as they see that the process has ended.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ TELL_S = 2.0
 
 
 def wedged_after_s(lease_s: float) -> float:
-    """Return after how many seconds without a sign a process counts as wedged: its leases are over then."""
+    """Return after how many seconds without a sign a process counts as wedged: as long as its leases last."""
     return max(lease_s, SHORTEST_S)
 
 

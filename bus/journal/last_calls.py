@@ -16,8 +16,8 @@ LAST_CALL = 1.5
 class LastCalls:
     """The owners nobody heard of in time, each from when it was missed in a database that takes writes.
 
-    While the database was away nobody could be heard of. An owner that lives gives its runs back within a moment
-    of its return, and must not be taken for crashed by whoever got there first.
+    While the database was away nobody could be heard of. An owner that lives extends its leases within a moment of
+    the database's return, and must not be taken for crashed by a reaper that was there first.
     """
 
     def __init__(self, time_s: float, clock: Callable[[], float]) -> None:
