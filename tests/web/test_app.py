@@ -196,6 +196,18 @@ def test_agents_are_listed_and_broken_files_named(client, settings: Settings) ->
     assert client.get("/v1/agents/broken").status_code == 422
 
 
+def test_an_agent_with_a_tool_nobody_allowed_is_named_beside_the_others(client, settings: Settings) -> None:
+    fields = "name: Odd\nmodel: demo/assistant\nsystem_prompt: y\ntools: ['builtins:min']\n"
+    (settings.agent_folders[0] / "odd.yaml").write_text(fields)
+
+    found = client.get("/v1/agents").json
+
+    assert [agent["id"] for agent in found["agents"]] == ["assistant"]
+    assert [(problem["id"], problem["code"]) for problem in found["problems"]] == [("odd", "tool_unknown")]
+    assert "CALLBOARD_TOOL_MODULES=.,builtins" in found["problems"][0]["detail"]
+    assert client.get("/health").status_code == 200
+
+
 def test_health_counts_workers(client, journal) -> None:
     from bus.journal import workers
 
