@@ -70,7 +70,7 @@ def asked_back(offer: Offer, arguments: Mapping[str, Any], missing: Sequence[str
         return f"I can ask `{offer.name}`, but your sentence does not say: {', '.join(missing)}."
     about = f"`{offer.name}` changes something, so I call it only when a sentence says every value plainly"
     why = f"I miss: {', '.join(missing)}" if missing else "yours says more than that, which I do not understand"
-    return f"Nothing was done. {about}; {why}. Say just this, with your values:\n\n- {command_for(offer, arguments)}"
+    return f"Nothing was done. {about}; {why}. Say just this:\n\n{_listed([command_for(offer, arguments)])}"
 
 
 def examples(offers: Mapping[str, Offer], starters: Sequence[str]) -> list[str]:
@@ -80,7 +80,10 @@ def examples(offers: Mapping[str, Offer], starters: Sequence[str]) -> list[str]:
 
 
 def command_for(offer: Offer, arguments: Mapping[str, Any]) -> str:
-    """Return the sentence that has a tool called with ``arguments``, and with samples for those it lacks."""
+    """Return the sentence that has a tool called with ``arguments``; ``…`` stands for a value of the user's.
+
+    A tool with effects gets no sample values: whoever copies the sentence means it.
+    """
     names = list(dict.fromkeys([*offer.required, *arguments]))
     said = ", ".join(f"{' '.join(words_of(name))} {_sample(offer, name, arguments)}" for name in names)
     name = " ".join(offer.words).capitalize()
@@ -96,6 +99,8 @@ def _sample(offer: Offer, name: str, arguments: Mapping[str, Any]) -> str:
             else str(arguments[name])
         )
     kinds = kinds_of(schema)
+    if offer.has_effect:
+        return '"…"' if "string" in kinds and "enum" not in schema else "…"
     if schema.get("enum"):
         return str(schema["enum"][0])
     if "integer" in kinds or "number" in kinds:
@@ -145,4 +150,5 @@ def ponder(sentence: str) -> str:
 
 
 def _listed(lines: Collection[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
+    listed = "\n".join(f"- {line}" for line in lines)
+    return f"{listed}\n\nFor each … say a value of yours." if "…" in listed else listed

@@ -160,7 +160,7 @@ def test_never_guesses_an_effect(sentence, function):
 @pytest.mark.parametrize(
     ("sentence", "function", "words"),
     [
-        ("Refund order 1043", refund, ["Nothing was done", "I miss: cents", "Refund: order 1043, cents 42"]),
+        ("Refund order 1043", refund, ["Nothing was done", "I miss: cents", "Refund: order 1043, cents …"]),
         ("refund order 1043, cents 250 if it is late", refund, ["Nothing was done", "Refund: order 1043, cents 250"]),
         ("Where is my order? Look it up", lookup_order, ["does not say: number"]),
     ],
@@ -176,7 +176,9 @@ def test_what_it_asks_for_works_when_it_is_said():
         text = said_to(build_tool(function).name.replace("_", " ") + " nonsense", function).text
         offered_line = text.split("\n- ")[1].splitlines()[0]
 
-        assert [name for name, _ in calls_of(offered_line.replace("…", "x"), function)] == [function.__name__], text
+        assert [name for name, _ in calls_of(offered_line.replace('"…"', '"x"').replace("…", "5"), function)] == [
+            function.__name__
+        ], text
 
 
 def test_a_refused_command_calls_nothing_else_either():
@@ -188,7 +190,7 @@ def test_offers_sentences_for_the_tools_of_this_agent():
 
     assert "- Where is order 1042?" in text
     assert "- Lookup order: number 42" in text
-    assert "- Refund: order 42, cents 42" in text
+    assert "- Refund: order …, cents …" in text
     assert "17 * 23" not in text
 
 
