@@ -49,6 +49,7 @@ class Worker:
         command = [sys.executable, "-m", "celery", "--quiet", "-A", "bus.celery_app", "worker"]
         quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
         before = set(self._alive())
+        self._said_before = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 guarded((*self._within, *command, *quiet, *self._options)),
@@ -71,10 +72,14 @@ class Worker:
 
     def _wait(self, before: set[str]) -> None:
         until = time.monotonic() + READY_S
-        while not set(self._alive()) - before:
+        while not (set(self._alive()) - before and self._listens()):
             if self.process.poll() is not None or time.monotonic() > until:
                 raise AssertionError(f"the worker did not start:\n{self._log.read_text()[-3000:]}")
             time.sleep(0.05)  # another process; its row is the only sign
+
+    def _listens(self) -> bool:
+        """Tell whether Celery is ready: it installs its handler of SIGTERM after the worker's row is written."""
+        return b" ready." in self._log.read_bytes()[self._said_before :]
 
     def kill(self) -> None:
         """End it and everything it started as a power cut would, also what it was stopped by."""

@@ -70,7 +70,7 @@ def test_celery_as_it_is_printed_starts_a_worker_in_the_projects_folder(redis_se
     with log.open("wb") as out:
         process = subprocess.Popen(line.split(), cwd=ROOT, env=settings, stdout=out, stderr=out)
     try:
-        wait_for_a_worker(redis_settings, process)
+        wait_for_a_worker(redis_settings, process, log)
     finally:
         process.terminate()
         status = process.wait(60)
@@ -79,17 +79,16 @@ def test_celery_as_it_is_printed_starts_a_worker_in_the_projects_folder(redis_se
     assert "room_taken" not in log.read_text()
 
 
-def wait_for_a_worker(settings: Settings, process: subprocess.Popen[bytes]) -> None:
-    """Return when the worker's row is in the database; it is another process, and this its only sign."""
+def wait_for_a_worker(settings: Settings, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Return when the worker's row is in the database and Celery listens to signals; it is another process."""
     database = open_database(settings.database)
     try:
         for _ in range(600):
             with database.read() as connection:
-                if workers.alive(database, connection):
+                if workers.alive(database, connection) and " ready." in log.read_text():
                     return
-            assert process.poll() is None, (settings.state / "celery.log").read_text()
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(0.1)
-        raise AssertionError((settings.state / "celery.log").read_text())
+        raise AssertionError(log.read_text())
     finally:
         database.close()
