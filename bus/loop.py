@@ -17,6 +17,8 @@ from config.forks import after_fork, leave_to_parent
 
 log = logging.getLogger(__name__)
 
+STOP_S = 1.0
+"""How long the end of a process waits for what the loop is doing."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -78,6 +80,16 @@ class ProcessLoop:
     def call_soon(self, function: Callable[[], Any]) -> None:
         """Call ``function`` on the loop's thread, soon."""
         self.loop.call_soon_threadsafe(function)
+
+    def stop(self) -> None:
+        """Nothing more runs on the loop, and what was under way ends with the process, in silence.
+
+        Called before the interpreter ends: it closes the threads that the loop's tasks hand work to, and each task
+        that goes on meanwhile would say on stderr that it "cannot schedule new futures".
+        """
+        self.loop.set_exception_handler(lambda loop, context: None)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(STOP_S)
 
     def stack(self) -> str:
         """Return where the loop's thread is now, for people to read; a thread that is stuck stays there."""
@@ -148,6 +160,12 @@ def process_loop() -> ProcessLoop:
         if _current is None:
             _current = ProcessLoop()
         return _current
+
+
+def stop_process_loop() -> None:
+    """This process's loop does nothing more, if there is one: the process ends."""
+    if _current is not None:
+        _current.stop()
 
 
 @after_fork

@@ -120,11 +120,11 @@ def _error(record: Record) -> str:
 
 
 def _end(record: Record) -> str:
+    """Return how the run ended; its output is the line of its last message."""
     parts = [str(record["status"])]
     parts += [str(record["reason"])] if "reason" in record else []
     parts += [f"{key}={value}" for key, value in (record.get("usage") or {}).items()]
     parts += [f"{name}={record[name]}" for name in ("cost_usd", "steps", "duration_ms") if name in record]
-    parts += [f"output={_value(record['output'])}"] if "output" in record else []
     return " ".join(parts)
 
 

@@ -138,3 +138,13 @@ def test_the_tools_of_the_pages_can_be_built(name):
 
     assert built
     assert all(tool.description for tool in built)
+
+
+def test_users_read_of_folders_and_addresses() -> None:
+    """The words of the code's own layout are no help to who reads the documents, the help or the page."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *(ROOT / "web" / "static").rglob("*.js")]
+    private = re.compile(r"\bdoors?\b|\brooms\b(?!\.example)|\bour rooms?\b")
+    found = [f"{page.name}: {line}" for page in pages for line in page.read_text().splitlines() if private.search(line)]
+
+    assert found == []
+    assert [line for _, line in COMMANDS.values() if private.search(line)] == []

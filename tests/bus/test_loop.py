@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -12,6 +14,7 @@ import pytest
 
 from bus.loop import ProcessLoop, process_loop
 from config.errors import LoopBlocked, StaleOwner
+from config.rooms import ROOT
 
 
 async def where() -> int:
@@ -140,3 +143,30 @@ def test_a_mistake_that_nobody_waits_for_keeps_its_traceback(loop: ProcessLoop, 
     loop.run(leave_alone(), 20)
 
     assert [one.exc_info is not None for one in caplog.records if one.name == "asyncio"] == [True]
+
+
+def test_a_stopped_loop_says_nothing_when_the_process_ends() -> None:
+    """Tasks that hand work to threads while the interpreter ends would say "cannot schedule new futures"."""
+    code = """if 1:
+        import asyncio, atexit, sys, time
+        from bus.loop import process_loop, stop_process_loop
+        loop = process_loop()
+        async def busy():
+            while True:
+                await loop.read(lambda: None)
+        for _ in range(20):
+            loop.loop.call_soon_threadsafe(lambda: loop.loop.create_task(busy()))
+        loop.run(asyncio.sleep(0.05))
+        atexit.register(time.sleep, 0.5)  # as observers that write their last lines
+        if "stop" in sys.argv:
+            stop_process_loop()
+    """
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stderr
+        for words in (["stop"], [])
+    ]
+
+    assert said[0] == ""
+    assert "cannot schedule new futures" in said[1]  # what stopping prevents

@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "threads": ("web.terminal.threads:threads", "List the threads."),
     "logs": ("web.terminal.logs:logs", "Show what the logger observer wrote."),
     "worker": ("web.terminal.worker:worker", "Keep worker processes running on this machine."),
-    "web": ("web.terminal.web:web", "Serve the HTTP doors and the page."),
+    "web": ("web.terminal.web:web", "Serve HTTP and the page."),
     "migrate": ("web.terminal.migrate:migrate", "Bring the database to the schema this code needs."),
     "backup": ("web.terminal.backup:backup", "Copy the database to a file while everything runs."),
     "doctor": ("web.terminal.doctor:doctor", "Say what is wrong with this installation, and the remedy."),
@@ -90,7 +90,10 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and end the process with its status; what goes wrong is one sentence on stderr."""
-    sys.exit(status_of(list(sys.argv[1:] if arguments is None else arguments)))
+    status = status_of(list(sys.argv[1:] if arguments is None else arguments))
+    if "bus.loop" in sys.modules:  # --help needs none
+        import_module("bus.loop").stop_process_loop()
+    sys.exit(status)
 
 
 def status_of(arguments: list[str]) -> int:

@@ -23,7 +23,7 @@ LOOKS = {
     "periods": "periods:look_at_periods",
     "state folder": "places:look_at_state_folder",
     "disk": "places:look_at_disks",
-    "rooms": "rooms:look_at_rooms",
+    "folders": "rooms:look_at_rooms",
     "packages": "packages:look_at_packages",
     "redis": "servers:look_at_redis",
     "broker": "servers:look_at_broker",

@@ -25,9 +25,12 @@ SETTLE_S = 3.0
 @click.argument("text", required=False)
 @click.option("--thread", "thread_id", metavar="ID", help="Go on talking in this thread, or begin one of this name.")
 @click.option("--detach", is_flag=True, help="Leave the run to the fleet, print its id and return.")
+@click.option("--no-wait", is_flag=True, help="Return with status 3 once the run waits for a person.")
 @options.as_json
 @options.state_dir
-def run(agent: str, text: str | None, thread_id: str | None, detach: bool, as_json: bool, **flags: object) -> int:
+def run(
+    agent: str, text: str | None, thread_id: str | None, detach: bool, no_wait: bool, as_json: bool, **flags: object
+) -> int:
     """Give AGENT a sentence. Without TEXT it is read from standard input.
 
     The answer goes to standard output, what happens around it to standard error. Ctrl-C stops the run.
@@ -41,7 +44,7 @@ def run(agent: str, text: str | None, thread_id: str | None, detach: bool, as_js
             return _leave(runner, handle, as_json)
         if not as_json and sys.stderr.isatty():  # who sees this process die has what to ask for
             click.secho(f"{handle.run_id} · Ctrl-C stops it", err=True, dim=True)
-        status = follow(handle, as_json=as_json, on_interrupt=lambda: _stop(handle))
+        status = follow(handle, as_json=as_json, on_interrupt=lambda: _stop(handle), no_wait=no_wait)
         with contextlib.suppress(TimeoutError):  # the run has ended; what is still importing may be left
             runner.settle(5.0)
         if not as_json and status == 0 and sys.stderr.isatty():

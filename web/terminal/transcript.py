@@ -36,6 +36,8 @@ StillAsked = Callable[[], Sequence[Mapping[str, Any]]]
 """Returns the questions of the run that are open now."""
 EXIT = {"succeeded": 0, "failed": 1, "dead": 1, "cancelled": 130}
 """The exit status of each end."""
+WAITING = 3
+"""The exit status of `run --no-wait` that left a run which waits for a person."""
 
 
 def safe(text: str) -> str:

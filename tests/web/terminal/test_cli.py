@@ -136,8 +136,8 @@ def test_the_doctor_finds_a_new_installation_well(capsys, monkeypatch, tmp_path,
     assert status == 0, findings
     by_name = {finding["about"]: finding for finding in findings}
     assert set(by_name) == {
-        "settings", "periods", "state folder", "disk", "rooms", "packages", "redis", "broker", "addresses", "database",
-        "celery", "agents", "model",
+        "settings", "periods", "state folder", "disk", "folders", "packages", "redis", "broker", "addresses",
+        "database", "celery", "agents", "model",
     }  # fmt: skip
     assert by_name["database"]["verdict"] == "warn"
     assert "./callboard migrate" in by_name["database"]["text"]
@@ -186,12 +186,12 @@ def test_a_look_that_breaks_hides_no_other(monkeypatch, tmp_path, own_celery):
     from config.settings import Settings
     from web.terminal import doctor
 
-    monkeypatch.setitem(doctor.LOOKS, "rooms", "nowhere:look_at_rooms")
+    monkeypatch.setitem(doctor.LOOKS, "folders", "nowhere:look_at_rooms")
 
     found = {each.about: each for each in doctor.examine(Settings(state_dir=tmp_path, agents_dir=str(tmp_path)))}
 
-    assert found["rooms"].verdict == "fail"
-    assert "could not be looked at: ModuleNotFoundError" in found["rooms"].text
+    assert found["folders"].verdict == "fail"
+    assert "could not be looked at: ModuleNotFoundError" in found["folders"].text
     assert found["packages"].verdict == "ok"
     assert found["agents"].verdict == "warn"
 

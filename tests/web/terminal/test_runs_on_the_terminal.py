@@ -167,6 +167,7 @@ def test_runs_threads_and_logs_list_what_happened(
     assert "And again" in runs
     assert [line.split()[0] for line in thread.splitlines()] == ["you", "agent", "you", "agent"]
     assert logs.count(" end ") == 2
+    assert "output=" not in logs  # the answer is in its message
 
 
 def test_detach_without_a_worker_prints_the_id_and_says_that_it_waits(
