@@ -40,7 +40,7 @@ class Atom:
     most: int = 1
     possessive: bool = False
     condition: str = ""
-    """``start``, ``boundary`` or ``other``."""
+    """``start``, ``line`` (its start), ``boundary`` or ``other``."""
 
     @property
     def is_unbounded(self) -> bool:
@@ -103,11 +103,17 @@ class _Finder:
         if kind is op.ATOMIC_GROUP:
             return self.paths(value)
         if kind is op.AT:
-            start = value in (op.AT_BEGINNING_STRING, op.AT_BEGINNING) and not self._flags & re.MULTILINE
-            return [(Atom(condition="start" if start else "boundary" if value is op.AT_BOUNDARY else "other"),)]
+            return [(Atom(condition=self._place(value)),)]
         if kind in (op.ASSERT, op.ASSERT_NOT):
             return [(Atom(condition="other"),)]
         return [(Atom(chars=self._chars(kind, value)),)]
+
+    def _place(self, value: Any) -> str:
+        if value is op.AT_BEGINNING and self._flags & re.MULTILINE:
+            return "line"
+        if value in (op.AT_BEGINNING, op.AT_BEGINNING_STRING):
+            return "start"
+        return "boundary" if value is op.AT_BOUNDARY else "other"
 
     def _repeat(self, kind: Any, least: int, most: int, body: Any) -> list[Path]:
         possessive = kind is op.POSSESSIVE_REPEAT
@@ -189,6 +195,8 @@ def _restarts(path: Path) -> bool:
         if any(one.condition == "start" for one in before):
             return False
         if not atom.is_unbounded or not any(rest.may_fail for rest in path[position + 1 :]):
+            continue
+        if any(one.condition == "line" for one in before) and 10 not in atom.chars:
             continue
         at_boundary = any(one.condition == "boundary" for one in before)
         if at_boundary and len(before) == 1 and (atom.chars <= _WORD or not atom.chars & _WORD):

@@ -1,4 +1,4 @@
-"""No regular expression of the sources takes more than linear time, whatever the text."""
+"""No regular expression of the sources, Python and JavaScript, takes more than linear time, whatever the text."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ BOUNDED = {
 """Where a text is short before a pattern sees it, and why."""
 NEVER_FAILS = {
     r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)': "behind its possessive loops stands a quote, or the text ends",
+    r".+?[.!?](?=\s|$)|.+$": "of 600 characters without a line end (ThinkingItem.js)",
 }
 """Patterns whose run ends in what always matches, which the analysis cannot see."""
 
@@ -82,6 +83,36 @@ def _flags(node: ast.Call) -> int:
     return int(sum(eval(compile(ast.Expression(item), "flags", "eval"), {"re": re}) for item in flags))
 
 
+SCRIPTS = sorted(path for path in (ROOT / "web").rglob("*.js") if "vendor" not in path.parts)
+_LITERAL = re.compile(
+    r"(?P<skip>//[^\n]*+|/\*(?s:.*?)\*/|'(?:[^'\\\n]|\\.)*+'|\"(?:[^\"\\\n]|\\.)*+\"|`(?:[^`\\]|\\.)*+`)"
+    r"|(?P<before>[=(,:!&|?{};\[>+]|\breturn|^)\s*/(?![*/])"
+    r"(?P<pattern>(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*+\])++)/(?P<flags>[dgimsuvy]*)",
+    re.MULTILINE,
+)
+_FROM_JS = (
+    (r"\(\?<(?![=!])", "(?P<"),
+    (r"\[\^\]", r"[\\s\\S]"),
+    (r"\\/", "/"),
+    (r"\\[pP]\{[^}]*\}", r"\\w"),
+    (r"\\u\{[^}]*\}", "x"),
+)
+"""What JavaScript writes otherwise, and how Python does."""
+
+
+def _script_patterns(path: Path) -> Iterator[tuple[int, str, int]]:
+    """Yield line, pattern in Python's words, and flags of each regular expression of a script."""
+    text = path.read_text()
+    for found in _LITERAL.finditer(text):
+        if found["pattern"] is None:
+            continue
+        pattern = found["pattern"]
+        for theirs, ours in _FROM_JS:
+            pattern = re.sub(theirs, ours, pattern)
+        flags = sum(flag for letter, flag in (("i", re.I), ("m", re.M), ("s", re.S)) if letter in found["flags"])
+        yield text.count("\n", 0, found.start("pattern")) + 1, pattern, flags
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_pattern_grows_faster_than_its_text(path: Path) -> None:
     if str(path.relative_to(ROOT)).startswith(tuple(BOUNDED)):
@@ -93,6 +124,22 @@ def test_no_pattern_grows_faster_than_its_text(path: Path) -> None:
             found.append(f"{path.relative_to(ROOT)}:{line}: {pattern!r}: {', '.join(slow)}")
 
     assert found == []
+
+
+@pytest.mark.filterwarnings("ignore:Possible nested set:FutureWarning")  # JavaScript has none
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_no_pattern_of_the_page_grows_faster_than_its_text(path: Path) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {pattern!r}: {', '.join(slow)}"
+        for line, pattern, flags in _script_patterns(path)
+        if pattern not in NEVER_FAILS and (slow := problems(pattern, flags))
+    ]
+
+    assert found == []
+
+
+def test_the_page_has_patterns_to_look_at() -> None:
+    assert sum(len(list(_script_patterns(path))) for path in SCRIPTS) > 30
 
 
 @pytest.mark.parametrize(
