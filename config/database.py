@@ -191,6 +191,7 @@ def open_database(url: str, *, pool_size: int = 20, max_overflow: int = 10) -> D
         parsed = make_url(url)
         options: dict[str, Any] = {"pool_size": pool_size, "max_overflow": max_overflow}
         options["pool_timeout"] = BUSY_TIMEOUT_MS / 1000
+        options["pool_use_lifo"] = True  # each connection of SQLite keeps what it read last, so let few of them read
         if parsed.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
         elif parsed.get_backend_name() == "postgresql":
@@ -219,6 +220,7 @@ def _prepare_sqlite(engine: Engine) -> None:
         cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute("PRAGMA synchronous=FULL")  # NORMAL may lose an answered 202 when the power goes
         cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.execute("PRAGMA cache_size=-512")  # KiB a connection; the kernel keeps the same pages, once for all
         cursor.close()
         connection.create_function("callboard_now_ms", 0, _own_now)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_BYTES = 24 * 1024 * 1024
+MAX_BYTES = 12 * 1024 * 1024
 
 
 class Backlog:

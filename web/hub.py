@@ -27,7 +27,7 @@ BEAT_S = 15.0
 STUCK_S = 12.0
 """How long a viewer may leave what it was sent unread; looked at every ``LOOK_S``, so 15 s at most."""
 LOOK_S = 2.0
-PAGES_AT_ONCE = 2
+PAGES_AT_ONCE = 1
 """Pages of logs read for viewers at once: each takes some four times its size for a moment."""
 SLICE = 200
 """Viewers beaten for before the loop does other things."""

@@ -106,6 +106,17 @@ def test_a_hundred_half_open_clients_stop_nobody(web: Web, begin: bytes) -> None
     assert "Traceback" not in web.log.read_text()
 
 
+def test_more_connections_than_there_may_be_push_the_oldest_out(web: Web) -> None:
+    with half_open(web.settings.port, KINDS["a header"], count=700) as clients:
+        beside = health_ms(web.settings.port)
+        clients[0].settimeout(5)
+        oldest = clients[0].recv(100)
+
+    print(f"/health beside 700 connections: p50 {beside[0]:.1f} ms, p99 {beside[1]:.1f} ms")
+    assert oldest == b""
+    assert "Traceback" not in web.log.read_text()
+
+
 def test_a_byte_a_second_stops_nobody_and_is_ended(web: Web) -> None:
     stop = threading.Event()
     with half_open(web.settings.port, b"GET / HTTP/1.1\r\nX: ") as clients:

@@ -83,7 +83,7 @@ def at_once(count: int, work: Callable[[], int]) -> list[int]:
 
 
 HOSTILE = {
-    "nested lists": b'{"agent":"assistant","input":"Hi","metadata":' + b"[[],[" * 400_000,
+    "nested lists": b'{"agent":"assistant","input":"Hi","metadata":[' + b"[[]]," * 400_000 + b"0]}",
     "many texts": b'{"agent":"assistant","input":"Hi","metadata":[' + b'"",' * 650_000 + b"0]}",
     "one long text": b'{"agent":"assistant","input":"' + b"\\n" * 1_000_000 + b'"}',
 }

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from bus.journal.line import Line
+from bus.journal.pages import PAGE_BYTES
 from bus.journal.reader import Merge
 from config.errors import CallboardError, Retryable, RunUnknown
 from web.feeds.page import SLICE_BYTES, Page
@@ -166,7 +167,8 @@ class RunFeed:
         loop, journal = self._journal.loop, self._journal
         async with self._hub.reading_pages:
             lines = await loop.read(journal.page, self.run_id, self._thread_id, cursor)
-            hot = await journal.hot_log.read_after(self.run_id, lines[-1].seq if lines else cursor)
+            is_full = sum(len(line.data) for line in lines) >= PAGE_BYTES
+            hot = [] if is_full else await journal.hot_log.read_after(self.run_id, lines[-1].seq if lines else cursor)
             page = Page([(line.seq, frame(line)) for line in Merge(cursor).offer(lines + hot)])
         if not page.is_near or page.is_over:
             self._full_pages[cursor] = page
@@ -192,7 +194,8 @@ class RunFeed:
         try:
             async with aclosing(following) as batches:
                 async for batch in batches:
-                    self._deliver(batch)
+                    for part in _parts(batch):
+                        self._deliver(part)
             for viewer in tuple(self._viewers):
                 if viewer in self._live or viewer in self._ahead or viewer.cursor >= self._last:
                     viewer.finish()  # the others find the end in their pages
@@ -242,3 +245,11 @@ class RunFeed:
         while len(self._ring) > RING_EVENTS or self._ring_bytes > RING_BYTES:
             self._floor, oldest = self._ring.popleft()
             self._ring_bytes -= len(oldest)
+
+
+def _parts(batch: Sequence[Line]) -> Iterator[Sequence[Line]]:
+    """Yield the batch, or its lines one by one where joining them would copy much."""
+    if len(batch) > 1 and sum(len(line.data) for line in batch) > SLICE_BYTES:
+        yield from ([line] for line in batch)
+    else:
+        yield batch

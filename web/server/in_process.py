@@ -38,6 +38,7 @@ class InProcessServer:
         """Take no more requests, and wait a little for those under way."""
         self._worker.handle_exit(None, None)
         self._thread.join(STOP_S)
+        self._worker.tmp.close()
 
 
 def _config() -> Config:
