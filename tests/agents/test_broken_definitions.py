@@ -131,9 +131,9 @@ def test_a_run_of_a_broken_agent_ends_with_the_true_reason_and_another_is_unhurt
     house.agent("tools: [clock]", agent_id="fine")
     broken, fine = house.run(agent_id="broken"), house.run(agent_id="fine")
 
-    assert broken.result(timeout_s=20).status == "failed"
-    assert broken.result(timeout_s=20).reason == "tool_unknown"
-    assert fine.result(timeout_s=20).status == "succeeded"
+    assert broken.result(timeout_s=90).status == "failed"
+    assert broken.result(timeout_s=90).reason == "tool_unknown"
+    assert fine.result(timeout_s=90).status == "succeeded"
 
 
 def test_what_loading_an_agent_raises_ends_its_run_alone(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +150,8 @@ def test_what_loading_an_agent_raises_ends_its_run_alone(house: House, monkeypat
     handler = RunAgentHandler(process())  # as a worker begins
     house.runner.journal.loop.run(handler.rehearse())
 
-    assert house.run(agent_id="broken").result(timeout_s=20).reason == "internal"
-    assert house.run(agent_id="fine").result(timeout_s=20).status == "succeeded"
+    assert house.run(agent_id="broken").result(timeout_s=90).reason == "internal"
+    assert house.run(agent_id="fine").result(timeout_s=90).status == "succeeded"
 
 
 # --- anything at all in a file ----------------------------------------------------------------------

@@ -51,7 +51,7 @@ def measure(effort: Effort) -> Report:
         unit="ms",
         rounds=rounds["long"],
         references=rounds["new"],
-        bar=Bar(compares="difference", limit=30),
+        bar=Bar(compares="figure", limit=80),
         note=f"{turns} turns",
     )
     return Report(name="long_prompts", title="Long prompts (SQLite)", figures=[figure])
