@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import select
 
 from agents.handle import RunHandle
-from agents.models.lite import litellm_module
+from agents.models.warm_up import warm_up
 from agents.process import process
 from agents.runner import Runner
 from bus.payloads import ResponsePayload, StatusPayload, WithdrawnPayload
@@ -43,9 +43,9 @@ def house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[House]
             "beat_s": 5.0, "reap_s": 1.0, "slots": 20,
         }
     )  # fmt: skip
-    litellm_module()  # seconds, the first time; this process takes runs too
     migrate(ours)
     runner = Runner.open(ours)
+    warm_up(runner.journal.loop)  # seconds, the first time; this process takes runs too, as a warm worker does
     with ModelServer() as model:
         house = House(runner, model, tmp_path / "agents")
         house.agent("""
