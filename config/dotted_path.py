@@ -16,6 +16,7 @@ import time
 from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from config.errors import did_you_mean
@@ -51,6 +52,8 @@ def import_path(path: str, settings: Settings) -> Any:
     thing = _module(module_name)
     for part in attribute.split(".") if attribute else ():
         thing = _attribute(thing, part.strip(), module_name)
+        if isinstance(thing, ModuleType):  # what a module has imported is no part of it: `my_tools:pip.main`
+            require_allowed(thing.__name__, settings)
     return thing
 
 
@@ -77,9 +80,9 @@ def require_allowed(module_name: str, settings: Settings) -> None:
         return
     top = module_name.partition(".")[0]
     spec = _spec_of(top)
-    if spec is None:  # importing it says what is wrong
+    if spec is None and top not in sys.modules:  # importing it says what is wrong
         return
-    if _HERE in allowed and top not in ROOMS and _is_in_working_folder(spec):
+    if spec is not None and _HERE in allowed and top not in ROOMS and _is_in_working_folder(spec):
         return
     raise NotImportable(
         f"is not allowed: '{top}' is neither a module of the working folder nor an installed plugin. To allow it, "
@@ -110,7 +113,7 @@ def _spec_of(top: str) -> ModuleSpec | None:
     """Return where a top-level module would be imported from; a top-level module is found without importing any."""
     try:
         return importlib.util.find_spec(top)
-    except Exception:  # a finder of somebody else's, or a module that has no spec (`__main__`)
+    except Exception:  # a finder of somebody else's, or a module without a spec: the program itself (`__main__`)
         return None
 
 
@@ -194,6 +197,8 @@ def _not_imported(reason: str) -> NotImportable:
 
 
 def _attribute(thing: Any, name: str, module_name: str) -> Any:
+    if name.startswith("__"):
+        raise NotImportable(f"cannot be used: '{name}' is Python's own; name a function or class of {module_name}.")
     try:
         return getattr(thing, name)
     except AttributeError as wrong:

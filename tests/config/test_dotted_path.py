@@ -62,6 +62,29 @@ def test_modules_of_the_working_folder_are_allowed(settings, beside):
     assert import_path("my_package.inner.deep:X", settings) == 2
 
 
+@pytest.mark.parametrize("name", ["shutil.rmtree", "os.path.exists", "inner.subprocess.run"])
+def test_a_module_that_an_allowed_one_has_imported_is_not_allowed_with_it(settings, beside, name):
+    beside("my_two.py", "import os, shutil, my_inner as inner")
+    beside("my_inner.py", "import subprocess\nX = 1")
+
+    assert import_path("my_two:inner.X", settings) == 1
+    with pytest.raises(NotImportable, match="is not allowed"):
+        import_path(f"my_two:{name}", settings)
+
+
+def test_the_program_itself_may_not_be_named(settings, monkeypatch):
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
+
+    with pytest.raises(NotImportable, match="is not allowed"):
+        import_path("__main__:main", settings)
+
+
+@pytest.mark.parametrize("name", ["__loader__.get_data", "calculator.__init__"])
+def test_names_of_python_itself_are_no_tools(settings, name):
+    with pytest.raises(NotImportable, match="is Python's own"):
+        import_path(f"agents.tools.calculator:{name}", settings)
+
+
 def test_an_environment_beneath_the_working_folder_is_not_the_working_folder(settings, beside, tmp_path, monkeypatch):
     beside(".venv/lib/site-packages/stranger/__init__.py", "X = 1")
     monkeypatch.syspath_prepend(tmp_path / ".venv/lib/site-packages")
