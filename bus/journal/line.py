@@ -47,6 +47,8 @@ def unpack(body: bytes) -> list[Line]:
     """Return the events of a body; what is not one (a stranger published it) is left out."""
     lines = []
     for part in body.split(b"\n"):
+        if not part.startswith(_SEQ):
+            continue
         try:
             lines.append(to_line(part))
         except ValueError:
