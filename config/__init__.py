@@ -3,6 +3,6 @@
 Nothing here knows what a run does; every other room may import this one, and this one imports none.
 """
 
-import callboard_folders
+from config import folders
 
-callboard_folders.require()
+folders.require()

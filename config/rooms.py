@@ -11,9 +11,9 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from sysconfig import get_path
 
-from callboard_folders import FOLDERS as ROOMS
-from callboard_folders import ROOT, first_stranger, origin_of, sentence_about
 from config.errors import RoomTaken
+from config.folders import FOLDERS as ROOMS
+from config.folders import ROOT, first_stranger, origin_of, sentence_about
 
 __all__ = ["ROOMS", "ROOT", "require_own_rooms", "strangers"]
 

@@ -3,6 +3,9 @@
 Observers import payloads and the hot log, never agents or the dispatcher.
 """
 
-import callboard_folders
+import runpy
+import sys
+from pathlib import Path
 
-callboard_folders.require()
+if not hasattr(sys.modules.get("config"), "folders"):  # another project's `config` may stand in for ours
+    runpy.run_path(str(Path(__file__).parents[1] / "config" / "folders.py"), run_name="config.folders")["require"]()

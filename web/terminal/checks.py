@@ -22,7 +22,7 @@ from web.terminal.serving import child_environment, python
 NO_TESTS = 5
 """pytest's status when nothing was selected."""
 MOST_TEST_PROCESSES = 8
-OWN = ("callboard", "callboard_folders.py", *ROOMS, "tests")
+OWN = ("callboard", *ROOMS, "tests")
 """What is looked at: Callboard's own files, and nothing that a user put beside them."""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard_folders import FOLDERS, NEEDED, ROOT
+from config.folders import FOLDERS, NEEDED, ROOT
 from tests.fleet import bare_environment
 
 OURS = "import agents, bus, config, handlers, observers; print('imported', config.__file__)"
@@ -58,7 +58,7 @@ def test_the_packages_looked_for_are_those_of_the_project() -> None:
 def test_a_config_that_comes_before_ours_is_refused_with_its_file(project: Path) -> None:
     sentence = last_line(run(OURS, project, ROOT))
 
-    assert sentence.startswith(f"callboard_folders.FolderTaken: `import config` finds {project}/config/__init__.py")
+    assert sentence.startswith(f"config.folders.FolderTaken: `import config` finds {project}/config/__init__.py")
     assert f"PYTHONPATH={ROOT}" in sentence
     assert "over HTTP" in sentence
 

@@ -1,7 +1,7 @@
 """Whether `import agents`, `import config` and so on find Callboard's folders, and can work: each folder asks first.
 
-Only the standard library is used here, and no syntax that an old Python cannot read. This file is none of the folders,
-because another project's `config` may stand in for ours: docs/decisions/0037-imported-from-elsewhere.md.
+Only the standard library is used here, and no syntax that an old Python cannot read. The other folders run this file by
+its path, because another project's `config` may stand in for ours: docs/decisions/0037-imported-from-elsewhere.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("agents", "bus", "config", "handlers", "observers", "web")
 OLDEST_PYTHON = (3, 11)
 NEEDED = (
