@@ -8,6 +8,7 @@ names them as secrets, whatever they look like. Every pattern is linear in the l
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -77,7 +78,23 @@ class Redactor:
     def __call__(self, text: str) -> str:
         """Return the text without secrets, cut behind ``MAX_CHARS``; what holds none comes back as it was."""
         if len(text) > MAX_CHARS:
-            return f"{self(text[:MAX_CHARS])}… ({len(text) - MAX_CHARS:,} more characters)"
+            return f"{self.start(text, MAX_CHARS)}… ({len(text) - MAX_CHARS:,} more characters)"
+        return self._replaced(text)
+
+    def start(self, text: str, max_chars: int) -> str:
+        """Return at most ``max_chars`` characters of the redacted text, and no part of a secret at its end.
+
+        What is redacted becomes shorter, so that the end of what is examined may move up to the limit, and with it
+        the first characters of a secret that ends behind it: as much as stands unchanged there is left out.
+        """
+        examined = text[: max_chars + self.margin_chars]
+        shown = self._replaced(examined)
+        if len(examined) < len(text):
+            ends = [part[-self.margin_chars :][::-1] for part in (examined, shown)]
+            shown = shown[: len(shown) - len(os.path.commonprefix(ends))]  # noqa: RUF071  # compares characters
+        return shown[:max_chars]
+
+    def _replaced(self, text: str) -> str:
         for secret in self._held:
             if secret in text:
                 text = text.replace(secret, REDACTED)
@@ -94,8 +111,7 @@ def redact(text: str) -> str:
 
 def redact_start(text: str, max_chars: int) -> str:
     """Return at most ``max_chars`` characters of the redacted text; what lies far behind them is not examined."""
-    redactor = _own()
-    return redactor(text[: max_chars + redactor.margin_chars])[:max_chars]
+    return _own().start(text, max_chars)
 
 
 def register_secrets(values: Iterable[str]) -> None:
@@ -137,11 +153,11 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def _spellings(value: str) -> Iterator[str]:
-    """Yield how a secret may be written on its way: in base64, in an address, in JSON."""
+    """Yield how a secret may be written on its way: in base64, in an address, in JSON with and without ``\\u``."""
     yield base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()
     yield quote(value, safe="", errors="surrogateescape")
-    yield unquote(value)
-    yield value.replace("\\", "\\\\").replace('"', '\\"')
+    yield from (plain for plain in (unquote(value),) if len(plain) >= MIN_REGISTERED_CHARS)
+    yield from (json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False))
 
 
 def _without_jwt(match: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bus.payloads import Payload
 from config.clock import stamp
-from config.redaction import REDACTED, redact
+from config.redaction import REDACTED, redact, redact_start
 from observers.base import AgentFacts, RunFacts
 
 MAX_CHARS = 65_536
@@ -18,8 +18,6 @@ MAX_CHARS = 65_536
 MAX_ITEMS = 1000
 """Items of one list or object that are logged."""
 MAX_DEPTH = 20
-_OVERLAP = 8192
-"""Characters looked at beyond the limit, so that a secret at the limit is recognised."""
 
 
 def record_of(agent: AgentFacts, payload: Payload, context: RunFacts) -> dict[str, Any]:
@@ -64,12 +62,12 @@ def cleaned(value: Any, name: str = "", depth: int = 0) -> Any:
 
 
 def _clean_text(text: str, name: str) -> str:
-    shown = redact(text[: MAX_CHARS + _OVERLAP])
+    shown = redact_start(text, MAX_CHARS)
     # "password": "..." says by its name what the value alone does not.
     if name and shown == text and redact(f"{name}={text}") != f"{name}={text}":
         return REDACTED
     if len(text) > MAX_CHARS:
-        return f"{shown[:MAX_CHARS]}… ({len(text) - MAX_CHARS} more characters)"
+        return f"{shown}… ({len(text) - MAX_CHARS} more characters)"
     return shown
 
 

@@ -1,8 +1,9 @@
 import base64
+import json
 
 import pytest
 
-from config.redaction import REDACTED, Redactor, forget, redact, redact_start, register_secrets
+from config.redaction import MAX_CHARS, REDACTED, Redactor, forget, redact, redact_start, register_secrets
 
 OPENAI = "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12Mn34Op56"
 ANTHROPIC = "sk-ant-api03-Ab12Cd34Ef56Gh78Ij90_Kl12-Mn34"
@@ -138,3 +139,31 @@ def test_the_start_of_a_text_holds_no_part_of_a_secret():
 
 def test_a_text_of_any_length_is_cut_before_it_is_examined():
     assert redact("x" * 1_000_000).endswith("more characters)")
+
+
+@pytest.mark.parametrize("before", ["x" * (MAX_CHARS - 10), "x" * (MAX_CHARS + 8182) + "\n"])
+def test_a_long_text_is_not_cut_inside_a_secret(before):
+    own = Redactor({"ACME_TOKEN": "0123456789" * 5})
+
+    shown = own(before + "0123456789" * 5 + "y" * 20_000)
+
+    assert "012" not in shown.rpartition("… (")[0]
+
+
+def test_no_part_of_a_secret_moves_up_to_the_limit_where_another_became_shorter():
+    own = Redactor({"ACME_TOKEN": "0123456789" * 5})
+    token = "eyJ" + "a" * 4200 + ".eyJ" + "b" * 4200 + ".c "
+
+    shown = own.start(
+        f"broken: {token}{'x' * (400 + own.margin_chars - len(token) - 18)}{'0123456789' * 5} and more", 400
+    )
+
+    assert shown.startswith("broken: [redacted]")
+    assert "012" not in shown
+
+
+def test_a_secret_is_found_as_json_writes_it_and_a_short_spelling_is_no_secret():
+    own = Redactor({}, ['pässword\n\tof "mine"', "%41%42%43"])
+
+    assert "mine" not in own(json.dumps('it said pässword\n\tof "mine"')) + own('pässword\\n\\tof \\"mine\\"')
+    assert own("ABC") == "ABC"
