@@ -27,13 +27,22 @@ class Turn:
             mine = threading.Lock()
             mine.acquire()
             (self._waiting.appendleft if is_urgent else self._waiting.append)(mine)
-        if mine.acquire(timeout=timeout_s):
-            return True
+        try:
+            if mine.acquire(timeout=timeout_s):
+                return True
+        except BaseException:  # Ctrl-C, or another signal's handler: the turn must not come to a thread that went on
+            if not self._left(mine):
+                self.give_back()
+            raise
+        return not self._left(mine)
+
+    def _left(self, mine: threading.Lock) -> bool:
+        """Wait no longer, and return whether the turn had not been handed over in the same moment."""
         with self._lock:
-            if mine in self._waiting:
+            is_waiting = mine in self._waiting
+            if is_waiting:
                 self._waiting.remove(mine)
-                return False
-            return True  # it was handed over in the same moment
+            return is_waiting
 
     def give_back(self) -> None:
         """Let the next one have it."""

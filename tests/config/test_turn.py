@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
+
+import pytest
 
 from config.turn import Turn
 
@@ -56,6 +59,23 @@ def test_a_wait_ends_and_leaves_nothing_behind() -> None:
 
     assert not turn.take(0.01)
     assert not turn.take(0.01, is_urgent=True)
+    turn.give_back()
+
+    assert turn.take(0.01)
+
+
+def test_a_wait_that_ctrl_c_ends_leaves_nothing_behind() -> None:
+    """Else the turn would come to a thread that waits no more, and no thread of the process could write again."""
+    turn = Turn()
+    assert turn.take(1)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            turn.take(20)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
     turn.give_back()
 
     assert turn.take(0.01)
