@@ -26,6 +26,8 @@ LONGEST_S = 0.1
 """How long a group's statements may take; the rest goes into the next one, behind heartbeats and other processes."""
 LOCKED_MS = 200
 """How long a group waits for a row that another process has locked; that write then waits by itself (Postgres)."""
+CLOSE_S = 2.0
+"""How long the end of a process waits for a database that does not answer."""
 IDLE_S = 30.0
 """How long a thread waits for work before it ends; the next write begins another."""
 FOR_ALL = (DatabaseUnreachable, DatabaseFull, DatabaseReadOnly)
@@ -110,13 +112,14 @@ class GroupCommit:
         return time.monotonic() - min(since) if since else 0.0
 
     def close(self) -> None:
-        """Write what waits and end the threads; a database that does not answer is waited for for 2 s."""
+        """Write what waits and end the threads, all within ``CLOSE_S``; what is not written by then is left."""
+        until_s = time.monotonic() + CLOSE_S
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
             threads = list(self._started)
         for thread in threads:
-            thread.join(2)
+            thread.join(max(0.0, until_s - time.monotonic()))
 
     def _work(self) -> None:
         while self._is_wanted():

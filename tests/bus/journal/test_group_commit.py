@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -249,6 +250,21 @@ def test_the_delay_is_the_age_of_the_oldest_write_and_nothing_when_all_are_done(
         threading.Event().wait(0.005)
 
     assert held.commits.delay_s == 0
+
+
+def test_the_end_waits_for_all_threads_together(sqlite: Database, monkeypatch: pytest.MonkeyPatch):
+    """Eight of them may wait for a Postgres that is frozen."""
+    monkeypatch.setattr(group_commit, "CLOSE_S", 0.5)
+    commits, may_go = GroupCommit(sqlite, 4), threading.Event()
+    monkeypatch.setattr(sqlite, "write", lambda: may_go.wait(20) and sqlite.engine.begin())
+    for _ in range(4):
+        commits.submit("run", lambda _: None)
+    began_s = time.monotonic()
+
+    commits.close()
+
+    assert time.monotonic() - began_s < 1.5, "each on its own: 2 s"
+    may_go.set()
 
 
 # --- the writers of runs
