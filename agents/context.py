@@ -156,8 +156,9 @@ class RunContext:
     @property
     def is_within_time(self) -> bool:
         """Whether what goes on now is within its time: of calls at once, of which one may wait for a thread of
-        another, the latest deadline counts."""
-        return not self._deadlines or time.monotonic() < max(self._deadlines.values())
+        another, the latest deadline counts. Any thread may ask."""
+        latest = max(self._deadlines.copy().values(), default=None)  # the loop changes them meanwhile
+        return latest is None or time.monotonic() < latest
 
     async def require_go(self) -> None:
         """Return where something may be done now that cannot be undone; asked right before it.

@@ -34,7 +34,7 @@ STOP_POLL_S = 0.5
 
 
 class Work(Protocol):
-    """What is done for a run, as its keeper sees it. All of it is called on the loop."""
+    """What is done for a run, as its keeper sees it. The loop calls all of it but ``is_within_time``."""
 
     def stop(self) -> None:
         """Somebody stops the run; asked again, nothing more happens."""
@@ -47,7 +47,10 @@ class Work(Protocol):
 
     @property
     def is_within_time(self) -> bool:
-        """Whether the current step is within its own deadline; past it, somebody else may take the run."""
+        """Whether the current step is within its own deadline; past it, somebody else may take the run.
+
+        Asked on the heartbeat's thread, while the loop begins and ends steps.
+        """
 
 
 @dataclass(slots=True)
@@ -175,19 +178,22 @@ class LeaseKeeper:
 
     def _beat(self) -> bool:
         """Extend the leases of all runs kept, and return whether the database took it."""
-        asked, began_s = self._in_time(), time.monotonic()
+        try:
+            return self._extend(self._in_time())
+        except Exception as wrong:  # whatever it is, the next beat must come
+            log.warning("heartbeat failed: %s: %s", type(wrong).__name__, wrong)
+            return False
+
+    def _extend(self, asked: dict[str, Kept]) -> bool:
         if not asked:
             return True
         if self._unanswered * self._turn_s >= self._silence_s:  # the watch ends this process; others may have its runs
             log.error("no heartbeat: the event loop does not answer for %.0f s", self._unanswered * self._turn_s)
             return False
-        self._began_s = began_s
+        self._began_s = began_s = time.monotonic()
         try:
             owned = [(run_id, kept.writer.lease.fence) for run_id, kept in asked.items()]
             found = beat(self._database, self.owner, self._settings.lease_s, owned)
-        except Exception as wrong:  # whatever it is, the next beat must come
-            log.warning("heartbeat failed: %s: %s", type(wrong).__name__, wrong)
-            return False
         finally:
             self._began_s = None
         self._last_good_s = began_s

@@ -149,6 +149,19 @@ def test_of_calls_at_once_the_latest_deadline_counts_until_it_is_over(short_hous
     assert context.is_within_time
 
 
+def test_the_heartbeats_thread_may_ask_while_the_last_step_ends(
+    short_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class EndsMeanwhile(dict[object, float]):
+        def __len__(self) -> int:
+            return 1  # looked at a moment too early
+
+    context, _ = begun(short_house)
+    monkeypatch.setattr(context, "_deadlines", EndsMeanwhile())
+
+    assert context.is_within_time
+
+
 def test_a_call_has_its_deadline_while_it_is_made(short_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     context, step = begun(short_house, arguments='{"a": 1, "b": 2}')
     seen: list[bool] = []

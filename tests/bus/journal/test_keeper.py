@@ -139,6 +139,28 @@ def test_a_beat_that_fails_once_is_no_loss(kept: Kept, small_world: World):
     assert not owner.writer.is_stale
 
 
+def test_a_run_that_cannot_be_asked_for_its_time_ends_no_heartbeat(kept: Kept, small_world: World):
+    class AskedTooEarly(HandWork):
+        asked = 0
+
+        def __getattribute__(self, name: str) -> Any:
+            if name == "is_within_time":
+                type(self).asked += 1
+                if self.asked == 1:
+                    raise ValueError("changed meanwhile")
+            return super().__getattribute__(name)
+
+    owner = small_world.own()
+
+    async def play() -> None:
+        await kept.keeper.keep(owner.writer, AskedTooEarly())
+        await kept.until_beats(2)
+
+    small_world.do(play())
+
+    assert not owner.writer.is_stale
+
+
 @pytest.mark.parametrize("way", ["fails", "hangs"])
 def test_an_owner_that_cannot_beat_writes_nothing_before_its_lease_is_over_and_goes_on_after(
     small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, way: str
