@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -243,22 +244,48 @@ class Beat:
     stop_requested: bool
 
 
+LOCKED_TRIES, LOCKED_PAUSE_S = 5, 0.1
+"""How often, and after how long, a heartbeat comes back to rows that other transactions have locked (Postgres)."""
+
+
 def beat(database: Database, owner: str, lease_s: float, owned: Sequence[tuple[str, int]]) -> list[Beat]:
     """Extend the leases of these runs and return those that are still this owner's.
 
-    ``owned`` are runs with the fences they are owned under.
+    ``owned`` are runs with the fences they are owned under. On Postgres a run whose row stays locked by another
+    transaction for half a second is returned without its lease being extended: the others do not wait for it.
     """
+    found: list[Beat] = []
+    left, locked = list(owned), list[Beat]()
+    for _ in range(LOCKED_TRIES):
+        extended, locked = _extend(database, owner, lease_s, left)
+        found += extended
+        if not locked:
+            break
+        left = [(one.run_id, one.fence) for one in locked]
+        time.sleep(LOCKED_PAUSE_S)
+    return found + locked
+
+
+def _extend(
+    database: Database, owner: str, lease_s: float, owned: Sequence[tuple[str, int]]
+) -> tuple[list[Beat], list[Beat]]:
+    """Extend these leases and return the runs whose lease was, and those that are this owner's and locked."""
     # The ids are said twice: SQLite finds no row by an index for pairs alone.
     its = runs.c.id.in_([run_id for run_id, _ in owned]), tuple_(runs.c.id, runs.c.fence).in_(owned)
-    query = update(runs).where(*its, runs.c.owner == owner, runs.c.status == "running")
-    query = query.returning(runs.c.id, runs.c.fence, runs.c.reserved_to, runs.c.stop_requested)
+    ours = and_(*its, runs.c.owner == owner, runs.c.status == "running")
+    unlocked = runs.c.id.in_(select(runs.c.id).where(ours).with_for_update(skip_locked=True))
+    query = update(runs).where(ours if database.is_sqlite else unlocked).returning(*_BEATEN)
     with database.write(is_urgent=True) as connection:  # the clock is read inside: waiting shortens no lease
         lease = {"lease_until": database.lease_clock() + int(lease_s * 1000), "lease_boot": database.lease_boot()}
-        rows = connection.execute(query.values(**lease)).all()
-    return [
-        Beat(run_id=row.id, fence=row.fence, reserved_to=row.reserved_to, stop_requested=row.stop_requested)
-        for row in rows
-    ]
+        extended = [Beat(**row) for row in connection.execute(query.values(**lease)).mappings()]
+        if database.is_sqlite or len(extended) == len(owned):
+            return extended, []
+        every = [Beat(**row) for row in connection.execute(select(*_BEATEN).where(ours)).mappings()]
+    known = {one.run_id for one in extended}
+    return extended, [one for one in every if one.run_id not in known]
+
+
+_BEATEN = (runs.c.id.label("run_id"), runs.c.fence, runs.c.reserved_to, runs.c.stop_requested)
 
 
 def reserve_on(connection: Connection, run_id: str, fence: int, upto: int) -> bool:

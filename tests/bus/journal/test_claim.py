@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import orjson
 import pytest
 from sqlalchemy import select, update
@@ -221,6 +223,43 @@ def test_on_sqlite_a_lease_of_another_boot_has_run_out(small_world: World, monke
     monkeypatch.setattr(databases, "boot_id", lambda: "another boot")
 
     assert small_world.claim(owner.lease.run_id, "own_2") is not None
+
+
+@pytest.mark.postgres
+def test_a_row_that_another_process_has_locked_holds_up_no_other_lease(postgres_world: World):
+    """As a web process does that was stopped in the middle of a transaction."""
+    world = postgres_world
+    owners = [world.own(lease_s=-1) for _ in range(5)]
+    asked = [(owner.lease.run_id, owner.lease.fence) for owner in owners]
+    with world.database.write() as other:
+        lock_run(other, asked[2][0])
+        found = beat(world.database, "own_1", 60, asked)
+
+    assert {one.run_id for one in found} == {run_id for run_id, _ in asked}, "none of them was lost"
+    claimed = [world.claim(run_id, "own_2") is not None for run_id, _ in asked]
+    assert claimed == [False, False, True, False, False], "only the locked one's lease was not extended"
+
+
+@pytest.mark.postgres
+def test_a_row_that_is_locked_for_a_moment_is_extended_by_the_same_heartbeat(postgres_world: World):
+    world = postgres_world
+    owner = world.own(lease_s=-1)
+    may_beat, may_commit = threading.Event(), threading.Event()
+
+    def commit() -> None:
+        with world.database.write() as connection:
+            lock_run(connection, owner.lease.run_id)
+            may_beat.set()
+            assert may_commit.wait(20)
+
+    committing = threading.Thread(target=commit)
+    committing.start()
+    assert may_beat.wait(20)
+    threading.Timer(0.15, may_commit.set).start()
+    beat(world.database, "own_1", 60, [(owner.lease.run_id, owner.lease.fence)])
+    committing.join(20)
+
+    assert world.claim(owner.lease.run_id, "own_2") is None
 
 
 @pytest.mark.postgres
