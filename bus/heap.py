@@ -71,6 +71,20 @@ def resident_bytes() -> int:
         return 0
 
 
+def return_large_blocks() -> None:
+    """Blocks of a mebibyte and more go back to the system when they are freed.
+
+    glibc raises its limit for such blocks to the largest it has seen freed, and keeps what is smaller, in one arena a
+    thread: twenty threads that each answered with 3 MB would hold more than 100 MB.
+    """
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+
+
+LARGE_BLOCK_BYTES = 1024 * 1024
+_M_MMAP_THRESHOLD = -3
+
+
 def _trim() -> None:
     with suppress(AttributeError, OSError):  # another libc than glibc, which gives memory back by itself
         ctypes.CDLL(None).malloc_trim(0)

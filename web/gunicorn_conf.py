@@ -7,7 +7,7 @@ import tempfile
 import threading
 from typing import Any
 
-from bus.heap import settle_heap
+from bus.heap import return_large_blocks, settle_heap
 from bus.loop import process_loop
 from bus.pulse import start_pulse
 from config.errors import CallboardError
@@ -41,6 +41,7 @@ def post_worker_init(worker: Any) -> None:
 
     Pulses come from the processes that answer requests: while the arbiter is stuck they do, so it is left alone.
     """
+    return_large_blocks()
     start_pulse(process_loop(), settings().lease_s)
     threading.Thread(target=_open_early, args=(worker.wsgi,), name="open-early", daemon=True).start()
 

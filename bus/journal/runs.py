@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, and_, or_, select
+from sqlalchemy import Column, Connection, Row, Select, and_, func, or_, select
 
 from bus.journal.approvals import pending
 from bus.journal.leases import OPEN
+from bus.journal.pages import PAGE_BYTES
 from bus.journal.who import Who
 from bus.payloads import TERMINAL
 from config.clock import stamp
@@ -16,6 +17,7 @@ from config.errors import BadRequest, RunUnknown
 from config.tables import runs
 
 STATUSES = (*OPEN, *sorted(TERMINAL))
+_BRIEF = [column for column in runs.c if column.name not in ("output_json", "metadata_json")]
 
 
 def get_run(connection: Connection, who: Who, run_id: str) -> dict[str, Any]:
@@ -44,8 +46,12 @@ def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:
 
 def find_run(connection: Connection, who: Who, run_id: str) -> Row[Any]:
     """Return a run's row, or raise ``RunUnknown``."""
-    query = select(runs).where(runs.c.id == run_id, runs.c.tenant == who.tenant, runs.c.principal == who.principal)
-    row = connection.execute(query).first()
+    return _find(connection, who, run_id, *runs.c)
+
+
+def _find(connection: Connection, who: Who, run_id: str, *columns: Column[Any]) -> Row[Any]:
+    mine = (runs.c.id == run_id, runs.c.tenant == who.tenant, runs.c.principal == who.principal)
+    row = connection.execute(select(*columns).where(*mine)).first()
     if row is None:
         raise RunUnknown(run_id)
     return row
@@ -67,6 +73,59 @@ def list_runs(
     A next page begins behind the last run of the one before: its creation and, since several may be
     made in one millisecond, its id.
     """
+    query = _newest(who, status, agent, thread_id, limit, before_ms, before_id)
+    return [summary(row) for row in connection.execute(query)]
+
+
+def run_page(
+    connection: Connection,
+    who: Who,
+    *,
+    status: str | None = None,
+    agent: str | None = None,
+    thread_id: str | None = None,
+    limit: int = 50,
+    before_ms: int | None = None,
+    before_id: str = "",
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return runs as ``list_runs`` does, and whether the page was cut because of their size.
+
+    It ends where the runs' outputs reach a megabyte and has one run at least: a client or a model decides how long
+    an output is, so it cannot make a page cost more.
+    """
+    query = _newest(who, status, agent, thread_id, limit, before_ms, before_id)
+    found, size = [], 0
+    if connection.dialect.name == "postgresql":  # its client takes all rows at once, SQLite's one by one
+        query = query.limit(_fitting(connection, query, limit))
+    with connection.execute(query) as rows:
+        for row in rows:
+            found.append(summary(row))
+            size += len(row.output_json or "")
+            if size >= PAGE_BYTES:
+                return found, True
+    return found, False
+
+
+def _fitting(connection: Connection, query: Select[Any], limit: int) -> int:
+    """Return how many of the rows fit into a page, and one at least."""
+    size = 0
+    lengths = connection.execute(query.with_only_columns(func.length(runs.c.output_json))).scalars()
+    for count, length in enumerate(lengths, 1):
+        size += length or 0
+        if size >= PAGE_BYTES:
+            return count
+    return limit
+
+
+def _newest(
+    who: Who,
+    status: str | None,
+    agent: str | None,
+    thread_id: str | None,
+    limit: int,
+    before_ms: int | None,
+    before_id: str,
+) -> Select[Any]:
     query = select(runs).where(runs.c.tenant == who.tenant, runs.c.principal == who.principal)
     if status == "open":
         query = query.where(runs.c.status.in_(OPEN))
@@ -81,20 +140,27 @@ def list_runs(
     if before_ms is not None:
         same = and_(runs.c.created_ms == before_ms, runs.c.id < before_id)
         query = query.where(or_(runs.c.created_ms < before_ms, same))
-    newest = query.order_by(runs.c.created_ms.desc(), runs.c.id.desc()).limit(limit)
-    return [summary(row) for row in connection.execute(newest)]
+    return query.order_by(runs.c.created_ms.desc(), runs.c.id.desc()).limit(limit)
 
 
 def board(connection: Connection, who: Who, *, ended: int = 60) -> list[dict[str, Any]]:
-    """Return every open run and the last ``ended`` ones, the newest first."""
+    """Return every open run and the last ``ended`` ones, the newest first, without what may be large."""
     mine = (runs.c.tenant == who.tenant, runs.c.principal == who.principal)
-    going = select(runs).where(*mine, runs.c.status.in_(OPEN)).order_by(runs.c.created_ms.desc()).limit(500)
-    over = select(runs).where(*mine, runs.c.ended_ms.is_not(None)).order_by(runs.c.created_ms.desc()).limit(ended)
-    return [summary(row) for query in (going, over) for row in connection.execute(query)]
+    going = select(*_BRIEF).where(*mine, runs.c.status.in_(OPEN)).order_by(runs.c.created_ms.desc()).limit(500)
+    over = select(*_BRIEF).where(*mine, runs.c.ended_ms.is_not(None)).order_by(runs.c.created_ms.desc()).limit(ended)
+    return [_brief(row) for query in (going, over) for row in connection.execute(query)]
 
 
 def summary(row: Any) -> dict[str, Any]:
-    """Return a run as lists and the board show it; absent is absent."""
+    """Return a run as lists show it; absent is absent."""
+    large = {
+        "output": orjson.loads(row.output_json) if row.output_json else None,
+        "metadata": orjson.loads(row.metadata_json) if row.metadata_json else None,
+    }
+    return _brief(row) | {name: value for name, value in large.items() if value is not None}
+
+
+def _brief(row: Any) -> dict[str, Any]:
     fields = {
         "run_id": row.id, "thread_id": row.thread_id, "agent": row.agent_id, "agent_name": row.agent_name,
         "model": row.model, "title": row.title, "status": row.status, "reason": row.reason, "detail": row.detail,
@@ -102,8 +168,6 @@ def summary(row: Any) -> dict[str, Any]:
         "crashes": orjson.loads(row.crashes_json) if row.crashes_json else None,
         "detached": row.detached or None, "attempt": row.fence or None, "steps": row.steps or None,
         "usage": orjson.loads(row.usage_json) if row.usage_json else None, "cost_usd": row.cost_usd,
-        "output": orjson.loads(row.output_json) if row.output_json else None,
-        "metadata": orjson.loads(row.metadata_json) if row.metadata_json else None,
         "created_at": stamp(row.created_ms), "started_at": stamp(row.started_ms) if row.started_ms else None,
         "ended_at": stamp(row.ended_ms) if row.ended_ms else None,
         "duration_ms": max(0, row.ended_ms - row.created_ms) if row.ended_ms else None,
@@ -125,5 +189,5 @@ def model_of(connection: Connection, run_id: str) -> str | None:
 
 def reader_bounds(connection: Connection, who: Who, run_id: str) -> tuple[str, str, int]:
     """Return a run's thread, state and the highest number it may have used, for a reader to begin with."""
-    row = find_run(connection, who, run_id)
+    row = _find(connection, who, run_id, runs.c.thread_id, runs.c.status, runs.c.reserved_to)
     return row.thread_id, row.status, row.reserved_to

@@ -145,6 +145,33 @@ def test_viewers_that_do_not_read_large_events_of_many_runs(web: Web) -> None:
     assert len(reader[-1]["output"]) == 3_000_000
 
 
+@pytest.mark.parametrize("path", ["/v1/runs", "/v1/runs/{run_id}", "/v1/events"])
+def test_readers_of_runs_with_large_outputs(web: Web, path: str) -> None:
+    journal = Journal(web.settings, publish=lambda message: None)
+    runs = [web.ask("/v1/runs", {"agent": "assistant", "input": f"{n}"})[2]["run_id"] for n in range(20)]
+    for run_id in runs:
+        Hand(journal, run_id).finish("x" * 3_000_000)
+    journal.close()
+    path = path.format(run_id=runs[0])
+
+    def read() -> int:
+        with socket.create_connection(("127.0.0.1", web.settings.port), timeout=10) as reader:
+            reader.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+            answer = reader.recv(64)
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                reader.settimeout(3)
+                while reader.recv(65536):
+                    pass
+            return int(answer[9:12])
+
+    with Watch(web) as watch:
+        answers = at_once(BODIES, read)
+
+    print(f"{BODIES} readers of {path}: {watch.more / MIB:+.1f} MiB; answers {sorted(answers)}")
+    assert watch.more <= BAR
+    assert set(answers) <= {200, 503}
+
+
 @contextlib.contextmanager
 def unread(web: Web, run_id: str) -> Iterator[socket.socket]:
     """Hold a viewer that reads the beginning of its stream only."""

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Blueprint, Response, url_for
 
 from bus.journal.removal import remove_runs
-from bus.journal.runs import get_run, list_runs
+from bus.journal.runs import get_run, run_page
 from bus.journal.why import why_one
 from bus.payloads import TERMINAL
 from web import parameters
@@ -51,24 +51,26 @@ def start() -> Response:
 def many() -> Response:
     """List runs, the newest first."""
     parameters.only("status", "agent", "thread_id", "limit", "before")
-    limit, before = parameters.number("limit", 50, 1, 200), parameters.list_cursor()
-    with here().journal.read() as connection:
-        found = list_runs(
+    limit, before, process = parameters.number("limit", 50, 1, 200), parameters.list_cursor(), here()
+    with process.large_work(), process.journal.read() as connection:
+        found, is_cut = run_page(
             connection, current_who(), status=parameters.text("status"), agent=parameters.text("agent"),
             thread_id=parameters.text("thread_id"), limit=limit, **_behind(before),
         )  # fmt: skip
-    return answer({"runs": found, **parameters.next_place(found, limit, "created_at", "run_id")})
+        count = len(found) if is_cut else limit
+        return answer({"runs": found, **parameters.next_place(found, count, "created_at", "run_id")})
 
 
 @runs.get("/v1/runs/<run_id>")
 def one(run_id: str) -> Response:
     """Return one run, with what it asks; with ``?why=1`` also what it waits for, as a sentence."""
     parameters.only("why")
-    wants_why, journal, who = parameters.number("why", 0, 0, 1), here().journal, current_who()
-    with journal.read() as connection:
+    wants_why, process, who = parameters.number("why", 0, 0, 1), here(), current_who()
+    journal = process.journal
+    with process.large_work(), journal.read() as connection:
         run = get_run(connection, who, run_id)
         explained = why_one(connection, journal.database, who, run_id) if wants_why else None
-    return answer(run | ({"why": explained.sentence} if explained else {}))
+        return answer(run | ({"why": explained.sentence} if explained else {}))
 
 
 @runs.delete("/v1/runs/<run_id>")

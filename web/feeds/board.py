@@ -27,8 +27,6 @@ LEAST_S = 0.4
 """How long after a look the next one may begin to gather; hints may be forged, and come in floods."""
 SHARE = 10
 """The board asks SQL for at most a tenth of the time."""
-NOT_SHOWN = ("output", "metadata")
-"""Fields of a summary that may be large; whoever opens the run reads them there."""
 
 
 class BoardFeed:
@@ -130,9 +128,6 @@ class BoardFeed:
     def _read(self) -> dict[str, bytes]:
         with self._hub.journal.read() as connection:
             rows = board(connection, self.who)
-        for row in rows:
-            for name in NOT_SHOWN:
-                row.pop(name, None)
         return {row["run_id"]: orjson.dumps(row) for row in rows}
 
     def _tell(self, fresh: list[bytes]) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from bus.journal.endings import cancel
 from bus.journal.leases import RESERVE
 from bus.journal.line import withdrawn_ranges
-from bus.journal.runs import board, get_run, list_runs, reader_bounds
+from bus.journal.runs import board, get_run, list_runs, reader_bounds, run_page
 from bus.journal.who import Who
 from bus.journal.writer import Commit
 from bus.payloads import EndPayload
@@ -204,6 +204,33 @@ def test_pages_of_runs_join_also_within_one_millisecond(world: World):
             before = page[-1]["run_id"]
 
     assert [run["run_id"] for run in found] == sorted(run_ids, reverse=True)
+
+
+def test_a_page_of_runs_ends_where_their_outputs_reach_a_megabyte(world: World):
+    from sqlalchemy import update
+
+    from config.tables import runs
+
+    run_ids = [world.accept().run_id for _ in range(7)]
+    with world.database.write() as connection:
+        connection.execute(update(runs).values(created_ms=5, output_json='"' + "x" * 400_000 + '"'))
+        connection.execute(update(runs).where(runs.c.id == min(run_ids)).values(output_json=None))
+    pages, before, is_cut = [], "", True
+    with world.database.read() as connection:
+        while is_cut:
+            found, is_cut = run_page(connection, ME, limit=7, before_ms=5 if before else None, before_id=before)
+            pages.append([run["run_id"] for run in found])
+            before = pages[-1][-1]
+
+    assert [len(page) for page in pages] == [3, 3, 1]
+    assert [run_id for page in pages for run_id in page] == sorted(run_ids, reverse=True)
+
+
+def test_the_board_reads_no_outputs(world: World, some_runs: dict[str, str]):
+    with world.database.read() as connection:
+        shown = board(connection, ME)
+
+    assert not [run for run in shown if "output" in run or "metadata" in run]
 
 
 def test_a_run_shows_what_is_known_of_it_and_no_nulls(world: World, some_runs: dict[str, str]):
