@@ -123,9 +123,10 @@ class AgentUnknown(Permanent):
     def __init__(self, agent_id: str, known: Iterable[str], folder: str = "config/agents") -> None:
         names = sorted(known)
         listing = ", ".join(f"'{n}'" for n in names) or "none"
+        meant = did_you_mean(agent_id[:80], names)
         super().__init__(
             f"agent '{agent_id[:80]}' is not configured; known agents: {listing}."
-            f"{did_you_mean(agent_id[:80], names)} Or add {folder}/{agent_id[:80]}.yaml.",
+            f"{meant} {'Or add' if meant else 'Add'} {folder}/{agent_id[:80]}.yaml.",
             agent_id=agent_id,
             known=names,
         )
