@@ -59,6 +59,8 @@ class Kept:
 
     writer: RunWriter
     work: Work
+    is_heard: bool
+    """Whether its claim was fresh when it was first kept, or a heartbeat found it since."""
 
 
 class LeaseKeeper:
@@ -102,8 +104,10 @@ class LeaseKeeper:
     async def keep(self, writer: RunWriter, work: Work) -> None:
         """Beat for this run from now on, and tell ``work`` what is asked of it."""
         await self._begin()
-        writer.is_silent = lambda: self.is_silent
-        self._kept[writer.lease.run_id] = Kept(writer, work)
+        # This process may have been stopped right behind the claim; another one may have the run by now.
+        kept = Kept(writer, work, is_heard=time.monotonic() - writer.claimed_s < self._silence_s)
+        writer.is_silent = lambda: self.is_silent or not kept.is_heard
+        self._kept[writer.lease.run_id] = kept
         if writer.lease.stop_requested:
             work.stop()
         if self._is_releasing:
@@ -197,6 +201,8 @@ class LeaseKeeper:
         finally:
             self._began_s = None
         self._last_good_s = began_s
+        for one in found:
+            asked[one.run_id].is_heard = True
         self._loop.call_soon(lambda: self._heed(asked, found))
         self._loop.submit(self._hot_log.keep([b.run_id for b in found]))
         return True

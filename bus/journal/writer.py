@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -81,6 +82,8 @@ class RunWriter:
         self._loop = loop
         self._tell = tell
         self._on_wake = on_wake
+        self.claimed_s = time.monotonic()
+        """When the run was claimed: a writer is made in that transaction."""
         self._next = lease.next_seq
         self._commits = lease.commits
         self._may_be_written = False  # whether a commit was tried whose reply may have been lost

@@ -243,6 +243,30 @@ def test_a_process_that_was_stopped_beats_at_once_when_it_goes_on(kept: Kept, sm
     small_world.do(play())
 
 
+def test_a_run_whose_claim_is_older_than_its_lease_writes_nothing_before_a_heartbeat_found_it(
+    small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """This process was stopped between the claim and its work; its other runs were beaten for before and after."""
+    kept = Kept(small_world, settings.model_copy(update={"beat_s": 20.0, "lease_s": 60.0}), monkeypatch)
+    first, late, lost = (small_world.own() for _ in range(3))
+    for owner in (late, lost):
+        owner.writer.claimed_s -= 1000
+    small_world.lapse(lost.lease.run_id)
+    small_world.claim(lost.lease.run_id, "own_2")
+
+    async def play() -> None:
+        for owner in (first, late, lost):
+            await kept.keep(owner)
+        assert [owner.writer.is_silent() for owner in (first, late, lost)] == [False, True, True]
+        await asyncio.to_thread(kept.keeper._beat)
+        assert [owner.writer.is_silent() for owner in (first, late, lost)] == [False, False, True]
+        await small_world.loop.read(lambda: None)
+        assert [owner.writer.is_stale for owner in (first, late, lost)] == [False, False, True]
+        kept.keeper.close()
+
+    small_world.do(play())
+
+
 def test_a_heartbeat_stands_before_all_work_that_waits_for_the_writer(sqlite: Database, loop: ProcessLoop):
     owner = World(sqlite, loop, MemoryHotLog()).own()
     order: list[str] = []
