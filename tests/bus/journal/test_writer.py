@@ -616,11 +616,11 @@ def attempts(owner: Owner) -> dict[str, Any]:
 @pytest.mark.parametrize("what", ["message", "step", "step ended", "end", "withdraw", "room"])
 def test_a_stale_writer_is_refused_and_writes_nothing(world: World, what: str):
     stale = world.own()
+    lost: list[str] = []
+    stale.writer.on_lost = lambda: lost.append("lost")  # the hot log may be the first to tell
     world.do(stale.say("piece"))
     world.lapse(stale.lease.run_id)
     owner = world.own(stale.lease.run_id, "own_2")
-    lost: list[str] = []
-    stale.writer.on_lost = lambda: lost.append("lost")
     before = world.lines(stale.lease.run_id)
 
     with pytest.raises(StaleOwner):
