@@ -154,7 +154,7 @@ def accept(runner: Runner, text: str = "Hello", **options: object) -> str:
     return runner.run(text, "assistant", here=False, **options).run_id  # type: ignore[arg-type]
 
 
-def eventually(condition, timeout_s: float = 5.0) -> None:
+def eventually(condition, timeout_s: float = 30.0) -> None:
     """Wait until something another thread does has happened."""
     deadline = time.monotonic() + timeout_s
     while not condition():
