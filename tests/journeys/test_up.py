@@ -8,6 +8,7 @@ import sys
 import psutil
 import pytest
 
+from config.private_files import private_folder
 from tests.fleet import bare_environment
 from tests.journeys.up import Up
 
@@ -145,8 +146,7 @@ def test_on_postgres_the_same_run_comes_out(tmp_path, postgres_url):
 
 
 def test_a_broken_append_only_file_is_set_aside(tmp_path):
-    folder = tmp_path / "state" / "redis"
-    folder.mkdir(parents=True)
+    folder = private_folder(tmp_path / "state" / "redis")
     (folder / "appendonlydir").write_text("not a folder")
 
     with Up(tmp_path / "state", "--port", "0", "--workers", "1") as up:
