@@ -13,7 +13,7 @@ from agents.models.demo.conversation import Conversation, read_conversation
 from agents.models.demo.filling import fill
 from agents.models.demo.manner import Manner, manner_of
 from agents.models.demo.offer import offers_of
-from agents.models.demo.plan import Call, Question, plan
+from agents.models.demo.plan import Call, Question, has_rule, plan
 from agents.models.demo.telling import tell
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def answer(call: ModelCall) -> Answer:
             reasoning=saying.ponder(conversation.sentence) if manner.ponder else thought, text=text, manner=manner
         )
     reasoning = saying.ponder(conversation.sentence) if manner.ponder and not conversation.done else ""
-    text = _text(conversation, manner, todo.question, saying.examples(offers, call.starters), has_tools=bool(offers))
+    examples = saying.examples(offers, call.starters, has_rule)
+    text = _text(conversation, manner, todo.question, examples, has_tools=bool(offers))
     return Answer(reasoning=reasoning, text=text, manner=manner)
 
 

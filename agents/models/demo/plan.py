@@ -87,7 +87,7 @@ _ASKS_TIME = re.compile(
 
 def plan(conversation: Conversation, offers: Mapping[str, Offer]) -> Plan:
     """Return what to do about the sentence with the tools on offer."""
-    others = {name: offer for name, offer in offers.items() if not _has_rule(offer)}
+    others = {name: offer for name, offer in offers.items() if not has_rule(offer)}
     command = command_in(conversation.sentence, others)
     if command is not None and (command.offer.has_effect or (command.is_plain and not command.missing)):
         if command.missing or not command.is_plain:
@@ -139,18 +139,18 @@ def _calls(conversation: Conversation, offers: Mapping[str, Offer]) -> list[Call
 
 def _match(clause: str, conversation: Conversation, offers: Mapping[str, Offer]) -> list[Call]:
     for name, rule in _RULES.items():
-        if name in offers and _has_rule(offers[name]):
+        if name in offers and has_rule(offers[name]):
             calls = rule(clause, conversation, offers[name])
             if calls:
                 return calls
-    about = lookup_in(clause, (offer for offer in offers.values() if not _has_rule(offer)))
+    about = lookup_in(clause, (offer for offer in offers.values() if not has_rule(offer)))
     if about is None or about.missing:
         return []
     why = f"The sentence is about what {about.offer.name} does, and asking it changes nothing."
     return [Call(name=about.offer.name, arguments=about.arguments, why=why)]
 
 
-def _has_rule(offer: Offer) -> bool:
+def has_rule(offer: Offer) -> bool:
     """Return whether this is a tool that ships, and not another one of its name or with another effect."""
     needed = _ARGUMENTS.get(offer.name)
     return needed is not None and needed <= set(offer.arguments) and (not offer.has_effect or offer.name in _WRITING)

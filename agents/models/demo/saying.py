@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from agents.models.demo.filling import kinds_of
@@ -73,9 +73,12 @@ def asked_back(offer: Offer, arguments: Mapping[str, Any], missing: Sequence[str
     return f"Nothing was done. {about}; {why}. Say just this:\n\n{_listed([command_for(offer, arguments)])}"
 
 
-def examples(offers: Mapping[str, Offer], starters: Sequence[str]) -> list[str]:
-    """Return sentences for the agent that is asked: its starters, then one for each of its tools."""
-    offered = [_TRY.get(name) or command_for(offer, {}) for name, offer in offers.items()]
+def examples(offers: Mapping[str, Offer], starters: Sequence[str], has_rule: Callable[[Offer], bool]) -> list[str]:
+    """Return sentences for the agent that is asked: its starters, then one for each of its tools.
+
+    ``has_rule`` says whether a tool is one that ships, and not another one of its name.
+    """
+    offered = [_TRY[name] if has_rule(offer) else command_for(offer, {}) for name, offer in offers.items()]
     return list(dict.fromkeys([*starters, *offered, *_ALWAYS]))[:MAX_EXAMPLES]
 
 

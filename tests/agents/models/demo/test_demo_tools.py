@@ -205,6 +205,7 @@ def test_a_shipped_tools_rule_is_not_used_for_another_tool_of_its_name():
         """Stop the clock."""
         return ""
 
+    assert "Write buy milk to notes.txt" not in said_to("tell me a joke", write_file).text
     assert calls_of("Write hello to notes.txt", write_file) == []
     assert calls_of("What time is it in Lima?", stop_clock) == []
 
