@@ -13,7 +13,7 @@ from config.errors import DefinitionInvalid
 from config.settings import Settings
 from web.terminal import options
 from web.terminal.printed_json import print_json
-from web.terminal.transcript import fit
+from web.terminal.transcript import fit, safe
 
 if TYPE_CHECKING:
     from agents.checkup import Problem
@@ -84,9 +84,9 @@ def _print(rows: list[dict[str, Any]], settings: Settings) -> None:
     model_width = max((len(row["model"]) for row in good), default=0)
     for row in good:
         mark = click.style("✗", fg="red") if _errors(row) else click.style("✓", fg="green")
-        summary = (row["description"] or "").split("\n")[0]
-        click.echo(f"{mark} {row['id']:<{width}}  {row['model']:<{model_width}}  {fit(summary, MAX_DESCRIPTION_CHARS)}")
+        summary = fit(safe((row["description"] or "").split("\n")[0]), MAX_DESCRIPTION_CHARS)
+        click.echo(f"{mark} {row['id']:<{width}}  {safe(row['model']):<{model_width}}  {summary}")
     for row in rows:
         for problem in row["problems"]:
             colour = "red" if problem["severity"] == "error" else "yellow"
-            click.echo(f"{click.style(problem['severity'], fg=colour)}: {problem['message']}", err=True)
+            click.echo(f"{click.style(problem['severity'], fg=colour)}: {safe(problem['message'])}", err=True)

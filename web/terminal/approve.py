@@ -126,7 +126,7 @@ def _decide(runner: Runner, handle: RunHandle, approval_id: str | None, answer: 
     except (ApprovalDecided, ApprovalOver) as wrong:  # nothing wrong was typed: it came too late
         if as_json:
             print_json({"run_id": handle.run_id, "code": wrong.code, **wrong.facts}, lines=True)
-        click.echo(f"error: {wrong} [{wrong.code}]", err=True)
+        click.echo(safe(f"error: {wrong} [{wrong.code}]"), err=True)
         return 1
     if as_json:
         print_json(_facts(decided), lines=True)

@@ -133,8 +133,9 @@ def status_of(arguments: list[str]) -> int:
 
 def _complain(sentence: str, context: click.Context | None = None) -> None:
     from config.redaction import redact
+    from web.terminal.quoted import hanging
 
-    print(f"error: {redact(sentence)}", file=sys.stderr)
+    print(hanging(f"error: {redact(sentence)}"), file=sys.stderr)
     if context is not None and context.command is not cli:
         print(f"       {context.command_path} --help says how it is used.", file=sys.stderr)
 

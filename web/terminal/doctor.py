@@ -17,6 +17,7 @@ from config.settings import Settings
 from web.terminal import options
 from web.terminal.looks.finding import Finding, Look, Verdict
 from web.terminal.printed_json import print_json
+from web.terminal.quoted import hanging
 
 LOOKS = {
     "settings": "periods:look_at_settings",
@@ -53,7 +54,7 @@ def doctor(as_json: bool, **flags: object) -> int:
     else:
         for finding in findings:
             verdict = click.style(f"{finding.verdict:<4}", fg=_COLOURS[finding.verdict])
-            click.echo(f"{verdict} {finding.about:<12} {finding.text}")
+            click.echo(f"{verdict} {finding.about:<12} {hanging(finding.text)}")
     return 1 if any(finding.verdict == "fail" for finding in findings) else 0
 
 

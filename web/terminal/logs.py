@@ -9,6 +9,7 @@ import click
 
 from observers.logfiles import POLL_S, log_lines
 from web.terminal import options
+from web.terminal.transcript import safe
 
 TAIL = 10
 """Lines that following all runs begins with, as tail(1) does."""
@@ -30,7 +31,7 @@ def logs(run_id: str | None, follow: bool, lines: int | None, **flags: object) -
         shown.take(line.text)
     shown.catch_up()
     if not shown.any:
-        what = f"run '{run_id}'" if run_id else "any run"
+        what = f"run '{safe(run_id)}'" if run_id else "any run"
         click.echo(f"nothing was logged of {what} in {folder}.", err=True)
     return 0
 

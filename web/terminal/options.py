@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from config.settings import Settings, adopt_env_file, read_settings, settings, unknown_variables
+from config.visible import visible
 from web.terminal.cli import CallerPath
 
 _warned: set[str] = set()
@@ -38,5 +39,5 @@ def apply(**flags: object) -> Settings:
     for warning in unknown_variables(dict(os.environ)):
         if warning not in _warned:
             _warned.add(warning)
-            click.echo(f"warning: {warning}", err=True)
+            click.echo(f"warning: {visible(warning)}", err=True)
     return read_settings()

@@ -8,6 +8,7 @@ import pytest
 
 from config.errors import AgentUnknown, SettingInvalid
 from config.rooms import ROOT
+from tests.bench.processes import clean_environment
 from web.terminal import cli as terminal
 from web.terminal.cli import status_of
 
@@ -268,3 +269,24 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     assert status_of([]) == 0
 
     assert "Commands:" in capsys.readouterr().out
+
+
+HIDDEN = "a\u202eb\x1b[2J\u009b5n"
+
+
+@pytest.mark.parametrize(
+    "words", [["watch", f"run_{HIDDEN}"], ["run", HIDDEN, "Hi"], ["agents"], ["doctor"], [HIDDEN], ["logs", HIDDEN]]
+)
+def test_hidden_characters_of_definitions_and_arguments_are_shown_by_number(words, tmp_path):
+    (tmp_path / "agents").mkdir()
+    text = json.dumps({"name": HIDDEN, "model": f"none{HIDDEN}/x", "description": HIDDEN, "system_prompt": "x"})
+    (tmp_path / "agents" / "evil.yaml").write_text(text)
+    given = {"CALLBOARD_AGENTS_DIR": str(tmp_path / "agents"), "CALLBOARD_STATE_DIR": str(tmp_path / "state")}
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "web.terminal", *words], cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**clean_environment(), **given, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+    assert "⟨U+202E⟩" in ran.stdout + ran.stderr
+    assert not set(ran.stdout + ran.stderr) & set("\u202e\x1b\u009b")
