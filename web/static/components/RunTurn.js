@@ -172,7 +172,7 @@ function errorOf(story, reason) {
   return { code: isCode ? error : undefined, message: isCode ? `The run ended with ${error.replaceAll("_", " ")}.` : error };
 }
 
-const END_WORDS = { succeeded: "succeeded", failed: "failed", cancelled: "stopped", dead: "given up after three crashes" };
+const END_WORDS = { succeeded: "succeeded", failed: "failed", cancelled: "stopped", dead: "given up after repeated crashes" };
 
 function endLine(story) {
   const end = story.end ?? {};
