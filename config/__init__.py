@@ -6,3 +6,4 @@ Nothing here knows what a run does; every other room may import this one, and th
 from config import folders
 
 folders.require()
+folders.warn_of_hidden_strangers()

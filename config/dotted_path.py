@@ -13,6 +13,7 @@ import importlib.util
 import sys
 import threading
 import time
+import traceback
 from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -85,7 +86,8 @@ def require_allowed(module_name: str, settings: Settings) -> None:
     if spec is not None and _HERE in allowed and top not in ROOMS and _is_in_working_folder(spec):
         return
     raise NotImportable(
-        f"is not allowed: '{top}' is neither a module of the working folder nor an installed plugin. To allow it, "
+        f"is not allowed: '{top}' is neither a module of the working folder nor an installed plugin. Call it from a "
+        f"function of your own module, or, where a model may call everything in it, "
         f"set CALLBOARD_TOOL_MODULES={','.join((*allowed, top))}."
     )
 
@@ -179,21 +181,26 @@ def _import(module_name: str) -> None:
             work.start()
     work.join(max(0.0, work.ends_s - time.monotonic()))
     if work.is_alive():
-        raise _not_imported(f"{module_name} did not finish within {IMPORT_S:g} seconds")
+        raise NotImportable(f"cannot be imported ({module_name} did not finish within {IMPORT_S:g} seconds).")
     with _lock:
         if _at_work.get(module_name) is work:
             del _at_work[module_name]
     if work.wrong is not None:
-        raise _not_imported(reason_of(work.wrong)) from work.wrong
+        raise _not_imported(module_name, work.wrong) from work.wrong
     if module_name not in sys.modules:
-        raise _not_imported("it took itself out of the loaded modules")
+        raise NotImportable("cannot be imported (it took itself out of the loaded modules).")
 
 
-def _not_imported(reason: str) -> NotImportable:
-    return NotImportable(
-        f"cannot be imported ({reason}); write package.module:name, and install the package or put it into the "
-        "working folder."
-    )
+def _not_imported(module_name: str, wrong: BaseException) -> NotImportable:
+    reason = reason_of(wrong)
+    if isinstance(wrong, ModuleNotFoundError) and _is_beneath(module_name, (wrong.name or "",)):
+        return NotImportable(
+            f"cannot be imported ({reason}); write package.module:name, and install the package or put it into the "
+            "working folder."
+        )
+    frames = traceback.extract_tb(wrong.__traceback__)
+    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return NotImportable(f"cannot be imported: the module itself raised {reason}{where}.")
 
 
 def _attribute(thing: Any, name: str, module_name: str) -> Any:

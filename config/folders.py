@@ -30,7 +30,7 @@ class FolderTaken(ImportError):
 
 
 def require() -> None:
-    """Return where Callboard can be imported; the first folder of a process asks, for all of them.
+    """Import ``config`` where Callboard can be imported; the first folder of a process asks, for all of them.
 
     Raises:
         FolderTaken: another project's package comes first; the sentence names its file and the remedy.
@@ -44,13 +44,28 @@ def require() -> None:
     if stranger is not None:
         raise FolderTaken(sentence_about(*stranger, ROOT))
     _is_checked = True
+    __import__("config")
+
+
+def warn_of_hidden_strangers() -> None:
+    """Warn of each package of another project that ours hides, at the line that imported Callboard."""
     for folder, file in hidden_strangers():
         warnings.warn(
             f"`import {folder}` finds Callboard's folder and hides {file}: a program that needs both has to talk to "
             f"Callboard over HTTP ({ROOT / 'docs' / 'python.md'}).",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=_levels_to_importer(),
         )
+
+
+def _levels_to_importer() -> int:
+    """Return how many calls above ``warn_of_hidden_strangers`` the first line outside of Callboard stands."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(("<frozen", str(ROOT))):
+        # Python itself leaves the import system's frames out of its count.
+        level += "importlib._bootstrap" not in frame.f_code.co_filename
+        frame = frame.f_back
+    return level
 
 
 def first_stranger(root: Path) -> tuple[str, str] | None:
@@ -72,8 +87,9 @@ def sentence_about(folder: str, file: str, root: Path) -> str:
     """Return what to do about a stranger."""
     return (
         f"`import {folder}` finds {file} instead of {root / folder}. Where that one is not needed, start through "
-        f"./callboard, or set PYTHONPATH={root} (it has to come first), or uninstall the package that brought it; a "
-        f"program that needs both has to talk to Callboard over HTTP ({root / 'docs' / 'python.md'})."
+        f"./callboard, or set PYTHONPATH={root} (it has to come first; the folder of the program itself comes before "
+        f"it, so move the program to another), or uninstall the package that brought it; a program that needs both "
+        f"has to talk to Callboard over HTTP ({root / 'docs' / 'python.md'})."
     )
 
 

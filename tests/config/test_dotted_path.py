@@ -161,6 +161,15 @@ def test_whatever_a_module_raises_is_a_sentence(settings, beside, text, words):
         import_path("my_broken:thing", settings)
 
 
+def test_a_module_that_raises_is_named_with_the_line_and_one_that_is_missing_with_the_remedy(settings, beside):
+    beside("my_broken.py", "X = 1\nraise RuntimeError('no database today')")
+
+    with pytest.raises(NotImportable, match=r"raised RuntimeError: no database today at .*my_broken\.py:2\.$"):
+        import_path("my_broken:X", settings)
+    with pytest.raises(NotImportable, match="put it into the working folder"):
+        import_path("my_missing:X", settings)
+
+
 def test_a_module_that_hangs_costs_one_thread_and_later_works(settings, beside, monkeypatch):
     monkeypatch.setattr(dotted_path, "IMPORT_S", 0.2)
     gate = threading.Event()

@@ -78,6 +78,7 @@ def test_a_config_that_ours_hides_is_named_in_a_warning(project: Path) -> None:
     assert (
         f"RuntimeWarning: `import config` finds Callboard's folder and hides {project}/config/__init__.py" in ran.stderr
     )
+    assert ran.stderr.startswith("<string>:1: "), "at the line that imported Callboard"
     assert ran.stderr.count("Warning") == 1
 
 

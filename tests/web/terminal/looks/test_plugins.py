@@ -56,7 +56,7 @@ def test_observers_tools_and_modules_are_fine(plugged):
         ("MODULE:Watchr", "Did you mean 'Watcher'?"),
         ("MODULE:NoObserver", "derive a class from observers.base.AgentObserver"),
         ("MODULE:NUMBER", "is no function"),
-        ("MODULE_ends:Thing", "cannot be imported (SystemExit"),
+        ("MODULE_ends:Thing", "cannot be imported: the module itself raised SystemExit"),
     ],
 )
 def test_a_plugin_that_cannot_be_used_fails_with_its_sentence(plugged, path, words):
