@@ -1,7 +1,7 @@
 """Whether `import agents`, `import config` and so on find Callboard's folders, and can work: each folder asks first.
 
 Only the standard library is used here, and no syntax that an old Python cannot read. The other folders run this file by
-its path, because another project's `config` may stand in for ours: docs/decisions/0037-imported-from-elsewhere.md.
+its path, because another project's `config` may stand in for ours: docs/decisions/0027-imported-from-elsewhere.md.
 """
 
 from __future__ import annotations
