@@ -19,7 +19,7 @@ from agents.models.warm_up import needs_litellm, warm_up, warm_up_later, warm_up
 from agents.process import Process, process
 from bus.celery_app import refuse_greenlets, require_broker_setting
 from bus.celery_rules import broken_rules
-from bus.heap import FreeMemory, settle_heap
+from bus.heap import FreeMemory, return_large_blocks, settle_heap
 from bus.journal import workers
 from bus.journal.workers import WorkerRow
 from bus.pulse import start_pulse
@@ -170,6 +170,7 @@ async def _poll(here: Process, desk: Desk) -> None:
 
 async def _keep_up(here: Process) -> None:
     """See to what nobody else does, as often as the reaper looks."""
+    return_large_blocks()
     looks, memory = 0, FreeMemory()
     while True:
         try:

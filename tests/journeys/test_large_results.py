@@ -18,7 +18,9 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(240)]
 RESULTS = 25
 MIB = 1024 * 1024
 STAYS_MIB = 160
-"""What a worker may be larger by half a minute after: caches, and what lies between living things."""
+"""What a worker may be larger by afterwards: caches, and what lies between living things."""
+SMALL_S = 90
+"""Within how many seconds: it looks each second here, and pauses for 16 looks where one gave little back."""
 
 
 def test_a_worker_is_small_again_after_large_results(fleet_settings: Settings, fleet_house: House) -> None:
@@ -37,7 +39,7 @@ def test_a_worker_is_small_again_after_large_results(fleet_settings: Settings, f
             assert fleet_house.run("Go.", detached=True).result(120).status == "succeeded"
             print(f"{RESULTS} results in {time.monotonic() - began_s:.1f} s, worker at {_mib(process)} MiB")
         shown = max(len(str(message)) for request in fleet_house.model.requests for message in request.body["messages"])
-        until(lambda: _mib(process) - before < STAYS_MIB, 30, f"the worker is {_mib(process) - before} MiB larger")
+        until(lambda: _mib(process) - before < STAYS_MIB, SMALL_S, "the worker is small again")
         print(f"before {before} MiB, after {_mib(process)} MiB")
 
     assert shown < 65_000
