@@ -131,6 +131,7 @@ def test_postgres_restarted(chosen: Settings, tmp_path: Path) -> None:
 
             cluster.stop()
             started = web.ask("/v1/runs", hello, Idempotency_Key="once")
+            web.until(503, "/ready")  # it says what a write of the last second found
             others = [
                 web.ask(path, body)
                 for path, body in (
