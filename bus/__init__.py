@@ -1,6 +1,6 @@
-"""The post office: messages, payloads, routes, Celery; and the journal of runs, steps and events.
+"""Messages, event payloads, routes, Celery, and the journal of runs, steps and events.
 
-It knows who gets a letter, never what is in it: no agent, tool, model or page is imported here.
+Nothing here imports an agent, a tool, a model or the page: the bus transports messages without interpreting them.
 """
 
 import runpy

@@ -5,36 +5,43 @@ Importing it connects to nothing; the configuration is read when Celery first ne
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterable
+from functools import lru_cache, partial
 from typing import Any
 
 from celery import Celery
 from kombu import Connection, Producer
 
-from bus.celery_config import celery_config, queue_of
+from bus.celery_config import celery_config, name_prefix, queue_of
+from bus.errors import BrokerMissing, PoolRefused
 from bus.messages import RunAgentMessage
-from config.errors import BrokerMissing, PoolRefused
+from bus.queues import served_queues
+from config.errors import SettingInvalid
+from config.redis.socket import with_running_redis
 from config.settings import Settings, settings
 
 app = Celery("callboard", set_as_current=False)
 
 
 def _configuration() -> dict[str, Any]:
-    return celery_config(settings())
+    return celery_config(with_running_redis(settings()))
 
 
 app.add_defaults(_configuration)  # called when Celery first looks, not now
 
 
 class Publisher:
-    """Puts wake-ups on the queue of one settings' broker, over a connection of its own.
+    """Publishes each message to its queue at the configured broker, over a connection of its own.
 
-    Belongs to the relay's thread. It raises what kombu raises when the broker is away, and connects anew then.
+    To be used on the relay's thread. It raises kombu's errors while the broker is unreachable, and reconnects at the
+    next message.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._queue = queue_of(settings)
+        self._queue = lru_cache(partial(queue_of, settings))
         self._producer: Producer | None = None
 
     def __call__(self, message: RunAgentMessage) -> None:
@@ -43,15 +50,18 @@ class Publisher:
             if self._producer is None:
                 self._producer = self._connect()
             app.send_task(
-                RunAgentMessage.name, args=(message.to_wire(),), producer=self._producer, queue=self._queue,
+                RunAgentMessage.name,
+                args=(message.to_wire(),),
+                producer=self._producer,
+                queue=self._queue(message.queue or self._settings.queue),
                 ignore_result=True,
-            )  # fmt: skip
+            )
         except Exception:
             self.close()
             raise
 
     def close(self) -> None:
-        """Let go of the connection; the next message makes another."""
+        """Close the connection; the next message opens another."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.connection.release()
@@ -65,11 +75,31 @@ class Publisher:
         return producer
 
 
-def require_broker_setting(settings: Settings) -> None:
-    """Return if there is a broker to send wake-ups through.
+def serve_queues(worker_app: Celery, names: Iterable[str], excluded: Iterable[str] = ()) -> None:
+    """Make this worker process consume these queues (by default those of its settings) except the excluded ones.
+
+    Celery reads the names from ``task_queues`` before it reads its command's options.
 
     Raises:
-        BrokerMissing: there is none; what is accepted stays in the outbox until somebody has one.
+        SettingInvalid: a name is not valid for a queue, or every queue is excluded.
+    """
+    prefix = name_prefix(settings())
+    listed = [name.removeprefix(prefix) for name in names] or served_queues(settings()).names
+    left_out = {name.removeprefix(prefix) for name in excluded}
+    served = [name for name in listed if name not in left_out]
+    if not served:
+        raise SettingInvalid("every queue of this worker is excluded; name another with -Q, or leave -X out.")
+    os.environ["CALLBOARD_QUEUES"] = ",".join(served)
+    settings.cache_clear()
+    for name in listed:
+        worker_app.amqp.queues.add(queue_of(settings(), name))
+
+
+def require_broker_setting(settings: Settings) -> None:
+    """Check that a broker is configured.
+
+    Raises:
+        BrokerMissing: none is; wake-ups stay in the outbox until a process with a broker publishes them.
     """
     if settings.broker is None:
         raise BrokerMissing(
@@ -78,10 +108,10 @@ def require_broker_setting(settings: Settings) -> None:
 
 
 def refuse_greenlets() -> None:
-    """Return unless this process was patched for gevent or eventlet.
+    """Check that this process is not patched for gevent or eventlet.
 
     Raises:
-        PoolRefused: it was; the agents' loop cannot run on patched threads.
+        PoolRefused: it is; the agents' event loop cannot run on patched threads.
     """
     gevent = sys.modules.get("gevent.monkey")
     eventlet = sys.modules.get("eventlet.patcher")

@@ -1,7 +1,7 @@
-"""Celery's consumer, made to outlive whatever lies on the queue: garbage is counted and dropped, its body never logged.
+"""A Celery consumer that survives malformed messages: it counts and drops them, and never logs their bodies.
 
-kombu and Celery raise most of what a strange message makes them raise into the worker's event loop. The worker dies of
-it, puts the message back, and so does the next one. Celery finds this class by the setting `worker_consumer`.
+kombu and Celery raise most errors about a malformed message in the worker's event loop. The worker then ends, requeues
+the message, and the next worker ends too. Celery finds this class by the setting `worker_consumer`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from bus.messages import MessageInvalid
 
 log = logging.getLogger(__name__)
 RECONNECT_MOST_S = 5.0
-"""Seconds between two attempts to reach a broker that is away; kombu would make them 30."""
-TOLD_ONE_BY_ONE = 10
-"""Drops that get a line each; after them every hundredth does."""
+"""Most seconds between two attempts to reach an unreachable broker; kombu's default is 30."""
+LOGGED_ONE_BY_ONE = 10
+"""Dropped messages that are logged one by one; afterwards every hundredth is."""
 
 
 class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
-    """Hands on what is a command of ours, with nothing around it that is not."""
+    """Passes on Callboard's commands, rewritten without any other field, and drops all other messages."""
 
     dropped = 0
 
     def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Message], None]:
-        """Return what is called with each message; it raises for a lost connection only."""
+        """Return the function called with each message; it raises only for a lost connection."""
         handle = super().create_task_handler(*args, **options)
         self._sift_what_redis_pops()
         lost = tuple(kind for kind in self.connection_errors if kind is not KeyError)  # kombu counts it among them
@@ -42,8 +42,8 @@ class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
                 handle(message)
             except lost:
                 raise
-            except Exception as wrong:  # Celery's own code, on a message that passed: this one goes, the worker stays
-                self._drop(wrong, message)
+            except Exception as error:  # an error of Celery's code for one message must not end the worker
+                self._drop(error, message)
 
         return on_message
 
@@ -65,10 +65,10 @@ class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
         self._drop(exc, message)
 
     def _sift_what_redis_pops(self) -> None:
-        """Look at items before kombu does, which would raise while it makes messages of them."""
+        """Check items before kombu decodes them, which would raise for malformed ones."""
         channel = self.task_consumer.channel
         if not hasattr(channel, "_brpop_read"):
-            return  # another broker, whose protocol says what a message is
+            return  # another broker, whose protocol delimits messages
         parse = channel.client.parse_response
 
         def parse_response(connection: Any, command_name: str, **options: Any) -> Any:
@@ -77,27 +77,27 @@ class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
                 return answer
             try:
                 return answer[0], rewrite_item(answer[1])
-            except MessageInvalid as wrong:
-                self._drop(wrong)
+            except MessageInvalid as error:
+                self._drop(error)
                 return None  # as if the queue had been empty
 
         channel.client.parse_response = parse_response
 
-    def _drop(self, wrong: Exception, message: Message | None = None) -> None:
+    def _drop(self, error: Exception, message: Message | None = None) -> None:
         self.dropped += 1
-        if self.dropped <= TOLD_ONE_BY_ONE or self.dropped % 100 == 0:
-            known = isinstance(wrong, MessageInvalid)  # the text of another error may quote the body
-            reason = str(wrong) if known else f"{type(wrong).__name__} in Celery; the message was dropped."
+        if self.dropped <= LOGGED_ONE_BY_ONE or self.dropped % 100 == 0:
+            known = isinstance(error, MessageInvalid)  # the text of another error may quote the body
+            reason = str(error) if known else f"{type(error).__name__} in Celery; the message was dropped."
             log.warning("%s dropped=%s", reason, self.dropped)
         if message is not None and not message.acknowledged:
             message.reject_log_error(log, self.connection_errors)
 
 
 def disarm(message: Message) -> None:
-    """The message holds a command of ours and nothing else.
+    """Rewrite the message in place so that it has one of Callboard's commands and nothing else.
 
     Raises:
-        MessageInvalid: there is none in it.
+        MessageInvalid: it has no such command.
     """
     headers = message.headers if isinstance(message.headers, dict) else {}
     task_id = headers.get("id")

@@ -1,7 +1,7 @@
-"""What Celery wraps a wake-up in, read as if a stranger had written it: whoever reaches the broker can.
+"""Decodes Celery's envelope of a wake-up as untrusted input, since every client of the broker can write one.
 
-Nothing is taken over that our publisher does not send: no ETA, no time limit, no callbacks, no other task's name, no
-other serializer. What is left is written anew, in plain JSON.
+Only what Callboard's publisher sends is accepted: no ETA, no time limit, no callbacks, no other task's name, no other
+serializer. The rest is encoded again in plain JSON.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import orjson
 from bus.messages import MessageInvalid, RunAgentMessage
 
 COMMANDS: Mapping[str, type[RunAgentMessage]] = {RunAgentMessage.name: RunAgentMessage}
-"""Tasks a message may name. Celery registers some of its own, which nobody here has sent."""
+"""The tasks that a message may name. Celery registers more of its own, which Callboard never sends."""
 MAX_BYTES = 64 * 1024
-"""A wake-up has under 2 KB, and about 4 KB as it lies in the queue."""
+"""Most bytes of an item; a wake-up has under 2 KB, and about 4 KB with its envelope."""
 _TEXTS = ("body", "content-type", "content-encoding")
 
 
 def rewrite_item(item: bytes | str) -> bytes:
-    """Return an item of the queue's list as kombu can read it; fields we do not use are gone.
+    """Return an item of the queue's Redis list as kombu can read it, without the fields that Callboard does not use.
 
     Raises:
-        MessageInvalid: it would make kombu raise, in the middle of Celery's event loop.
+        MessageInvalid: it would make kombu raise in Celery's event loop.
     """
     if len(item) > MAX_BYTES:
         raise MessageInvalid(f"an item of the queue has {len(item):,} bytes; it was dropped.")
@@ -40,8 +40,8 @@ def rewrite_item(item: bytes | str) -> bytes:
             "body_encoding": "base64",
         }
         base64.b64decode(rewritten["body"], validate=True)
-    except (KeyError, TypeError, ValueError) as wrong:  # the JSON's and base64's errors are ValueErrors
-        raise MessageInvalid("an item of the queue is no message of Celery's; it was dropped.") from wrong
+    except (KeyError, TypeError, ValueError) as error:  # the JSON's and base64's errors are ValueErrors
+        raise MessageInvalid("an item of the queue is no message of Celery's; it was dropped.") from error
     return orjson.dumps(rewritten)
 
 
@@ -49,7 +49,7 @@ def command_of(task: object, content_type: object, body: object) -> RunAgentMess
     """Return the command in a message's body.
 
     Raises:
-        MessageInvalid: it is none of ours; nothing was unpickled, called or looked up to find that out.
+        MessageInvalid: it is not a command of Callboard; nothing is unpickled or called to find that out.
     """
     if not isinstance(task, str) or task not in COMMANDS:
         raise MessageInvalid("a message names no task of ours; it was dropped.")
@@ -57,18 +57,18 @@ def command_of(task: object, content_type: object, body: object) -> RunAgentMess
         raise MessageInvalid("a message's body is not JSON, or too long; it was dropped.")
     try:
         (wire,), _, _ = orjson.loads(body)
-    except (TypeError, ValueError) as wrong:
-        raise MessageInvalid("a message's body cannot be read; it was dropped.") from wrong
+    except (TypeError, ValueError) as error:
+        raise MessageInvalid("a message's body cannot be read; it was dropped.") from error
     return COMMANDS[task].from_wire(wire)
 
 
 def body_of(command: RunAgentMessage) -> bytes:
-    """Return the body of a message that holds the command, and nothing Celery would act on after it."""
+    """Return the body of a message with the command and without callbacks."""
     return orjson.dumps([[command.to_wire()], {}, {}])
 
 
 def headers_of(task: str, task_id: str) -> dict[str, Any]:
-    """Return the headers such a message has."""
+    """Return the headers of such a message."""
     return {"lang": "py", "task": task, "id": task_id, "root_id": task_id, "retries": 0, "ignore_result": True}
 
 

@@ -1,4 +1,4 @@
-"""Every Redis key and channel, with its type, content and lifetime. Celery's own keys have the same prefix."""
+"""All Redis keys and channels, with type, content and lifetime. Celery's own keys have the same prefix."""
 
 from __future__ import annotations
 
@@ -13,34 +13,36 @@ class Keys:
 
     @property
     def prefix(self) -> str:
-        """What every name starts with."""
+        """The prefix of every name."""
         return f"callboard:{self.deployment}:"
 
     def stream(self, run_id: str) -> str:
         """Stream: the hot log of a run. An entry's id is ``<last number in it>-0``; its field ``e`` holds
-        events as JSON lines, and behind them the tag that says they are ours (bus/journal/keyring.py). Lives until
+        events as JSON lines, and behind them their signature (bus/journal/live/signing_keys.py). Lives until
         ``hot_log_ttl_s`` after the run's end."""
         return f"{self.prefix}{{{run_id}}}:log"
 
     def meta(self, run_id: str) -> str:
-        """Hash: ``fence`` of the writer last seen, ``last`` number appended, ``bytes`` held. Lives as the stream."""
+        """Hash: ``fence`` of the last writer, ``last`` appended number, ``bytes`` held. Lives as long as the stream."""
         return f"{self.prefix}{{{run_id}}}:meta"
 
     def live(self, run_id: str) -> str:
-        """Channel: what is appended to the stream, tag and all, at the moment it is."""
+        """Channel: each entry of the stream, signature included, as it is appended."""
         return f"{self.prefix}{{{run_id}}}:live"
 
     @property
     def nudges(self) -> str:
-        """Channel: ``stop <run_id>`` to the workers. A hint; they also look in SQL."""
+        """Channel: ``stop <run_id>`` to the workers. A hint; they also poll SQL."""
         return f"{self.prefix}nudges"
 
     @property
     def board(self) -> str:
-        """Channel: the id of a run whose state changed, for the board. A hint; it also looks in SQL."""
+        """Channel: the id of a run whose state changed, for the board. A hint; the board also polls SQL."""
         return f"{self.prefix}board"
 
     @property
     def probe(self) -> str:
-        """String, empty: written by ``/health`` to see whether Redis takes writes. Lives for a second."""
-        return f"{self.prefix}probe"
+        """String, empty: written by ``/health`` to test whether Redis accepts writes. Lives for a second.
+
+        Its second colon keeps it apart from the lists of Celery's queues, whose names have none."""
+        return f"{self.prefix}health:probe"

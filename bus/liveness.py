@@ -1,9 +1,9 @@
-"""Signs of life: a byte a second to whoever started this process, and an end to a process whose loop is stuck.
+"""Liveness: a thread writes a byte a second to the supervisor, and ends the process if its event loop is stuck.
 
-A thread does both. Where it cannot run (the process is stopped, or C code holds the interpreter), the supervisor hears
-nothing and ends the process; where it runs and the loop does not turn, it says what the loop is stuck in and ends the
-process itself. The keeper stops beating for such a loop before that (``bus/journal/keeper.py``), so other workers take
-its runs when the leases run out, or as soon as they see that the process has ended.
+If the thread cannot run (the process is stopped, or C code holds the interpreter lock), the supervisor gets no bytes
+and kills the process. If the thread runs and the loop does not turn, the thread logs the loop's stack and ends the
+process. Before that the lease manager (``bus/journal/ownership/lease_manager.py``) stops extending the leases of such a
+loop, so other workers take its runs when the leases expire, or as soon as they see that the process has ended.
 """
 
 from __future__ import annotations
@@ -15,49 +15,49 @@ import os
 import threading
 from collections.abc import Callable
 
-from bus.brood import Brood
 from bus.loop import ProcessLoop
+from bus.prefork_watchdog import PreforkWatchdog
 
 log = logging.getLogger(__name__)
 
-PULSE_PIPE = "_PULSE_PIPE"
-"""Environment variable with the inherited pipe, as ``descriptor:inode``. Not ``CALLBOARD_…``: it is no setting."""
+LIVENESS_PIPE = "_PULSE_PIPE"
+"""Environment variable with the inherited pipe, as ``descriptor:inode``; not ``CALLBOARD_…``: it is no setting."""
 WEDGED_STATUS = 75
-"""Exit status of a process whose loop was stuck; EX_TEMPFAIL of sysexits.h: start me again."""
+"""Exit status of a process whose loop was stuck: EX_TEMPFAIL of sysexits.h."""
 TURN_S = 1.0
 SHORTEST_S = 5.0
-"""A loop that is late by less is slow, not stuck, however short the leases are."""
-TELL_S = 2.0
-"""How long saying what happened may take: the stuck thread may hold the log's lock."""
+"""A loop that is late by less is slow, not stuck, even with shorter leases."""
+LOG_S = 2.0
+"""How long logging the stack may take: the stuck thread may hold the log's lock."""
 
 
 def wedged_after_s(lease_s: float) -> float:
-    """Return after how many seconds without a sign a process counts as wedged: as long as its leases last."""
+    """Return after how many seconds without a sign a process counts as wedged: the length of a lease."""
     return max(lease_s, SHORTEST_S)
 
 
-_brood: Brood | None = None
+_prefork_watchdog: PreforkWatchdog | None = None
 
 
-def start_pulse(loop: ProcessLoop | None, lease_s: float) -> None:
-    """Tell who started us, if they listen, that we live; and watch over ``loop``.
+def start_liveness(loop: ProcessLoop | None, lease_s: float) -> None:
+    """Start the liveness thread: it signals the supervisor, if there is one, and watches ``loop``.
 
-    Without a loop this is the parent of a prefork pool, which watches over its children.
+    Without a loop this process is the parent of a prefork pool, and the thread watches its children.
     """
-    global _brood
+    global _prefork_watchdog
     patience_s = wedged_after_s(lease_s)
     duties: list[Callable[[], None]] = []
-    if (heart := Heart.inherited()) is not None:
-        duties.append(heart.beat)
+    if (pipe := LivenessPipe.inherited()) is not None:
+        duties.append(pipe.beat)
     if loop is None:
-        _brood = Brood(math.ceil(patience_s / TURN_S))
-        duties.append(_brood.turn)
+        _prefork_watchdog = PreforkWatchdog(math.ceil(patience_s / TURN_S))
+        duties.append(_prefork_watchdog.turn)
     else:
         duties.append(LoopWatch(loop, patience_s).turn)
-        if _brood is not None and _brood.is_ours:
-            duties.append(_brood.beat)
+        if _prefork_watchdog is not None and _prefork_watchdog.is_ours:
+            duties.append(_prefork_watchdog.beat)
     for duty in duties:
-        duty()  # a first sign now: from here on silence is noticed
+        duty()  # the first sign at once, so that silence is noticed from now on
     threading.Thread(target=_do_each_turn, args=(duties,), name="pulse", daemon=True).start()
 
 
@@ -69,7 +69,7 @@ def _do_each_turn(duties: list[Callable[[], None]]) -> None:
 
 
 class LoopWatch:
-    """Asks a loop each turn to answer. Turns are counted, not seconds: while this process is stopped, none pass."""
+    """Pings a loop each turn. It counts turns, not seconds, since none pass while this process is stopped."""
 
     def __init__(self, loop: ProcessLoop, patience_s: float) -> None:
         self._loop = loop
@@ -94,49 +94,49 @@ class LoopWatch:
         return self._unanswered >= self._turns
 
     def end_process(self) -> None:
-        """Say where the loop is stuck, and end this process whatever its other threads do."""
-        teller = threading.Thread(target=self._tell, daemon=True)
-        teller.start()
-        teller.join(TELL_S)
+        """Log the loop's stack, and end this process whatever its other threads do."""
+        logger = threading.Thread(target=self._log_stack, daemon=True)
+        logger.start()
+        logger.join(LOG_S)
         os._exit(WEDGED_STATUS)
 
-    def _tell(self) -> None:
+    def _log_stack(self) -> None:
         log.critical(
-            "the event loop did not turn for %.0f s; this process ends with status %s, its runs go on elsewhere. "
-            "Something blocks in a coroutine (an async tool that should be a plain function?): task=%r stack:\n%s",
+            "the event loop did not turn for %.0f s; this process ends with status %s, other workers resume its runs. "
+            "A coroutine blocks (an async tool that should be a plain function?): task=%r stack:\n%s",
             self._turns * TURN_S, WEDGED_STATUS, self._loop.current_task(), self._loop.stack(),
         )  # fmt: skip
 
 
-class Heart:
-    """The writing end of the supervisor's pipe. Somebody may have closed it, and its number be another file's now."""
+class LivenessPipe:
+    """The write end of the supervisor's pipe. Other code may close it, and its number may become another file's."""
 
     def __init__(self, descriptor: int, inode: int) -> None:
         self._descriptor = descriptor
         self._inode = inode
 
     @classmethod
-    def inherited(cls) -> Heart | None:
-        """Return the pipe our supervisor listens to, the first time it is asked for; None where nobody listens."""
-        descriptor, _, inode = os.environ.pop(PULSE_PIPE, "").partition(":")
+    def inherited(cls) -> LivenessPipe | None:
+        """Return the supervisor's pipe at the first call; None without a supervisor, and at later calls."""
+        descriptor, _, inode = os.environ.pop(LIVENESS_PIPE, "").partition(":")
         if not (descriptor.isdigit() and inode.isdigit()):
             return None
-        heart = cls(int(descriptor), int(inode))
-        if not heart._is_ours():
+        pipe = cls(int(descriptor), int(inode))
+        if not pipe._is_ours():
             return None
-        os.set_blocking(heart._descriptor, False)
-        os.set_inheritable(heart._descriptor, False)
-        os.register_at_fork(after_in_child=heart.close)  # a child does not speak for us
-        return heart
+        os.set_blocking(pipe._descriptor, False)
+        os.set_inheritable(pipe._descriptor, False)
+        os.register_at_fork(after_in_child=pipe.close)  # a child must not signal for its parent
+        return pipe
 
     def beat(self) -> None:
-        """Write a byte. A full pipe has enough of them, and a listener who is gone is no reason to end."""
+        """Write a byte, ignoring a full pipe and a supervisor that has ended."""
         if self._is_ours():
             with contextlib.suppress(OSError):
                 os.write(self._descriptor, b".")
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """Close the pipe."""
         if self._is_ours():
             os.close(self._descriptor)
 

@@ -1,4 +1,4 @@
-"""The one event loop of a process, on a thread of its own, and the few threads that do its blocking work."""
+"""The event loop of a process, on its own thread, and the executors for its blocking work."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from config.errors import CallboardError, LoopBlocked, OpenedBeforeFork
+from bus.errors import LoopBlocked, OpenedBeforeFork
+from config.errors import CallboardError
 from config.forks import after_fork, leave_to_parent
 
 log = logging.getLogger(__name__)
 
 STOP_S = 1.0
-"""How long the end of a process waits for what the loop is doing."""
+"""How long the end of a process waits for the loop."""
+LOOKUP_THREADS = 64
+"""Concurrent DNS lookups of a process: with libuv's default of four threads, four names whose server does not answer
+block every other lookup. A thread is created when it is needed."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class ProcessLoop:
-    """An event loop that runs until the process ends; plain threads hand it coroutines."""
+    """An event loop that runs until the process ends; other threads submit coroutines to it."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -34,7 +38,7 @@ class ProcessLoop:
         self._waits = ThreadPoolExecutor(16, thread_name_prefix="callboard-wait")
         self._urgent = ThreadPoolExecutor(1, thread_name_prefix="callboard-urgent")
         self.loop: asyncio.AbstractEventLoop = new_event_loop()
-        self.loop.set_exception_handler(_say_what_nobody_heard)
+        self.loop.set_exception_handler(_log_unhandled)
         self._thread = threading.Thread(target=self._run, name="callboard-loop", daemon=True)
         self._thread.start()
         self._ready.wait()
@@ -43,7 +47,7 @@ class ProcessLoop:
         """Start ``work`` on the loop and return its future at once.
 
         Raises:
-            OpenedBeforeFork: the loop's thread is in the process this one was forked from.
+            OpenedBeforeFork: the loop's thread is in the parent of this forked process.
         """
         try:
             self.require_own_process()
@@ -56,23 +60,23 @@ class ProcessLoop:
         """Return the result of ``work``; the calling thread waits.
 
         Raises:
-            LoopBlocked: called on the loop's own thread, where waiting would stop everything.
+            LoopBlocked: called on the loop's own thread, which waiting would block.
             OpenedBeforeFork: as ``submit``.
         """
-        if self.is_here():
+        if self.is_loop_thread():
             work.close()
             raise LoopBlocked("waiting for a result")
         return self.submit(work).result(timeout_s)
 
-    def is_here(self) -> bool:
+    def is_loop_thread(self) -> bool:
         """Return whether the calling thread is the loop's own."""
         return threading.get_ident() == self._thread.ident
 
     def require_own_process(self) -> None:
-        """Return in the process that started the loop.
+        """Return if this process started the loop.
 
         Raises:
-            OpenedBeforeFork: this one was forked from it.
+            OpenedBeforeFork: this process is a fork of it.
         """
         if os.getpid() != self._pid:
             raise OpenedBeforeFork(self._pid)
@@ -82,46 +86,46 @@ class ProcessLoop:
         self.loop.call_soon_threadsafe(function)
 
     def stop(self) -> None:
-        """Nothing more runs on the loop, and what was under way ends with the process, in silence.
+        """Stop the loop silently; its tasks end with the process.
 
-        Called before the interpreter ends: it closes the threads that the loop's tasks hand work to, and each task
-        that goes on meanwhile would say on stderr that it "cannot schedule new futures".
+        Called before the interpreter exits, which shuts down the executors: each task that still ran would print
+        "cannot schedule new futures" to stderr.
         """
         self.loop.set_exception_handler(lambda loop, context: None)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(STOP_S)
 
     def stack(self) -> str:
-        """Return where the loop's thread is now, for people to read; a thread that is stuck stays there."""
+        """Return the formatted stack of the loop's thread."""
         frame = sys._current_frames().get(self._thread.ident or 0)
         return "".join(traceback.format_stack(frame)) if frame else ""
 
     def current_task(self) -> str:
-        """Return the name of the task the loop works on now; empty between two of them."""
+        """Return the name of the running task; empty between two tasks."""
         task = asyncio.current_task(self.loop)
         return task.get_name() if task else ""
 
     async def write(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a function that writes to SQL returned; they run one at a time.
+        """Return the result of a function that writes to SQL; they run one at a time.
 
-        SQLite has one writer anyway, and waiting here costs less than its busy handler's sleeps.
+        SQLite has one writer anyway, and waiting here is cheaper than its busy handler's sleeps.
         """
         return await self.loop.run_in_executor(self._writes, lambda: function(*args, **kwargs))
 
     async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a function that reads SQL, or otherwise blocks briefly, returned."""
+        """Return the result of a function that reads SQL or blocks briefly otherwise."""
         return await self.loop.run_in_executor(self._reads, lambda: function(*args, **kwargs))
 
     async def wait(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a function returned that may have to wait long, as a claim while the database is slow."""
+        """Return the result of a function that may block for long, such as a claim while the database is slow."""
         return await self.loop.run_in_executor(self._waits, lambda: function(*args, **kwargs))
 
     async def read_first(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """As ``read``, on a thread that no other work keeps busy: for what people wait for, such as a stop."""
+        """Do the same as ``read`` on a reserved thread, for what users wait for, such as a stop."""
         return await self.loop.run_in_executor(self._urgent, lambda: function(*args, **kwargs))
 
     def widen_writes(self, threads: int) -> None:
-        """Let ``threads`` SQL writes run at once, for a database that has many writers."""
+        """Allow ``threads`` concurrent SQL writes, for a database with many writers."""
         self._writes, old = ThreadPoolExecutor(threads, thread_name_prefix="callboard-write"), self._writes
         old.shutdown(wait=False)
 
@@ -132,19 +136,20 @@ class ProcessLoop:
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return a uvloop where there is one (not on Windows), else asyncio's own."""
+    """Return a uvloop if it is installed (not on Windows), else asyncio's own loop."""
     try:
         import uvloop
     except ImportError:
         return asyncio.new_event_loop()
+    os.environ.setdefault("UV_THREADPOOL_SIZE", str(LOOKUP_THREADS))  # libuv reads it at its first look-up
     return uvloop.new_event_loop()
 
 
-def _say_what_nobody_heard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an error of a task that no other task waits for: one line where the error is an expected condition."""
-    wrong = context.get("exception")
-    if isinstance(wrong, CallboardError):
-        log.warning("a task was left alone with its error: %s [%s]", wrong, wrong.code)
+def _log_unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error of a task that no other task awaits: one line if the error is an expected condition."""
+    error = context.get("exception")
+    if isinstance(error, CallboardError):
+        log.warning("a background task failed: %s [%s]", error, error.code)
     else:
         loop.default_exception_handler(context)
 
@@ -163,14 +168,14 @@ def process_loop() -> ProcessLoop:
 
 
 def stop_process_loop() -> None:
-    """This process's loop does nothing more, if there is one: the process ends."""
+    """Stop this process's loop, if there is one, before the process ends."""
     if _current is not None:
         _current.stop()
 
 
 @after_fork
 def _forget() -> None:
-    """A forked child has the parent's object but not its threads."""
+    """Reset the loop in a forked child, which has the parent's object but not its threads."""
     global _current, _starting
     leave_to_parent(_current)
     _current, _starting = None, threading.Lock()

@@ -1,4 +1,4 @@
-"""The commands that travel: ids, flags, a digest and a schema version. Never history, never a secret."""
+"""The commands sent through the broker: ids, flags, a digest and a schema version; no history and no secret."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from config.errors import Permanent
 
 
 class MessageInvalid(Permanent):
-    """What came over the wire is not a message of ours; it is counted and dropped."""
+    """A message that Callboard did not send; it is counted and dropped."""
 
     code = "message_invalid"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunAgentMessage:
-    """Wake-up: there may be something to do for this run. SQL says what, and whether it is true."""
+    """A wake-up: the run may be claimable. SQL decides whether it is."""
 
     name: ClassVar[str] = "callboard.run_agent"
     """The task's name on the wire; never a module path."""
@@ -28,8 +28,15 @@ class RunAgentMessage:
     thread_id: str
     detached: bool = False
     definition_digest: str = ""
+    queue: str | None = None
+    """The queue it is published to, where that is not the deployment's."""
     grant: str | None = None
     """The id of a privilege grant, never a boolean."""
+
+    @classmethod
+    def of_run(cls, row: Any) -> RunAgentMessage:
+        """Return the message of a run, from the columns of its row that ``FIELDS`` names."""
+        return cls(run_id=row.id, **{name: getattr(row, name) for name in FIELDS})
 
     def to_wire(self) -> dict[str, Any]:
         """Return the message as JSON-able data under 2 KB."""
@@ -37,21 +44,24 @@ class RunAgentMessage:
             "v": self.version, "run_id": self.run_id, "agent_id": self.agent_id, "thread_id": self.thread_id,
             "detached": self.detached, "definition_digest": self.definition_digest,
         }  # fmt: skip
-        if self.grant is not None:
-            wire["grant"] = self.grant
-        return wire
+        optional = {"queue": self.queue, "grant": self.grant}
+        return wire | {name: value for name, value in optional.items() if value is not None}
 
     @classmethod
     def from_wire(cls, wire: object) -> RunAgentMessage:
-        """Return the message, whatever a newer version added to it.
+        """Return the message; fields that a newer version added are ignored.
 
         Raises:
-            MessageInvalid: it is garbage, forged, or of a version we do not know.
+            MessageInvalid: it is malformed, forged, or of an unknown version.
         """
         if not isinstance(wire, Mapping) or wire.get("v") != cls.version:
             raise MessageInvalid("this is not a message of version 1; it was dropped.")
         texts = {name: wire.get(name, "") for name in ("run_id", "agent_id", "thread_id", "definition_digest")}
         if not all(isinstance(text, str) and len(text) <= 128 for text in texts.values()) or not texts["run_id"]:
             raise MessageInvalid("a field of the message is missing, too long or not text; it was dropped.")
-        grant = wire.get("grant")
-        return cls(**texts, detached=wire.get("detached") is True, grant=grant if isinstance(grant, str) else None)
+        optional = {name: value for name in ("queue", "grant") if isinstance(value := wire.get(name), str)}
+        return cls(**texts, **optional, detached=wire.get("detached") is True)
+
+
+FIELDS = ("agent_id", "thread_id", "detached", "definition_digest", "queue")
+"""The fields of a message besides the run's id, named like the columns of the table ``runs``."""

@@ -1,7 +1,7 @@
-"""A Redis connection on the loop: whole pipelines out, replies in order, published messages to a function.
+"""A Redis connection on the event loop: pipelines with ordered replies, and published messages as callbacks.
 
-redis-py's asyncio client costs about 150 µs a pipeline; on the path of every token that is most of the
-bill. This does what that path needs and nothing else: one write a batch, hiredis to read, RESP2.
+redis-py's asyncio client costs about 150 µs a pipeline, most of the cost of a streamed token. This client does what
+that path needs only: one write a batch, hiredis as parser, RESP2.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import hiredis
 
-from config.errors import RedisUnreachable, SettingInvalid
+from config.errors import SettingInvalid
+from config.redis.errors import RedisUnreachable
 
 Command = tuple[str | bytes | int, ...]
-_packed: Callable[[Command], bytes] = cast(Any, hiredis.pack_command)  # its types know tuples of one only
+_packed: Callable[[Command], bytes] = cast(
+    Any, hiredis.pack_command
+)  # its type annotation is wrong: it names tuples of one element
 CONNECT_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RedisAddress:
-    """Where a Redis URL points."""
+    """The parts of a Redis URL."""
 
     host: str | None
     port: int
@@ -51,8 +54,8 @@ class RedisAddress:
         number = parse_qs(parts.query).get("db", ["0"])[0] if is_unix else (parts.path.strip("/") or "0")
         try:
             db, port = int(number), parts.port or 6379
-        except ValueError as wrong:
-            raise SettingInvalid(f"the Redis URL's database or port is not a number ({wrong}).") from wrong
+        except ValueError as error:
+            raise SettingInvalid(f"the Redis URL's database or port is not a number ({error}).") from error
         return cls(
             host=None if is_unix else (parts.hostname or "127.0.0.1"),
             port=port,
@@ -66,8 +69,8 @@ class RedisAddress:
     def __str__(self) -> str:
         return self.path or f"{self.host}:{self.port}/{self.db}"
 
-    def greeting(self) -> list[Command]:
-        """Return what has to be said first on a new connection."""
+    def handshake(self) -> list[Command]:
+        """Return the first commands of a new connection."""
         words: list[Command] = []
         if self.password is not None:
             words.append(("AUTH", self.username, self.password) if self.username else ("AUTH", self.password))
@@ -77,7 +80,7 @@ class RedisAddress:
 
 
 class RedisWire(asyncio.Protocol):
-    """One connection. Everything happens on the loop's thread."""
+    """One connection, used on the loop's thread only."""
 
     def __init__(self, on_message: Callable[[str, bytes], None] | None, on_lost: Callable[[], None]) -> None:
         self._reader: Any = hiredis.Reader()
@@ -92,7 +95,7 @@ class RedisWire(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def send(self, commands: Sequence[Command]) -> asyncio.Future[list[Any]]:
-        """Write all commands at once; the future has their replies, an error reply as an exception object."""
+        """Write all commands at once; the future's result has their replies, error replies as exception objects."""
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         if self._transport is None or self._transport.is_closing():
             future.set_exception(ConnectionError("the Redis connection is closed"))
@@ -102,36 +105,36 @@ class RedisWire(asyncio.Protocol):
         return future
 
     async def subscribe(self, channel: str) -> None:
-        """Ask for a channel's messages and return when Redis confirmed it."""
-        await asyncio.shield(self._switch(b"subscribe", channel))  # several may wait for the same confirmation
+        """Subscribe to a channel, and return when Redis has confirmed it."""
+        await asyncio.shield(self._switch(b"subscribe", channel))  # several callers may await one confirmation
 
     def unsubscribe(self, channel: str) -> asyncio.Future[None]:
-        """Take no more of a channel's messages."""
+        """Unsubscribe from a channel."""
         return self._switch(b"unsubscribe", channel)
 
-    async def pulse(self) -> None:
-        """Return when the other end has answered; for a connection that takes messages."""
+    async def ping(self) -> None:
+        """Return when Redis has answered a PING; for a subscribed connection."""
         await asyncio.shield(self._confirmed(b"pong ", (b"PING",)))
 
     def close(self) -> None:
         """Close the connection; ``on_lost`` is not called."""
         self._on_lost = lambda: None
         if self._transport is not None:
-            self._transport.abort()  # closing would wait until a peer that is stuck has read everything
+            self._transport.abort()  # close() would wait until a stuck peer has read everything
 
     def _switch(self, verb: bytes, channel: str) -> asyncio.Future[None]:
         name = channel.encode()
         return self._confirmed(verb + b" " + name, (verb, name))
 
     def _confirmed(self, answer: bytes, command: Command) -> asyncio.Future[None]:
-        """Return what is done when Redis confirms this command; several may wait for the same."""
+        """Send the command, and return a future that Redis's confirmation resolves; several callers may share it."""
         future = self._confirmations.get(answer)
         if future is not None and not future.done():
             return future
         future = asyncio.get_running_loop().create_future()
         if self._transport is None or self._transport.is_closing():
             future.set_exception(ConnectionError("the Redis connection is closed"))
-            future.exception()  # whoever takes no more messages does not look at it
+            future.exception()  # marks it as retrieved: a caller that unsubscribes does not await it
             return future
         self._confirmations[answer] = future
         self._transport.write(_packed(command))
@@ -150,7 +153,7 @@ class RedisWire(asyncio.Protocol):
                 return
             if self._on_message is not None and type(reply) is list:
                 self._take_push(reply)
-            elif self._on_message is not None and reply == b"PONG":  # so it says where no channel is subscribed to
+            elif self._on_message is not None and reply == b"PONG":  # the reply without any subscribed channel
                 self._take_push([b"pong", b""])
             elif self._waiting:
                 self._take_reply(reply)
@@ -161,7 +164,7 @@ class RedisWire(asyncio.Protocol):
         for future in [f for _, _, f in self._waiting] + list(self._confirmations.values()):
             if not future.done():
                 future.set_exception(lost)
-                future.exception()  # whoever still cares looks at it; the others must not be warned of it
+                future.exception()  # marks it as retrieved, so that asyncio does not warn about it
         self._waiting.clear()
         self._confirmations.clear()
         self._on_lost()
@@ -188,10 +191,10 @@ class RedisWire(asyncio.Protocol):
 async def connect(
     url: str, *, on_message: Callable[[str, bytes], None] | None = None, on_lost: Callable[[], None] = lambda: None
 ) -> RedisWire:
-    """Return an open connection, authenticated and on the right database.
+    """Return an open connection, authenticated and with the URL's database selected.
 
     Raises:
-        RedisUnreachable: nobody answers there, or it refuses us.
+        RedisUnreachable: no server answers, or it refuses the connection.
     """
     address = RedisAddress.of(url)
     wire = RedisWire(None, lambda: None)
@@ -203,15 +206,15 @@ async def connect(
             else:
                 context = ssl.create_default_context() if address.tls else None
                 await loop.create_connection(lambda: wire, address.host or "", address.port, ssl=context)
-            replies = await wire.send([*address.greeting(), ("PING",)])
-    except (OSError, TimeoutError) as wrong:
+            replies = await wire.send([*address.handshake(), ("PING",)])
+    except (OSError, TimeoutError) as error:
         wire.close()
         raise RedisUnreachable(
-            f"Redis at {address} does not answer ({type(wrong).__name__}); start it, or mend CALLBOARD_REDIS_URL."
-        ) from wrong
+            f"Redis at {address} does not answer ({type(error).__name__}); start it, or correct CALLBOARD_REDIS_URL."
+        ) from error
     for reply in replies:
         if isinstance(reply, Exception):
             wire.close()
-            raise RedisUnreachable(f"Redis at {address} refuses us: {reply}. Mend CALLBOARD_REDIS_URL.")
+            raise RedisUnreachable(f"Redis at {address} refuses the connection: {reply}. Correct CALLBOARD_REDIS_URL.")
     wire._on_message, wire._on_lost = on_message, on_lost
     return wire

@@ -1,4 +1,4 @@
-"""The two ways a message reaches its handler: here and now, or through the queue."""
+"""The transports a message can take to its handler: this process's loop, or the broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Protocol
 
-from bus.journal.outbox import Relay
+from sqlalchemy import Connection
+
+from bus.journal.outbox import Relay, announce
 from bus.loop import ProcessLoop
 from bus.messages import RunAgentMessage
 
@@ -17,22 +19,31 @@ log = logging.getLogger(__name__)
 Handle = Callable[[RunAgentMessage], Awaitable[None]]
 
 HANDLERS = {RunAgentMessage.name: "handlers.run_agent:handle"}
-"""Where each message is handled, by name: the bus does not import handlers."""
+"""The handler of each message as a dotted name, since the bus does not import ``handlers``."""
 
 
-class Route(Protocol):
+class Transport(Protocol):
     """Takes a message to its handler."""
 
+    def record(self, connection: Connection, run_id: str) -> int | None:
+        """Write, in the commit that accepts the run, what publishes its message if this process dies.
+
+        Returns the outbox row, or None where there is none.
+        """
+
     def send(self, message: RunAgentMessage) -> None:
-        """Return as soon as the message is on its way."""
+        """Send the message of a committed run, without waiting until it is handled."""
 
 
-class SynchronousRoute:
-    """Handles the message in this process, beginning at once."""
+class InlineTransport:
+    """Handles the message on this process's loop at once."""
 
     def __init__(self, loop: ProcessLoop) -> None:
         self._loop = loop
         self._going: set[Future[None]] = set()
+
+    def record(self, connection: Connection, run_id: str) -> None:
+        """Write nothing: this process handles the message itself."""
 
     def send(self, message: RunAgentMessage) -> None:
         handle = find_handler(message.name)
@@ -46,8 +57,8 @@ class SynchronousRoute:
 
     def _ended(self, future: Future[None]) -> None:
         self._going.discard(future)
-        if not future.cancelled() and (wrong := future.exception()) is not None:
-            log.error("a message was not handled: %s: %s", type(wrong).__name__, wrong)
+        if not future.cancelled() and (error := future.exception()) is not None:
+            log.error("a message was not handled: %s: %s", type(error).__name__, error)
 
     def settle(self, timeout_s: float | None = None) -> None:
         """Wait until everything sent has been handled."""
@@ -55,14 +66,17 @@ class SynchronousRoute:
             future.result(timeout_s)
 
 
-class AsynchronousRoute:
-    """Has the relay publish the message; a worker handles it."""
+class BrokerTransport:
+    """Publishes the message to its queue through the relay; a worker that serves the queue handles it."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
 
+    def record(self, connection: Connection, run_id: str) -> int:
+        return announce(connection, run_id)
+
     def send(self, message: RunAgentMessage) -> None:
-        self._relay.tell(message.run_id, message)
+        self._relay.publish_soon(message.run_id, message)
 
 
 def find_handler(name: str) -> Handle:

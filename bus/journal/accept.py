@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,31 +11,34 @@ import orjson
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from bus.journal.events import event_row
-from bus.journal.form import JOURNAL
+from bus.journal.definition_store import pin, remember_pinned
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
-from bus.journal.pinned import pin, remember_pinned
+from bus.journal.log.events import event_row
+from bus.journal.outbox import announce
+from bus.journal.states.rows import insert_run
+from bus.journal.version import JOURNAL_VERSION
 from bus.journal.who import Who
+from bus.messages import RunAgentMessage
 from bus.payloads import StatusPayload
 from config.clock import epoch_ms, stamp
-from config.database import WALL_MS, Database
+from config.database.engine import WALL_MS, Database
+from config.database.tables import events, messages, runs, threads
 from config.failpoints import failpoint
 from config.ids import new_id
-from config.tables import events, messages, outbox, runs, threads
 
 TITLE_CHARS = 120
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewRun:
-    """What has to be known to accept a run."""
+    """What a client and the agent's definition give to a new run."""
 
     objective: str
     agent_id: str
     agent_name: str
     definition_digest: str
     definition_json: str
-    """What the agent's file says; kept once by its digest, so that the run goes on with it when the file changes."""
+    """The agent's definition as JSON. It is stored by its digest, so the run keeps it when the file changes."""
     model: str
     observers: tuple[str, ...]
     thread_id: str | None = None
@@ -43,26 +46,36 @@ class NewRun:
     tenant: str = "default"
     principal: str = "local"
     detached: bool = False
-    announce: bool = True
-    """Whether workers are told; a synchronous run is worked off right here."""
+    queue: str | None = None
+    """The queue that its agent names; None is the deployment's."""
     metadata: Mapping[str, Any] | None = None
     idempotency: IdempotencyKey | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Accepted:
-    """A run that is in SQL: it exists, whatever is lost now."""
+    """A run that is committed to SQL."""
 
     run_id: str
     thread_id: str
-    is_new: bool
-    """False when the idempotency key had been used for this run before."""
+    message: RunAgentMessage | None = None
+    """The command that runs it; None when an earlier request with the same idempotency key made the run."""
     outbox_row: int | None = None
-    """The row that asks for its wake-up; None when nobody has to be told."""
+    """The outbox row that asks for its wake-up; None when no worker has to be notified."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this call made the run."""
+        return self.message is not None
 
 
-def accept(database: Database, new: NewRun) -> Accepted:
-    """Return once the run is committed; before that nothing of it exists.
+Record = Callable[[Connection, str], int | None]
+
+
+def accept(database: Database, new: NewRun, record: Record = announce) -> Accepted:
+    """Commit a new run and return it; if anything is raised, nothing of it is in SQL.
+
+    ``record`` is called with the run's id in the same transaction, and returns the outbox row that it wrote, if any.
 
     Raises:
         IdempotencyConflict: the key was used with another body.
@@ -70,7 +83,7 @@ def accept(database: Database, new: NewRun) -> Accepted:
     for attempt in (1, 2, 3):  # lost the race for the thread, then the one for the key
         try:
             with database.write() as connection:
-                accepted = _accept(connection, new)
+                accepted = _accept(connection, new, record)
                 failpoint("accept-before")
             if accepted.is_new:
                 remember_pinned(database, new.definition_digest)
@@ -87,7 +100,7 @@ def canonical_digest(body: Any) -> str:
     return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _accept(connection: Connection, new: NewRun) -> Accepted:
+def _accept(connection: Connection, new: NewRun, record: Record) -> Accepted:
     now = epoch_ms()
     if new.idempotency is not None:
         earlier = _earlier(connection, new, new.idempotency)
@@ -97,32 +110,35 @@ def _accept(connection: Connection, new: NewRun) -> Accepted:
     run_id = new_id("run")
     title = readable(new.objective)
     thread_key, thread_id, turn = _take_number(connection, new, title)
-    connection.execute(_INSERT_RUN, _run_row(new, run_id, thread_key, thread_id, turn, title))
-    message = {
+    insert_run(connection, _run_row(new, run_id, thread_key, thread_id, turn, title))
+    said = {
         "thread_key": thread_key, "number": turn, "turn": turn, "run_id": run_id, "id": new_id("msg"), "role": "user",
         "data_json": orjson.dumps({"content": new.objective}).decode(), "partial": False, "created_ms": now,
     }  # fmt: skip
-    connection.execute(_INSERT_MESSAGE, message)
+    connection.execute(_INSERT_MESSAGE, said)
     first = StatusPayload(seq=1, at=stamp(now), status="queued", agent=new.agent_id)
     connection.execute(_INSERT_EVENT, event_row(first, run_id, thread_id, 0))
-    row = None
-    if new.announce:
-        row = connection.execute(_INSERT_OUTBOX, {"run_id": run_id}).scalar_one()
+    message = RunAgentMessage(
+        run_id=run_id,
+        agent_id=new.agent_id,
+        thread_id=thread_id,
+        detached=new.detached,
+        definition_digest=new.definition_digest,
+        queue=new.queue,
+    )
+    row = record(connection, run_id)
     if new.idempotency is not None:
         remember(connection, Who(tenant=new.tenant, principal=new.principal), new.idempotency, run_id)
-    return Accepted(run_id=run_id, thread_id=thread_id, is_new=True, outbox_row=row)
+    return Accepted(run_id=run_id, thread_id=thread_id, message=message, outbox_row=row)
 
 
-_INSERT_RUN, _INSERT_MESSAGE, _INSERT_EVENT, _INSERT_OUTBOX = (
-    insert(runs).inline().values(created_ms=WALL_MS), insert(messages).inline(), insert(events).inline(),
-    insert(outbox).values(created_ms=WALL_MS).returning(outbox.c.id),
-)  # fmt: skip
+_INSERT_MESSAGE, _INSERT_EVENT = insert(messages).inline(), insert(events).inline()
 _NEXT_NUMBER = (
     update(threads)
     .where(
-        threads.c.tenant == bindparam("its_tenant"),
-        threads.c.principal == bindparam("its_principal"),
-        threads.c.id == bindparam("its_id"),
+        threads.c.tenant == bindparam("tenant_"),
+        threads.c.principal == bindparam("principal_"),
+        threads.c.id == bindparam("id_"),
     )
     .values(next_message=threads.c.next_message + 1, updated_ms=WALL_MS)
     .returning(threads.c.key, threads.c.next_message)
@@ -133,7 +149,7 @@ _NEW_THREAD = insert(threads).values(created_ms=WALL_MS, updated_ms=WALL_MS).ret
 def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, str, int]:
     """Return the thread's key and id, and the number of the message that is about to be added."""
     if new.thread_id is not None:
-        its = {"its_tenant": new.tenant, "its_principal": new.principal, "its_id": new.thread_id}
+        its = {"tenant_": new.tenant, "principal_": new.principal, "id_": new.thread_id}
         row = connection.execute(_NEXT_NUMBER, its).first()
         if row is not None:
             return row.key, new.thread_id, row.next_message - 1
@@ -150,11 +166,10 @@ def _run_row(new: NewRun, run_id: str, thread_key: int, thread_id: str, turn: in
     return {
         "id": run_id, "thread_key": thread_key, "thread_id": thread_id, "turn": turn, "tenant": new.tenant,
         "principal": new.principal, "kind": "agent", "agent_id": new.agent_id, "agent_name": new.agent_name,
-        "definition_digest": new.definition_digest, "model": new.model, "title": title, "status": "queued",
-        "detached": new.detached, "fence": 0, "reserved_to": 1, "crashes": 0, "stop_requested": False,
-        "observers_told": True, "observers_json": orjson.dumps(new.observers).decode(),
-        "metadata_json": orjson.dumps(dict(new.metadata)).decode() if new.metadata else None, "steps": 0,
-        "journal": JOURNAL,
+        "definition_digest": new.definition_digest, "model": new.model, "title": title,
+        "detached": new.detached, "queue": new.queue, "observers_json": orjson.dumps(new.observers).decode(),
+        "metadata_json": orjson.dumps(dict(new.metadata)).decode() if new.metadata else None,
+        "journal": JOURNAL_VERSION,
     }  # fmt: skip
 
 
@@ -163,7 +178,7 @@ def _earlier(connection: Connection, new: NewRun, key: IdempotencyKey) -> Accept
     if run_id is None:
         return None
     thread_id = connection.execute(select(runs.c.thread_id).where(runs.c.id == run_id)).scalar_one()
-    return Accepted(run_id=run_id, thread_id=thread_id, is_new=False)
+    return Accepted(run_id=run_id, thread_id=thread_id)
 
 
 def readable(text: str) -> str:

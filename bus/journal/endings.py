@@ -1,51 +1,56 @@
-"""Ends written without an owner: a stop nobody has to be asked about, an expiry, a run that killed three owners."""
+"""Ends of runs that have no owner: a stop while queued or waiting, an expiry, a run whose workers kept crashing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-import orjson
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, select
 
-from bus.journal.approvals import Decision, answers
+from bus.journal.approvals import answers
+from bus.journal.closing import Ending, result_of_cut_off
+from bus.journal.controls import STOP, Control
+from bus.journal.errors import RunUnknown, StaleOwner
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
-from bus.journal.ownerless import Written, has_live_owner, lock_run, untouched, write
-from bus.journal.progress import Tally, read_tally
-from bus.journal.steps import StepEnded, end_steps
-from bus.journal.threads import HistoryItem, add_messages_of, close_thread_of
+from bus.journal.log.commit import Commit
+from bus.journal.states.codes import RunStatus
+from bus.journal.states.conditions import has_live_owner
+from bus.journal.states.release import Release
+from bus.journal.states.unowned import CommitResult, end, lock_run, move, request, untouched
+from bus.journal.steps import StepEnded
+from bus.journal.threads import HistoryItem
+from bus.journal.totals import read_totals
 from bus.journal.who import Who
-from bus.payloads import TERMINAL, EndPayload, EndStatus, ErrorPayload, Outcome, Payload, ToolResultPayload
-from config.database import WALL_MS, Database
-from config.errors import CallboardError, RunUnknown, StaleOwner
+from bus.payloads import TERMINAL, Payload, ToolResultPayload
+from config.database.engine import Database
+from config.database.tables import steps
+from config.errors import CallboardError
 from config.failpoints import failpoint
 from config.ids import new_id
-from config.tables import controls, runs, steps
-
-NOT_FINISHED = "The run ended before this call was finished."
-NOT_KNOWN = "The run ended while this call was under way; it is not known whether it took effect."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ending:
-    """How a run ends that nobody owns."""
-
-    end: EndPayload
-    """What the run has used comes in when it is written."""
-    note: str
-    """What a person reads in the thread."""
-    error: ErrorPayload | None = None
+def cancel(
+    database: Database, who: Who, run_id: str, by: str, idempotency: IdempotencyKey | None = None
+) -> CommitResult:
+    """Request a stop from the run's owner, or end a run without one; see ``control``."""
+    return control(database, who, run_id, STOP, by, idempotency)
 
 
-def cancel(database: Database, who: Who, run_id: str, by: str, idempotency: IdempotencyKey | None = None) -> Written:
-    """Ask a run to stop, or end it here when nobody owns it. Asked again, nothing more happens.
+def control(
+    database: Database,
+    who: Who,
+    run_id: str,
+    wanted: Control,
+    by: str,
+    idempotency: IdempotencyKey | None = None,
+) -> CommitResult:
+    """Request something of the run's owner, or do it where the run has none. A second request changes nothing.
 
-    With a live lease only a row in ``controls`` and the flag are written, which the owner turns into
-    events; without one the end is written here.
+    Where an owner has a valid lease, only a row in ``controls`` is written (and the run's flag for a stop), and the
+    owner does the rest. Otherwise it is done here, where the run's state allows it.
 
     Raises:
-        RunUnknown: there is no such run, or it is somebody else's.
+        RunUnknown: there is no such run, or another tenant's or user's.
         IdempotencyConflict: the key was used with another body.
     """
     with database.write() as connection:
@@ -58,107 +63,60 @@ def cancel(database: Database, who: Who, run_id: str, by: str, idempotency: Idem
             remember(connection, who, idempotency, run_id)
         if row.status in TERMINAL:
             return untouched(row)
-        if has_live_owner(database, connection, row):
-            if not row.stop_requested:
-                connection.execute(update(runs).where(runs.c.id == run_id).values(stop_requested=True))
-                order = {"run_id": run_id, "kind": "stop", "by": by, "created_ms": WALL_MS}
-                connection.execute(insert(controls).values(**order))
+        is_owned = has_live_owner(database, connection, row)
+        if isinstance(wanted.to, Release):
+            is_owned = row.status == RunStatus.RUNNING  # of a lost owner, the next one does it
+            if not is_owned and row.status != wanted.before:
+                return untouched(row)
+        if is_owned:
+            request(connection, row, wanted.kind, by, is_stop=isinstance(wanted.to, Ending))
             return untouched(row)
-        written = end_run(connection, row, cancelled(row))
-    failpoint("ownerless")
+        written = _apply(connection, row, wanted.to)
+    failpoint("unowned")
     return written
 
 
-def cancelled(row: Row[Any]) -> Ending:
-    """Return the end of a run that was stopped while nobody owned it."""
-    reason = "stopped before it was finished"
-    return Ending(end=_end(row, "cancelled", reason), note=f"Stopped: {reason}.")
+def _apply(connection: Connection, row: Row[Any], to: Ending | Release) -> CommitResult:
+    return end_run(connection, row, to) if isinstance(to, Ending) else move(connection, row, to.status, to.reason)
 
 
-def failed(row: Row[Any], wrong: CallboardError, status: EndStatus = "failed") -> Ending:
-    """Return the end of a run that came to grief without an owner; ``status`` is failed or dead."""
-    error = ErrorPayload(code=wrong.code, message=str(wrong))
-    return Ending(end=_end(row, status, wrong.code), note=error.message, error=error)
-
-
-def fail_owned(database: Database, run_id: str, fence: int, wrong: CallboardError) -> Written:
-    """End a run for an owner that cannot take it up where the one before left it: no agent of its could say what
-    the open calls came to.
+def fail_owned(database: Database, run_id: str, fence: int, error: CallboardError) -> CommitResult:
+    """End a run for an owner that cannot resume it; the results of its open calls are built from SQL.
 
     Raises:
-        StaleOwner: somebody else has it by now.
+        StaleOwner: another worker owns the run now.
     """
     with database.write() as connection:
         row = lock_run(connection, run_id)
-        if row is None or row.fence != fence or row.status in TERMINAL:
+        if row is None or row.fence != fence or row.status != RunStatus.RUNNING:
             raise StaleOwner(run_id, fence)
-        return end_run(connection, row, failed(row, wrong))
+        return end_run(connection, row, Ending.failed(error))
 
 
-def end_run(connection: Connection, row: Row[Any], ending: Ending, **values: Any) -> Written:
-    """End a locked run without a live owner: every open call gets its result, the log its end, the thread its turn."""
-    results, ended, history = _cut_off(connection, row)
-    tally = read_tally(connection, row.id)
-    end = _with_tally(ending.end, tally)
-    events: list[Payload] = [*results, *([ending.error] if ending.error else []), end]
-    ours = {
-        "status": end.status, "reason": end.reason, "detail": None, "stop_requested": True,
-        "observers_told": False, "ended_ms": WALL_MS, "steps": tally.steps, "cost_usd": tally.cost_usd,
-        "usage_json": orjson.dumps(dict(tally.usage)).decode() if tally.usage else None,
-        "error_code": ending.error.code if ending.error else None,
-    }  # fmt: skip
-    written = write(connection, row, events, **(ours | values))
-    end_steps(connection, ended)
-    data = {"content": ending.note} | ({"code": ending.error.code} if ending.error else {})
-    note = HistoryItem(id=new_id("msg"), role="error", data=data)
-    add_messages_of(connection, row, [*history, note])
-    return replace(written, wake=close_thread_of(connection, row.thread_key, row.id))
+def end_run(
+    connection: Connection, row: Row[Any], ending: Ending, crashes: Sequence[dict[str, Any]] | None = None
+) -> CommitResult:
+    """End a locked run without a live owner: write results for open calls, its end, and the thread's next wake-up."""
+    closed = _close(connection, row, ending)
+    change = ending.commit(closed, read_totals(connection, row.id), max(0, row.age_ms))
+    return end(connection, row, change, crashes)
 
 
-def _end(row: Row[Any], status: EndStatus, reason: str) -> EndPayload:
-    return EndPayload(status=status, reason=reason, duration_ms=max(0, row.age_ms))
-
-
-def _with_tally(end: EndPayload, tally: Tally) -> EndPayload:
-    return replace(end, steps=tally.steps, usage=tally.usage or None, cost_usd=tally.cost_usd)
-
-
-def outcome_of_cut_off(effect: str | None, *, is_begun: bool) -> Outcome:
-    """Return what a call came to that the run's end cut off: ``unknown`` where it may have taken effect.
-
-    An ``idempotent`` or ``keyed`` one could be made again without harm, but nobody will: only of a ``pure`` one it is
-    sure that nothing came of it. ``effect`` is None for a call that could not be made at all.
-    """
-    return "unknown" if is_begun and effect not in (None, "pure") else "failed"
-
-
-def _cut_off(
-    connection: Connection, run: Row[Any]
-) -> tuple[Sequence[Payload], Sequence[StepEnded], Sequence[HistoryItem]]:
-    """Return what the steps that never ended come to: calls get a result, so that the history stays valid."""
-    open_steps = connection.execute(
-        select(steps).where(steps.c.run_id == run.id, steps.c.ended_ms.is_(None)).order_by(steps.c.number)
-    ).all()
+def _close(connection: Connection, run: Row[Any], ending: Ending) -> Commit:
+    """Return the ends of the steps that are open in SQL."""
+    query = select(steps).where(steps.c.run_id == run.id, steps.c.ended_ms.is_(None)).order_by(steps.c.number)
     events: list[Payload] = []
     ended: list[StepEnded] = []
     history: list[HistoryItem] = []
     answered = answers(connection, run.id)
-    for step in open_steps:
+    for step in connection.execute(query).all():
         if step.kind != "tool":
-            ended.append(StepEnded(id=step.id, status="failed", attempts=step.attempt))
+            ended.append(StepEnded(id=step.id, status=ending.step_status, attempts=step.attempt))
             continue
         _, decision = answered.get(step.id, (None, None))
-        outcome, result = _came_to(step, decision)
+        outcome, result = result_of_cut_off(step.effect, decision, is_begun=step.status != "planned")
         call = {"call_id": step.call_id, "name": step.name, "outcome": outcome, "result": result}
         events.append(ToolResultPayload(**call, step_id=step.id))
         ended.append(StepEnded(id=step.id, status=outcome, result=result, attempts=step.attempt))
         history.append(HistoryItem(id=new_id("msg"), role="tool", data=call))
-    return events, ended, history
-
-
-def _came_to(step: Row[Any], decision: Decision | None) -> tuple[Outcome, Any]:
-    """Return what an open call came to; a person may have said it, and nobody acted on it yet."""
-    if decision is not None and decision.decision == "take_as_done":
-        return "done", decision.taken
-    outcome = outcome_of_cut_off(step.effect, is_begun=step.status != "planned")
-    return outcome, NOT_FINISHED if outcome == "failed" else NOT_KNOWN
+    return Commit(events=events, ended=ended, history=history)

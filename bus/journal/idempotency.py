@@ -1,6 +1,7 @@
-"""What makes two requests the same one: a key the client chose, in the scope of who it is and what it asked.
+"""Idempotency keys: a client's repeated request finds the run of its first one.
 
-A key holds for as long as the run it led to exists. The body is compared by the digest of its canonical JSON.
+A key is unique per tenant, principal and kind of request, and is valid as long as its run exists. Bodies are compared
+by the digest of their canonical JSON.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, insert, select
 
+from bus.journal.errors import IdempotencyConflict
 from bus.journal.who import Who
 from config.clock import epoch_ms
-from config.errors import IdempotencyConflict
-from config.tables import idempotency_keys
+from config.database.tables import idempotency_keys
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IdempotencyKey:
-    """What makes two requests the same one."""
+    """A client's key for one request, with the digest of the request's body."""
 
     key: str
     method: str
@@ -27,13 +28,13 @@ class IdempotencyKey:
 
 
 def used_before(connection: Connection, who: Who, key: IdempotencyKey) -> str | None:
-    """Return the run that this request was about when it was made before, or None when it is new.
+    """Return the run of an earlier request with this key, or None where there was none.
 
     Raises:
         IdempotencyConflict: the key was used with another body.
     """
-    its = {"its_tenant": who.tenant, "its_principal": who.principal, "its_method": key.method}
-    row = connection.execute(_FIND, its | {"its_path": key.path, "its_key": key.key}).first()
+    its = {"tenant_": who.tenant, "principal_": who.principal, "method_": key.method}
+    row = connection.execute(_FIND, its | {"path_": key.path, "key_": key.key}).first()
     if row is None:
         return None
     if row.body_digest != key.body_digest:
@@ -42,7 +43,7 @@ def used_before(connection: Connection, who: Who, key: IdempotencyKey) -> str | 
 
 
 def remember(connection: Connection, who: Who, key: IdempotencyKey, run_id: str) -> None:
-    """Write the key down, in the transaction that does what was asked."""
+    """Insert the key, in the transaction that executes the request."""
     row = {
         "tenant": who.tenant, "principal": who.principal, "method": key.method, "path": key.path, "key": key.key,
         "body_digest": key.body_digest, "run_id": run_id, "created_ms": epoch_ms(),
@@ -52,7 +53,7 @@ def remember(connection: Connection, who: Who, key: IdempotencyKey, run_id: str)
 
 _k = idempotency_keys.c
 _FIND = select(_k.body_digest, _k.run_id).where(
-    _k.tenant == bindparam("its_tenant"), _k.principal == bindparam("its_principal"),
-    _k.method == bindparam("its_method"), _k.path == bindparam("its_path"), _k.key == bindparam("its_key"),
+    _k.tenant == bindparam("tenant_"), _k.principal == bindparam("principal_"),
+    _k.method == bindparam("method_"), _k.path == bindparam("path_"), _k.key == bindparam("key_"),
 )  # fmt: skip
 _REMEMBER = insert(idempotency_keys).inline()

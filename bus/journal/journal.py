@@ -10,108 +10,123 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, select
 
+from bus.errors import LoopBlocked
 from bus.journal import accept as accepting
-from bus.journal import approvals, endings
-from bus.journal.accept import Accepted, NewRun
-from bus.journal.admission import Admission
-from bus.journal.approvals import Decided, Decision
-from bus.journal.events import last_committed, read_after
-from bus.journal.group_commit import GroupCommit
-from bus.journal.hotlog import HotLog, MemoryHotLog
+from bus.journal import decisions, endings
+from bus.journal.accept import Accepted, NewRun, Record
+from bus.journal.approvals import Decision
+from bus.journal.controls import STOP, Control
+from bus.journal.decisions import Decided
+from bus.journal.definition_store import read_pinned
 from bus.journal.idempotency import IdempotencyKey
-from bus.journal.keeper import LeaseKeeper
-from bus.journal.keyring import SECRET_NAME, Keyring
-from bus.journal.leases import Lease, claim_on
-from bus.journal.line import Line
-from bus.journal.outbox import Publish, Relay
-from bus.journal.owner_id import new_owner_id
-from bus.journal.ownerless import Written
-from bus.journal.reader import Reader
-from bus.journal.reaper import Reaper
-from bus.journal.redis_log import RedisHotLog
-from bus.journal.secret import shared_secret
+from bus.journal.live.hotlog import HotLog, MemoryHotLog, begin_writing, end_writing
+from bus.journal.live.redis_log import RedisHotLog
+from bus.journal.live.secret import shared_secret
+from bus.journal.live.signing_keys import SECRET_NAME, Keyring
+from bus.journal.log.events import last_committed, log_page
+from bus.journal.log.group_commit import GroupCommit
+from bus.journal.log.line import Line
+from bus.journal.log.reader import Reader, with_live
+from bus.journal.log.writer import Notify, RunWriter
+from bus.journal.outbox import Publish, Relay, announce
+from bus.journal.ownership.admission import Admission
+from bus.journal.ownership.claim import Claim
+from bus.journal.ownership.crashes import absolve
+from bus.journal.ownership.lease_manager import LeaseManager
+from bus.journal.ownership.leases import Lease, claim_on
+from bus.journal.ownership.owner_id import new_owner_id
+from bus.journal.ownership.reaper import Reaper
+from bus.journal.ownership.unowned_runs import UnownedRuns
+from bus.journal.states.unowned import CommitResult
+from bus.journal.views import Runs, Threads, Workers
 from bus.journal.who import Who
-from bus.journal.writer import RunWriter, Tell
+from bus.journal.write_probe import WriteProbe
 from bus.keys import Keys
 from bus.loop import ProcessLoop, process_loop
-from bus.payloads import TERMINAL, encode
-from config.database import Database, open_database
-from config.errors import DatabaseBusy, DatabaseUnreachable, LoopBlocked
+from bus.payloads import encode
+from config.database.engine import Database, open_database
+from config.database.errors import DatabaseBusy, DatabaseUnreachable
+from config.errors import CallboardError
 from config.failpoints import failpoint
 from config.settings import Settings
 
 POSTGRES_WRITERS = 8
 SLOW = 1 / 5
-"""The part of a lease that a commit or heartbeat may take while more runs are claimed."""
+"""The fraction of a lease that a commit or heartbeat may take; beyond it no more runs are claimed."""
 T = TypeVar("T")
 
 
 class Journal:
-    """Everything runs are written to and read from, for one process."""
+    """The access of one process to all runs: accept, claim, write, read, stop and answer."""
 
-    def __init__(self, settings: Settings, *, publish: Publish, loop: ProcessLoop | None = None) -> None:
+    def __init__(
+        self, settings: Settings, *, publish: Publish, loop: ProcessLoop | None = None, database: Database | None = None
+    ) -> None:
         self.settings = settings
         self.loop = loop or process_loop()
-        self.database: Database = open_database(
+        self.database: Database = database or open_database(
             settings.database, pool_size=settings.database_pool_size, max_overflow=settings.database_max_overflow
         )
         self.keys = Keys(settings.deployment)
         self.hot_log: HotLog = _open_hot_log(settings, self.keys, Keyring(self._live_secret))
         self.owner = new_owner_id()
-        # The board hears of a run when its wake-up is out: off the path of whoever is accepting it.
+        # The board is notified when the wake-up is published, so that accepting a run does not wait for Redis.
         self.relay = Relay(self.database, publish, every_s=settings.reap_s, on_published=self.nudge_board)
-        self.keeper = LeaseKeeper(
+        self.lease_manager = LeaseManager(
             self.owner, settings, self.database, self.loop, self.hot_log, self.keys
         )  # fmt: skip
         self.commits = GroupCommit(self.database, 1 if self.database.is_sqlite else POSTGRES_WRITERS)
         self.admission = Admission(self._delay_s, settings.lease_s * SLOW)
-        self.reaper = Reaper(self.database, settings, self.spread)
+        self.reaper = Reaper(self.database, settings, self.publish)
+        self.runs, self.threads, self.workers = Runs(self.database), Threads(self.database), Workers(self.database)
+        self.write_probe = WriteProbe(self.database)
+        self.unowned = UnownedRuns(self.database, self.owner, settings.lease_s, self.publish)
         if not self.database.is_sqlite:
             self.loop.widen_writes(POSTGRES_WRITERS)
 
     # --- writing
 
-    def accept(self, new: NewRun) -> Accepted:
+    def accept(self, new: NewRun, record: Record = announce) -> Accepted:
         """Return once the run is committed; see ``bus.journal.accept``."""
-        accepted = accepting.accept(self.database, new)
+        accepted = accepting.accept(self.database, new, record)
         if accepted.outbox_row is not None:
             self.relay.expect(accepted.run_id, accepted.outbox_row)
         return accepted
 
     async def claim(self, run_id: str) -> Lease | None:
-        """Return the lease of a run that is this process's now, or None; see ``bus.journal.leases``."""
-        return await self.loop.wait(self.claim_and_begin, run_id, lambda _connection, lease: lease)
+        """Claim a run for this process and return its lease, or None; see ``bus.journal.ownership.leases``."""
+        return await self.loop.wait(self.claim_and_begin, run_id, lambda claim: claim.lease)
 
-    def claim_and_begin(self, run_id: str, begin: Callable[[Connection, Lease], T]) -> T | None:
-        """Return what ``begin`` made of a run that is this process's now, or None when there is nothing to claim.
+    def claim_and_begin(self, run_id: str, begin: Callable[[Claim], T]) -> T | None:
+        """Claim a run and return the result of ``begin``, or None when there is nothing to claim.
 
-        ``begin`` is called in the claim's own transaction, so that the first step's ``started`` is committed
-        with it; what it raises undoes the claim. For a plain thread: it waits for the database, and for its turn
-        while the database is slow.
+        ``begin`` is called in the claim's transaction, so that the start of the first step is committed with the
+        claim; an exception rolls the claim back. Blocks: to be called on a plain thread. While the database is slow,
+        it waits for its turn.
 
         Raises:
-            DatabaseBusy: the database stayed too slow for more runs here; the run stays queued.
+            DatabaseBusy: the database stayed too slow to claim more runs; the run stays queued.
         """
         with self.admission.place():
-            if self.keeper.is_leaving:  # it waited until now, and shall not wait for the end of this process
-                self.relay.tell(run_id)
+            if self.lease_manager.is_leaving:  # the process began to drain while this waited for its turn
+                self.relay.publish_soon(run_id)
                 return None
-            begun = self.commits.submit(run_id, lambda connection: self._claim(connection, run_id, begin)).result()
+            begun = self.commits.run(run_id, lambda connection: self._claim(connection, run_id, begin))
         if begun is not None:
             failpoint("claim")
         return begun
 
-    def _claim(self, connection: Connection, run_id: str, begin: Callable[[Connection, Lease], T]) -> T | None:
+    def _claim(self, connection: Connection, run_id: str, begin: Callable[[Claim], T]) -> T | None:
         lease = claim_on(connection, self.database, run_id, self.owner, self.settings.lease_s)
         if lease is None:
             return None
-        begun = begin(connection, lease)
+        begun = begin(Claim(connection, lease))
         failpoint("claim-before")
         return begun
 
     def _delay_s(self) -> float:
-        """How long writes take now: the longest of those on their way. A process that leaves claims nothing."""
-        return 0.0 if self.keeper.is_leaving else max(self.commits.delay_s, self.keeper.delay_s)
+        """Seconds that the slowest pending write has taken so far; 0 while draining, so that waiting claims return."""
+        return 0.0 if self.lease_manager.is_leaving else max(self.commits.delay_s, self.lease_manager.delay_s)
 
     async def wall_clock_ms(self) -> int:
         """Return now in milliseconds since 1970, by the clock that timers are compared with."""
@@ -121,39 +136,67 @@ class Journal:
         with self.database.read() as connection:
             return int(connection.execute(select(self.database.wall_clock())).scalar_one())
 
-    def writer(self, lease: Lease, tell: Tell) -> RunWriter:
+    def writer(self, lease: Lease, notify: Notify) -> RunWriter:
         """Return the writer of a claimed run."""
-        return RunWriter(lease, self.commits, self.loop, tell, on_wake=self.relay.tell)
+        return RunWriter(lease, self.commits, self.loop, notify, on_wake=self.relay.publish_soon)
 
-    def cancel(self, who: Who, run_id: str, *, by: str, idempotency: IdempotencyKey | None = None) -> Written:
-        """Ask a run to stop; see ``bus.journal.endings``. May be called from any thread and any process."""
-        written = endings.cancel(self.database, who, run_id, by, idempotency)
-        self.spread(written)
-        if not written.events and written.status not in TERMINAL:
-            self.loop.call_soon(lambda: self._stop(run_id))
+    def begin_writing(self, lease: Lease, writer: RunWriter) -> None:
+        """Let the events of a claimed run reach the hot log; called on the loop."""
+        begin_writing(self.hot_log, lease.run_id, lease.fence, writer)
+
+    async def disown(self, lease: Lease) -> None:
+        """Let the run's hot log expire and extend its lease no more: it ended, was released, or has another owner."""
+        self.lease_manager.untrack(lease.run_id, lease.fence)
+        await end_writing(lease.run_id, lease.fence)
+        self.hot_log.nudge(self.keys.board, lease.run_id)
+
+    async def absolve(self, lease: Lease) -> bool:
+        """Clear the suspicion of a run that completed the tool calls of its crashes; False if the fence is stale."""
+        return await self.loop.write(absolve, self.database, lease.run_id, lease.fence)
+
+    async def fail_owned(self, lease: Lease, error: CallboardError) -> None:
+        """End a claimed run for an error, with a result for every call that earlier owners left open.
+
+        Raises:
+            StaleOwner: another worker owns the run now.
+        """
+        self.publish(await self.loop.write(endings.fail_owned, self.database, lease.run_id, lease.fence, error))
+
+    def cancel(self, who: Who, run_id: str, *, by: str, idempotency: IdempotencyKey | None = None) -> CommitResult:
+        """Stop a run; see ``control``."""
+        return self.control(who, run_id, STOP, by=by, idempotency=idempotency)
+
+    def control(
+        self, who: Who, run_id: str, wanted: Control, *, by: str, idempotency: IdempotencyKey | None = None
+    ) -> CommitResult:
+        """Do or request what the verb says; see ``bus.journal.endings``. From any thread and any process."""
+        written = endings.control(self.database, who, run_id, wanted, by, idempotency)
+        self.publish(written)
+        if not written.events and not wanted.is_done(written.status):
+            self.loop.call_soon(lambda: self._reach(run_id, wanted))
         return written
 
     def decide(
         self, who: Who, run_id: str, approval_id: str, answer: Decision, *, by: str,
         idempotency: IdempotencyKey | None = None,
     ) -> Decided:  # fmt: skip
-        """Take a person's answer; see ``bus.journal.approvals``. May be called from any thread and any process."""
-        decided = approvals.decide(self.database, who, run_id, approval_id, answer, by=by, idempotency=idempotency)
-        self.spread(decided.written)
+        """Record a person's answer; see ``bus.journal.decisions``. May be called from any thread and any process."""
+        decided = decisions.decide(self.database, who, run_id, approval_id, answer, by=by, idempotency=idempotency)
+        self.publish(decided.written)
         return decided
 
-    def spread(self, written: Written) -> None:
-        """Tell viewers, and whoever may begin now, what was written without an owner."""
+    def publish(self, written: CommitResult) -> None:
+        """Send viewers the events that were written without an owner, and publish the wake-up that goes with them."""
         if written.wake is not None:
-            self.relay.tell(written.wake)
+            self.relay.publish_soon(written.wake)
         if written.events:
             self.loop.call_soon(lambda: self._show(written))
 
     def nudge_board(self, run_id: str) -> None:
-        """Tell whoever shows the board that a run's state changed."""
+        """Notify the board's feeds that a run's state changed."""
         self.loop.call_soon(lambda: self.hot_log.nudge(self.keys.board, run_id))
 
-    def _show(self, written: Written) -> None:
+    def _show(self, written: CommitResult) -> None:
         run_id, fence = written.run_id, written.fence
         if self.hot_log.attach(run_id, fence, _Sealed(written.events[-1].seq)):  # else a later owner writes here
             for payload in written.events:
@@ -161,36 +204,41 @@ class Journal:
             self.loop.submit(self.hot_log.detach(run_id, fence))
         self.hot_log.nudge(self.keys.board, run_id)
 
-    def _stop(self, run_id: str) -> None:
-        """Have the owner look at its runs' flags now, wherever it is."""
-        if not self.keeper.stop_here(run_id):
-            self.hot_log.nudge(self.keys.nudges, f"stop {run_id}")
+    def _reach(self, run_id: str, wanted: Control) -> None:
+        """Do it if this process owns the run; otherwise nudge its owner to read the request now."""
+        if not self.lease_manager.control_local(run_id, wanted):
+            self.hot_log.nudge(self.keys.nudges, f"{wanted.kind} {run_id}")
 
     # --- reading
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Yield a connection for the reading functions of ``runs`` and ``threads``."""
+        """Yield a connection for the query functions of runs and threads."""
         with self.database.read() as connection:
             yield connection
 
-    def follow(
-        self, run_id: str, thread_id: str, cursor: int, *, ask_first: bool = True
-    ) -> AsyncGenerator[list[Line], None]:
-        """Return the run's events after ``cursor``, in order, to its end; to be iterated on the loop.
+    def recorded_definition(self, digest: str) -> str | None:
+        """Return the definition with this digest that a run was accepted with, as JSON; None where it is not kept."""
+        with self.database.read() as connection:
+            return read_pinned(connection, digest)
 
-        Who has read SQL up to ``cursor`` just now need not have it asked again first.
+    def follow(
+        self, run_id: str, thread_id: str, cursor: int, *, read_first: bool = True
+    ) -> AsyncGenerator[list[Line], None]:
+        """Yield the run's events after ``cursor``, in order, until its end; to be iterated on the loop.
+
+        With ``read_first=False`` the reader skips its first query: the caller has just read SQL up to ``cursor``.
         """
-        reader = Reader(run_id, thread_id, cursor, self.database, self.hot_log, self.loop, ask_first=ask_first)
+        reader = Reader(run_id, thread_id, cursor, self.database, self.hot_log, self.loop, read_first=read_first)
         return reader.batches()
 
-    def follow_here(self, run_id: str, thread_id: str, cursor: int) -> Iterator[Line]:
+    def follow_blocking(self, run_id: str, thread_id: str, cursor: int) -> Iterator[Line]:
         """Yield the run's events to a plain thread; see ``follow``.
 
         Raises:
             LoopBlocked: called on the loop's own thread.
         """
-        if self.loop.is_here():
+        if self.loop.is_loop_thread():
             raise LoopBlocked("reading events")
         lines: SimpleQueue[list[Line] | BaseException | None] = SimpleQueue()
         future = self.loop.submit(_pour(self.follow(run_id, thread_id, cursor), lines.put))
@@ -203,11 +251,11 @@ class Journal:
             future.cancel()
 
     async def wait(self, run_id: str, thread_id: str) -> Line:
-        """Return the run's last event once it is there. Most of what comes before is not looked at."""
+        """Wait for the run's last event and return it; most of the earlier events are not read."""
         try:
             cursor = await self.loop.read(self._last_committed, run_id)
         except (DatabaseBusy, DatabaseUnreachable):
-            cursor = 0  # it is only quicker to begin further on; a reader is patient
+            cursor = 0  # a later cursor only saves reading
         async with aclosing(self.follow(run_id, thread_id, cursor)) as batches:
             async for batch in batches:
                 if batch[-1].is_end:
@@ -218,10 +266,14 @@ class Journal:
         with self.database.read() as connection:
             return last_committed(connection, run_id)
 
-    def page(self, run_id: str, thread_id: str, cursor: int) -> list[Line]:
-        """Return a page of what SQL has after ``cursor``; at most 500 rows' worth."""
+    def page(self, run_id: str, thread_id: str, cursor: int) -> tuple[list[Line], bool]:
+        """Return a page of SQL's events after ``cursor`` (500 rows or 1 MB), and whether there may be more."""
         with self.database.read() as connection:
-            return read_after(connection, run_id, thread_id, cursor)
+            return log_page(connection, run_id, thread_id, cursor)
+
+    async def with_live(self, run_id: str, cursor: int, stored: list[Line], *, has_more: bool) -> list[Line]:
+        """Return a page of SQL's events followed by the live ones; see ``bus.journal.log.reader``."""
+        return await with_live(self.hot_log, run_id, cursor, stored, has_more=has_more)
 
     async def _live_secret(self) -> str:
         return await self.loop.read(shared_secret, self.database, SECRET_NAME)
@@ -229,10 +281,10 @@ class Journal:
     # --- closing
 
     def close(self) -> None:
-        """Send what is pending and close every connection."""
+        """Publish pending wake-ups, write pending commits and close every connection."""
         self.reaper.stop()
         self.relay.stop()
-        self.loop.call_soon(self.keeper.close)
+        self.loop.call_soon(self.lease_manager.close)
         closing: Future[None] = self.loop.submit(self.hot_log.close())
         closing.result(5)
         self.commits.close()
@@ -240,16 +292,16 @@ class Journal:
 
 
 class _Sealed:
-    """The source of events that are in SQL already."""
+    """The hot log's view of events that are in SQL already: none has to be sealed."""
 
     def __init__(self, sealed_to: int) -> None:
         self.sealed_to = sealed_to
 
     def seal_soon(self) -> None:
-        """Nothing is held."""
+        """There is nothing to seal."""
 
     def lost_ownership(self) -> None:
-        """A later owner's events are the truth; ours are in SQL, below them."""
+        """There is nothing to stop: the events are committed, with numbers below those of the later owner."""
 
 
 def _open_hot_log(settings: Settings, keys: Keys, keyring: Keyring) -> HotLog:
@@ -266,12 +318,12 @@ async def _pour(batches: AsyncGenerator[list[Line], None], put: Callable[[Any], 
             async for batch in batches:
                 put(batch)
         put(None)
-    except Exception as wrong:  # it is raised where the lines are read
-        put(wrong)
+    except Exception as error:  # it is raised where the lines are read
+        put(error)
 
 
 def _take(lines: SimpleQueue[Any], loop: ProcessLoop) -> Any:
-    """Wait for the next item in slices, so that Ctrl-C is heard on every platform.
+    """Wait for the next item in slices, so that Ctrl-C is handled on every platform.
 
     Raises:
         OpenedBeforeFork: the loop that brings the items is in the process this one was forked from.

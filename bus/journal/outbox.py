@@ -1,4 +1,4 @@
-"""The relay: publishes the wake-ups of accepted runs off the caller's path, and again what got lost."""
+"""The relay: publishes the wake-ups of accepted runs on a thread of its own, and publishes lost ones again."""
 
 from __future__ import annotations
 
@@ -11,37 +11,39 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select
 
-from bus.messages import RunAgentMessage
-from config.database import WALL_MS, Database
-from config.errors import BrokerMissing, CallboardError
+from bus.errors import BrokerMissing
+from bus.messages import FIELDS, RunAgentMessage
+from config.database.engine import WALL_MS, Database
+from config.database.tables import outbox, runs
+from config.errors import CallboardError
 from config.failpoints import failpoint
-from config.tables import outbox, runs
 
 log = logging.getLogger(__name__)
 
 Publish = Callable[[RunAgentMessage], None]
 BATCH = 200
 LULL_S = 0.02
-"""How long nothing has to be told before what was published is cleared away."""
+"""Seconds without a new request after which the rows of published wake-ups are deleted."""
 OVERDUE_MS = 1000
-"""A row this old was missed by whoever wrote it (it died, or Redis was down), so anybody publishes it."""
+"""From this age on any process publishes a row: its writer died, or Redis was down."""
 
 
-def announce(connection: Connection, run_id: str) -> None:
-    """Ask for the wake-up of a run that may begin, or go on."""
-    connection.execute(_ANNOUNCE, {"run_id": run_id})
+def announce(connection: Connection, run_id: str) -> int:
+    """Write the outbox row that asks for the wake-up of a queued run, and return its id."""
+    row: int = connection.execute(_ANNOUNCE, {"run_id": run_id}).scalar_one()
+    return row
 
 
-_ANNOUNCE = insert(outbox).inline().values(created_ms=WALL_MS)
+_ANNOUNCE = insert(outbox).values(created_ms=WALL_MS).returning(outbox.c.id)
 
 
-class _Told(NamedTuple):
+class _Request(NamedTuple):
     run_id: str
     message: RunAgentMessage | None
 
 
 class Relay:
-    """One thread with its own connection. Publishing twice is harmless, so it need not be careful."""
+    """One thread with its own connection. A wake-up may be published twice: a run is claimed once all the same."""
 
     def __init__(
         self,
@@ -55,8 +57,8 @@ class Relay:
         self._publish = publish
         self._every_s = every_s
         self._on_published = on_published
-        self._told: queue.SimpleQueue[_Told | None] = queue.SimpleQueue()
-        self._untold = 0
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._pending = 0
         self._tried = 0
         self._published: list[int] = []
         self._rows_known: dict[str, int] = {}
@@ -67,44 +69,46 @@ class Relay:
         self._starting = threading.Lock()
 
     def start(self) -> None:
-        """Begin to look for overdue rows, also when nothing is accepted here."""
+        """Start the thread, which also publishes overdue rows of other processes; a second call does nothing."""
         with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="callboard-relay", daemon=True)
                 self._thread.start()
 
     def expect(self, run_id: str, row: int) -> None:
-        """Know the outbox row of a run that ``tell`` is about to be called for, so that it need not be looked up."""
+        """Remember the outbox row of a run before ``publish_soon`` is called for it, which saves a query."""
         self._rows_known[run_id] = row
 
-    def tell(self, run_id: str, message: RunAgentMessage | None = None) -> None:
-        """Publish this run's wake-up soon, ``message`` where it is known already; returns at once."""
+    def publish_soon(self, run_id: str, message: RunAgentMessage | None = None) -> None:
+        """Queue this run's wake-up for publishing and return at once; without ``message`` it is read from SQL."""
         with self._settled:
-            self._untold += 1
-        self._told.put(_Told(run_id, message))
+            self._pending += 1
+        self._requests.put(_Request(run_id, message))
         if self._thread is None:
             self.start()
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until the publishing of everything told has been tried, and return whether it was."""
+        """Wait until the publishing of every queued wake-up was tried; return False after ``timeout_s``."""
         with self._settled:
-            return self._settled.wait_for(lambda: self._untold == 0, timeout_s)
+            return self._settled.wait_for(lambda: self._pending == 0, timeout_s)
 
     def stop(self) -> None:
-        """End the thread after what it was told."""
+        """End the thread after it has published what is queued."""
         if self._thread is not None:
-            self._told.put(None)
+            self._requests.put(None)
             self._thread.join(2)
             self._thread = None
 
     def _work(self) -> None:
         next_look, going_on = time.monotonic(), True
         while going_on:
-            told, going_on = self._gather(LULL_S if self._tried else max(0.01, next_look - time.monotonic()))
-            if told:
-                self._publish_all([one.run_id for one in told], {o.run_id: o.message for o in told if o.message})
-                self._tried += len(told)
-            if self._tried and (not told or not going_on or self._tried >= BATCH):
+            requests, going_on = self._gather(LULL_S if self._tried else max(0.01, next_look - time.monotonic()))
+            if requests:
+                self._publish_all(
+                    [one.run_id for one in requests], {o.run_id: o.message for o in requests if o.message}
+                )
+                self._tried += len(requests)
+            if self._tried and (not requests or not going_on or self._tried >= BATCH):
                 self._clear()
             if going_on and time.monotonic() >= next_look:
                 overdue = self._overdue()
@@ -113,38 +117,38 @@ class Relay:
                 next_look = time.monotonic() + (0.0 if is_more else self._every_s)
 
     def _clear(self) -> None:
-        """Take the rows of what was published out of the outbox, many in one commit, and tell who waits."""
+        """Delete the rows of published wake-ups in one commit, and notify callers of ``settle``."""
         rows, self._published = self._published, []
         try:
             self._forget(rows)
-        except Exception as wrong:  # whatever it is, the thread must go on: this process has no other
-            log.warning("published wake-ups stay in the outbox and are published again: %s", _said(wrong))
+        except Exception as error:  # the thread must survive any error: this process has no other
+            log.warning("published wake-ups stay in the outbox and are published again: %s", _shown_error(error))
         tried, self._tried = self._tried, 0
         with self._settled:
-            self._untold -= tried
+            self._pending -= tried
             self._settled.notify_all()
 
-    def _gather(self, timeout_s: float) -> tuple[list[_Told], bool]:
-        """Return what was told, and whether there will be more."""
-        told: list[_Told] = []
+    def _gather(self, timeout_s: float) -> tuple[list[_Request], bool]:
+        """Return queued requests, at most ``BATCH``, and False after ``stop``."""
+        requests: list[_Request] = []
         try:
-            item = self._told.get(timeout=timeout_s)
+            item = self._requests.get(timeout=timeout_s)
             while item is not None:
-                told.append(item)
-                if len(told) == BATCH:
-                    return told, True
-                item = self._told.get_nowait()
+                requests.append(item)
+                if len(requests) == BATCH:
+                    return requests, True
+                item = self._requests.get_nowait()
         except queue.Empty:
-            return told, True
-        return told, False
+            return requests, True
+        return requests, False
 
     def _overdue(self) -> list[str]:
         query = select(outbox.c.run_id).where(_IS_OVERDUE).order_by(outbox.c.id).limit(BATCH)
         try:
             with self._database.read() as connection:
                 return list(dict.fromkeys(connection.execute(query).scalars()))
-        except Exception as wrong:  # whatever it is, the next look must come
-            log.warning("looking for overdue wake-ups failed: %s", _said(wrong))
+        except Exception as error:  # whatever it is, the next look must come
+            log.warning("looking for overdue wake-ups failed: %s", _shown_error(error))
             return []
 
     def _publish_all(self, run_ids: list[str], known: Mapping[str, RunAgentMessage]) -> bool:
@@ -163,20 +167,20 @@ class Relay:
                 log.warning("wake-ups are published again")
             self.is_failing = False
             return True
-        except BrokerMissing as wrong:
-            log.debug("wake-ups stay in the outbox: %s", wrong)
-        except Exception as wrong:  # kombu raises its transports' own errors
-            self._say_failing(_said(wrong))
+        except BrokerMissing as error:
+            log.debug("wake-ups stay in the outbox: %s", error)
+        except Exception as error:  # kombu raises its transports' own errors
+            self._say_failing(_shown_error(error))
         self.is_failing = True
         return False
 
-    def _say_failing(self, wrong: str) -> None:
+    def _say_failing(self, error: str) -> None:
         """Warn once an outage: each run that is accepted meanwhile fails in the same way."""
         level = logging.DEBUG if self.is_failing else logging.WARNING
-        log.log(level, "wake-ups stay in the outbox until they can be published; workers look there: %s", wrong)
+        log.log(level, "wake-ups stay in the outbox until they can be published; workers look there: %s", error)
 
     def _rows(self, run_ids: list[str]) -> list[int]:
-        """Return the rows that are there now: one added from here on asks for another wake-up."""
+        """Return the outbox rows of these runs as of now; a row added later asks for another wake-up."""
         known = [row for run_id in run_ids if (row := self._rows_known.pop(run_id, None)) is not None]
         if len(known) == len(run_ids):
             return known
@@ -184,30 +188,22 @@ class Relay:
             return list(connection.execute(select(outbox.c.id).where(outbox.c.run_id.in_(run_ids))).scalars())
 
     def _messages(self, run_ids: list[str]) -> list[RunAgentMessage]:
-        """Return the wake-ups of those that wait; the others were begun, or are over."""
+        """Return the wake-ups of those runs that are still queued."""
         query = _FOR_MESSAGE.where(runs.c.id.in_(run_ids))
         with self._database.read() as connection:
-            return [
-                RunAgentMessage(
-                    run_id=row.id, agent_id=row.agent_id, thread_id=row.thread_id, detached=row.detached,
-                    definition_digest=row.definition_digest,
-                )
-                for row in connection.execute(query)
-            ]  # fmt: skip
+            return [RunAgentMessage.of_run(row) for row in connection.execute(query)]
 
     def _forget(self, rows: list[int]) -> None:
         if rows:
             with self._database.write() as connection:
-                connection.execute(_FORGET, [{"its_id": row} for row in rows])
+                connection.execute(_FORGET, [{"id_": row} for row in rows])
 
 
-def _said(wrong: Exception) -> str:
-    return str(wrong) if isinstance(wrong, CallboardError) else f"{type(wrong).__name__}: {wrong}"
+def _shown_error(error: Exception) -> str:
+    return str(error) if isinstance(error, CallboardError) else f"{type(error).__name__}: {error}"
 
 
-_FOR_MESSAGE = select(
-    runs.c.id, runs.c.agent_id, runs.c.thread_id, runs.c.detached, runs.c.definition_digest, runs.c.status
-).where(runs.c.status == "queued")
-# From the future: the database's clock was set back. Publishing twice is harmless, so that counts as overdue too.
+_FOR_MESSAGE = select(runs.c.id, *(runs.c[name] for name in FIELDS)).where(runs.c.status == "queued")
+# A row from the future (the database's clock was set back) counts as overdue too: publishing twice is harmless.
 _IS_OVERDUE = or_(outbox.c.created_ms < WALL_MS - OVERDUE_MS, outbox.c.created_ms > WALL_MS + OVERDUE_MS)
-_FORGET = delete(outbox).where(outbox.c.id == bindparam("its_id"))
+_FORGET = delete(outbox).where(outbox.c.id == bindparam("id_"))

@@ -1,4 +1,4 @@
-"""Steps: what a run did that cost something or changed something. ``started`` is committed before the effect."""
+"""Steps: one row for each model call or tool call; ``started`` is committed before the call, the result after."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
-from bus.journal.leases import Lease
-from config.database import WALL_MS
-from config.tables import steps
+from config.database.engine import WALL_MS
+from config.database.tables import steps
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepStarted:
-    """A step that is about to happen."""
+    """A step that begins with the commit that has it."""
 
     id: str
     kind: str
     """model, tool or wait."""
     name: str
-    """The model's or the tool's."""
+    """The name of the model or the tool."""
     arguments_digest: str
     idempotency_key: str
-    """Stable for the step, whoever runs it and how often."""
+    """The same for every owner and every try of the step."""
     effect: str | None = None
     call_id: str | None = None
     status: str = "started"
-    """``planned`` where somebody else will begin it: an owner that lets the run go between two steps."""
+    """``planned`` where the next owner will begin it: this one releases the run between two steps."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepEnded:
-    """What came of a step."""
+    """The result of a step."""
 
     id: str
     status: str
@@ -46,14 +45,12 @@ class StepEnded:
 
 
 _NUMBER = (
-    select(func.coalesce(func.max(steps.c.number), 0) + 1)
-    .where(steps.c.run_id == bindparam("its_run"))
-    .scalar_subquery()
+    select(func.coalesce(func.max(steps.c.number), 0) + 1).where(steps.c.run_id == bindparam("run_")).scalar_subquery()
 )
 _START = insert(steps).inline().values(number=_NUMBER, started_ms=WALL_MS)
 _END = (
     update(steps)
-    .where(steps.c.id == bindparam("its_id"))
+    .where(steps.c.id == bindparam("id_"))
     .values(
         status=bindparam("new_status"), result_json=bindparam("result"), usage_json=bindparam("usage"),
         cost_usd=bindparam("cost"), attempt=bindparam("attempts"), ended_ms=WALL_MS,
@@ -61,36 +58,36 @@ _END = (
 )  # fmt: skip
 
 
-def start_steps(connection: Connection, lease: Lease, started: Sequence[StepStarted]) -> None:
-    """Add steps, numbered behind those the run has."""
+def start_steps(connection: Connection, run_id: str, fence: int, started: Sequence[StepStarted]) -> None:
+    """Insert steps, numbered after those that the run has."""
     for step in started:
         row = {
-            "its_run": lease.run_id, "id": step.id, "run_id": lease.run_id, "kind": step.kind, "name": step.name,
+            "run_": run_id, "id": step.id, "run_id": run_id, "kind": step.kind, "name": step.name,
             "call_id": step.call_id, "effect": step.effect, "status": step.status,
             "arguments_digest": step.arguments_digest, "idempotency_key": step.idempotency_key, "attempt": 1,
-            "fence": lease.fence,
+            "fence": fence,
         }  # fmt: skip
         connection.execute(_START, row)
 
 
-def restart_steps(connection: Connection, lease: Lease, step_ids: Sequence[str]) -> None:
-    """Take steps up again that an earlier owner left; part of the claim, so it is committed before their effect."""
+def restart_steps(connection: Connection, fence: int, step_ids: Sequence[str]) -> None:
+    """Mark an earlier owner's open steps as started by this one, in the claim's transaction, before their effect."""
     if step_ids:
-        again = {"status": "started", "fence": lease.fence, "attempt": steps.c.attempt + 1}
+        again = {"status": "started", "fence": fence, "attempt": steps.c.attempt + 1}
         connection.execute(update(steps).where(steps.c.id.in_(step_ids)).values(**again))
 
 
 def leave_steps(connection: Connection, step_ids: Sequence[str], status: str) -> None:
-    """Leave open steps as ``planned`` (never begun) or ``unknown`` (nobody can tell what came of them)."""
+    """Leave open steps as ``planned`` (not begun) or ``unknown`` (the outcome is unknown)."""
     if step_ids:
         connection.execute(update(steps).where(steps.c.id.in_(step_ids)).values(status=status))
 
 
 def end_steps(connection: Connection, ended: Sequence[StepEnded]) -> None:
-    """Write down what came of steps."""
+    """Update steps with their results."""
     for step in ended:
         values = {
-            "its_id": step.id, "new_status": step.status, "cost": step.cost_usd,
+            "id_": step.id, "new_status": step.status, "cost": step.cost_usd,
             "result": orjson.dumps(step.result).decode() if step.result is not None else None,
             "usage": orjson.dumps(dict(step.usage)).decode() if step.usage else None, "attempts": step.attempts,
         }  # fmt: skip

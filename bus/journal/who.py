@@ -1,4 +1,4 @@
-"""Whose rows may be seen; every reading function takes one."""
+"""The caller of a query: each query returns only rows of its tenant and principal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Who:
-    """A tenant, and who of it is asking."""
+    """A tenant, and the principal (user) of it that asks."""
 
     tenant: str = "default"
     principal: str = "local"

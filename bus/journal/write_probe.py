@@ -1,4 +1,4 @@
-"""Whether the database takes writes, which reading from it does not tell: it may be full, locked or a standby."""
+"""A probe that writes to the database: one that can be read may still be full, locked or a standby."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Callable
 
 from sqlalchemy import delete, insert
 
-from config.database import WALL_MS, Database
+from config.database.engine import WALL_MS, Database
+from config.database.tables import outbox
 from config.errors import CallboardError
-from config.tables import outbox
 
 FRESH_S = 1.0
-"""How long what was found counts, however many ask."""
-NOBODY = "probe"
+"""Seconds for which a result is reused, however many callers ask."""
+PROBE = "probe"
 
 
 class WriteProbe:
-    """Writes a little at most once a second, and remembers what came of it. Any thread may ask."""
+    """Writes one row at most once a second and remembers the result; safe for any thread."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
@@ -28,13 +28,12 @@ class WriteProbe:
         self._wrong: CallboardError | None = None
 
     def require(self) -> None:
-        """The database took a write within the last second, or takes one now.
+        """Check that the database took a write within the last second, or takes one now.
 
-        While one thread finds out, which takes up to four seconds where the database is locked, the others get
-        what was found before.
+        While one thread probes, which takes up to 4 s where the database is locked, the others get the last result.
 
         Raises:
-            DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable: it does not.
+            DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable: it took none.
         """
         if self._turn.acquire(blocking=self._fresh_until is None):
             try:
@@ -50,16 +49,16 @@ class WriteProbe:
         try:
             _write(self._database)
             self._wrong = None
-        except CallboardError as wrong:
-            self._wrong = wrong
+        except CallboardError as error:
+            self._wrong = error
         self._fresh_until = self._clock() + FRESH_S
 
 
 def _write(database: Database) -> None:
-    """Commit a row that nobody has seen, where accepting a run writes too."""
+    """Insert and delete a row in the table that accepting a run writes to."""
     with database.write() as connection:
         row = connection.execute(_ADD).scalar_one()
         connection.execute(delete(outbox).where(outbox.c.id == row))
 
 
-_ADD = insert(outbox).values(run_id=NOBODY, created_ms=WALL_MS).returning(outbox.c.id)
+_ADD = insert(outbox).values(run_id=PROBE, created_ms=WALL_MS).returning(outbox.c.id)

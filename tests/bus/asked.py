@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bus.journal import approvals, ownerless
+from bus.journal import approvals
 from bus.journal.accept import canonical_digest
 from bus.journal.approvals import UNKNOWN, Question
-from bus.journal.leases import Lease, claim
-from bus.journal.ownerless import Written
+from bus.journal.log.commit import Commit
+from bus.journal.ownership.leases import Lease, claim
+from bus.journal.ownership.reaper import reap
+from bus.journal.states import unowned
+from bus.journal.states.unowned import CommitResult
 from bus.journal.steps import StepStarted, start_steps
+from bus.journal.threads import HistoryItem
 from bus.payloads import MessagePayload, StatusPayload, ToolPayload
 from config.clock import epoch_ms
-from config.database import Database
+from config.database.engine import Database
 from config.ids import new_id
 
-WHY = "The worker died while this call was under way; nobody can tell whether it took effect."
-DETAIL = "Nobody can tell whether refund_order took effect; a person has to say how to go on."
+WHY = "The worker died while this call was under way; it is not known whether it took effect."
+DETAIL = "It is not known whether refund_order took effect; a person has to say how to continue."
 WEEK_S = 7 * 24 * 3600
 REFUND = {"order": 1042, "amount": "88.00 EUR", "to": "Okafor & Co"}
 
@@ -34,22 +38,26 @@ def question(
     )  # fmt: skip
 
 
-def asks(database: Database, run_id: str, *questions: Question, says: str | None = None) -> Written:
+def asks(database: Database, run_id: str, *questions: Question, says: str | None = None) -> CommitResult:
     """Have a queued run call a tool, lose its worker, and wait for answers; viewers still have to be told.
 
     ``says`` is what the agent said before it called.
     """
+    reap(database, run_id)  # where it had an owner that is lost
     lease = claim(database, run_id, "own_lost", 60.0)
     assert lease is not None
     asked = questions or (question(),)
     with database.write() as connection:
-        start_steps(connection, lease, [_step(one) for one in asked])
-        row = ownerless.lock_run(connection, run_id)
+        start_steps(connection, lease.run_id, lease.fence, [_step(one) for one in asked])
+        row = unowned.lock_run(connection, run_id)
         assert row is not None
         approvals.ask(connection, run_id, asked)
-        events = [_message(asked, says), *(_call(one) for one in asked), *(one.payload() for one in asked)]
+        said = _message(asked, says)
+        item = HistoryItem(id=said.message_id, role="assistant", data={"content": says, "tool_calls": said.tool_calls})
+        events = [said, *(_call(one) for one in asked), *(one.payload() for one in asked)]
         events.append(StatusPayload(status="waiting", reason="approval"))
-        return ownerless.write(connection, row, events, status="waiting", reason="approval", detail=DETAIL)
+        waits = {"status": "waiting", "reason": "approval", "detail": DETAIL}
+        return unowned.write(connection, row, Commit(events=events, history=[item]), **waits)
 
 
 def owned_again(database: Database, run_id: str) -> Lease:

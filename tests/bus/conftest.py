@@ -11,16 +11,19 @@ import pytest
 import redis
 from sqlalchemy import event
 
-from bus.journal.hotlog import HotLog, MemoryHotLog
-from bus.journal.redis_log import RedisHotLog
+from bus.journal.live.hotlog import HotLog, MemoryHotLog
+from bus.journal.live.redis_log import RedisHotLog
+from bus.journal.log import reader, writer
+from bus.journal.ownership import leases
+from bus.journal.states import owned
 from bus.keys import Keys
 from bus.loop import ProcessLoop
-from config.database import Database, open_database
-from config.migrate import migrate
+from config.database.engine import Database, open_database
+from config.database.migrate import migrate
+from config.database.tables import metadata
 from config.settings import Settings
-from config.tables import metadata
 from tests.backends import RedisServer
-from tests.bus.world import World, keyring
+from tests.bus.journal_harness import JournalHarness, keyring
 
 
 @pytest.fixture(scope="session")
@@ -60,10 +63,10 @@ def migrated_postgres_url(postgres_cluster: Any, tmp_path_factory: pytest.TempPa
     return url
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def database(request: pytest.FixtureRequest) -> Iterator[Database]:
+@pytest.fixture
+def database(database_kind: str, request: pytest.FixtureRequest) -> Iterator[Database]:
     """An empty database of each kind."""
-    if request.param == "sqlite":
+    if database_kind == "sqlite":
         opened = quick(open_database(request.getfixturevalue("sqlite_url")))
     else:
         opened = empty(open_database(request.getfixturevalue("migrated_postgres_url")))
@@ -90,10 +93,10 @@ def empty(database: Database) -> Database:
 
 
 @pytest.fixture
-def postgres_world(migrated_postgres_url: str, wide_loop: ProcessLoop) -> Iterator[World]:
+def postgres_world(migrated_postgres_url: str, wide_loop: ProcessLoop) -> Iterator[JournalHarness]:
     """Runs on Postgres alone; mark the test ``postgres``."""
     opened = empty(open_database(migrated_postgres_url))
-    made = World(opened, wide_loop, MemoryHotLog())
+    made = JournalHarness(opened, wide_loop, MemoryHotLog())
     yield made
     made.commits.close()
     opened.close()
@@ -129,28 +132,38 @@ def redis_log(redis_url: str, deployment: str, loop: ProcessLoop) -> Iterator[Re
     loop.run(log.close())
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.parity)])
 def hot_log(request: pytest.FixtureRequest) -> HotLog:
     """The hot log of each kind."""
     return MemoryHotLog() if request.param == "memory" else request.getfixturevalue("redis_log")
 
 
 @pytest.fixture
-def world(database: Database, request: pytest.FixtureRequest) -> Iterator[World]:
+def world(database: Database, request: pytest.FixtureRequest) -> Iterator[JournalHarness]:
     """Runs on each database, written to a hot log in memory."""
     loop = request.getfixturevalue("loop" if database.is_sqlite else "wide_loop")
-    made = World(database, loop, MemoryHotLog())
+    made = JournalHarness(database, loop, MemoryHotLog())
     yield made
     made.commits.close()
 
 
 @pytest.fixture
-def small_world(sqlite: Database, loop: ProcessLoop) -> World:
+def small_world(sqlite: Database, loop: ProcessLoop) -> JournalHarness:
     """Runs on SQLite alone."""
-    return World(sqlite, loop, MemoryHotLog())
+    return JournalHarness(sqlite, loop, MemoryHotLog())
 
 
 @pytest.fixture
-def each_log_world(sqlite: Database, loop: ProcessLoop, hot_log: HotLog) -> World:
+def each_log_world(sqlite: Database, loop: ProcessLoop, hot_log: HotLog) -> JournalHarness:
     """Runs on SQLite, written to a hot log of each kind."""
-    return World(sqlite, loop, hot_log)
+    return JournalHarness(sqlite, loop, hot_log)
+
+
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few numbers at a time, and impatient readers: extensions, holes and questions to SQL happen often."""
+    for module in (owned, leases, writer):
+        monkeypatch.setattr(module, "RESERVE", 6)
+    monkeypatch.setattr(reader, "GAP_S", 0.01)
+    monkeypatch.setattr(reader, "POLL_S", 0.01)
+    monkeypatch.setattr(reader, "IDLE_S", 0.02)

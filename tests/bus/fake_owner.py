@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,17 +12,19 @@ from sqlalchemy import select
 
 from bus.journal.accept import canonical_digest
 from bus.journal.approvals import UNKNOWN, Decision, Question, use
-from bus.journal.hotlog import HotLog
-from bus.journal.leases import Lease, claim_on
-from bus.journal.parting import Parting
-from bus.journal.progress import OpenStep, Progress, read_progress
+from bus.journal.live.hotlog import HotLog
+from bus.journal.log.commit import Commit
+from bus.journal.log.progress import OpenStep, Progress, read_progress
+from bus.journal.ownership.leases import Lease, claim_on
+from bus.journal.states.codes import Reason
+from bus.journal.states.release import Release
 from bus.journal.steps import StepEnded, StepStarted, restart_steps, start_steps
 from bus.journal.threads import HistoryItem
-from bus.journal.writer import Commit
 from bus.payloads import EndPayload, EndStatus, MessagePayload, Outcome, StatusPayload, ToolPayload, ToolResultPayload
+from cli.crashlab.ledger import BEGAN, Entry
 from config.clock import epoch_ms
-from config.tables import steps
-from tests.bus.world import Owner, World
+from config.database.tables import steps
+from tests.bus.journal_harness import JournalHarness, Owner
 
 NUMBERS = itertools.count(1)
 """For ids that are nobody else's in the whole test run, and the same when a failure is played again."""
@@ -62,15 +64,13 @@ class Call:
 class Outside:
     """What the world outside of the journal has seen."""
 
-    effects: Counter[str] = field(default_factory=Counter)
-    """How often each step took effect."""
-    again: Counter[str] = field(default_factory=Counter)
-    """How often a person's word let it be done again."""
+    entries: defaultdict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    """The calls of each run that took effect."""
     used: Counter[str] = field(default_factory=Counter)
     """How often each answer was used."""
 
 
-class Hands:
+class FakeOwner:
     """One owner of a run. Whoever lost the run goes on all the same, until the journal says no."""
 
     def __init__(self, owner: Owner, progress: Progress, thinking: str | None, outside: Outside) -> None:
@@ -138,8 +138,9 @@ class Hands:
         """Let a call take effect outside; its start was committed before."""
         (step,) = self.owner.world.rows(select(steps).where(steps.c.id == call.id))
         assert step.status != "planned", "a step takes effect whose start was not committed"
-        self.outside.effects[call.id] += 1
-        call.state, call.result = "done", f"effect {self.outside.effects[call.id]}"
+        entries = self.outside.entries[self.lease.run_id]
+        entries.append(Entry(mark=BEGAN, tool="tool", says=None, key=call.id, call_id=call.call_id, arguments={}))
+        call.state, call.result = "done", f"effect {len(entries)}"
 
     async def result(self, call: Call) -> None:
         """Commit what came of a call; behind the last one the model goes on."""
@@ -157,9 +158,9 @@ class Hands:
         """Let the run wait for a person's word on every call nobody knows the outcome of."""
         questions = [_question(call, expires_in_ms) for call in self.calls if not call.is_asked]
         waits = StatusPayload(status="waiting", reason="approval")
-        parting = Parting(status="waiting", reason="approval", questions=tuple(questions), detail="a person")
+        release = Release(status="waiting", reason=Reason.APPROVAL, questions=tuple(questions), detail="a person")
         events = [*(question.payload() for question in questions), waits]
-        await self.writer.commit(Commit(events=events, unknown=[call.id for call in self.calls], parting=parting))
+        await self.writer.commit(Commit(events=events, unknown=[call.id for call in self.calls], release=release))
         return questions
 
     async def release(self) -> None:
@@ -172,7 +173,7 @@ class Hands:
             history=[item for _, _, item in results],
             planned=[call.id for call in self.calls if call.state == "to_run"],
             unknown=[call.id for call in self.calls if call.state == "unknown"],
-            parting=Parting(status="queued", reason="drain"),
+            release=Release(status="queued", reason=Reason.DRAIN),
         )
         await self.writer.commit(change)
 
@@ -189,18 +190,20 @@ class Hands:
         await self.writer.commit(change)
 
 
-async def take(world: World, run_id: str, owner: str, hot_log: HotLog, outside: Outside) -> Hands | None:
+async def take(world: JournalHarness, run_id: str, owner: str, hot_log: HotLog, outside: Outside) -> FakeOwner | None:
     """Return the hands of whoever claimed the run just now; None: it cannot be had."""
     claimed = await world.loop.write(_claim, world, run_id, owner, outside)
     if claimed is None:
         return None
     lease, progress, thinking = claimed
-    hands = Hands(Owner(world, lease, hot_log), progress, thinking, outside)
-    hands.owner.tell_first()
+    hands = FakeOwner(Owner(world, lease, hot_log), progress, thinking, outside)
+    hands.owner.notify_of_claim()
     return hands
 
 
-def _claim(world: World, run_id: str, owner: str, outside: Outside) -> tuple[Lease, Progress, str | None] | None:
+def _claim(
+    world: JournalHarness, run_id: str, owner: str, outside: Outside
+) -> tuple[Lease, Progress, str | None] | None:
     with world.database.write() as connection:
         lease = claim_on(connection, world.database, run_id, owner, LEASE_S)
         if lease is None:
@@ -208,15 +211,14 @@ def _claim(world: World, run_id: str, owner: str, outside: Outside) -> tuple[Lea
         progress = read_progress(connection, run_id)
         thinking = progress.asking.id if progress.asking else None
         runnable = [step.id for step in progress.calls if Call.taken_up(step).state == "to_run"]
-        restart_steps(connection, lease, [*runnable, *([thinking] if thinking else [])])
+        restart_steps(connection, lease.fence, [*runnable, *([thinking] if thinking else [])])
         use(connection, [step.approval_id for step in progress.calls if step.approval_id])
         if not progress.calls and thinking is None:
             thinking = f"stp_{next(NUMBERS)}"
-            start_steps(connection, lease, [_model_step(thinking)])
+            start_steps(connection, lease.run_id, lease.fence, [_model_step(thinking)])
     for step in progress.calls:
         if step.approval_id is not None:
             outside.used[step.approval_id] += step.decision == AGAIN  # the others do nothing outside
-            outside.again[step.id] += step.decision == AGAIN
     return lease, progress, thinking
 
 

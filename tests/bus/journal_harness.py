@@ -9,19 +9,24 @@ from typing import Any, TypeVar
 from sqlalchemy import Select, select, update
 
 from bus.journal.accept import Accepted, NewRun, accept
-from bus.journal.events import read_after
-from bus.journal.group_commit import GroupCommit
-from bus.journal.hotlog import HotLog
-from bus.journal.keyring import Keyring
-from bus.journal.leases import Lease, claim
-from bus.journal.line import Line, withdrawn_ranges
-from bus.journal.reader import Reader
+from bus.journal.live.hotlog import HotLog
+from bus.journal.live.signing_keys import Keyring
+from bus.journal.log.commit import Commit
+from bus.journal.log.events import read_after
+from bus.journal.log.group_commit import GroupCommit
+from bus.journal.log.line import Line
+from bus.journal.log.reader import Reader
+from bus.journal.log.writer import RunWriter
+from bus.journal.ownership.leases import Lease, claim
+from bus.journal.ownership.reaper import reap
+from bus.journal.states.release import DRAINED, Release
 from bus.journal.threads import HistoryItem
-from bus.journal.writer import Commit, RunWriter
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, MessagePayload, Payload, encode
-from config.database import Database
-from config.tables import runs
+from cli.crashlab.invariants import log_breaches
+from cli.crashlab.run_record import RunRecord, record_of
+from config.database.engine import Database
+from config.database.tables import runs
 
 T = TypeVar("T")
 
@@ -40,15 +45,15 @@ class HandWork:
 
     def __init__(self, on_stop: Callable[[], object] = lambda: None) -> None:
         self.is_within_time = True
-        self.is_released = False
+        self.released_as: Release | None = None
         self.is_cut = False
         self._on_stop = on_stop
 
     def stop(self) -> None:
         self._on_stop()
 
-    def release(self) -> None:
-        self.is_released = True
+    def release(self, change: Release = DRAINED) -> None:
+        self.released_as = change
 
     def cut(self) -> None:
         self.is_cut = True
@@ -66,26 +71,26 @@ def keyring(secret: str = "5e" * 32) -> Keyring:
 class Owner:
     """One owner of a run: its lease, its writer, and what its observers were told."""
 
-    def __init__(self, world: World, lease: Lease, hot_log: HotLog | None = None) -> None:
+    def __init__(self, world: JournalHarness, lease: Lease, hot_log: HotLog | None = None) -> None:
         self.world = world
         self.lease = lease
         self.told: list[Payload] = []
         self.woken: list[str] = []
-        self.writer = RunWriter(lease, world.commits, world.loop, self.tell, on_wake=self.woken.append)
+        self.writer = RunWriter(lease, world.commits, world.loop, self.notify, on_wake=self.woken.append)
         self.hot_log = hot_log or world.hot_log
-        if world.loop.is_here():
+        if world.loop.is_loop_thread():
             self.hot_log.attach(lease.run_id, lease.fence, self.writer)
         else:
             world.loop.call_soon(lambda: self.hot_log.attach(lease.run_id, lease.fence, self.writer))
 
-    def tell(self, payload: Payload) -> None:
+    def notify(self, payload: Payload) -> None:
         self.told.append(payload)
         line = encode(payload, self.lease.run_id, self.lease.thread_id)
         self.hot_log.append(self.lease.run_id, payload.seq, line)
 
-    def tell_first(self) -> None:
+    def notify_of_claim(self) -> None:
         for payload in self.lease.first_events:
-            self.tell(payload)
+            self.notify(payload)
 
     @property
     def told_seqs(self) -> list[int]:
@@ -109,7 +114,7 @@ def message_commit(text: str = "whole", message_id: str = "msg_1") -> Commit:
     return Commit(events=[message], history=[item])
 
 
-class World:
+class JournalHarness:
     """One database, one loop, one hot log."""
 
     def __init__(self, database: Database, loop: ProcessLoop, hot_log: HotLog) -> None:
@@ -120,12 +125,18 @@ class World:
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop; a test that hangs fails."""
-        return self.loop.run(work, 30)
+        return self.loop.run(work, 90)
 
     def accept(self, objective: str = "Hello", **fields: Any) -> Accepted:
         return accept(self.database, new_run(objective, **fields))
 
+    def accept_inline(self, objective: str = "Hello", **fields: Any) -> Accepted:
+        """Accept a run whose message no worker is sent."""
+        return accept(self.database, new_run(objective, **fields), lambda _connection, _run_id: None)
+
     def claim(self, run_id: str, owner: str = "own_1", lease_s: float = 60.0) -> Lease | None:
+        """Claim the run, after a reaper requeued it where its lease had expired."""
+        reap(self.database, run_id)
         return claim(self.database, run_id, owner, lease_s)
 
     def own(self, run_id: str | None = None, owner: str = "own_1", lease_s: float = 60.0) -> Owner:
@@ -134,7 +145,7 @@ class World:
         assert lease is not None
         return Owner(self, lease)
 
-    def lapse(self, run_id: str, *, is_forgiven: bool = False) -> None:
+    def expire_lease(self, run_id: str, *, is_forgiven: bool = False) -> None:
         """Let a run's lease run out now; ``is_forgiven`` where it may happen any number of times."""
         forgiven = {"crashes": 0, "crashes_json": None} if is_forgiven else {}
         with self.database.write() as connection:
@@ -147,6 +158,11 @@ class World:
     def run_row(self, run_id: str) -> Any:
         (row,) = self.rows(select(runs).where(runs.c.id == run_id))
         return row
+
+    def record(self, run_id: str) -> RunRecord:
+        """Return everything the journal has about a run."""
+        with self.database.read() as connection:
+            return record_of(connection, self.run_row(run_id))
 
     def lines(self, run_id: str, cursor: int = 0, thread_id: str | None = None) -> list[Line]:
         """Return everything SQL has of a run after ``cursor``, page by page."""
@@ -170,11 +186,7 @@ class World:
 
 def assert_whole(lines: list[Line]) -> None:
     """Numbers grow strictly, every hole is declared, and one end stands last."""
-    seqs = [line.seq for line in lines]
-    declared = {n for line in lines for first, last in withdrawn_ranges(line) for n in range(first, last + 1)}
-    assert seqs == sorted(set(seqs))
-    assert [line.seq for line in lines if line.is_end] == seqs[-1:]
-    assert [n for n in range(1, seqs[-1]) if n not in declared and n not in set(seqs)] == []
+    assert list(log_breaches(lines)) == []
 
 
 async def settled() -> None:

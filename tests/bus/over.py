@@ -6,22 +6,22 @@ from typing import Any
 
 from sqlalchemy import Table, func, select, update
 
+from bus.journal.log.commit import Commit
 from bus.journal.steps import StepStarted
-from bus.journal.writer import Commit
 from bus.payloads import EndPayload
 from config.clock import epoch_ms
-from config.tables import runs, threads
-from tests.bus.world import Owner, World
+from config.database.tables import runs, threads
+from tests.bus.journal_harness import JournalHarness, Owner
 
 DAY_MS = 24 * 3600 * 1000
 
 
-def ended(world: World, thread_id: str = "talk", **fields: Any) -> Owner:
+def ended(world: JournalHarness, thread_id: str = "talk", **fields: Any) -> Owner:
     """Return the owner of a run that said something, did a step, and ended."""
     owner = world.own(world.accept(thread_id=thread_id, **fields).run_id)
 
     async def work() -> None:
-        owner.tell_first()
+        owner.notify_of_claim()
         step = StepStarted(
             id=f"stp_{owner.lease.run_id}", kind="model", name="demo", arguments_digest="a", idempotency_key="k"
         )
@@ -34,7 +34,7 @@ def ended(world: World, thread_id: str = "talk", **fields: Any) -> Owner:
     return owner
 
 
-def age(world: World, run_id: str, days: float = 10) -> str:
+def age(world: JournalHarness, run_id: str, days: float = 10) -> str:
     """Let a run have ended so long ago, and its thread not have been touched since."""
     then = epoch_ms() - int(days * DAY_MS)
     key = world.run_row(run_id).thread_key
@@ -44,12 +44,12 @@ def age(world: World, run_id: str, days: float = 10) -> str:
     return run_id
 
 
-def old(world: World, thread_id: str = "talk", days: float = 10) -> str:
+def old(world: JournalHarness, thread_id: str = "talk", days: float = 10) -> str:
     """Return a run that ended so long ago."""
     return age(world, ended(world, thread_id).lease.run_id, days)
 
 
-def count(world: World, table: Table, **fields: Any) -> int:
+def count(world: JournalHarness, table: Table, **fields: Any) -> int:
     """Return how many rows have these values."""
     query = select(func.count()).select_from(table)
     for name, value in fields.items():

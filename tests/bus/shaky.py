@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import pytest
 
-from bus.journal import writer as writers
-from config.database import Database
+from bus.journal.log import writer as writers
+from config.database.engine import Database
 
 Fault = Literal["busy", "reply_lost", "damaged", "damaged_behind"]
 """``busy``: not committed, try again. ``reply_lost``: committed, and nobody heard. ``damaged``: not committed, and
@@ -47,6 +47,6 @@ class ShakyCommits:
 
 
 def _error(fault: Fault) -> sqlite3.OperationalError:
-    wrong = sqlite3.OperationalError(fault)
-    wrong.sqlite_errorname = _NAMES[fault]
-    return wrong
+    error = sqlite3.OperationalError(fault)
+    error.sqlite_errorname = _NAMES[fault]
+    return error

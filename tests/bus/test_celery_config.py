@@ -1,34 +1,26 @@
-"""Celery's settings are those the promises were measured with."""
+"""Celery's configuration: names that it knows, the broker, the queues; test_celery_rules.py has the rules."""
 
 from __future__ import annotations
 
 import base64
+import subprocess
+import sys
 from pathlib import Path
 
 import orjson
 import pytest
 import redis
+from celery.app.defaults import NAMESPACES, flatten
 
 from bus.celery_app import Publisher, refuse_greenlets
 from bus.celery_config import celery_config
+from bus.errors import PoolRefused
 from bus.messages import RunAgentMessage
-from config.errors import PoolRefused
-from config.redis_url import broker_form
+from config.folders import ROOT
+from config.redis.url import broker_form
 from config.settings import Settings
 from tests.backends import RedisServer
-
-PROMISED = {
-    "task_acks_late": False, "task_ignore_result": True, "task_publish_retry": False,
-    "task_create_missing_queues": False, "worker_prefetch_multiplier": 1, "worker_disable_prefetch": True,
-    "worker_enable_remote_control": False, "worker_send_task_events": False, "accept_content": ["json"],
-    "task_serializer": "json", "broker_connection_retry_on_startup": True, "broker_connection_max_retries": None,
-    "result_backend": None, "worker_pool": "threads",
-    "worker_cancel_long_running_tasks_on_connection_loss": True,
-}  # fmt: skip
-PROMISED_TRANSPORT = {
-    "ack_emulation": False, "visibility_timeout": 300, "unacked_restore_interval": 5, "unacked_restore_throttle": 1,
-    "socket_timeout": 5, "socket_connect_timeout": 2, "socket_keepalive": True, "health_check_interval": 10,
-}  # fmt: skip
+from tests.fleet import bare_environment
 
 
 @pytest.fixture
@@ -36,12 +28,17 @@ def on_redis(redis_settings: Settings) -> Settings:
     return redis_settings
 
 
-def test_the_settings_are_the_promised_ones(on_redis: Settings):
-    config = celery_config(on_redis)
+def test_celery_knows_every_setting(on_redis: Settings):
+    """Celery ignores a name that it does not know; what the values have to be is in ``celery_rules``."""
+    known = {name for name, _ in flatten(NAMESPACES)}
 
-    assert {name: config[name] for name in PROMISED} == PROMISED
-    prefix = {"global_keyprefix": f"callboard:{on_redis.deployment}:"}
-    assert config["broker_transport_options"] == PROMISED_TRANSPORT | prefix
+    assert set(celery_config(on_redis)) - known == set()
+
+
+def test_two_deployments_of_one_redis_have_keys_of_their_own(on_redis: Settings):
+    prefix = celery_config(on_redis)["broker_transport_options"]["global_keyprefix"]
+
+    assert prefix == f"callboard:{on_redis.deployment}:"
 
 
 def test_the_broker_is_the_redis_unless_another_is_named(on_redis: Settings):
@@ -82,6 +79,65 @@ def test_a_wake_up_goes_through_the_socket_we_name_under_the_name_we_chose(
     assert orjson.loads(queued[0])["headers"]["task"] == "callboard.run_agent"
 
 
+def test_a_message_is_published_to_the_queue_it_names(on_redis: Settings, redis_client: redis.Redis):
+    publish = Publisher(on_redis)
+
+    publish(RunAgentMessage(run_id="run_1", agent_id="painter", thread_id="thr_1", queue="gpu"))
+    publish.close()
+
+    assert redis_client.llen(f"callboard:{on_redis.deployment}:gpu") == 1
+    assert redis_client.llen(f"callboard:{on_redis.deployment}:{on_redis.queue}") == 0
+
+
+def test_a_worker_consumes_the_queues_that_it_serves(settings: Settings):
+    served = settings.model_copy(update={"queues": " gpu,mail "})
+
+    assert [queue.alias for queue in celery_config(served)["task_queues"]] == ["gpu", "mail"]
+
+
+def chosen(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Begin a worker with these words of Celery's and stop before it connects; says what it would consume."""
+    code = (
+        "import sys\nfrom celery import signals\nfrom bus.celery_app import app\n"
+        "from config.settings import settings\nimport handlers.worker.process\n"
+        "def show(sender, **_):\n    print(*sorted(app.amqp.queues.consume_from), settings().queues)\n    sys.exit(0)\n"
+        "signals.worker_init.receivers.clear()\nsignals.worker_init.connect(show)\n"
+        "app.worker_main(['--quiet', 'worker', *sys.argv[1:]])"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, *options],
+        env=bare_environment(CALLBOARD_BROKER_URL="amqp://nobody@127.0.0.1:1//", **environment),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("-Q", "gpu,mail"), "callboard:default:gpu callboard:default:mail gpu,mail"),
+        (("-Q", "callboard:default:gpu"), "callboard:default:gpu gpu"),
+        (("-Q", "gpu,mail", "-X", "mail"), "callboard:default:gpu gpu"),
+        ((), "callboard:default:runs"),
+    ],
+)
+def test_celerys_own_words_choose_the_queues(options: tuple[str, ...], expected: str):
+    ran = chosen(*options)
+
+    assert ran.stdout.strip() == expected, ran.stderr
+
+
+@pytest.mark.parity
+def test_a_queue_that_no_broker_would_take_is_refused_with_its_name():
+    ran = chosen("-Q", "gpu,a b")
+
+    assert ran.returncode != 0
+    assert "CALLBOARD_QUEUES cannot be used ('gpu,a b')" in ran.stderr
+
+
 def test_a_broker_that_comes_back_is_connected_to_again(own_redis: RedisServer, settings: Settings):
     publish = Publisher(settings.model_copy(update={"redis_url": own_redis.url}))
     message = RunAgentMessage(run_id="run_1", agent_id="assistant", thread_id="thr_1")
@@ -97,6 +153,7 @@ def test_a_broker_that_comes_back_is_connected_to_again(own_redis: RedisServer, 
         publish.close()
 
 
+@pytest.mark.parity
 def test_importing_the_application_configured_nothing():
     import subprocess
     import sys
@@ -120,3 +177,19 @@ def test_patched_threads_are_refused_with_a_remedy(monkeypatch: pytest.MonkeyPat
 
 def test_plain_threads_are_fine():
     refuse_greenlets()
+
+
+@pytest.mark.parity
+def test_plain_celery_finds_the_redis_of_an_up_on_its_state_folder(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bus import celery_app
+    from tests.backends import start_redis
+
+    running = start_redis(settings)
+    monkeypatch.setattr(celery_app, "settings", lambda: settings)
+    try:
+        assert celery_app._configuration()["broker_url"] == broker_form(running.url)
+    finally:
+        running.stop()
+    assert celery_app._configuration()["broker_url"].startswith("memory:")

@@ -12,7 +12,7 @@ from celery import Celery
 
 from bus.celery_config import celery_config
 from bus.celery_rules import broken_rules
-from config.rooms import ROOT
+from config.folders import ROOT
 from config.settings import Settings
 
 
@@ -38,18 +38,18 @@ def test_our_own_configuration_breaks_no_rule(settings: Settings, redis_settings
 @pytest.mark.parametrize(
     ("changes", "verdict", "words"),
     [
-        ({"accept_content": ["json", "pickle"]}, "fail", "runs code in the workers"),
-        ({"accept_content": ["json", "application/x-python-serialize"]}, "fail", "runs code in the workers"),
+        ({"accept_content": ["json", "pickle"]}, "fail", "run code in the workers"),
+        ({"accept_content": ["json", "application/x-python-serialize"]}, "fail", "run code in the workers"),
         ({"accept_content": ["json", "yaml", "msgpack"]}, "warn", "has yaml, msgpack"),
-        ({"task_serializer": "pickle"}, "fail", "refuse every wake-up"),
+        ({"task_serializer": "pickle"}, "fail", "refuse every message"),
         ({"worker_enable_remote_control": True}, "fail", "can stop the workers"),
         ({"task_acks_late": True}, "fail", "ends itself"),
-        ({"worker_send_task_events": True}, "warn", "nobody reads"),
+        ({"worker_send_task_events": True}, "warn", "no process reads"),
         ({"worker_prefetch_multiplier": 4}, "warn", "while others are free"),
         ({"worker_disable_prefetch": False}, "warn", "while others are free"),
-        ({"task_create_missing_queues": True}, "warn", "nobody consumes"),
+        ({"task_create_missing_queues": True}, "warn", "without a consumer"),
         ({"broker_connection_max_retries": 100}, "warn", "away for long"),
-        ({"worker_consumer": "celery.worker.consumer:Consumer"}, "fail", "garbage"),
+        ({"worker_consumer": "celery.worker.consumer:Consumer"}, "fail", "malformed message"),
         ({"worker_pool": "gevent"}, "fail", "threads, prefork or solo"),
         ({"task_queues": ["other"]}, "fail", "CALLBOARD_QUEUE"),
         ({"task_routes": {"callboard.*": "other"}}, "fail", "task_routes"),
@@ -69,11 +69,11 @@ def test_a_changed_setting_is_found(redis_settings: Settings, changes: dict[str,
     assert "hunter2" not in text
 
 
-def test_workers_that_do_not_accept_json_hear_nothing(settings: Settings):
+def test_workers_that_do_not_accept_json_get_no_message(settings: Settings):
     found = verdicts(settings, accept_content=["yaml"])
 
     assert [verdict for verdict, _ in found] == ["fail", "warn"]
-    assert "refuse every wake-up" in found[0][1]
+    assert "refuse every message" in found[0][1]
 
 
 def test_any_pool_agents_can_work_in_is_fine(settings: Settings):
@@ -107,11 +107,11 @@ def test_a_changed_option_of_the_transport_is_found(
         ({"CELERY_BROKER_URL": "redis://:hunter2hunter2@elsewhere/0"}, "fail", "Unset CELERY_BROKER_URL"),
         ({"CELERY_BROKER_READ_URL": "redis://elsewhere/0"}, "fail", "Unset CELERY_BROKER_READ_URL"),
         ({"BROKER_URL": "redis://elsewhere/0"}, "fail", "Unset BROKER_URL"),
-        ({"CELERY_WORKER_PURGE": "1"}, "fail", "throws the waiting wake-ups away"),
+        ({"CELERY_WORKER_PURGE": "1"}, "fail", "deletes the waiting messages"),
         ({"CELERY_WORKER_POOL": "eventlet"}, "fail", "CELERY_WORKER_POOL is 'eventlet'"),
         ({"CELERY_WORKER_QUEUES": "mail,slow"}, "fail", "CELERY_WORKER_QUEUES"),
         ({"CELERY_WORKER_EXCLUDE_QUEUES": "mail,runs"}, "fail", "CELERY_WORKER_EXCLUDE_QUEUES"),
-        ({"CELERY_WORKER_TASK_EVENTS": "true"}, "warn", "nobody reads"),
+        ({"CELERY_WORKER_TASK_EVENTS": "true"}, "warn", "no process reads"),
         ({"CELERY_WORKER_PREFETCH_MULTIPLIER": "9"}, "warn", "full"),
     ],
     ids=str,
@@ -135,6 +135,10 @@ def test_a_variable_that_says_what_we_say_is_fine(redis_settings: Settings):
     assert verdicts(redis_settings, harmless) == []
 
 
+def test_a_worker_of_named_queues_breaks_no_rule(redis_settings: Settings):
+    assert verdicts(redis_settings.model_copy(update={"queues": "gpu, mail"})) == []
+
+
 def test_what_words_behind_the_workers_command_change_is_found(redis_settings: Settings):
     app = application(redis_settings)
 
@@ -144,6 +148,7 @@ def test_what_words_behind_the_workers_command_change_is_found(redis_settings: S
     assert found == ["task_acks_late", "worker_enable_remote_control"]
 
 
+@pytest.mark.parity
 def test_a_module_of_celerys_own_can_set_only_what_we_do_not(tmp_path):
     (tmp_path / "theirs.py").write_text(
         "accept_content = ['pickle']\nworker_enable_remote_control = True\ntask_time_limit = 30\n"

@@ -8,6 +8,8 @@ from kombu import Connection
 
 from bus.consumer import RECONNECT_MOST_S, SiftingConsumer
 
+pytestmark = pytest.mark.parity
+
 
 class _Enough(Exception):
     """So many attempts tell enough."""

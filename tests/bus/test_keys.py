@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from redis.crc import key_slot
 
 from bus.keys import Keys
+from config.settings import QUEUE_NAME
 
 
 def test_every_name_starts_with_the_deployments():
@@ -14,6 +17,13 @@ def test_every_name_starts_with_the_deployments():
 
     assert all(name.startswith("callboard:blue:") for name in names)
     assert len(set(names)) == len(names)
+
+
+def test_no_key_is_the_list_of_a_queue():
+    keys = Keys("blue")
+
+    for name in (keys.stream("run_1"), keys.meta("run_1"), keys.probe):
+        assert not re.fullmatch(QUEUE_NAME, name.removeprefix(keys.prefix))
 
 
 def test_a_runs_keys_share_a_cluster_slot():

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from bus.liveness import LIVENESS_PIPE, SHORTEST_S, WEDGED_STATUS, LivenessPipe, LoopWatch, wedged_after_s
 from bus.loop import ProcessLoop
-from bus.pulse import PULSE_PIPE, SHORTEST_S, WEDGED_STATUS, Heart, LoopWatch, wedged_after_s
 
 ROOT = Path(__file__).parents[2]
 STUCK = """
 import logging, sys, time
 from bus.loop import ProcessLoop
-from bus.pulse import LoopWatch
+from bus.liveness import LoopWatch
 logging.basicConfig(stream=sys.stderr)
 
 async def block_the_loop():
@@ -37,7 +37,7 @@ watch.end_process()
 @pytest.fixture
 def pipe(monkeypatch: pytest.MonkeyPatch):
     reading, writing = os.pipe()
-    monkeypatch.setenv(PULSE_PIPE, f"{writing}:{os.fstat(writing).st_ino}")
+    monkeypatch.setenv(LIVENESS_PIPE, f"{writing}:{os.fstat(writing).st_ino}")
     yield reading, writing
     for descriptor in (reading, writing):
         with contextlib.suppress(OSError):
@@ -77,6 +77,7 @@ def test_turns_are_counted_so_a_process_that_was_stopped_is_not_blamed():
     assert verdicts == [False, False, False, True], "the question, and three turns without an answer"
 
 
+@pytest.mark.parity
 def test_a_process_whose_loop_is_stuck_says_in_what_and_ends_with_status_75():
     ended = run(STUCK.format(first="pass"))
 
@@ -86,6 +87,7 @@ def test_a_process_whose_loop_is_stuck_says_in_what_and_ends_with_status_75():
     assert "task='Task-" in ended.stderr
 
 
+@pytest.mark.parity
 def test_it_ends_also_when_the_stuck_thread_holds_the_logs_lock():
     ended = run(STUCK.format(first="logging.getLogger().handlers[0].acquire()"))
 
@@ -98,7 +100,7 @@ def test_short_leases_do_not_make_a_slow_loop_a_stuck_one():
 
 
 def test_a_beat_is_a_byte_and_a_full_pipe_is_enough(pipe: tuple[int, int]):
-    heart = Heart.inherited()
+    heart = LivenessPipe.inherited()
     assert heart is not None
 
     for _ in range(70_000):  # a pipe holds 64 KiB
@@ -108,7 +110,7 @@ def test_a_beat_is_a_byte_and_a_full_pipe_is_enough(pipe: tuple[int, int]):
 
 
 def test_a_listener_who_is_gone_is_no_reason_to_end(pipe: tuple[int, int]):
-    heart = Heart.inherited()
+    heart = LivenessPipe.inherited()
     assert heart is not None
     os.close(pipe[0])
 
@@ -116,7 +118,7 @@ def test_a_listener_who_is_gone_is_no_reason_to_end(pipe: tuple[int, int]):
 
 
 def test_nothing_is_written_into_a_file_that_took_the_pipes_number(pipe: tuple[int, int], tmp_path: Path):
-    heart = Heart.inherited()
+    heart = LivenessPipe.inherited()
     assert heart is not None
     somebody = os.open(tmp_path / "ledger", os.O_CREAT | os.O_WRONLY)
     os.dup2(somebody, pipe[1])
@@ -130,29 +132,30 @@ def test_nothing_is_written_into_a_file_that_took_the_pipes_number(pipe: tuple[i
 
 
 @pytest.mark.parametrize("named", ["", "x:y", "7", "999999:1", "0:1"])
-def test_who_has_no_listener_has_no_heart(monkeypatch: pytest.MonkeyPatch, named: str):
-    monkeypatch.setenv(PULSE_PIPE, named)
+def test_a_process_without_a_supervisor_sends_no_bytes(monkeypatch: pytest.MonkeyPatch, named: str):
+    monkeypatch.setenv(LIVENESS_PIPE, named)
 
-    assert Heart.inherited() is None
+    assert LivenessPipe.inherited() is None
 
 
 def test_programs_we_start_do_not_learn_of_the_pipe(pipe: tuple[int, int]):
     os.set_inheritable(pipe[1], True)
 
-    assert Heart.inherited() is not None
+    assert LivenessPipe.inherited() is not None
 
-    assert PULSE_PIPE not in os.environ
+    assert LIVENESS_PIPE not in os.environ
     assert not os.get_inheritable(pipe[1])
-    assert Heart.inherited() is None, "one process, one heart"
+    assert LivenessPipe.inherited() is None, "one process, one heart"
 
 
+@pytest.mark.parity
 def test_a_fork_does_not_speak_for_its_parent():
     forked = run("""
 import os
-from bus.pulse import PULSE_PIPE, Heart
+from bus.liveness import LIVENESS_PIPE, LivenessPipe
 reading, writing = os.pipe()
-os.environ[PULSE_PIPE] = f"{writing}:{os.fstat(writing).st_ino}"
-heart = Heart.inherited()
+os.environ[LIVENESS_PIPE] = f"{writing}:{os.fstat(writing).st_ino}"
+heart = LivenessPipe.inherited()
 child = os.fork()
 if child == 0:
     heart.beat()

@@ -12,9 +12,10 @@ import warnings
 
 import pytest
 
+from bus.errors import LoopBlocked
+from bus.journal.errors import StaleOwner
 from bus.loop import ProcessLoop, process_loop
-from config.errors import LoopBlocked, StaleOwner
-from config.rooms import ROOT
+from config.folders import ROOT
 
 
 async def where() -> int:
@@ -23,7 +24,7 @@ async def where() -> int:
 
 def test_a_coroutine_runs_on_the_loops_thread_and_its_result_comes_back(loop: ProcessLoop):
     assert loop.run(where()) != threading.get_ident()
-    assert not loop.is_here()
+    assert not loop.is_loop_thread()
 
 
 def test_an_error_comes_back_to_the_caller(loop: ProcessLoop):
@@ -86,6 +87,7 @@ def test_the_process_has_one_loop():
     assert len(set(map(id, found))) == 1
 
 
+@pytest.mark.parity
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
 def test_a_forked_child_gets_a_loop_of_its_own():
     parents = process_loop()
@@ -111,7 +113,7 @@ def test_a_forked_child_gets_a_loop_of_its_own():
     assert answer == b"own"
 
 
-def test_an_expected_error_that_nobody_waits_for_is_one_line(loop: ProcessLoop, caplog: pytest.LogCaptureFixture):
+def test_an_expected_error_that_is_not_awaited_is_one_line(loop: ProcessLoop, caplog: pytest.LogCaptureFixture):
     async def refuse() -> None:
         raise StaleOwner("run_1", 3)
 
@@ -130,7 +132,9 @@ def test_an_expected_error_that_nobody_waits_for_is_one_line(loop: ProcessLoop, 
     assert not [one for one in caplog.records if one.name == "asyncio"]
 
 
-def test_a_mistake_that_nobody_waits_for_keeps_its_traceback(loop: ProcessLoop, caplog: pytest.LogCaptureFixture):
+def test_an_unexpected_error_that_is_not_awaited_keeps_its_traceback(
+    loop: ProcessLoop, caplog: pytest.LogCaptureFixture
+):
     async def stumble() -> None:
         raise ValueError("a mistake")
 
@@ -145,6 +149,7 @@ def test_a_mistake_that_nobody_waits_for_keeps_its_traceback(loop: ProcessLoop, 
     assert [one.exc_info is not None for one in caplog.records if one.name == "asyncio"] == [True]
 
 
+@pytest.mark.parity
 def test_a_stopped_loop_says_nothing_when_the_process_ends() -> None:
     """Tasks that hand work to threads while the interpreter ends would say "cannot schedule new futures"."""
     code = """if 1:

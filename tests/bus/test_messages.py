@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from bus.messages import MessageInvalid, RunAgentMessage
 
 WHOLE = RunAgentMessage(
-    run_id="run_1", agent_id="assistant", thread_id="t" * 128, detached=True, definition_digest="d" * 64, grant="grn_1"
+    run_id="run_1",
+    agent_id="assistant",
+    thread_id="t" * 128,
+    detached=True,
+    definition_digest="d" * 64,
+    queue="gpu",
+    grant="grn_1",
 )
 
 

@@ -60,7 +60,7 @@ def test_no_field_is_null(payload):
     assert None not in event.values()
 
 
-event_names = st.sampled_from([*p._BY_TYPE, "holiday", "x"])
+event_names = st.sampled_from([*p.EVENT_TYPES, "holiday", "x"])
 strangers = st.dictionaries(texts.map(lambda name: f"x_{name}"), json_values, max_size=3)
 
 
@@ -106,7 +106,7 @@ def test_ranges_hold_exactly_the_numbers_given(given_numbers):
     assert all(later[0] > earlier[1] + 1 for earlier, later in pairwise(ranges))
 
 
-@pytest.mark.parametrize("kind", p._KINDS)
+@pytest.mark.parametrize("kind", p.EVENT_TYPES.values())
 def test_payloads_are_frozen(kind):
     with pytest.raises(AttributeError):
         object.__new__(kind).seq = 3

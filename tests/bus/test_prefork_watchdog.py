@@ -6,29 +6,33 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.parity
+
 ROOT = Path(__file__).parents[2]
 PARENT = """
 import os, signal, time
-from bus.brood import Brood
+from bus.prefork_watchdog import PreforkWatchdog
 
-brood = Brood(5)
+watchdog = PreforkWatchdog(5)
 
 def child(*deeds):
     pid = os.fork()
     if pid:
         return pid
-    assert brood.is_ours
-    brood.beat()
+    assert watchdog.is_ours
+    watchdog.beat()
     for deed in deeds:
         deed()
     while True:
-        brood.beat()
+        watchdog.beat()
         time.sleep(0.01)
 
 def status_of(pid):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
-assert not brood.is_ours
+assert not watchdog.is_ours
 lively = child()
 stopped = child(lambda: os.kill(os.getpid(), signal.SIGSTOP))
 dead = child(lambda: os._exit(3))
@@ -38,17 +42,17 @@ if not silent:
 
 until = time.monotonic() + 30
 while os.waitpid(stopped, os.WNOHANG | os.WUNTRACED)[0] == 0 and time.monotonic() < until:
-    brood.turn()
+    watchdog.turn()
     time.sleep(0.05)
 while time.monotonic() < until:
-    brood.turn()
+    watchdog.turn()
     pid, status = os.waitpid(stopped, os.WNOHANG)
     if pid:
         break
     time.sleep(0.05)
 print("stopped", os.waitstatus_to_exitcode(status))
 for _ in range(10):
-    brood.turn()
+    watchdog.turn()
     time.sleep(0.05)
 print("dead", status_of(dead))
 for name, pid in (("lively", lively), ("silent", silent)):

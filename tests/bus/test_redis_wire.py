@@ -12,7 +12,8 @@ import redis
 
 from bus.loop import ProcessLoop
 from bus.redis_wire import RedisAddress, connect
-from config.errors import RedisUnreachable, SettingInvalid
+from config.errors import SettingInvalid
+from config.redis.errors import RedisUnreachable
 from tests.backends import RedisServer
 
 
@@ -37,7 +38,7 @@ def tcp(client: redis.Redis) -> str:
 
 
 @pytest.mark.parametrize(
-    ("url", "shown", "greeting"),
+    ("url", "shown", "handshake"),
     [
         ("redis://", "127.0.0.1:6379/0", []),
         ("redis://host:7000/3", "host:7000/3", [("SELECT", 3)]),
@@ -47,11 +48,11 @@ def tcp(client: redis.Redis) -> str:
         ("unix://me:secret@/run/r.sock", "/run/r.sock", [("AUTH", "me", "secret")]),
     ],
 )
-def test_an_url_says_where_to_connect_and_what_to_say_first(url, shown, greeting):
+def test_an_url_says_where_to_connect_and_what_to_say_first(url, shown, handshake):
     address = RedisAddress.of(url)
 
     assert str(address) == shown
-    assert address.greeting() == greeting
+    assert address.handshake() == handshake
 
 
 @pytest.mark.parametrize(
@@ -71,11 +72,11 @@ def test_replies_come_in_the_order_of_the_commands(redis_url, deployment, loop: 
         wire.close()
         return replies
 
-    first, (length, wrong, deleted) = loop.run(play(), 20)
+    first, (length, error, deleted) = loop.run(play(), 20)
 
     assert first == [b"OK", b"\x00\xff"]
     assert (length, deleted) == (2, 1)
-    assert isinstance(wrong, Exception)
+    assert isinstance(error, Exception)
 
 
 def test_the_database_in_the_url_is_the_one_used(own_redis, client, tcp, loop: ProcessLoop):
@@ -101,15 +102,16 @@ def test_a_password_is_said_and_a_wrong_one_is_named_but_not_shown(own_redis, cl
         return reply
 
     assert loop.run(ping(f"redis://:s3cret%2F%40@{tcp}/0"), 20) == b"PONG"
-    with pytest.raises(RedisUnreachable, match="refuses us") as wrong:
+    with pytest.raises(RedisUnreachable, match="refuses the connection") as error:
         loop.run(ping(f"redis://:not-this-one@{tcp}/0"), 20)
-    assert "not-this-one" not in str(wrong.value)
+    assert "not-this-one" not in str(error.value)
     with pytest.raises(RedisUnreachable, match="CALLBOARD_REDIS_URL"):
         loop.run(ping(f"redis://{tcp}/0"), 20)
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("place", ["unix:///nowhere/redis.sock", "tcp"])
-def test_nobody_there_is_a_sentence(place, loop: ProcessLoop):
+def test_an_unreachable_server_is_one_sentence(place, loop: ProcessLoop):
     url = f"redis://127.0.0.1:{free_port()}/0" if place == "tcp" else place
     lost: list[str] = []
 
@@ -120,7 +122,7 @@ def test_nobody_there_is_a_sentence(place, loop: ProcessLoop):
 
 
 def test_a_database_that_is_not_there_is_refused(own_redis, loop: ProcessLoop):
-    with pytest.raises(RedisUnreachable, match="refuses us"):
+    with pytest.raises(RedisUnreachable, match="refuses the connection"):
         loop.run(connect(own_redis.url.replace("db=0", "db=9999")), 20)
 
 
@@ -161,9 +163,9 @@ def test_a_lost_connection_fails_what_waits_and_says_so_once(own_redis, client, 
         after = wire.send([("PING",)])
         return [waiting.exception(), after.exception()]
 
-    wrong = loop.run(play(), 20)
+    error = loop.run(play(), 20)
 
-    assert [type(each) for each in wrong] == [ConnectionError, ConnectionError]
+    assert [type(each) for each in error] == [ConnectionError, ConnectionError]
     assert lost == ["x"]
 
 
@@ -184,11 +186,11 @@ def test_a_pulse_is_answered_with_and_without_channels(redis_url: str, deploymen
     async def play() -> None:
         wire = await connect(redis_url, on_message=lambda channel, body: None)
         async with asyncio.timeout(20):
-            await wire.pulse()
+            await wire.ping()
             await wire.subscribe(deployment)
-            await asyncio.gather(wire.pulse(), wire.pulse())
+            await asyncio.gather(wire.ping(), wire.ping())
             await wire.unsubscribe(deployment)
-            await wire.pulse()
+            await wire.ping()
         wire.close()
 
     loop.run(play(), 30)

@@ -12,8 +12,8 @@ from kombu import Connection
 from bus.celery_app import Publisher
 from bus.celery_config import celery_config, queue_of
 from bus.messages import RunAgentMessage
+from cli.doctor.queues import waiting
 from config.settings import Settings
-from web.terminal.looks.queues import waiting
 
 MESSAGE = RunAgentMessage(run_id="run_1", agent_id="assistant", thread_id="thr_1")
 RABBITMQ = os.environ.get("RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:5672//")
@@ -26,8 +26,8 @@ def rabbitmq() -> Iterator[Connection]:
     with Connection(RABBITMQ, connect_timeout=2) as connection:
         try:
             connection.ensure_connection(max_retries=1, timeout=2)
-        except Exception as wrong:
-            pytest.skip(f"no RabbitMQ at {RABBITMQ.rpartition('@')[2]} ({type(wrong).__name__})")
+        except Exception as error:
+            pytest.skip(f"no RabbitMQ at {RABBITMQ.rpartition('@')[2]} ({type(error).__name__})")
         yield connection
 
 
@@ -52,6 +52,7 @@ def test_on_redis_the_connection_has_the_prefix_and_the_queue_none(redis_setting
     assert prefix + config["task_default_queue"] == f"callboard:{redis_settings.deployment}:runs"
 
 
+@pytest.mark.parity  # Celery's configuration asks whether an `up` of this checkout has a Redis
 def test_in_memory_a_wake_up_waits_in_the_queue_of_its_deployment(settings: Settings, deployment: str) -> None:
     ours, theirs = (on_broker(settings, "memory://localhost/", f"{deployment}.{name}") for name in ("ours", "theirs"))
     publish(ours, 1)
@@ -63,7 +64,7 @@ def test_in_memory_a_wake_up_waits_in_the_queue_of_its_deployment(settings: Sett
     assert found == [1, 2]
 
 
-def test_on_rabbitmq_two_deployments_do_not_hear_each_other(
+def test_on_rabbitmq_two_deployments_do_not_get_each_others_messages(
     settings: Settings, deployment: str, rabbitmq: Connection
 ) -> None:
     ours, theirs = (on_broker(settings, RABBITMQ, f"{deployment}.{name}") for name in ("ours", "theirs"))
@@ -75,8 +76,8 @@ def test_on_rabbitmq_two_deployments_do_not_hear_each_other(
         assert waiting(ours) == {"runs": 1}, "what the doctor counts"
     finally:
         for each in (ours, theirs):
-            queue_of(each)(rabbitmq.default_channel).delete()
-            queue_of(each).exchange(rabbitmq.default_channel).delete()
+            queue_of(each, each.queue)(rabbitmq.default_channel).delete()
+            queue_of(each, each.queue).exchange(rabbitmq.default_channel).delete()
 
 
 def publish(settings: Settings, times: int) -> None:
@@ -97,4 +98,6 @@ def arrive(connection: Connection, settings: Settings, count: int) -> int:
 
 def waits(connection: Connection, settings: Settings) -> int:
     """Return how many messages wait in the deployment's queue."""
-    return int(connection.default_channel.queue_declare(queue_of(settings).name, passive=True).message_count)
+    return int(
+        connection.default_channel.queue_declare(queue_of(settings, settings.queue).name, passive=True).message_count
+    )

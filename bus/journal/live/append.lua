@@ -1,8 +1,8 @@
 -- Key space (bus/keys.py): KEYS[1] the run's stream, KEYS[2] its meta hash {fence, last, bytes}.
--- ARGV: fence, first number, last number, body as signed (bus/journal/keyring.py), channel, expiry in ms, byte budget, sealed_to.
+-- ARGV: fence, first number, last number, body as signed (bus/journal/live/signing_keys.py), channel, expiry in ms, byte budget, sealed_to.
 --
--- Publishes one body of events and appends it. Whoever may write to this Redis can write anything into both keys, so
--- readers hear the body whatever these hold: it is signed, and they merge by number. Answers:
+-- Publishes one body of events and appends it. Any client of this Redis can write anything into both keys, so
+-- readers get the body whatever these hold: it is signed, and they merge by number. Answers:
 --   stale    a later owner wrote already, as far as Redis knows; not appended
 --   same     this very body is here already (a resent batch)
 --   missing  appended, but what came before is neither here nor in SQL: the writer seals at once what it holds

@@ -1,4 +1,4 @@
-"""Live events nobody of this deployment signed: dropped, counted, and told to readers now and then."""
+"""Counts live events without a valid signature, which are dropped, and limits how often readers get a hint."""
 
 from __future__ import annotations
 
@@ -7,40 +7,42 @@ import time
 
 log = logging.getLogger(__name__)
 
-SAY_S = 60.0
+WARN_EVERY_S = 60.0
 """Seconds between two warnings."""
-HINT_S = 1.0
-"""Seconds between two times a run's readers are told to ask SQL: no flood makes them ask more often."""
+HINT_EVERY_S = 1.0
+"""Seconds between two hints to a run's readers to query SQL, however many forged events arrive."""
 
 
 class Forgeries:
-    """Counted for a process. What was dropped may have been a true event that somebody damaged on its way."""
+    """Counts for one process. A dropped event may have been a genuine one that was damaged on its way."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._said_at_s = float("-inf")
+        self._warned_at_s = float("-inf")
         self._hinted: dict[str, float] = {}
 
     def drop(self, where: str, size: int) -> None:
-        """Count one, and say so at most once a minute; what it says is never told."""
+        """Count one, and warn at most once a minute; its content is never logged."""
         self.count += 1
         now_s = time.monotonic()
-        if now_s - self._said_at_s >= SAY_S:
-            self._said_at_s = now_s
+        if now_s - self._warned_at_s >= WARN_EVERY_S:
+            self._warned_at_s = now_s
             log.warning(
                 "dropped what no process of this deployment signed, %s so far, the last of %s bytes in %s; "
                 "see who else may write to Redis, and that all processes share one database",
-                self.count, size, where,
-            )  # fmt: skip
+                self.count,
+                size,
+                where,
+            )
 
-    def is_worth_a_hint(self, channel: str) -> bool:
-        """Whether the channel's readers should ask SQL now."""
+    def should_hint(self, channel: str) -> bool:
+        """Return whether the channel's readers should query SQL now."""
         now_s = time.monotonic()
-        if now_s - self._hinted.get(channel, float("-inf")) < HINT_S:
+        if now_s - self._hinted.get(channel, float("-inf")) < HINT_EVERY_S:
             return False
         self._hinted[channel] = now_s
         return True
 
     def forget(self, channel: str) -> None:
-        """Nobody reads this channel any more."""
+        """Drop what is kept of a channel that has no reader any more."""
         self._hinted.pop(channel, None)

@@ -1,11 +1,11 @@
-"""The hot tail of every log: where deltas are before they are sealed. It may lose everything at any moment."""
+"""The hot log: the newest events of every run, deltas before they are sealed. It may lose everything at any moment."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from bus.journal.line import Line, to_line
+from bus.journal.log.line import Line, to_line
 
 Listener = Callable[[list[Line]], None]
 """Called on the loop with what was appended; an empty list says that something may have been missed."""
@@ -19,8 +19,8 @@ class LogSource(Protocol):
         """Every number up to here is in SQL."""
 
     def seal_soon(self) -> None:
-        """The hot log is missing what came before, is full, or believes another owner: put what you hold into SQL,
-        which also shows whether the run is yours still."""
+        """The hot log lacks earlier events, is full, or saw another owner: write the deltas held to SQL, which also
+        shows whether the run still has this owner."""
 
     def lost_ownership(self) -> None:
         """A later owner's fence was seen: stop writing."""
@@ -31,7 +31,7 @@ class HotLog(Protocol):
 
     def attach(self, run_id: str, fence: int, source: LogSource) -> bool:
         """Let ``source`` write the run's log from now on, and return whether it does: of two in this process the
-        older owner is told that it lost it."""
+        older owner is notified that it lost the run."""
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
         """Add one event behind the others; returns at once."""
@@ -50,24 +50,24 @@ class HotLog(Protocol):
         """Return what is held with numbers above ``cursor``, in order."""
 
     @property
-    def is_heard(self) -> bool:
-        """Whether those who follow hear at once what is appended; where not, they ask SQL more often."""
+    def is_live(self) -> bool:
+        """Whether listeners get at once what is appended; where not, readers query SQL more often."""
 
     @property
     def is_down(self) -> bool:
-        """Whether the last attempt to write failed, so that other processes hear nothing from here."""
+        """Whether the last attempt to write failed, so that other processes get no events of this one."""
 
     async def keep(self, run_ids: Iterable[str]) -> None:
         """Put off the expiry of these runs' logs."""
 
     def nudge(self, channel: str, text: str) -> None:
-        """Tell every process listening on ``channel``, if that is possible right now."""
+        """Send a hint to every process that listens on ``channel``, where possible."""
 
     async def listen(self, channel: str, function: Callable[[str], None]) -> None:
         """Call ``function`` with each text nudged on ``channel``."""
 
     async def close(self) -> None:
-        """Send what is pending and let go of everything."""
+        """Send what is pending and close every connection."""
 
 
 _writing: dict[tuple[str, int], HotLog] = {}
@@ -115,7 +115,7 @@ class MemoryHotLog:
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
         log = self._logs.get(run_id)
-        if log is None:  # nobody writes this run here any more
+        if log is None:  # this process no longer writes the run
             return
         if log and log[-1].seq >= seq:
             return
@@ -141,7 +141,7 @@ class MemoryHotLog:
             return
         self._sources.pop(run_id, None)
         self._fences.pop(run_id, None)
-        self._logs.pop(run_id, None)  # SQL has all of it, and nobody else could have been reading here
+        self._logs.pop(run_id, None)  # SQL has all of it, and no other process can read this one's memory
 
     async def follow(self, run_id: str, listener: Listener) -> None:
         self._listeners.setdefault(run_id, []).append(listener)
@@ -157,7 +157,7 @@ class MemoryHotLog:
         return [line for line in self._logs.get(run_id, ()) if line.seq > cursor]
 
     @property
-    def is_heard(self) -> bool:
+    def is_live(self) -> bool:
         return True
 
     @property

@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bus.journal.gate import Gate
-from bus.journal.hotlog import Listener, LogSource
-from bus.journal.keyring import Keyring, sign
-from bus.journal.line import Line, pack
-from bus.journal.subscriber import Subscriber
-from bus.journal.tail import Tail
+from bus.journal.live.hotlog import Listener, LogSource
+from bus.journal.live.signatures import SignatureVerifier
+from bus.journal.live.signing_keys import Keyring, sign
+from bus.journal.live.subscriber import Subscriber
+from bus.journal.live.trimmer import Trimmer
+from bus.journal.log.line import Line, pack
 from bus.keys import Keys
 from bus.redis_wire import Command, RedisWire, connect
-from config.errors import DatabaseUnreachable, RedisUnreachable
+from config.database.errors import DatabaseUnreachable
+from config.redis.errors import RedisUnreachable
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ SCRIPT_SHA = hashlib.sha1(SCRIPT.encode()).hexdigest()
 DOWN_S = 0.7
 """Seconds between two attempts to reach Redis, and between two early seals while it is away."""
 LATE_S = 0.7
-"""How long Redis may take to answer a batch; then it counts as away, and viewers are served from SQL."""
+"""How long Redis may take to answer a batch; then it counts as down, and viewers are served from SQL."""
 LOOP_LATE_S = 0.1
 """When a timer fires later than this, this process was late itself, and the answer may lie here unread."""
 READ_S = 2.0
@@ -35,7 +36,7 @@ READ_S = 2.0
 REPLY_S = 5.0
 """How long it may take before the connection is given up."""
 REFUSED_S = 60.0
-"""Seconds between two warnings that Redis takes nothing."""
+"""Seconds between two warnings that Redis refuses writes."""
 MAX_ENTRY_BYTES = 64 * 1024
 """A body is cut about here, so that one reader's page stays small."""
 
@@ -62,11 +63,11 @@ class _Run:
     key: bytes = b""
     """What its events are signed with; made when the first leave."""
     pending: list[_Pending] = field(default_factory=list)
-    tail: Tail = field(init=False)
-    """What stays in Redis when this owner goes."""
+    trimmer: Trimmer = field(init=False)
+    """Decides what stays in Redis when this owner detaches."""
 
     def __post_init__(self) -> None:
-        self.tail = Tail(self.fence)
+        self.trimmer = Trimmer(self.fence)
 
 
 class RedisHotLog:
@@ -79,8 +80,8 @@ class RedisHotLog:
         self._url = url
         self._keys = keys
         self._keyring = keyring
-        self.gate = Gate(keyring)
-        """What is read goes through it."""
+        self.verifier = SignatureVerifier(keyring)
+        """Verifies everything that is read."""
         self._ttl_ms = ttl_s * 1000
         self._max_bytes = max_bytes
         self._runs: dict[str, _Run] = {}
@@ -92,11 +93,11 @@ class RedisHotLog:
         self._scheduled = False
         self._sealing: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
-        self._subscriber = Subscriber(url, self.gate)
+        self._subscriber = Subscriber(url, self.verifier)
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
-        self._is_down = False  # said once an outage
+        self._is_down = False  # logged once per outage
         self._refused_at_s = float("-inf")
 
     # --- writing
@@ -130,8 +131,8 @@ class RedisHotLog:
         if run is not None and fence in (None, run.fence):
             del self._runs[run_id]  # what it still has pending stands before these in the next pipeline
             for pending in run.pending:
-                run.tail.add(pending.last, pending.size)
-            self._others += run.tail.trim(run.stream, run.meta, run.source.sealed_to)
+                run.trimmer.add(pending.last, pending.size)
+            self._others += run.trimmer.trim(run.stream, run.meta, run.source.sealed_to)
             self._others += [("PEXPIRE", run.stream, self._ttl_ms), ("PEXPIRE", run.meta, self._ttl_ms)]
             self._schedule()
 
@@ -170,35 +171,35 @@ class RedisHotLog:
         try:
             if self._dirty and not await self._keyring.open():
                 raise DatabaseUnreachable("they cannot be signed while the database is away")
-            self._watch_for_answer(LATE_S, self._loop_time())
+            self._expect_answer(LATE_S, self._loop_time())
             await self._send(await self._connection())
-        except (RedisUnreachable, DatabaseUnreachable) as wrong:
-            self._drop(wrong)
+        except (RedisUnreachable, DatabaseUnreachable) as error:
+            self._drop(error)
             await asyncio.sleep(DOWN_S)
-        except ConnectionError as wrong:
-            self._drop(wrong)
+        except ConnectionError as error:
+            self._drop(error)
         finally:
             if self._watch is not None:
                 self._watch.cancel()
 
-    def _watch_for_answer(self, timeout_s: float, began_s: float) -> None:
+    def _expect_answer(self, timeout_s: float, began_s: float) -> None:
         # A timer is cheaper than a timeout around each batch, of which there may be one a token.
         due_s = self._loop_time() + timeout_s
-        self._watch = asyncio.get_running_loop().call_at(due_s, self._look_for_answer, began_s, due_s)
+        self._watch = asyncio.get_running_loop().call_at(due_s, self._check_answer, began_s, due_s)
 
-    def _look_for_answer(self, began_s: float, due_s: float) -> None:
+    def _check_answer(self, began_s: float, due_s: float) -> None:
         if self._loop_time() - due_s > LOOP_LATE_S:  # then an answer that lies here is read first
-            self._watch = asyncio.get_running_loop().call_later(LOOP_LATE_S, self._miss_answer, began_s)
+            self._watch = asyncio.get_running_loop().call_later(LOOP_LATE_S, self._answer_missed, began_s)
         else:
-            self._miss_answer(began_s)
+            self._answer_missed(began_s)
 
-    def _miss_answer(self, began_s: float) -> None:
-        """Have SQL hold what Redis does not take; after a while another connection is tried."""
+    def _answer_missed(self, began_s: float) -> None:
+        """Seal, so that SQL holds what Redis does not accept; after ``REPLY_S`` another connection is tried."""
         self._go_down("Redis does not answer")
         self._seal_all()
         if self._writer is not None and self._loop_time() - began_s >= REPLY_S:
             self._writer.close()  # which fails what waits for its replies
-        self._watch_for_answer(DOWN_S, began_s)
+        self._expect_answer(DOWN_S, began_s)
 
     async def _send(self, wire: RedisWire) -> None:
         commands, runs = self._take_batch()
@@ -216,10 +217,10 @@ class RedisHotLog:
             self._is_down = False
             log.warning("live events reach Redis again")
         for run, reply in zip(runs, replies, strict=False):
-            self._heed(run, reply)
+            self._handle_reply(run, reply)
 
     async def _connection(self) -> RedisWire:
-        """Return the connection for everything but messages; whoever needs it waits for the same attempt."""
+        """Return the connection for everything but messages; concurrent callers share one attempt to connect."""
         if self._writer is None or not self._writer.is_open:
             if self._connecting is None or self._connecting.done():
                 self._connecting = asyncio.get_running_loop().create_task(connect(self._url))
@@ -233,13 +234,24 @@ class RedisHotLog:
             run.key = run.key or self._keyring.key_of(run.channel)
             for pending in run.pending:
                 body = sign(run.key, pack(pending.lines))
-                run.tail.add(pending.last, len(body))
+                run.trimmer.add(pending.last, len(body))
                 commands.append(
                     (
-                        "EVALSHA", SCRIPT_SHA, 2, run.stream, run.meta, run.fence, pending.first, pending.last,
-                        body, run.channel, self._ttl_ms, self._max_bytes, run.source.sealed_to,
+                        "EVALSHA",
+                        SCRIPT_SHA,
+                        2,
+                        run.stream,
+                        run.meta,
+                        run.fence,
+                        pending.first,
+                        pending.last,
+                        body,
+                        run.channel,
+                        self._ttl_ms,
+                        self._max_bytes,
+                        run.source.sealed_to,
                     )
-                )  # fmt: skip
+                )
                 runs.append(run)
             run.pending = []
         self._dirty = {}
@@ -247,18 +259,18 @@ class RedisHotLog:
         self._others = []
         return commands, runs
 
-    def _heed(self, run: _Run, reply: Any) -> None:
+    def _handle_reply(self, run: _Run, reply: Any) -> None:
         if reply in (b"ok", b"same"):
             return
         if isinstance(reply, Exception):  # out of memory, read-only replica, no permission
-            self._be_refused(reply)
+            self._note_refusal(reply)
             return
-        # A ``stale`` is a hint too, since anybody who may write to Redis can raise a fence there: putting into
-        # SQL what the writer holds shows whether it is true.
+        # A ``stale`` is a hint too, since any client of Redis can raise a fence there: sealing to SQL shows whether
+        # it is true.
         run.source.seal_soon()
 
-    def _be_refused(self, reply: Exception) -> None:
-        """Have SQL hold, a little later, what Redis does not; those who follow have heard it all the same."""
+    def _note_refusal(self, reply: Exception) -> None:
+        """Seal soon, so that SQL holds what Redis does not; subscribers got the events all the same."""
         now_s = self._loop_time()
         if now_s - self._refused_at_s >= REFUSED_S:  # it may be every batch
             self._refused_at_s = now_s
@@ -271,19 +283,19 @@ class RedisHotLog:
         for run in self._runs.values():
             run.source.seal_soon()
 
-    def _drop(self, wrong: Exception) -> None:
-        """Forget what is pending: the log in SQL is complete without it, and readers poll there."""
-        self._go_down(wrong)
+    def _drop(self, error: Exception) -> None:
+        """Drop what is pending: SQL has the log or gets it, and readers poll there."""
+        self._go_down(error)
         for run in self._dirty.values():
             run.pending = []
             run.source.seal_soon()
         self._dirty = {}
         self._others = []
 
-    def _go_down(self, wrong: object) -> None:
+    def _go_down(self, error: object) -> None:
         if not self._is_down:
             self._is_down = True
-            log.warning("live events do not reach Redis, viewers read the database until it is back: %s", wrong)
+            log.warning("live events do not reach Redis, viewers read the database until it is back: %s", error)
 
     def _loop_time(self) -> float:
         return asyncio.get_running_loop().time()
@@ -292,7 +304,7 @@ class RedisHotLog:
 
     async def read_after(self, run_id: str, cursor: int) -> list[Line]:
         if self._is_down:
-            self._ask_whether_it_is_back()
+            self._probe()
             return []
         if not await self._keyring.open():
             return []
@@ -300,23 +312,23 @@ class RedisHotLog:
             async with asyncio.timeout(READ_S):
                 wire = await self._connection()
                 (entries,) = await wire.send([("XRANGE", self._keys.stream(run_id), f"({cursor}-0", "+")])
-        except (RedisUnreachable, TimeoutError) as wrong:
-            self._go_down(str(wrong) or "Redis does not answer")
+        except (RedisUnreachable, TimeoutError) as error:
+            self._go_down(str(error) or "Redis does not answer")
             return []
         except ConnectionError:
             return []
         if isinstance(entries, Exception):
             return []
-        return [line for line in self.gate.held(self._keys.live(run_id), entries) if line.seq > cursor]
+        return [line for line in self.verifier.verify_stored(self._keys.live(run_id), entries) if line.seq > cursor]
 
-    def _ask_whether_it_is_back(self) -> None:
-        """Nobody waits for a Redis that is away; one question at a time finds out."""
+    def _probe(self) -> None:
+        """Send one ping at a time to find out whether Redis is back; no reader waits for it."""
         if not self._others:
             self._others.append(("PING",))
             self._schedule()
 
     @property
-    def is_heard(self) -> bool:
+    def is_live(self) -> bool:
         return self._subscriber.is_open and self._keyring.is_open and not self._is_down
 
     @property

@@ -1,4 +1,4 @@
-"""A secret all processes of a deployment share: in SQL, made by the first that needs it."""
+"""A secret that all processes of a deployment share: stored in SQL, created by the first that needs it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from config.clock import epoch_ms
-from config.database import Database
+from config.database.engine import Database
+from config.database.tables import secrets
 from config.redaction import register_secrets
-from config.tables import secrets
 
 SECRET_BYTES = 32
 
 
 def shared_secret(database: Database, name: str) -> str:
-    """Return the secret of that name, the same to whoever asks: 64 hexadecimal digits.
+    """Return the secret of that name, the same in every process: 64 hexadecimal digits.
 
     Raises:
         DatabaseUnreachable, DatabaseBusy, DatabaseReadOnly, DatabaseFull: it cannot be read, or not be made.

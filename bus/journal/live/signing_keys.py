@@ -1,7 +1,7 @@
-"""The keys live events are signed with, so that who can publish in Redis cannot put words into a run's mouth.
+"""The keys that sign live events, so that a client that may publish in Redis cannot forge a run's events.
 
-One secret of the deployment, read when it is first needed; from it one key a channel, so that what was said
-in one run cannot be said again in another.
+Each channel's key is derived from one secret of the deployment, so that an event of one run is not valid in another.
+The secret is read when it is first needed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ RETRY_S = 1.0
 """Seconds between two attempts to read the secret while the database is away."""
 _TAG_BYTES = 16
 _TAIL = 1 + 2 * _TAG_BYTES
-"""What stands behind a body: a line end and the tag in hexadecimal, so that who looks into Redis can read it all."""
+"""What stands behind a body: a line end and the tag in hexadecimal, so that the entry stays readable in Redis."""
 
 
 class Keyring:
-    """One a process. Nothing is read before it is needed, and who only writes hints never needs it."""
+    """One per process. A process that only publishes hints never reads the secret."""
 
     def __init__(self, read_secret: Callable[[], Awaitable[str]]) -> None:
         self._read_secret = read_secret
@@ -36,7 +36,7 @@ class Keyring:
         return bool(self._secret)
 
     async def open(self) -> bool:
-        """Read the secret unless it is known, and return whether it is; who needs it waits for the same attempt."""
+        """Read the secret unless it is known, and return whether it is; concurrent callers share one attempt."""
         if self._secret:
             return True
         if self._reading is None or self._reading.done():
@@ -49,9 +49,9 @@ class Keyring:
     async def _read(self) -> None:
         try:
             self._secret = bytes.fromhex(await self._read_secret())
-        except Exception as wrong:  # whatever it is: live events are hints, and the log in SQL is read instead
+        except Exception as error:  # of any kind: live events are hints, and the log in SQL is read instead
             self._failed_at_s = asyncio.get_running_loop().time()
-            log.warning("live events cannot be signed or believed yet: %s: %s", type(wrong).__name__, wrong)
+            log.warning("live events cannot be signed or verified yet: %s: %s", type(error).__name__, error)
 
     def key_of(self, channel: str) -> bytes:
         """Return the key of a channel; the secret has to be known."""
@@ -64,8 +64,8 @@ def sign(key: bytes, body: bytes) -> bytes:
     return b"%b\n%b" % (body, _tag(key, body))
 
 
-def believed(key: bytes, signed: bytes) -> bytes | None:
-    """Return the body that was signed, or None when it was not with this key."""
+def verified_body(key: bytes, signed: bytes) -> bytes | None:
+    """Return the body without its tag, or None when the tag is not valid for this key."""
     body = signed[:-_TAIL]
     is_ours = signed[-_TAIL : 1 - _TAIL] == b"\n" and hmac.compare_digest(signed[1 - _TAIL :], _tag(key, body))
     return body if is_ours else None

@@ -1,41 +1,44 @@
-"""The ear of a process: one connection that hears every channel somebody here wants, and finds its way back."""
+"""A process's one subscription to Redis: every channel that a reader here follows, over one connection.
+
+A lost connection is opened again by itself.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-from bus.journal.gate import Gate
-from bus.journal.hotlog import Listener
+from bus.journal.live.hotlog import Listener
+from bus.journal.live.signatures import SignatureVerifier
 from bus.redis_wire import RedisWire, connect
-from config.errors import RedisUnreachable
+from config.redis.errors import RedisUnreachable
 
 RETRY_FIRST_S, RETRY_MOST_S = 0.2, 2.0
 CONFIRM_S = 1.0
-"""How long somebody waits for Redis to confirm a channel; whoever hears nothing asks SQL."""
-PULSE_S = 5.0
-"""Seconds between two questions whether the connection still is one: a peer that vanished says nothing."""
+"""How long a reader waits for Redis to confirm a channel; without live events it polls SQL."""
+PING_EVERY_S = 5.0
+"""Seconds between two pings, which notice a peer that vanished without closing the connection."""
 MAX_HINT_BYTES = 200
-"""A hint is a word and an id; more is not looked at."""
+"""A hint is a word and an id; longer texts are cut."""
 
 
 class Subscriber:
-    """Everything happens on the loop. A lost connection is told to all who follow: they may have missed something."""
+    """Used on the loop. When the connection is lost, all listeners are notified that they may have missed events."""
 
-    def __init__(self, url: str, gate: Gate) -> None:
+    def __init__(self, url: str, verifier: SignatureVerifier) -> None:
         self._url = url
-        self._gate = gate
+        self._verifier = verifier
         self._listeners: dict[str, list[Listener]] = {}
         self._hints: dict[str, list[Callable[[str], None]]] = {}
         self._wire: RedisWire | None = None
         self._connecting = asyncio.Lock()
-        self._reviving: asyncio.Task[None] | None = None
-        self._pulse: asyncio.Task[None] | None = None
+        self._reconnecting: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._closed = False
 
     @property
     def is_open(self) -> bool:
-        """Whether what is published is heard, as far as is known."""
+        """Whether published events arrive, as far as is known."""
         return self._wire is not None and self._wire.is_open
 
     async def follow(self, channel: str, listener: Listener) -> None:
@@ -44,12 +47,12 @@ class Subscriber:
         await self._subscribe(channel)
 
     def unfollow(self, channel: str, listener: Listener) -> None:
-        """Call it no more."""
+        """Stop calling ``listener``."""
         listeners = self._listeners.get(channel, [])
         if listener in listeners:
             listeners.remove(listener)
         if not listeners and self._listeners.pop(channel, None) is not None:
-            self._gate.forget(channel)
+            self._verifier.forget(channel)
             if self._wire is not None:
                 self._wire.unsubscribe(channel)
 
@@ -59,9 +62,9 @@ class Subscriber:
         await self._subscribe(channel)
 
     def close(self) -> None:
-        """Hear nothing any more."""
+        """Close the connection and stop reconnecting."""
         self._closed = True
-        for task in (self._reviving, self._pulse):
+        for task in (self._reconnecting, self._watching):
             if task is not None:
                 task.cancel()
         if self._wire is not None:
@@ -70,20 +73,20 @@ class Subscriber:
     # --- the connection
 
     async def _subscribe(self, channel: str) -> None:
-        """Be subscribed, or have it tried in the background: a reader that hears nothing polls SQL."""
+        """Subscribe, or retry in the background; meanwhile readers poll SQL."""
         try:
             async with self._connecting:
-                if self._reviving is not None and not self._reviving.done():
-                    return  # it takes every channel there is
+                if self._reconnecting is not None and not self._reconnecting.done():
+                    return  # reconnecting subscribes to every channel
                 wire = self._wire if self._wire is not None and self._wire.is_open else await self._connect()
-                self._keep(wire)
+                self._use(wire)
             async with asyncio.timeout(CONFIRM_S):
                 await wire.subscribe(channel)
         except (RedisUnreachable, ConnectionError):
-            self._revive()
+            self._reconnect_soon()
         except TimeoutError:
             if wire is self._wire:
-                self._lose()
+                self._disconnect()
 
     async def _connect(self) -> RedisWire:
         lost: list[RedisWire] = []
@@ -91,41 +94,41 @@ class Subscriber:
         lost.append(wire)
         return wire
 
-    def _keep(self, wire: RedisWire) -> None:
+    def _use(self, wire: RedisWire) -> None:
         self._wire = wire
-        if self._pulse is None or self._pulse.done():
-            self._pulse = asyncio.get_running_loop().create_task(self._feel_pulse())
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.get_running_loop().create_task(self._watch_connection())
 
     def _on_lost(self, wire: list[RedisWire]) -> None:
         if wire and wire[0] is self._wire:
-            self._lose()
+            self._disconnect()
 
-    def _lose(self) -> None:
-        """Let go of the connection, say that something may be missed, and look for another."""
+    def _disconnect(self) -> None:
+        """Close the connection, notify listeners of a possible gap, and open another."""
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.close()
-        self._say_missed()
-        self._revive()
+        self._notify_missed()
+        self._reconnect_soon()
 
-    async def _feel_pulse(self) -> None:
+    async def _watch_connection(self) -> None:
         while True:
-            await asyncio.sleep(PULSE_S)
+            await asyncio.sleep(PING_EVERY_S)
             wire = self._wire
             if wire is None:
                 continue
             try:
                 async with asyncio.timeout(CONFIRM_S):
-                    await wire.pulse()
+                    await wire.ping()
             except (ConnectionError, TimeoutError):
                 if wire is self._wire:
-                    self._lose()
+                    self._disconnect()
 
-    def _revive(self) -> None:
-        if not self._closed and (self._reviving is None or self._reviving.done()):
-            self._reviving = asyncio.get_running_loop().create_task(self._subscribe_again())
+    def _reconnect_soon(self) -> None:
+        if not self._closed and (self._reconnecting is None or self._reconnecting.done()):
+            self._reconnecting = asyncio.get_running_loop().create_task(self._reconnect())
 
-    async def _subscribe_again(self) -> None:
+    async def _reconnect(self) -> None:
         pause_s = RETRY_FIRST_S
         while not self._closed and (self._listeners or self._hints):
             await asyncio.sleep(pause_s)
@@ -140,32 +143,32 @@ class Subscriber:
             except (ConnectionError, TimeoutError):
                 wire.close()
                 continue
-            if not wire.is_open:  # lost before it was ours, so nobody was told
+            if not wire.is_open:  # lost before it was in use, so on_lost did nothing
                 continue
-            self._keep(wire)
-            self._say_missed()
+            self._use(wire)
+            self._notify_missed()
             return
 
     async def _subscribe_all(self, wire: RedisWire) -> None:
-        """Subscribe to every channel somebody wants, also to those wanted meanwhile."""
+        """Subscribe to every followed channel, also to those added meanwhile."""
         done: set[str] = set()
         while missing := {*self._listeners, *self._hints} - done:
             await asyncio.gather(*(wire.subscribe(channel) for channel in missing))
             done |= missing
 
-    # --- what is heard
+    # --- what arrives
 
     def _on_message(self, channel: str, body: bytes) -> None:
         listeners = self._listeners.get(channel)
         if listeners:
-            lines = self._gate.said(channel, body)
-            if lines or self._gate.forgeries.is_worth_a_hint(channel):
+            lines = self._verifier.verify_published(channel, body)
+            if lines or self._verifier.forgeries.should_hint(channel):
                 for listener in tuple(listeners):
                     listener(lines)
         for function in tuple(self._hints.get(channel, ())):
             function(body[:MAX_HINT_BYTES].decode(errors="replace"))
 
-    def _say_missed(self) -> None:
+    def _notify_missed(self) -> None:
         for listeners in tuple(self._listeners.values()):
             for listener in tuple(listeners):
                 listener([])

@@ -1,4 +1,4 @@
-"""What stays of a run's stream in Redis when its owner goes: the newest entries, for viewers a little behind."""
+"""Trims a run's stream in Redis when its owner detaches: the newest entries stay, for viewers a little behind."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ ENTRY_BYTES = 48
 """What Redis needs for an entry besides its body, about; a stream keeps entries in blocks, with slack."""
 
 
-class Tail:
-    """Knows the newest entries one owner appended, so that what stands before them can be taken away.
+class Trimmer:
+    """Keeps the sizes of the newest entries that one owner appended, so that those before them can be removed.
 
-    SQL holds every number up to the end, or a ``withdrawn`` event names it: who asks for older ones reads them there.
+    SQL holds every number up to the end, or a ``withdrawn`` event names it: older events are read there.
     """
 
     def __init__(self, fence: int) -> None:
@@ -26,7 +26,7 @@ class Tail:
         self._is_over = False
 
     def add(self, seq: int, size: int) -> None:
-        """Know of an entry whose last number is ``seq``."""
+        """Note an appended entry whose last number is ``seq``."""
         if self._is_over:
             return
         self._entries.append((seq, size + ENTRY_BYTES))
@@ -37,7 +37,7 @@ class Tail:
             self._is_cut = True
 
     def trim(self, stream: str, meta: str, sealed_to: int) -> list[Command]:
-        """Return the commands that take away what is too much, and nothing that SQL does not have; none comes later.
+        """Return the commands that remove what exceeds the limit and is in SQL; later calls of ``add`` do nothing.
 
         A later owner's entries have higher numbers, so they stay.
         """

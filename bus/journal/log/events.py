@@ -1,4 +1,4 @@
-"""The log in SQL: committed events one by one, sealed pieces in blocks, and pages of both in order."""
+"""The log in SQL: one row per committed event, one row (a block) per message's sealed deltas, read in pages."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, func, insert, select
 
-from bus.journal.line import Line, to_line, withdrawn_ranges
-from bus.journal.pages import Pages
-from bus.journal.results import with_references, with_results
+from bus.journal.errors import RunUnknown
+from bus.journal.log.line import Line, to_line
+from bus.journal.log.pages import Pages
+from bus.journal.log.results import RESULT_IN, with_references, with_results
 from bus.payloads import (
+    DELTA_TYPES,
     ErrorPayload,
     Payload,
-    ReasoningPayload,
-    ResponsePayload,
-    ToolNamePayload,
+    TextPayload,
+    ToolResultPayload,
     decode,
     encode,
     ranges_of,
 )
 from config.clock import stamp
-from config.errors import RunUnknown
-from config.tables import events, runs
+from config.database.tables import events, runs, steps
 
 PAGE = 500
 """Rows of SQL read at a time."""
@@ -52,26 +52,27 @@ def insert_rows(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
 _INSERT = insert(events).inline()
 
 
-# --- blocks: a message's pieces as text and cut points ---------------------------------------------
+# --- blocks: a message's deltas as one text with their lengths -------------------------------------
 
 
 def block_row(pieces: Sequence[tuple[Payload, int]], run_id: str, fence: int) -> dict[str, Any]:
-    """Return the row that holds these pieces of one message, each with its time in ms since 1970.
+    """Return the row that holds these deltas of one message, each given with its time in ms since 1970.
 
-    The pieces stand in segments: pieces of one kind with consecutive numbers. A segment has the text of
-    all of them and the length of each, so that a reader can resume between any two.
+    A row has segments of deltas of one type with consecutive numbers. A segment has their joined text and the length
+    of each, so that a reader can resume between any two.
     """
     first, last = pieces[0][0], pieces[-1][0]
     segments: list[dict[str, Any]] = []
-    base_ms = pieces[0][1]
+    base_ms, is_text = pieces[0][1], True
     for payload, at_ms in pieces:
         segment = segments[-1] if segments else None
         text = getattr(payload, "content", None) or ""
         kind = payload.event_type
-        if segment is None or segment["type"] != kind or kind == "tool" or segment["next"] != payload.seq:
+        if segment is None or not is_text or segment["type"] != kind or segment["next"] != payload.seq:
+            is_text = isinstance(payload, TextPayload)
             segment = {"type": kind, "seq": payload.seq, "text": "", "cuts": [], "ms": [], "next": payload.seq}
-            if isinstance(payload, ToolNamePayload):
-                segment |= {"call_id": payload.call_id, "name": payload.name}
+            if not is_text:
+                segment |= {name: getattr(payload, name) for name in payload.required}
             segments.append(segment)
         segment["text"] += text
         segment["cuts"].append(len(text))
@@ -93,21 +94,18 @@ def block_row(pieces: Sequence[tuple[Payload, int]], run_id: str, fence: int) ->
 
 
 def block_payloads(row: Any) -> Iterator[Payload]:
-    """Yield the pieces of a block's row, as they were."""
+    """Yield the deltas of a block's row, as they were numbered."""
     block = orjson.loads(row.data_json)
     ids: dict[str, Any] = {"message_id": row.message_id or "", "step_id": row.step_id or ""}
     for segment in block["segments"]:
-        at = 0
+        kind, at = DELTA_TYPES[segment["type"]], 0
         for offset, (length, ms) in enumerate(zip(segment["cuts"], segment["ms"], strict=True)):
             when: dict[str, Any] = {"seq": segment["seq"] + offset, "at": stamp(block["base_ms"] + ms)}
-            text = segment["text"][at : at + length]
-            at += length
-            if segment["type"] == "response":
-                yield ResponsePayload(content=text, **when, **ids)
-            elif segment["type"] == "reasoning":
-                yield ReasoningPayload(content=text, **when, **ids)
+            if issubclass(kind, TextPayload):
+                yield kind(content=segment["text"][at : at + length], **when, **ids)
             else:
-                yield ToolNamePayload(call_id=segment["call_id"], name=segment["name"], **when, **ids)
+                yield kind(**{name: segment[name] for name in kind.required}, **when, **ids)
+            at += length
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -118,20 +116,28 @@ _AFTER = Pages(
     )
     .where(events.c.run_id == bindparam("run_id"), events.c.seq > bindparam("cursor"))
     .order_by(events.c.first_seq)
-    .limit(PAGE),
+    .limit(bindparam("rows")),
     text=events.c.data_json,
     order=(events.c.first_seq,),
 )
 
 
 def read_after(connection: Connection, run_id: str, thread_id: str, cursor: int) -> list[Line]:
-    """Return up to a page of what SQL holds above ``cursor``, in order of number: 500 rows or a megabyte.
+    """Return the lines of ``log_page``; empty after the last page."""
+    return log_page(connection, run_id, thread_id, cursor)[0]
 
-    Each event is as viewers were told it first, with the result it refers to. Blocks of messages that were made at
-    the same time may overlap, so pieces are sorted; a page ends before numbers that a row of the next page could
-    still precede.
+
+def log_page(connection: Connection, run_id: str, thread_id: str, cursor: int) -> tuple[list[Line], bool]:
+    """Return a page of SQL's events above ``cursor``, in order of number, and whether there may be more.
+
+    A page has at most 500 rows or 1 MB. A page with a successor may be shorter: a block that overlaps with rows
+    beyond the page is left to the next one.
+
+    Each event is byte for byte as viewers first got it, with the result it refers to. Blocks of messages that were
+    streamed at the same time may overlap, so deltas are sorted; a page ends before the first number that a row of the
+    next page could precede.
     """
-    rows, is_cut = _AFTER.read(connection, {"run_id": run_id, "cursor": cursor})
+    rows, is_cut = _AFTER.read(connection, {"run_id": run_id, "cursor": cursor, "rows": PAGE})
     fitting, referring = with_references(rows)
     if len(fitting) < len(rows):
         rows, is_cut = fitting, True
@@ -147,14 +153,15 @@ def read_after(connection: Connection, run_id: str, thread_id: str, cursor: int)
         to_line(encode(payload, run_id, thread_id)) for payload in with_results(connection, run_id, referring.values())
     ]
     lines.sort(key=lambda line: line.seq)
-    if is_cut or len(rows) == PAGE:
+    has_more = is_cut or len(rows) == PAGE
+    if has_more:
         cut = rows[-1].first_seq
         lines = [line for line in lines if line.seq <= cut] or lines  # a block larger than a page is one page
-    return lines
+    return lines, has_more
 
 
 def require_run(connection: Connection, run_id: str) -> None:
-    """The run whose log is read exists.
+    """Check that the run whose log is read exists.
 
     Raises:
         RunUnknown: it was removed.
@@ -166,47 +173,43 @@ def require_run(connection: Connection, run_id: str) -> None:
 _EXISTS = select(runs.c.id).where(runs.c.id == bindparam("run_id"))
 
 
-def unheard(connection: Connection, run_id: str, below: int) -> list[Payload]:
-    """Return what was written without an owner since the run's last owner, under fences below ``below``, in order.
+def undelivered(connection: Connection, run_id: str, last_owner: int, below: int) -> list[Payload]:
+    """Return the events that were written without an owner, with fences above ``last_owner`` and below ``below``.
 
-    Every owner begins with ``status running``, and nobody else writes that: what has a higher fence than the last
-    of these had no owner, and nobody there to tell the observers. Of a run nobody ever owned, its first event is left
-    out: no observer is told of that. To be asked where nobody else can write to the run.
+    They are in order, and no observer has got them. The first event of a run (``queued``) is never delivered to
+    observers, so it is left out. The caller has to prevent other writes to the run.
     """
-    its = {"its_run": run_id, "below": below}
-    last = connection.execute(_LAST_OWNER, its).first()
-    fence, began = (last.fence, last.seq) if last is not None else (0, 0)
-    if fence == below - 1:
+    if last_owner == below - 1:
         return []
-    lines = connection.execute(_WITHOUT_OWNER, its | {"its_fence": fence, "began": began}).scalars()
-    return [decode(line) for line in lines]
+    # A worker of a release without the column `owned_fence` did not set it, but started a step under its fence.
+    started = connection.execute(_LAST_STEP, {"run_": run_id, "below": below}).scalar() or 0
+    asked = {"run_": run_id, "last_owner": max(last_owner, started), "below": below}
+    payloads = [decode(line) for line in connection.execute(_WITHOUT_OWNER, asked).scalars()]
+    referring = [one for one in payloads if isinstance(one, ToolResultPayload) and RESULT_IN in one.extra]
+    whole = {one.seq: one for one in with_results(connection, run_id, referring)}
+    return [whole.get(one.seq, one) for one in payloads]
 
 
-_LAST_OWNER = (
-    select(events.c.fence, events.c.seq)
-    .where(events.c.run_id == bindparam("its_run"), events.c.fence < bindparam("below"))
-    # In the text of a field every quote has a backslash before it, so nothing else looks like this.
-    .where(events.c.type == "status", events.c.data_json.like('%"status":"running"%'))
-    .order_by(events.c.seq.desc())
-    .limit(1)
+_LAST_STEP = select(func.max(steps.c.fence)).where(
+    steps.c.run_id == bindparam("run_"), steps.c.fence < bindparam("below")
 )
 _WITHOUT_OWNER = (
     select(events.c.data_json)
-    .where(events.c.run_id == bindparam("its_run"), events.c.seq > bindparam("began"))
-    .where(events.c.fence > bindparam("its_fence"), events.c.fence < bindparam("below"))
+    .where(events.c.run_id == bindparam("run_"), events.c.type != "block")
+    .where(events.c.fence > bindparam("last_owner"), events.c.fence < bindparam("below"))
     .order_by(events.c.seq)
 )
 
 
 def last_committed(connection: Connection, run_id: str) -> int:
-    """Return the cursor behind everything SQL holds, or before the end where that is the last."""
+    """Return the number of the last committed event, or of the one before it where that is the end."""
     query = select(events.c.seq, events.c.type).where(events.c.run_id == run_id).order_by(events.c.seq.desc()).limit(1)
     row = connection.execute(query).first()
     return 0 if row is None else row.seq - 1 if row.type == "end" else row.seq
 
 
 def last_error(connection: Connection, run_id: str) -> ErrorPayload | None:
-    """Return the last error a run told, or None; of a failed run that is why it failed."""
+    """Return the last error event of a run, or None; for a failed run it is the reason."""
     query = (
         select(events.c.data_json)
         .where(events.c.run_id == run_id, events.c.type == "error")
@@ -219,11 +222,11 @@ def last_error(connection: Connection, run_id: str) -> ErrorPayload | None:
 
 
 def undeclared(connection: Connection, run_id: str, after: int, upto: int) -> list[list[int]]:
-    """Return the ranges above ``after`` and up to ``upto`` that a ``withdrawn`` event still has to name.
+    """Return the ranges above ``after`` and up to ``upto`` that a ``withdrawn`` event still has to declare.
 
-    These are the numbers SQL does not hold, and the sealed pieces of messages that never became final;
-    without those an earlier ``withdrawn`` named. Up to ``after`` that was settled before, so that a run
-    with many owners is not read from its beginning each time.
+    These are the numbers that are not in SQL, and the sealed deltas of messages that were not finished, except those
+    that an earlier ``withdrawn`` declared. Earlier owners declared everything up to ``after``, so that a run with
+    many owners is not read from its beginning each time.
     """
     query = select(
         events.c.first_seq, events.c.seq, events.c.type, events.c.message_id, events.c.step_id, events.c.data_json
@@ -237,6 +240,6 @@ def undeclared(connection: Connection, run_id: str, after: int, upto: int) -> li
         elif row.message_id in final:
             kept.update(payload.seq for payload in block_payloads(row))
         if row.type == "withdrawn":
-            for first, last in withdrawn_ranges(Line(row.seq, row.type, row.data_json.encode())):
+            for first, last in Line(row.seq, row.type, row.data_json.encode()).withdrawn_ranges:
                 kept.update(range(first, min(last, upto) + 1))
     return ranges_of(number for number in range(after + 1, upto + 1) if number not in kept)

@@ -1,7 +1,7 @@
-"""Group commit: what waits to be written shares one transaction, and so one wait for the disk.
+"""Group commit: pending writes of many runs share one transaction, and so one fsync.
 
-A slow disk makes the groups larger instead of the waits longer. There is no timer: a group begins as soon as a writer
-is free, so a write that is alone does not wait for company.
+On a slow disk the groups become larger instead of the waits longer. There is no timer: a group begins as soon as a
+writer thread is free, so a single write is not delayed.
 """
 
 from __future__ import annotations
@@ -16,31 +16,33 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from config.database import Database
-from config.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
+from config.database.engine import Database
+from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
 
 T = TypeVar("T")
 LARGEST = 64
 """Writes in one group; Postgres keeps that many subtransactions of a transaction in memory."""
 LONGEST_S = 0.1
-"""How long a group's statements may take; the rest goes into the next one, behind heartbeats and other processes."""
+"""Seconds that a group's statements may take; the remaining writes go into the next group, so that heartbeats and
+other processes can write in between."""
 LOCKED_MS = 200
-"""How long a group waits for a row that another process has locked; that write then waits by itself (Postgres)."""
+"""Milliseconds a group waits for a row that another process has locked; that write then gets its own transaction
+(Postgres)."""
 CLOSE_S = 2.0
-"""How long the end of a process waits for a database that does not answer."""
+"""Seconds that closing waits for a database that does not answer."""
 IDLE_S = 30.0
-"""How long a thread waits for work before it ends; the next write begins another."""
+"""Seconds that a thread waits for work before it ends; the next write starts another."""
 FOR_ALL = (DatabaseUnreachable, DatabaseFull, DatabaseReadOnly)
-"""What goes wrong with every write alike, so that they need not be tried one by one."""
+"""Errors that fail every write alike, so that the group's writes are not retried one by one."""
 
 
 def _nothing() -> None:
-    """Be done."""
+    """Do nothing."""
 
 
 @dataclass(eq=False, slots=True)
 class _Write:
-    """One caller's part of a group."""
+    """One caller's write."""
 
     run_id: str
     work: Callable[[Connection], Any]
@@ -50,15 +52,15 @@ class _Write:
     result: Any = None
     error: Exception | None = None
     is_apart: bool = False
-    """Whether it is to be written in a transaction of its own, behind its group."""
+    """Whether it gets a transaction of its own, after its group."""
 
     def finish(self) -> None:
-        """Tell the caller; the transaction is committed, or nothing of this write is."""
+        """Complete the caller's future: the transaction is committed, or this write was rolled back."""
         try:
             if self.error is None:
                 self.then()
-        except Exception as wrong:
-            self.error = wrong
+        except Exception as error:
+            self.error = error
         if self.error is None:
             self.future.set_result(self.result)
         else:
@@ -66,28 +68,28 @@ class _Write:
 
 
 class GroupCommit:
-    """The one way in which the runs of a process are written to; callable from any thread."""
+    """Writes all changes of a process's runs; callable from any thread."""
 
     def __init__(self, database: Database, threads: int = 1) -> None:
-        """``threads``: how many groups may be on their way at once. SQLite has one writer."""
+        """``threads``: how many groups may be written at once; 1 for SQLite, which has one writer."""
         self._database = database
         self._threads = threads
         self._waiting: deque[_Write] = deque()
         self._changed = threading.Condition()
         self._idle = 0
         self._started: set[threading.Thread] = set()
-        self._writing: dict[int, float] = {}  # of each thread, since when the oldest write of its group waits
+        self._writing: dict[int, float] = {}  # by thread, since when the oldest write of its group waits
         self._is_closed = False
 
     def submit(
         self, run_id: str, work: Callable[[Connection], T], *, then: Callable[[], None] = _nothing,
         is_urgent: bool = False,
     ) -> Future[T]:  # fmt: skip
-        """Return a future of what ``work`` returns, done when its transaction is committed. It cannot be cancelled.
+        """Return a future of the result of ``work``, done when its transaction is committed; it cannot be cancelled.
 
-        ``work`` is called on a writer's thread, and again when the group it was part of was rolled back. What it
-        raises undoes only what it did itself. ``then`` is called behind the commit, before the future is done. An
-        urgent write goes before all that wait.
+        ``work`` is called on a writer thread, and again if its group was rolled back. An exception of ``work`` rolls
+        back only its own statements. ``then`` is called after the commit, before the future is done. An urgent write
+        goes before all that wait.
         """
         write = _Write(run_id, work, then)
         write.future.set_running_or_notify_cancel()
@@ -96,8 +98,28 @@ class GroupCommit:
             self._wake()
         return write.future
 
+    def run(self, run_id: str, work: Callable[[Connection], T]) -> T:
+        """Return the result of ``work`` when its transaction is committed; for a thread that waits for it anyway.
+
+        While nothing else is written or waits, the calling thread writes by itself: the change to a writer's thread
+        and back takes longer than the statements of a claim, because each waits for the interpreter's lock.
+        """
+        this = threading.get_ident()
+        with self._changed:
+            is_alone = not self._waiting and not self._writing
+            if is_alone:
+                self._writing[this] = time.monotonic()
+        if not is_alone:
+            return self.submit(run_id, work).result()
+        try:
+            with self._database.write() as connection:
+                return work(connection)
+        finally:
+            with self._changed:
+                del self._writing[this]
+
     def _wake(self) -> None:
-        """Have a thread look at what waits; the caller has the lock."""
+        """Wake or start a thread for the waiting writes; the caller holds the lock."""
         if self._idle < len(self._waiting) and len(self._started) < self._threads:
             thread = threading.Thread(target=self._work, name="callboard-commit", daemon=True)
             self._started.add(thread)
@@ -106,13 +128,13 @@ class GroupCommit:
 
     @property
     def delay_s(self) -> float:
-        """How long the oldest write waits that is not committed yet; 0 where none does."""
+        """Seconds that the oldest uncommitted write has waited; 0 where none waits."""
         with self._changed:
             since = [*self._writing.values(), *(write.since_s for write in self._waiting)]
         return time.monotonic() - min(since) if since else 0.0
 
     def close(self) -> None:
-        """Write what waits and end the threads, all within ``CLOSE_S``; what is not written by then is left."""
+        """Write what waits and end the threads within ``CLOSE_S``; later writes are dropped."""
         until_s = time.monotonic() + CLOSE_S
         with self._changed:
             self._is_closed = True
@@ -140,7 +162,7 @@ class GroupCommit:
             taken = [self._waiting.popleft() for _ in range(min(LARGEST, len(self._waiting)))]
             if taken:
                 self._writing[threading.get_ident()] = min(write.since_s for write in taken)
-        # Rows are locked in one order, here and in other processes: else two groups could wait for each other.
+        # Rows are locked in the same order in every process: else two groups could deadlock.
         return sorted(taken, key=lambda write: write.run_id)
 
     def _put_back(self, left: Sequence[_Write]) -> None:
@@ -149,21 +171,21 @@ class GroupCommit:
             self._wake()  # this thread may have a write to wait for
 
     def _write_group(self) -> None:
-        """Write what waits now. On SQLite the transaction is begun first: more comes while its turn is waited for."""
+        """Write what waits now. On SQLite the transaction begins first: more writes arrive while it waits its turn."""
         group: list[_Write] = []
         if not self._database.is_sqlite and not (group := self._take()):
-            return  # another thread was quicker
+            return  # another thread took the writes
         is_complete = False
         try:
             with self._database.write() as connection:
                 group = group or self._take()
                 self._do_all(connection, group)
                 is_complete = True
-        except Exception as wrong:
+        except Exception as error:
             group = group or self._take()
-            is_final = is_complete or len(group) == 1 or self._concerns_all(wrong)
+            is_final = is_complete or len(group) == 1 or self._concerns_all(error)
             for write in group:
-                write.error, write.is_apart = wrong, not is_final
+                write.error, write.is_apart = error, not is_final
         apart = [write for write in group if write.is_apart]
         for write in group:
             if not write.is_apart:
@@ -173,7 +195,7 @@ class GroupCommit:
             write.finish()
 
     def _do_all(self, connection: Connection, group: list[_Write]) -> None:
-        """Do one write after another, for as long as a group may take."""
+        """Do one write after another, for at most ``LONGEST_S``."""
         until_s = time.monotonic() + LONGEST_S
         if len(group) > 1 and not self._database.is_sqlite:
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCKED_MS}")
@@ -188,16 +210,16 @@ class GroupCommit:
                 self._do_beside_others(connection, write)
 
     def _do_beside_others(self, connection: Connection, write: _Write) -> None:
-        """Do one write of several: what it raises undoes no other."""
+        """Do one write of several behind a savepoint: its exception rolls back no other write."""
         connection.exec_driver_sql("SAVEPOINT one_write")
         try:
             write.result, write.error = write.work(connection), None
-        except Exception as wrong:
-            named = self._database.named(wrong)
+        except Exception as error:
+            named = self._database.named(error)
             if self._concerns_all(named):
                 raise
             connection.exec_driver_sql("ROLLBACK TO SAVEPOINT one_write")
-            write.error, write.is_apart = named, isinstance(named, DatabaseBusy)  # its row is locked by somebody else
+            write.error, write.is_apart = named, isinstance(named, DatabaseBusy)  # another process has locked its row
         connection.exec_driver_sql("RELEASE SAVEPOINT one_write")
 
     def _write_alone(self, write: _Write) -> None:
@@ -205,8 +227,8 @@ class GroupCommit:
         try:
             with self._database.write() as connection:
                 write.result = write.work(connection)
-        except Exception as wrong:
-            write.error = wrong
+        except Exception as error:
+            write.error = error
 
-    def _concerns_all(self, wrong: Exception) -> bool:
-        return isinstance(wrong, FOR_ALL) or (isinstance(wrong, DatabaseBusy) and self._database.is_sqlite)
+    def _concerns_all(self, error: Exception) -> bool:
+        return isinstance(error, FOR_ALL) or (isinstance(error, DatabaseBusy) and self._database.is_sqlite)

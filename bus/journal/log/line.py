@@ -1,7 +1,8 @@
-"""One event as it travels: its number, its type, and its JSON, which is made once and never parsed on the way."""
+"""One encoded event: its number, its type, and its JSON, which is encoded once and never parsed in between."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -21,16 +22,28 @@ class Line(NamedTuple):
         """Whether this is the run's last event."""
         return self.type == "end"
 
+    @property
+    def withdrawn_ranges(self) -> list[tuple[int, int]]:
+        """The closed ranges of numbers that a ``withdrawn`` event declares; empty for other events."""
+        if self.type != "withdrawn":
+            return []
+        try:
+            return [(int(first), int(last)) for first, last in orjson.loads(self.data).get("ranges", [])]
+        except (ValueError, TypeError):
+            return []
+
 
 _SEQ = b'{"seq":'
 _TYPE = b',"type":"'
+_EVENTS = re.compile(rb'^\{"seq":.*$', re.MULTILINE)
+"""Lines that may be events. A million other lines cost 8 ms; to split the body into them costs 100."""
 
 
 def to_line(data: bytes) -> Line:
     """Return the line of an encoded event.
 
     Raises:
-        ValueError: these bytes are not an event of ours.
+        ValueError: these bytes are not an encoded event.
     """
     if not data.startswith(_SEQ):
         raise ValueError("not an event")
@@ -44,23 +57,11 @@ def pack(lines: Iterable[bytes]) -> bytes:
 
 
 def unpack(body: bytes) -> list[Line]:
-    """Return the events of a body; what is not one (a stranger published it) is left out."""
+    """Return the events of a body; other lines are left out."""
     lines = []
-    for part in body.split(b"\n"):
-        if not part.startswith(_SEQ):
-            continue
+    for part in _EVENTS.findall(body):
         try:
             lines.append(to_line(part))
         except ValueError:
             continue
     return lines
-
-
-def withdrawn_ranges(line: Line) -> list[tuple[int, int]]:
-    """Return the closed ranges a ``withdrawn`` event names; nothing for any other."""
-    if line.type != "withdrawn":
-        return []
-    try:
-        return [(int(first), int(last)) for first, last in orjson.loads(line.data).get("ranges", [])]
-    except (ValueError, TypeError):
-        return []

@@ -1,4 +1,4 @@
-"""Pages of rows whose size a client or a model decides: as many as fit into a megabyte, and one at least."""
+"""Pages of rows of unbounded size: as many rows as fit into 1 MB of UTF-8, and at least one."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ PAGE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Pages:
-    """A query with an order and a limit, that is cut also where the text of its rows gets too long."""
+    """A query with an order and a limit; a page also ends where the rows' text exceeds ``PAGE_BYTES``."""
 
     query: Select[Any]
     text: Column[str]
     order: tuple[Column[Any], ...]
 
     def read(self, connection: Connection, values: Mapping[str, Any]) -> tuple[list[Row[Any]], bool]:
-        """Return the rows that fit, and whether the page was cut because of their size."""
-        rows, size = [], 0
+        """Return the rows that fit, and whether the page was shortened because of their size."""
+        rows, size_bytes = [], 0
         is_postgres = connection.dialect.name == "postgresql"
         for row in connection.execute(_cut(self) if is_postgres else self.query, values):
             rows.append(row)
-            size += len(row._mapping[self.text.name])
-            if size >= PAGE_BYTES:
+            # Postgres's byte count decides here too: with two different counts, rows between them would be lost.
+            size_bytes = row.upto_bytes if is_postgres else size_bytes + len(row._mapping[self.text.name].encode())
+            if size_bytes >= PAGE_BYTES:
                 return rows, True
         return rows, False
 
 
 @lru_cache(maxsize=8)
 def _cut(pages: Pages) -> Select[Any]:
-    """Return the query with the cut made by Postgres: its client takes all rows at once, SQLite's one by one."""
+    """Return the query with the size limit in SQL: Postgres's client reads all rows at once, SQLite's one by one."""
     size = func.octet_length(pages.text)
-    counted = pages.query.add_columns(
-        (func.sum(size).over(order_by=list(pages.order)) - size).label("size_before")
-    ).subquery()
+    upto = func.sum(size).over(order_by=list(pages.order))
+    counted = pages.query.add_columns(upto.label("upto_bytes"), (upto - size).label("before_bytes")).subquery()
     order = [counted.c[column.name] for column in pages.order]
-    return select(counted).where(counted.c.size_before < PAGE_BYTES).order_by(*order)
+    return select(counted).where(counted.c.before_bytes < PAGE_BYTES).order_by(*order)

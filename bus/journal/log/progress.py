@@ -1,4 +1,4 @@
-"""How far a run has come, read from its journal by an owner that goes on with it."""
+"""The progress of a run, read from its journal by an owner that resumes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import orjson
 from sqlalchemy import Connection, bindparam, case, select
 
 from bus.journal.approvals import Decision, answers, asked_steps
-from config.tables import messages, steps
+from bus.journal.totals import Totals, total_of
+from config.database.tables import messages, steps
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,70 +23,48 @@ class OpenStep:
     call_id: str
     """Of a tool call; empty for a model call."""
     effect: str
-    """As it was when the step was written down."""
+    """The tool's effect class when the step was recorded."""
     status: str
-    """``planned``: never begun. ``started``: it may have taken effect. ``unknown``: a person is asked."""
+    """``planned``: not begun. ``started``: it may have taken effect. ``unknown``: a person is asked."""
     key: str
-    """Its idempotency key."""
+    """The step's idempotency key."""
     attempt: int
     arguments_digest: str
     approval_id: str | None = None
-    """The answer to use, if there is one."""
+    """The approval whose answer is to be used, if there is one."""
     decision: Decision | None = None
     is_asked: bool = False
-    """Whether a person was asked and has not answered."""
+    """Whether it has an unanswered question."""
     arguments_text: str | None = None
-    """As the model wrote them; None where the message that made the call cannot be read."""
+    """The arguments as the model wrote them; None where the message that made the call cannot be read."""
 
     @property
     def may_be_called(self) -> bool:
-        """Whether the tool may be needed for it: it could be called once, and nobody settled it otherwise."""
+        """Whether resuming may call the tool: the call was valid, and it neither waits for a person nor is settled."""
         is_settled = self.status == "unknown" and (self.decision is None or self.decision.decision != "run_again")
         return bool(self.effect) and not is_settled
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """What an owner needs to go on where the last one stopped; of a new run, nothing."""
+    """What an owner needs to resume a run where the last one stopped; empty for a new run."""
 
-    steps: int = 0
+    totals: Totals = field(default_factory=Totals)
     rounds: int = 0
-    """Answers that called tools."""
-    usage: Mapping[str, int] = field(default_factory=dict)
-    cost_usd: float | None = None
+    """Number of model answers that called tools."""
     asking: OpenStep | None = None
-    """The model call that was under way."""
+    """The model call that was open."""
     calls: tuple[OpenStep, ...] = ()
     """The tool calls of the last answer that have no result."""
     calls_of: str = ""
-    """The message that made them."""
+    """The id of the message that made them."""
     repair: Mapping[str, Any] | None = None
-    """``text`` and ``problem`` of an answer that did not fit the schema and is being mended."""
-
-
-NOTHING_YET = Progress()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tally:
-    """What a run has used, by its recorded steps; an end without an owner says the same as an owner's would."""
-
-    steps: int
-    usage: Mapping[str, int]
-    """Tokens by kind, those of attempts that came to nothing included."""
-    cost_usd: float | None
-    """None where no part of it is known."""
-
-
-def read_tally(connection: Connection, run_id: str) -> Tally:
-    """Return what the run has used. Of a step nothing is read whose form could be another release's."""
-    rows = connection.execute(_TALLY, {"its_run": run_id}).all()
-    return Tally(steps=len(rows), usage=_summed(rows), cost_usd=_cost(rows))
+    """``text`` and ``problem`` of an answer that failed the output schema and that the model is asked to repair."""
 
 
 def read_progress(connection: Connection, run_id: str) -> Progress:
-    """Return how far the run has come."""
-    rows = connection.execute(_STEPS, {"its_run": run_id}).all()
+    """Return the run's progress."""
+    rows = connection.execute(_STEPS, {"run_": run_id}).all()
     done = [row for row in rows if row.kind == "model" and row.result_json is not None]
     results = [orjson.loads(row.result_json) for row in done]
     unended = [row for row in rows if row.ended_ms is None]
@@ -95,10 +74,8 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
     calls_of = results[-1].get("message_id", "") if results else ""
     written = _written(connection, run_id, calls_of) if tools else {}
     return Progress(
-        steps=len(rows),
+        totals=total_of(rows),
         rounds=sum(1 for result in results if result.get("calls")),
-        usage=_summed(rows),
-        cost_usd=_cost(rows),
         asking=next((_open(row) for row in reversed(unended) if row.kind == "model"), None),
         calls=tuple(
             _open(row, *decided.get(row.id, (None, None)), is_asked=row.id in asked, text=written.get(row.call_id))
@@ -113,23 +90,18 @@ _STEPS = (
     select(
         steps.c.id, steps.c.kind, steps.c.name, steps.c.call_id, steps.c.effect, steps.c.status, steps.c.attempt,
         steps.c.idempotency_key, steps.c.arguments_digest, steps.c.ended_ms, steps.c.usage_json, steps.c.cost_usd,
-        # What tools returned may be much, and is in the history.
+        # Results of tools may be large, and are in the history.
         case((steps.c.kind == "model", steps.c.result_json), else_=None).label("result_json"),
     )
-    .where(steps.c.run_id == bindparam("its_run"))
+    .where(steps.c.run_id == bindparam("run_"))
     .order_by(steps.c.number)
 )  # fmt: skip
-_TALLY = (
-    select(steps.c.usage_json, steps.c.cost_usd).where(steps.c.run_id == bindparam("its_run")).order_by(steps.c.number)
-)
-_MESSAGE = select(messages.c.data_json).where(
-    messages.c.run_id == bindparam("its_run"), messages.c.id == bindparam("its_id")
-)
+_MESSAGE = select(messages.c.data_json).where(messages.c.run_id == bindparam("run_"), messages.c.id == bindparam("id_"))
 
 
 def _written(connection: Connection, run_id: str, message_id: str) -> dict[str, str]:
     """Return the arguments of a message's calls, by the call's id."""
-    data_json = connection.execute(_MESSAGE, {"its_run": run_id, "its_id": message_id}).scalar()
+    data_json = connection.execute(_MESSAGE, {"run_": run_id, "id_": message_id}).scalar()
     calls = orjson.loads(data_json).get("tool_calls") if data_json is not None else None
     return {call["call_id"]: call["arguments_text"] for call in calls or ()}
 
@@ -143,16 +115,3 @@ def _open(
         key=row.idempotency_key, attempt=row.attempt, arguments_digest=row.arguments_digest,
         approval_id=approval_id, decision=decision, is_asked=is_asked, arguments_text=text,
     )  # fmt: skip
-
-
-def _summed(rows: Any) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for row in rows:
-        for name, tokens in (orjson.loads(row.usage_json) if row.usage_json else {}).items():
-            total[name] = total.get(name, 0) + tokens
-    return total
-
-
-def _cost(rows: Any) -> float | None:
-    costs = [row.cost_usd for row in rows if row.cost_usd is not None]
-    return sum(costs) if costs else None

@@ -1,33 +1,34 @@
-"""The one reader of a run's log: the hot log and SQL merged by number, nothing missed, nothing twice."""
+"""The one reader of a run's log: SQL and the hot log merged by number, without gaps or duplicates."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
 
-from bus.journal.events import read_after, require_run
-from bus.journal.hotlog import HotLog
-from bus.journal.line import Line, withdrawn_ranges
+from bus.journal.errors import CursorAhead, CursorInvalid, RunUnknown
+from bus.journal.live.hotlog import HotLog
+from bus.journal.log.events import read_after, require_run
+from bus.journal.log.line import Line
 from bus.loop import ProcessLoop
-from config.database import Database
-from config.errors import CallboardError, CursorAhead, CursorInvalid, RunUnknown
+from config.database.engine import Database
+from config.errors import CallboardError
 
 GAP_S = 1.0
-"""How long a reader waits on a gap before it asks SQL."""
-QUIET_S = 1.5
-"""How long a reader hears nothing before it asks SQL, in case Redis lost what was said."""
-DEAF_S = 0.7
-"""How often it asks SQL while it is known that nothing is heard. Pieces are in SQL a second after they were said then;
-nobody is to see one more than 2.5 s late."""
-HASTE_S = 0.3
-"""How long it waits for what the hot log holds; what comes later is taken then."""
+"""How long a reader waits on a gap before it queries SQL."""
+IDLE_S = 1.5
+"""How long a reader gets no live event before it queries SQL, in case Redis lost some."""
+POLL_S = 0.7
+"""How often it polls SQL while no live events arrive. Writers seal each second then, so that a viewer gets a piece at
+most 2.5 s late."""
+LIVE_READ_S = 0.3
+"""How long it waits for the hot log's answer; a later answer is merged when it arrives."""
 
 
 def parse_cursor(text: str | None) -> int:
-    """Return the number in a cursor; nothing means the beginning.
+    """Return the number in a cursor; an empty or absent one is 0, the beginning.
 
     Raises:
-        CursorInvalid: it is not one of ours.
+        CursorInvalid: it is not a number.
     """
     if text is None or text == "":
         return 0
@@ -37,10 +38,10 @@ def parse_cursor(text: str | None) -> int:
 
 
 def check_cursor(cursor: int, issued: int) -> int:
-    """Return the cursor if the run has issued that number, where ``issued`` is the highest it may have.
+    """Return the cursor if it is at most ``issued``, the highest number that the run may have used.
 
     Raises:
-        CursorAhead: it lies beyond.
+        CursorAhead: it is larger.
     """
     if cursor > issued:
         raise CursorAhead(cursor, issued)
@@ -48,7 +49,7 @@ def check_cursor(cursor: int, issued: int) -> int:
 
 
 class Merge:
-    """Puts events from two places in order. Pure: lines in, lines that may be delivered out."""
+    """Merges events of two sources by number, without I/O: a line is returned once all its predecessors were."""
 
     def __init__(self, cursor: int) -> None:
         self.last = cursor
@@ -57,20 +58,20 @@ class Merge:
 
     @property
     def has_gap(self) -> bool:
-        """Whether something waits for what comes before it."""
+        """Whether a line waits for numbers before it."""
         return bool(self._early)
 
     def offer(self, lines: list[Line]) -> list[Line]:
-        """Take lines in any order, also again, and return those whose turn it is."""
+        """Take lines in any order, duplicates included, and return those that can be delivered now, in order."""
         if not self._early and len(lines) == 1 and lines[0].seq == self.last + 1:  # nearly always
             self.last += 1
             if lines[0].type == "withdrawn":
-                self._declared += withdrawn_ranges(lines[0])
+                self._declared += lines[0].withdrawn_ranges
             return lines
         for line in lines:
             if line.seq > self.last and line.seq not in self._early:
                 self._early[line.seq] = line
-                self._declared += withdrawn_ranges(line)
+                self._declared += line.withdrawn_ranges
         return self._ready()
 
     def _ready(self) -> list[Line]:
@@ -98,6 +99,17 @@ class Merge:
         return False
 
 
+async def with_live(hot_log: HotLog, run_id: str, cursor: int, stored: list[Line], *, has_more: bool) -> list[Line]:
+    """Return ``stored``, a page of SQL's lines after ``cursor``, followed by the hot log's lines, in order.
+
+    The hot log is not read where it cannot have more: SQL has another page, or the run's end.
+    """
+    live: list[Line] = []
+    if not has_more and not (stored and stored[-1].is_end):
+        live = await hot_log.read_after(run_id, stored[-1].seq if stored else cursor)
+    return Merge(cursor).offer(stored + live)
+
+
 class Reader:
     """Follows one run from a cursor to its end; used by the page's feed, the terminal and handles alike."""
 
@@ -110,7 +122,7 @@ class Reader:
         hot_log: HotLog,
         loop: ProcessLoop,
         *,
-        ask_first: bool = True,
+        read_first: bool = True,
     ) -> None:
         self._run_id = run_id
         self._thread_id = thread_id
@@ -120,21 +132,21 @@ class Reader:
         self._merge = Merge(cursor)
         self._arrived: list[Line] = []
         self._waiter: asyncio.Future[None] | None = None
-        self._must_ask = ask_first  # not by who has just read SQL up to the cursor
-        self._stuck_since_s: float | None = None
-        self._is_quiet = False  # whether SQL is asked since nothing was heard
-        self._is_deaf = False  # whether that found something, so that it should be asked more often
+        self._must_read = read_first  # False where the caller has just read SQL up to the cursor
+        self._gap_since_s: float | None = None
+        self._is_idle = False  # whether SQL is queried because no live event arrived
+        self._is_polling = False  # whether that found events, so that SQL is queried more often
         self._late: asyncio.Task[list[Line]] | None = None
 
     async def batches(self) -> AsyncGenerator[list[Line], None]:
-        """Yield events in order, as many at a time as there are, until after the terminal one.
+        """Yield batches of events in order, as many as are available, up to the terminal one.
 
         Raises:
             RunUnknown: the run was removed before its end was read.
         """
-        await self._hot_log.follow(self._run_id, self._listen)
+        await self._hot_log.follow(self._run_id, self._on_lines)
         try:
-            ready = self._merge.offer(await self._ask_hot_log())
+            ready = self._merge.offer(await self._read_live())
             if ready:
                 yield ready
             while not (ready and ready[-1].is_end):
@@ -144,46 +156,46 @@ class Reader:
         finally:
             if self._late is not None:
                 self._late.cancel()
-            await self._hot_log.unfollow(self._run_id, self._listen)
+            await self._hot_log.unfollow(self._run_id, self._on_lines)
 
-    def _listen(self, lines: list[Line]) -> None:
+    def _on_lines(self, lines: list[Line]) -> None:
         if lines:
             self._arrived += lines
-            self._is_deaf = False
-        else:  # the hot log may have missed something
-            self._must_ask = True
+            self._is_polling = False
+        else:  # live events may have been missed
+            self._must_read = True
         self._wake()
 
     async def _next(self) -> list[Line]:
-        if self._must_ask or self._gap_left_s() <= 0:
-            self._must_ask, self._stuck_since_s = False, None
-            ready = await self._ask()
+        if self._must_read or self._gap_left_s() <= 0:
+            self._must_read, self._gap_since_s = False, None
+            ready = await self._read_stored()
             if ready:
-                self._is_deaf = self._is_deaf or self._is_quiet
-                self._must_ask = True  # there may be another page
+                self._is_polling = self._is_polling or self._is_idle
+                self._must_read = True  # there may be another page
                 return ready
-        self._is_quiet = False
+        self._is_idle = False
         if not self._arrived:
-            is_heard = self._hot_log.is_heard and not self._is_deaf
-            await self._wait(min(QUIET_S if is_heard else DEAF_S, self._gap_left_s()))
+            is_live = self._hot_log.is_live and not self._is_polling
+            await self._wait(min(IDLE_S if is_live else POLL_S, self._gap_left_s()))
         if not self._arrived:
-            self._must_ask = self._is_quiet = True
+            self._must_read = self._is_idle = True
             return []
         arrived, self._arrived = self._arrived, []
         return self._merge.offer(arrived)
 
     def _gap_left_s(self) -> float:
-        """Return how long to wait on a gap yet, whatever else arrives behind it."""
+        """Return the seconds left to wait for the numbers of the present gap."""
         if not self._merge.has_gap:
-            self._stuck_since_s = None
-            return QUIET_S
+            self._gap_since_s = None
+            return IDLE_S
         now_s = self._loop.loop.time()
-        if self._stuck_since_s is None:
-            self._stuck_since_s = now_s
-        return self._stuck_since_s + GAP_S - now_s
+        if self._gap_since_s is None:
+            self._gap_since_s = now_s
+        return self._gap_since_s + GAP_S - now_s
 
     async def _wait(self, timeout_s: float) -> None:
-        """Return when something arrived, or after so long: a bare future, since this is done for every token."""
+        """Return when lines arrived, or after ``timeout_s``. Uses a bare future: this runs for every token."""
         self._waiter = self._loop.loop.create_future()
         timer = self._loop.loop.call_later(timeout_s, self._wake)
         try:
@@ -196,41 +208,41 @@ class Reader:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def _ask(self) -> list[Line]:
-        """Ask SQL, and where it has nothing new the hot log.
+    async def _read_stored(self) -> list[Line]:
+        """Read SQL, and the hot log where SQL has nothing new.
 
-        What declares a gap may be many pages behind it, so a page that sets nothing free is followed by the next.
+        The event that declares a gap may be many pages after it, so pages are read until one closes the gap.
         """
         cursor = self._merge.last
         ready: list[Line] = []
         while not ready:
             try:
                 lines = await self._loop.read(self._read_page, cursor)
-            except RunUnknown:  # it was removed meanwhile, so its end will never come
+            except RunUnknown:  # the run was removed meanwhile, so its end will never come
                 raise
-            except CallboardError:  # the database is away for a moment; the next look tries again
+            except CallboardError:  # the database is unreachable; the next read tries again
                 return []
             if not lines:
-                return self._merge.offer(await self._ask_hot_log())
+                return self._merge.offer(await self._read_live())
             ready, cursor = self._merge.offer(lines), lines[-1].seq
         return ready
 
-    async def _ask_hot_log(self) -> list[Line]:
-        """Return what the hot log holds, unless it takes long: a Redis that is stuck must not hold SQL's lines up."""
+    async def _read_live(self) -> list[Line]:
+        """Return the hot log's lines, or none after ``LIVE_READ_S``: a stuck Redis must not delay SQL's lines."""
         if self._late is not None and not self._late.done():
             return []
         asking = asyncio.ensure_future(self._hot_log.read_after(self._run_id, self._merge.last))
         self._late = asking
-        done, _ = await asyncio.wait([asking], timeout=HASTE_S)
+        done, _ = await asyncio.wait([asking], timeout=LIVE_READ_S)
         if done:
             return asking.result()
         asking.add_done_callback(self._take_late)
-        self._is_deaf = True  # until something is heard
+        self._is_polling = True  # until a live event arrives
         return []
 
     def _take_late(self, asked: asyncio.Task[list[Line]]) -> None:
         if not asked.cancelled() and asked.exception() is None and asked.result():
-            self._listen(asked.result())
+            self._on_lines(asked.result())
 
     def _read_page(self, cursor: int) -> list[Line]:
         with self._database.read() as connection:

@@ -1,8 +1,8 @@
-"""The one ordered writer of a run: it numbers everything, commits what counts, and tells the observers after.
+"""The one ordered writer of a run: it numbers every event, commits all but deltas, and then notifies the observers.
 
-The rules are those of the promises (docs/journal.md): nothing numbered n+1 leaves before n is confirmed;
-a commit that fails gives its numbers back; committed events stand behind every earlier delta; the
-``message`` makes text final, and its pieces are sealed in the same commit.
+Its rules (docs/journal.md): no event leaves before the commit of its predecessor succeeded; a commit that fails gives
+its numbers back; a committed event comes after every earlier delta; the ``message`` makes text final, and the
+message's deltas are sealed in the same commit.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any, TypeVar
 
-import orjson
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection
 
-from bus.journal.events import block_row, event_row, insert_rows
-from bus.journal.group_commit import GroupCommit
-from bus.journal.leases import RESERVE, Lease, reserve_on
-from bus.journal.parting import Parting, part
-from bus.journal.results import refer_to_messages
-from bus.journal.steps import StepEnded, StepStarted, end_steps, leave_steps, start_steps
-from bus.journal.threads import HistoryItem, add_messages, close_thread
+from bus.journal.errors import StaleOwner
+from bus.journal.log.commit import Commit, record
+from bus.journal.log.events import block_row
+from bus.journal.log.group_commit import GroupCommit
+from bus.journal.ownership.leases import Lease
+from bus.journal.states import owned
+from bus.journal.states.owned import RESERVE, Owned
+from bus.journal.states.release import release
 from bus.loop import ProcessLoop
 from bus.payloads import (
     EndPayload,
@@ -38,52 +38,32 @@ from bus.payloads import (
     ranges_of,
 )
 from config.clock import epoch_ms, stamp
-from config.database import WALL_MS
-from config.errors import CallboardError, Retryable, StaleOwner
+from config.errors import CallboardError, Retryable
 from config.failpoints import failpoint
-from config.tables import runs
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
-"""Between two tries to write; the last one for as long as it takes."""
-HEARD_S = 0.1
-"""Between two looks whether heartbeats succeed again."""
-Tell = Callable[[Payload], None]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Commit:
-    """What one transaction adds to a run."""
-
-    events: Sequence[Payload] = ()
-    started: Sequence[StepStarted] = ()
-    ended: Sequence[StepEnded] = ()
-    history: Sequence[HistoryItem] = ()
-    planned: Sequence[str] = ()
-    """Steps that were written down as started and never begun."""
-    unknown: Sequence[str] = ()
-    """Steps of which nobody can tell what came of them; they stay open until somebody says."""
-    parting: Parting | None = None
-    """Let the run go that has not ended; nothing of this writer comes after it."""
-    error_code: str | None = None
-    """With an ``end`` among the events: why it failed, for lists."""
+"""Seconds between two tries to write; the last pause repeats."""
+WRITABLE_POLL_S = 0.1
+"""Seconds between two checks whether heartbeats succeed again."""
+Notify = Callable[[Payload], None]
 
 
 class RunWriter:
-    """Everything a run writes goes through here, on the loop's thread."""
+    """Writes all events, steps and messages of one owner of a run; to be used on the loop's thread."""
 
     def __init__(
-        self, lease: Lease, commits: GroupCommit, loop: ProcessLoop, tell: Tell, *, on_wake: Callable[[str], None]
+        self, lease: Lease, commits: GroupCommit, loop: ProcessLoop, notify: Notify, *, on_wake: Callable[[str], None]
     ) -> None:
         self.lease = lease
         self._group = commits
         self._loop = loop
-        self._tell = tell
+        self._notify = notify
         self._on_wake = on_wake
         self.claimed_s = time.monotonic()
-        """When the run was claimed: a writer is made in that transaction."""
+        """When the run was claimed (monotonic): a writer is made in that transaction."""
         self._next = lease.next_seq
         self._commits = lease.commits
         self._may_be_written = False  # whether a commit was tried whose reply may have been lost
@@ -96,13 +76,13 @@ class RunWriter:
         self._extending: asyncio.Task[None] | None = None
         self._sealing: asyncio.Task[None] | None = None
         self.is_stale = False
-        """Whether this writer must not write any more: the run belongs to somebody else, or may."""
+        """Whether this writer must not write any more: another process owns the run, or may own it."""
         self.is_closed = False
-        """Whether the run was let go: nothing is written any more."""
+        """Whether the run ended or was released: nothing is written any more."""
         self.on_lost: Callable[[], None] = lambda: None
         """Called once when the writer becomes stale, so that the work stops too."""
         self.is_silent: Callable[[], bool] = lambda: False
-        """Whether this process may not write now, since no heartbeat succeeded for too long; set by the keeper."""
+        """Whether this process may not write now: no heartbeat succeeded for too long; set by ``LeaseManager``."""
 
     # --- the hot log's view (LogSource)
 
@@ -114,16 +94,16 @@ class RunWriter:
 
     @property
     def is_committing(self) -> bool:
-        """Whether a commit is on its way; it will tell whether the run is still ours."""
+        """Whether a commit is in flight; it will find out whether this process still owns the run."""
         return self._committing
 
     def seal_soon(self) -> None:
-        """Put the pieces held into SQL now, without waiting for their message."""
+        """Seal the deltas in memory now, without waiting for their message."""
         if self._held and not self.is_closed and (self._sealing is None or self._sealing.done()):
             self._sealing = asyncio.get_running_loop().create_task(self._seal_all())
 
     def lost_ownership(self, why: str = "was taken over by another owner") -> None:
-        """Stop writing at once, everywhere; ``why`` is what the log says of the run."""
+        """Stop writing at once and cancel the work; ``why`` completes the log line "run ..."."""
         if not self.is_closed and not self.is_stale:
             log.warning("run %s run_id=%s fence=%s", why, self.lease.run_id, self.lease.fence)
             self.is_stale = True
@@ -132,15 +112,15 @@ class RunWriter:
     # --- deltas
 
     def response(self, content: str, message_id: str, step_id: str) -> None:
-        """Number a piece of the answer and tell it."""
+        """Number a delta of the answer and deliver it."""
         self._delta(ResponsePayload, {"content": content, "message_id": message_id, "step_id": step_id})
 
     def reasoning(self, content: str, message_id: str, step_id: str) -> None:
-        """Number a piece of thinking and tell it."""
+        """Number a delta of the reasoning and deliver it."""
         self._delta(ReasoningPayload, {"content": content, "message_id": message_id, "step_id": step_id})
 
     def tool_name(self, call_id: str, name: str, message_id: str, step_id: str) -> None:
-        """Number the news that a tool's arguments have begun, and tell it."""
+        """Number the event that the model began to write a tool's arguments, and deliver it."""
         fields = {"call_id": call_id, "name": name, "message_id": message_id, "step_id": step_id}
         self._delta(ToolNamePayload, fields)
 
@@ -150,10 +130,10 @@ class RunWriter:
         return bool(self._blocked)
 
     async def room(self) -> None:
-        """Return when there are numbers again.
+        """Return when numbers are reserved again.
 
         Raises:
-            StaleOwner: there will never be any, the run belongs to somebody else.
+            StaleOwner: another process owns the run.
         """
         await self._reserve_more_now()
 
@@ -171,7 +151,7 @@ class RunWriter:
         self._held.setdefault(fields["message_id"], []).append((payload, now))
         if self._top - self._next < RESERVE // 2:
             self._extend()
-        self._tell(payload)
+        self._notify(payload)
 
     def _release_blocked(self) -> None:
         waiting, self._blocked = self._blocked, []
@@ -185,11 +165,11 @@ class RunWriter:
             self._extending = asyncio.get_running_loop().create_task(self._reserve_more())
 
     async def _reserve_more(self) -> None:
-        """Take numbers until nothing waits for one; what waits for a commit is let go behind it."""
+        """Reserve numbers until no delta waits for one; deltas that wait for a commit are numbered after it."""
         lease, is_short = self.lease, True
         while is_short and not self.is_closed:
             upto = max(self._top, self._next) + RESERVE
-            if not await self._patiently(reserve_on, lease.run_id, lease.fence, upto):
+            if not await self._patiently(owned.reserve, lease.run_id, lease.fence, upto):
                 self.lost_ownership()
                 return
             self._top = upto
@@ -207,13 +187,13 @@ class RunWriter:
     # --- commits
 
     async def commit(self, change: Commit) -> list[Payload]:
-        """Return the events as numbered, after they are in SQL and the observers were told.
+        """Commit the change, deliver its events to the observers, and return them with their numbers.
 
-        Cancelling the caller does not cut a commit in half: it is finished all the same, and whatever is
-        committed next stands behind it.
+        Cancelling the caller does not interrupt the commit: it is finished all the same, and the next commit comes
+        after it.
 
         Raises:
-            StaleOwner: somebody else owns the run; nothing was written.
+            StaleOwner: another process owns the run; nothing was written.
         """
         return await asyncio.shield(self._commit_alone(change))
 
@@ -222,7 +202,7 @@ class RunWriter:
             return await self._commit(change)
 
     async def withdraw(self, message_id: str, *events: Payload) -> None:
-        """Take back every piece of a message that will not be finished, and commit ``events`` with that."""
+        """Withdraw every delta of a message that will not be finished, and commit ``events`` with that."""
         await asyncio.shield(self._withdraw_alone(message_id, events))
 
     async def _withdraw_alone(self, message_id: str, events: Sequence[Payload]) -> None:
@@ -233,7 +213,7 @@ class RunWriter:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
-        """Hold back the deltas that come from now on, and let those that came before have their numbers."""
+        """Hold back new deltas during a commit; earlier ones get their numbers first."""
         async with self._busy:
             while self._blocked and not (self.is_stale or self.is_closed):
                 await self._reserve_more_now()
@@ -247,11 +227,11 @@ class RunWriter:
                 self._release_blocked()
 
     async def _commit(self, change: Commit, gone: Sequence[str] = ()) -> list[Payload]:
-        """Commit ``change`` behind the withdrawal of the messages in ``gone``."""
+        """Commit ``change`` after the withdrawal of the messages in ``gone``."""
         final = [p.message_id for p in change.events if isinstance(p, MessagePayload)]
         end = next((p for p in change.events if isinstance(p, EndPayload)), None)
-        is_last = end is not None or change.parting is not None
-        if is_last:  # what is no message by now never will be one
+        is_last = end is not None or change.release is not None
+        if is_last:  # a message that is not finished now will never be
             gone = self._unfinished(final)
         events = [*self._withdrawal(gone), *change.events]
         await self._make_room(len(events), is_last)
@@ -260,10 +240,10 @@ class RunWriter:
         blocks = [block for message_id in final if (block := self._block(message_id)) is not None]
         woken = await self._save(change, numbered, blocks)
         self._next += len(numbered)
-        self._let_go([*final, *gone])
+        self._forget([*final, *gone])
         self.is_closed = is_last
         for payload in numbered:
-            self._tell(payload)
+            self._notify(payload)
         if woken is not None:
             self._on_wake(woken)
         return numbered
@@ -272,22 +252,22 @@ class RunWriter:
         return [message_id for message_id in {**self._held, **self._sealed} if message_id not in final]
 
     def _withdrawal(self, message_ids: Sequence[str]) -> list[Payload]:
-        """Return the event that takes these messages' pieces back, if anything of them was told."""
+        """Return the event that withdraws these messages' deltas, if any were delivered."""
         held = [payload.seq for message_id in message_ids for payload, _ in self._held.get(message_id, ())]
         sealed = [number for message_id in message_ids for number in self._sealed.get(message_id, ())]
         return [WithdrawnPayload(ranges=ranges_of(held + sealed))] if held or sealed else []
 
-    def _let_go(self, message_ids: Sequence[str]) -> None:
+    def _forget(self, message_ids: Sequence[str]) -> None:
         for message_id in message_ids:
             self._held.pop(message_id, None)
             self._sealed.pop(message_id, None)
 
     async def _save(self, change: Commit, numbered: Sequence[Payload], blocks: Sequence[dict[str, Any]]) -> str | None:
-        """Write this change once, however often it is tried."""
-        self._may_be_written = False  # an earlier change that was given up is another one
-        # A run that is let go waits for nothing: others may take it, and this process may be about to end.
+        """Write this change exactly once, however often it is tried."""
+        self._may_be_written = False  # the flag of an earlier change that was given up
+        # A release is urgent: other workers may take the run, and this process may be about to end.
         written = self._patiently(
-            self._write, change, numbered, blocks, then=self._is_committed, is_urgent=change.parting is not None
+            self._write, change, numbered, blocks, then=self._is_committed, is_urgent=change.release is not None
         )
         woken = await written
         self._commits += 1
@@ -300,93 +280,76 @@ class RunWriter:
         then: Callable[[], None] = lambda: None,
         is_urgent: bool = False,
     ) -> T:
-        """Write, and again while the database is locked, full or away and the run is still ours.
+        """Write, and retry while the database is locked, full or unreachable and this process still owns the run.
 
-        A reply that was lost with the connection does no harm: the second try sees that the first one counted.
+        A reply that was lost with the connection does no harm: the retry finds that the first try was committed.
         """
         pauses_s = chain(PAUSES_S, repeat(PAUSES_S[-1]))
         while True:
-            await self.heard()
+            await self.wait_until_writable()
             try:
                 work = self._group.submit(
                     self.lease.run_id, lambda connection: function(connection, *args), then=then, is_urgent=is_urgent
                 )
                 return await asyncio.wrap_future(work)
-            except Retryable as wrong:
+            except Retryable as error:
                 if self.is_stale:
                     raise StaleOwner(self.lease.run_id, self.lease.fence) from None
-                log.info("could not write yet run_id=%s: %s", self.lease.run_id, wrong)
+                log.info("could not write yet run_id=%s: %s", self.lease.run_id, error)
                 await asyncio.sleep(next(pauses_s))
 
-    async def heard(self) -> None:
+    async def wait_until_writable(self) -> None:
         """Return when this process may write: at once, unless its heartbeats fail.
 
         Raises:
-            StaleOwner: meanwhile the run went to another owner.
+            StaleOwner: another process took the run over meanwhile.
         """
         while self.is_silent():
             if self.is_stale:
                 raise StaleOwner(self.lease.run_id, self.lease.fence)
-            await asyncio.sleep(HEARD_S)
+            await asyncio.sleep(WRITABLE_POLL_S)
 
     def _write(
         self, connection: Connection, change: Commit, numbered: Sequence[Payload], blocks: Sequence[dict[str, Any]]
     ) -> str | None:
-        """Write one change, on a writer's thread; return a run that may begin now: the thread's next one, or this."""
+        """Write one change, on a writer thread; return the run to wake up: this one, the thread's next one, or None."""
         lease, end = self.lease, next((p for p in numbered if isinstance(p, EndPayload)), None)
         if not self._is_ours(connection, change, end, last=self._next + len(numbered) - 1):
-            self._may_be_written = False  # an earlier try was committed, and only its reply was lost
+            self._may_be_written = False  # an earlier try was committed, and its reply was lost
             return None
         self._may_be_written = True
-        written, ended = refer_to_messages(numbered, change.ended, change.history)
-        rows = [event_row(payload, lease.run_id, lease.thread_id, lease.fence) for payload in written]
-        insert_rows(connection, [*blocks, *rows])
-        end_steps(connection, ended)
-        start_steps(connection, lease, change.started)
-        leave_steps(connection, change.planned, "planned")
-        leave_steps(connection, change.unknown, "unknown")
-        add_messages(connection, lease, change.history)
-        woken = close_thread(connection, lease) if end is not None else None
+        woken = record(connection, lease, lease.fence, change, numbered, blocks)
         failpoint("commit-before")
-        return lease.run_id if change.parting is not None and change.parting.status == "queued" else woken
+        return lease.run_id if change.release is not None and change.release.status == "queued" else woken
 
     def _is_committed(self) -> None:
         self._may_be_written = False
         failpoint("commit")
 
     def _is_ours(self, connection: Connection, change: Commit, end: EndPayload | None, last: int) -> bool:
-        """Return whether this commit still has to be written, with the run's row locked for it.
+        """Lock the run's row and return whether this commit still has to be written.
 
         Raises:
-            StaleOwner: somebody else owns the run.
+            StaleOwner: another process owns the run.
         """
-        if change.parting is not None:
-            is_done = part(connection, self._owned(), change.parting, last)
+        if change.release is not None:
+            is_done = release(connection, self._owned(), change.release, last)
         elif end is not None:
-            is_done = self._end(connection, end, change.error_code)
+            is_done = owned.finish(connection, self._owned(), end, change.error_code)
         else:
-            is_done = connection.execute(_TOUCH, {**self._owned(), "started": len(change.started)}).rowcount == 1
+            is_done = owned.commit(connection, self._owned(), len(change.started))
         if is_done:
             return True
-        if not (self._may_be_written and connection.execute(_COMMITTED, self._owned()).first()):
+        if not (self._may_be_written and owned.is_committed(connection, self._owned())):
             self._refuse()
         return False
-
-    def _end(self, connection: Connection, end: EndPayload, error_code: str | None) -> bool:
-        values = {
-            "new_status": end.status, "why": end.reason, "last": end.seq, "cost": end.cost_usd, "error": error_code,
-            "usage": orjson.dumps(dict(end.usage)).decode() if end.usage else None,
-            "output": orjson.dumps(end.output).decode() if end.output is not None else None,
-            "took_steps": end.steps or 0,
-        }  # fmt: skip
-        return connection.execute(_END, values | self._owned()).rowcount == 1
 
     def _refuse(self) -> None:
         self._loop.call_soon(self.lost_ownership)
         raise StaleOwner(self.lease.run_id, self.lease.fence)
 
-    def _owned(self) -> dict[str, Any]:
-        return {"its_id": self.lease.run_id, "its_fence": self.lease.fence, "its_commits": self._commits}
+    def _owned(self) -> Owned:
+        return {"id_": self.lease.run_id, "fence_": self.lease.fence, "commits_": self._commits}
 
     def _block(self, message_id: str) -> dict[str, Any] | None:
         pieces = self._held.get(message_id)
@@ -396,7 +359,7 @@ class RunWriter:
         if self._next + count - 1 > self._top:
             await self._reserve_more_now()
         if is_last and self._extending is not None and not self._extending.done():
-            await asyncio.wait([self._extending])  # behind the last commit it would be refused, as to a stale owner
+            await asyncio.wait([self._extending])  # after the last commit it would be refused like a stale owner's
 
     async def _seal_all(self) -> None:
         async with self._busy:
@@ -410,30 +373,9 @@ class RunWriter:
                 await self._save(Commit(), (), blocks)
             except StaleOwner:
                 return
-            except CallboardError as wrong:  # the next reason to seal, or the message, tries again
-                log.warning("pieces were not sealed early run_id=%s: %s", self.lease.run_id, wrong)
+            except CallboardError as error:  # the next call of ``seal_soon``, or the message's commit, tries again
+                log.warning("deltas were not sealed early run_id=%s: %s", self.lease.run_id, error)
                 return
             for message_id, pieces in taken.items():
                 del self._held[message_id][: len(pieces)]
                 self._sealed.setdefault(message_id, []).extend(payload.seq for payload, _ in pieces)
-
-
-# Each commit counts itself, so that one whose reply was lost can be told from one that never was.
-_OWNED = (
-    update(runs)
-    .where(
-        runs.c.id == bindparam("its_id"), runs.c.fence == bindparam("its_fence"), runs.c.status == "running",
-        runs.c.commits == bindparam("its_commits"),
-    )
-    .values(commits=runs.c.commits + 1)
-)  # fmt: skip
-_COMMITTED = select(runs.c.id).where(
-    runs.c.id == bindparam("its_id"), runs.c.fence == bindparam("its_fence"),
-    runs.c.commits == bindparam("its_commits") + 1,
-)  # fmt: skip
-_END = _OWNED.values(
-    status=bindparam("new_status"), reason=bindparam("why"), reserved_to=bindparam("last"), lease_until=None,
-    owner=None, usage_json=bindparam("usage"), cost_usd=bindparam("cost"), output_json=bindparam("output"),
-    error_code=bindparam("error"), ended_ms=WALL_MS, steps=bindparam("took_steps"),
-)  # fmt: skip
-_TOUCH = _OWNED.values(steps=runs.c.steps + bindparam("started"))

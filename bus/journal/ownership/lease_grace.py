@@ -1,28 +1,28 @@
-"""Owners that were not heard of in time have a last call before anybody counts a crash."""
+"""The lease grace: the reaper waits after a lease expired before it counts a crash."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, update
+from sqlalchemy import Connection, Row
 
-from config.tables import runs
+from bus.journal.states.rows import require_writable
 
-LAST_CALL = 1.5
-"""How many of the pauses an owner makes between two tries to be heard make a last call."""
+GRACE_BEATS = 1.5
+"""The grace in units of the owner's pause between two heartbeats that fail."""
 
 
-class LastCalls:
-    """The owners nobody heard of in time, each from when it was missed in a database that takes writes.
+class LeaseGrace:
+    """The runs whose leases expired, each with the time when this reaper first saw it in a database that takes writes.
 
-    While the database was away nobody could be heard of. An owner that lives extends its leases within a moment of
-    the database's return, and must not be taken for crashed by a reaper that was there first.
+    While the database is away no owner can extend its leases. An owner that lives extends them within a moment of the
+    database's return; without the grace, a reaper that looks first would count it as crashed.
     """
 
     def __init__(self, time_s: float, clock: Callable[[], float]) -> None:
         self.time_s = time_s
-        """How long an owner has to be heard of."""
+        """Seconds that an owner has to extend its lease."""
         self._clock = clock
         self._since: dict[str, tuple[int, float]] = {}
 
@@ -30,21 +30,18 @@ class LastCalls:
         return len(self._since)
 
     def is_over(self, connection: Connection, run: Row[Any]) -> bool:
-        """Return whether the owner of this locked run has had its time; the first time it is asked, that begins."""
+        """Return whether the grace of this locked run's owner is over; the first call starts it."""
         fence, since = self._since.get(run.id, (0, 0.0))
         if fence == run.fence:
             return self._clock() - since >= self.time_s
-        connection.execute(_TAKES_WRITES, {"its_id": run.id})
+        require_writable(connection, run.id)
         self._since[run.id] = run.fence, self._clock()
         return False
 
     def forget(self, run_id: str) -> None:
-        """Begin anew with this run."""
+        """Start a new grace for this run the next time."""
         self._since.pop(run_id, None)
 
     def keep(self, run_ids: Iterable[str]) -> None:
         """Forget all runs but these."""
         self._since = {run_id: self._since[run_id] for run_id in run_ids if run_id in self._since}
-
-
-_TAKES_WRITES = update(runs).where(runs.c.id == bindparam("its_id")).values(crashes=runs.c.crashes)

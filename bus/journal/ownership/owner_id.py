@@ -1,9 +1,8 @@
-"""Who owns a run: an id that tells which process it is, so that a neighbour can see that it is gone.
+"""Owner ids: each names its process, so that another process of the same machine can see that it has ended.
 
 ``own_<machine>_<pid>_<started>_<random>``. The machine is this boot of this kernel and this pid namespace,
-so that equal pids of two machines or containers are never taken for each other; a pid that was given
-again has another start. Elsewhere than on Linux nobody can see that, and the lease alone decides; so it
-does where a process lives that may not be looked at (``hidepid``, another user's).
+so that equal pids of two machines or containers differ; a reused pid has another start time. Except on Linux, and
+where a process may not be inspected (``hidepid``, another user's), only the lease decides.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ def new_owner_id() -> str:
         started = None
     if started is None:
         return new_id("own")
-    return f"own_{_machine()}_{pid}_{started}_{new_id('x')[-12:]}"
+    return f"own_{machine_id()}_{pid}_{started}_{new_id('x')[-12:]}"
 
 
 def is_gone(owner: str | None) -> bool:
-    """Return whether this owner was a process of this machine that has ended; False where nobody can tell."""
+    """Return whether this owner was a process of this machine that has ended; False where that cannot be seen."""
     form = _FORM.fullmatch(owner or "")
-    if form is None or sys.platform != "linux" or form[1] != _machine():
+    if form is None or sys.platform != "linux" or form[1] != machine_id():
         return False
     pid = int(form[2])
     try:
@@ -45,7 +44,8 @@ def is_gone(owner: str | None) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _machine() -> str:
+def machine_id() -> str:
+    """Return what processes that see each other's pids have in common."""
     try:
         namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -54,10 +54,10 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """Return when a process began, in ticks since boot; None when it waits to be buried.
+    """Return the start time of a process in ticks since boot; None for a zombie process.
 
     Raises:
-        OSError: there is none, it may not be looked at, or this process has no file left to open.
+        OSError: there is no such process, it may not be inspected, or this process is out of file descriptors.
     """
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
         facts = file.read().rpartition(")")[2].split()
@@ -65,10 +65,10 @@ def _started(pid: int) -> str | None:
 
 
 def _may_live(pid: int) -> bool:
-    """Return whether there is such a process, dead ones that wait to be buried included."""
+    """Return whether there is such a process, zombies included."""
     try:
         os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):  # OverflowError: no pid is as large
+    except (ProcessLookupError, OverflowError):  # OverflowError: larger than any pid
         return False
     except OSError:  # it is another user's
         pass

@@ -1,7 +1,6 @@
-"""The reaper: finds what nobody looks after any more, and sees to it that every run ends or goes on.
+"""The reaper: requeues or ends runs whose lease expired or whose process ended, and fires timers.
 
-Every worker and web process has one, so it does not matter which of them are alive. Whatever two of
-them do at the same moment is decided by the run's row.
+Every worker and web process has one. Two reapers may look at the same run at once: the run's row decides.
 """
 
 from __future__ import annotations
@@ -15,114 +14,113 @@ from functools import lru_cache, partial
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, func, or_, select
 
 from bus.journal.approvals import EXPIRY
-from bus.journal.crashes import UNHEARD, crash, is_suspect, suspect_beside
-from bus.journal.endings import cancelled, end_run, failed
-from bus.journal.keeper import AGAIN_S
-from bus.journal.last_calls import LAST_CALL, LastCalls
-from bus.journal.leases import expired, is_first_of_thread
-from bus.journal.outbox import announce
-from bus.journal.owner_id import is_gone
-from bus.journal.ownerless import Written, has_live_owner, lock_run
-from bus.journal.parting import CODE
-from bus.journal.retention import sweep
-from config.database import Database
-from config.errors import (
-    ApprovalExpired,
-    CallboardError,
-    CodeVersion,
-    DatabaseBusy,
-    DatabaseFull,
-    DatabaseReadOnly,
-    DatabaseUnreachable,
-    RunCrashed,
-)
+from bus.journal.closing import STOPPED, Ending
+from bus.journal.endings import end_run
+from bus.journal.errors import ApprovalExpired, CodeVersion, RunCrashed
+from bus.journal.ownership.crashes import LEASE_EXPIRED, crash, is_suspect, suspect_beside
+from bus.journal.ownership.lease_grace import GRACE_BEATS, LeaseGrace
+from bus.journal.ownership.lease_manager import RETRY_S
+from bus.journal.ownership.owner_id import is_gone
+from bus.journal.retention.retention import sweep
+from bus.journal.states.codes import CODE
+from bus.journal.states.conditions import expired, has_live_owner, is_first_of_thread
+from bus.journal.states.unowned import CommitResult, lock_run, requeue
+from bus.messages import FIELDS
+from bus.queues import ServedQueues
+from config.database.engine import Database
+from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
+from config.database.tables import approvals, runs, timers
+from config.errors import CallboardError
 from config.failpoints import failpoint
 from config.settings import Settings
-from config.tables import approvals, runs, timers
 
 log = logging.getLogger(__name__)
 
 BATCH = 200
 FOR_ALL = (DatabaseUnreachable, DatabaseFull, DatabaseReadOnly)
-"""What goes wrong with every run alike, so that the others need not be tried."""
+"""Errors that concern every run alike, so that the remaining runs are not tried."""
 SWEEP_EVERY_S = 3600.0
-"""Seconds between two looks for what retention takes away."""
-Spread = Callable[[Written], None]
-"""Tells viewers and workers what was written without an owner."""
+"""Seconds between two sweeps of retention."""
+Publisher = Callable[[CommitResult], None]
+"""Sends viewers the events that were written without an owner, and publishes wake-ups (``Journal.publish``)."""
 
 
 class _Stopped(Exception):
-    """A sweep is cut off: the process ends."""
+    """The sweep is interrupted, since the process ends."""
 
 
 class Reaper:
-    """One thread a process; it looks every ``reap_s`` seconds, or up to a third sooner.
+    """One thread per process; it looks every ``reap_s`` seconds, or up to 30 % sooner.
 
-    Retention's sweep has another: a first one may last for hours, and no run can wait that long.
+    Retention's sweep has a thread of its own: a first sweep may last for hours, and lost runs cannot wait for it.
     """
 
     def __init__(
-        self, database: Database, settings: Settings, spread: Spread, clock: Callable[[], float] = time.monotonic
+        self,
+        database: Database,
+        settings: Settings,
+        publish: Publisher,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
         self._settings = settings
-        self._spread = spread
+        self._publish = publish
         self._stopping = threading.Event()
         self._starting = threading.Lock()
-        self._last_calls = LastCalls(LAST_CALL * min(settings.beat_s, AGAIN_S), clock)
+        self._grace = LeaseGrace(GRACE_BEATS * min(settings.beat_s, RETRY_S), clock)
         self._thread: threading.Thread | None = None
         self._sweeping: threading.Thread | None = None
         self._next_sweep_s = time.monotonic() + random.uniform(0.1, 1.0) * SWEEP_EVERY_S  # no secret
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread; a second call does nothing."""
         with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="callboard-reaper", daemon=True)
                 self._thread.start()
 
     def stop(self) -> None:
-        """Look and sweep no more."""
+        """Stop looking and sweeping, and wait up to 2 s for each thread."""
         self._stopping.set()
         for thread in (self._thread, self._sweeping):
             if thread is not None:
                 thread.join(2)
 
-    def look(self) -> list[Written]:
-        """Do what is due now, and return what was done."""
-        done: list[Written] = []
-        found = lapsed(self._database)
-        self._last_calls.keep(found)
+    def look(self) -> list[CommitResult]:
+        """Requeue or end all lost runs and fire all due timers, and return what was written."""
+        done: list[CommitResult] = []
+        found = unowned_runs(self._database)
+        self._grace.keep(found)
         for run_id in found:
             done += self._done(run_id, partial(self.reap, run_id))
         for run_id, timer_id in due(self._database):
             done += self._done(run_id, partial(fire, self._database, run_id, timer_id))
         return done
 
-    def reap(self, run_id: str) -> Written | None:
-        """Do what ``reap`` does, once the run's owner had its last call; None before that."""
+    def reap(self, run_id: str) -> CommitResult | None:
+        """Call ``reap`` with this reaper's lease grace; None while the grace lasts."""
         try:
-            return reap(self._database, run_id, self._last_calls)
-        except CallboardError:  # a database that takes no writes hears of nobody
-            self._last_calls.forget(run_id)
+            return reap(self._database, run_id, self._grace)
+        except CallboardError:  # while the database takes no writes, no owner can extend its lease
+            self._grace.forget(run_id)
             raise
 
-    def _done(self, run_id: str, work: Callable[[], Written | None]) -> list[Written]:
-        """Do what is due for one run and tell of it; where it goes wrong, the others must not wait for it."""
+    def _done(self, run_id: str, work: Callable[[], CommitResult | None]) -> list[CommitResult]:
+        """Do ``work`` for one run and publish the result; an error of this run does not keep the others waiting."""
         try:
             written = work()
             if written is not None:
-                self._spread(written)
+                self._publish(written)
                 return [written]
-        except CallboardError as wrong:
-            if isinstance(wrong, FOR_ALL) or (isinstance(wrong, DatabaseBusy) and self._database.is_sqlite):
+        except CallboardError as error:
+            if isinstance(error, FOR_ALL) or (isinstance(error, DatabaseBusy) and self._database.is_sqlite):
                 raise
-            log.warning("the reaper comes back to a run run_id=%s: %s", run_id, wrong)
+            log.warning("the reaper tries a run again run_id=%s: %s", run_id, error)
         except Exception:
-            log.exception("the reaper stumbled over a run run_id=%s", run_id)
+            log.exception("the reaper failed for a run run_id=%s", run_id)
         return []
 
     def _work(self) -> None:
@@ -130,18 +128,18 @@ class Reaper:
             try:
                 self.look()
                 self._begin_sweep()
-            except CallboardError as wrong:
-                self._last_calls.keep(())
-                log.warning("the reaper looks again: %s", wrong)
-            except Exception:  # whatever it is, the next look must come
-                log.exception("the reaper stumbled")
+            except CallboardError as error:
+                self._grace.keep(())
+                log.warning("the reaper tries again: %s", error)
+            except Exception:  # the thread must survive any error
+                log.exception("the reaper failed")
 
     def _pause_s(self) -> float:
         pause_s = self._settings.reap_s * random.uniform(0.7, 1.0)  # no secret
-        return min(pause_s, self._last_calls.time_s) if self._last_calls else pause_s
+        return min(pause_s, self._grace.time_s) if self._grace else pause_s
 
     def _begin_sweep(self) -> None:
-        """Sweep beside what else there is to do, if it is time and the last sweep is through."""
+        """Start a sweep on its own thread if one is due and the last one has ended."""
         is_sweeping = self._sweeping is not None and self._sweeping.is_alive()
         if time.monotonic() >= self._next_sweep_s and not is_sweeping:
             self._next_sweep_s = time.monotonic() + SWEEP_EVERY_S
@@ -152,11 +150,11 @@ class Reaper:
         try:
             sweep(self._database, self._settings, pause=self._pause)
         except _Stopped:
-            log.info("retention goes on when this process is started again")
-        except CallboardError as wrong:
-            log.warning("retention goes on in an hour: %s", wrong)
+            log.info("retention continues after the next start of this process")
+        except CallboardError as error:
+            log.warning("retention continues in an hour: %s", error)
         except Exception:
-            log.exception("retention stumbled")
+            log.exception("retention failed")
 
     def _pause(self, seconds: float) -> None:
         if self._stopping.wait(seconds):
@@ -166,9 +164,9 @@ class Reaper:
 # --- runs whose owner is gone ---------------------------------------------------------------------
 
 
-def lapsed(database: Database) -> list[str]:
-    """Return running runs nobody owns any more: the lease ran out, or its process has ended on this machine."""
-    # Suspects last: as long as one is there, it explains the loss of the runs that its process had beside it.
+def unowned_runs(database: Database) -> list[str]:
+    """Return running runs without an owner: the lease expired, or the owner's process on this machine has ended."""
+    # Suspects last: while one is there, the crashes of the other runs of its process do not count.
     running = select(runs.c.id).where(runs.c.status == "running").order_by(runs.c.crashes)
     with database.read() as connection:
         found = list(connection.execute(running.where(expired(database)).limit(BATCH)).scalars())
@@ -179,47 +177,39 @@ def lapsed(database: Database) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def reap(database: Database, run_id: str, last_calls: LastCalls | None = None) -> Written | None:
-    """Send a run whose owner is gone back to the queue, or end it: stopped meanwhile, or suspect before.
+def reap(database: Database, run_id: str, grace: LeaseGrace | None = None) -> CommitResult | None:
+    """Requeue a run that lost its owner, or end it if it was asked to stop or was a suspect.
 
-    With ``last_calls`` an owner that was only not heard of has its last call first. Done twice, the second time
-    finds nothing to do.
+    With ``grace``, a run whose lease expired is left until the grace is over. A second call finds nothing to do.
     """
     with database.write() as connection:
         row = lock_run(connection, run_id)
         if row is None:
             return None
-        is_dead_here = row.status == "running" and is_gone(row.owner)
-        if row.status != "running" or (has_live_owner(database, connection, row) and not is_dead_here):
+        has_ended = row.status == "running" and is_gone(row.owner)
+        if row.status != "running" or (has_live_owner(database, connection, row) and not has_ended):
             return None
-        if not is_dead_here and last_calls is not None and not last_calls.is_over(connection, row):
+        if not has_ended and grace is not None and not grace.is_over(connection, row):
             return None
-        seen = "its process ended" if is_dead_here else UNHEARD
+        seen = "its process ended" if has_ended else LEASE_EXPIRED
         known = orjson.loads(row.crashes_json or "[]")
         crashes = [*known, crash(connection, row.id, row.fence, row.owner, seen)]
-        noted = {"crashes": row.crashes + 1, "crashes_json": orjson.dumps(crashes).decode()}
+        is_counted = True
         if row.stop_requested:
-            written = end_run(connection, row, cancelled(row), **noted)
-        elif is_suspect(row.crashes, known):  # so it shared its process with no other one
-            written = end_run(connection, row, failed(row, _obituary(crashes), "dead"), **noted)
-        elif suspect_beside(connection, row):
-            written = _requeue(connection, row, {})
+            written = end_run(connection, row, STOPPED, crashes)
+        elif is_suspect(row.crashes, known):  # it shared its process with no other suspect
+            written = end_run(connection, row, Ending.failed(crash_error(crashes), "dead"), crashes)
         else:
-            written = _requeue(connection, row, noted)
-    log.warning("run lost its owner run_id=%s crashes=%s during=%s", run_id, row.crashes + 1, crashes[-1]["during"])
-    failpoint("ownerless")
+            is_counted = not suspect_beside(connection, row)
+            written = requeue(connection, row, crashes if is_counted else None)
+    held = "" if is_counted else " (not held against it: a suspect was beside it)"
+    counted = row.crashes + is_counted
+    log.warning("run lost its owner run_id=%s crashes=%s%s during=%s", run_id, counted, held, crashes[-1]["during"])
+    failpoint("unowned")
     return written
 
 
-def _requeue(connection: Connection, row: Row[Any], noted: dict[str, Any]) -> Written:
-    """Nothing is told: the next owner declares what this one left, and says that it is another attempt."""
-    back = {"status": "queued", "reason": "its worker was lost", "owner": None, "lease_until": None}
-    connection.execute(update(runs).where(runs.c.id == row.id).values(**(back | noted)))
-    announce(connection, row.id)
-    return Written(run_id=row.id, thread_id=row.thread_id, status="queued", fence=row.fence, wake=row.id)
-
-
-def _obituary(crashes: list[dict[str, Any]]) -> RunCrashed:
+def crash_error(crashes: list[dict[str, Any]]) -> RunCrashed:
     return RunCrashed(len(crashes), "; ".join(dict.fromkeys(one["during"] for one in crashes)))
 
 
@@ -238,23 +228,20 @@ def due(database: Database) -> list[tuple[str, str]]:
         return [(row.run_id, row.id) for row in connection.execute(query)]
 
 
-def fire(database: Database, run_id: str, timer_id: str) -> Written | None:
-    """Do what the timer was set for, and take it away.
-
-    A question nobody answered in time ends its run, and so does code that never came.
-    """
+def fire(database: Database, run_id: str, timer_id: str) -> CommitResult | None:
+    """Delete a due timer, and end its run if that still waits for the timer's question or for compatible code."""
     with database.write() as connection:
         row = lock_run(connection, run_id)
         timer = connection.execute(select(timers).where(timers.c.id == timer_id)).first()
         if row is None or timer is None:
             return None
         connection.execute(timers.delete().where(timers.c.id == timer_id))
-        wrong = _expired(connection, row, timer)
-        return end_run(connection, row, failed(row, wrong)) if wrong is not None else None
+        error = _expired(connection, row, timer)
+        return end_run(connection, row, Ending.failed(error)) if error is not None else None
 
 
 def _expired(connection: Connection, run: Row[Any], timer: Row[Any]) -> CallboardError | None:
-    """Return why the run fails now, if it still waits for what the timer was set for."""
+    """Return the error that ends the run, or None if it no longer waits for what the timer is about."""
     if run.status != "waiting":
         return None
     if timer.kind == CODE and run.reason == CodeVersion.code:
@@ -268,21 +255,26 @@ def _expired(connection: Connection, run: Row[Any], timer: Row[Any]) -> Callboar
 # --- runs that wait in the queue ------------------------------------------------------------------
 
 
-def claimable(connection: Connection, database: Database, limit: int) -> Sequence[Any]:
-    """Return queued runs that may begin, the oldest first; for workers that do not rely on being told."""
-    asked = {"upto": limit, "boot": database.lease_boot()} | database.lease_values()
-    return connection.execute(_claimable(database), asked).all()
+def claimable(
+    connection: Connection, database: Database, limit: int, queues: ServedQueues | None = None
+) -> Sequence[Any]:
+    """Return queued runs that can be claimed, the oldest first, of these queues or of all; for pollers."""
+    asked: dict[str, Any] = {"upto": limit, "boot": database.lease_boot()} | database.lease_values()
+    if queues is not None:
+        asked |= {"default": queues.default, "queues": queues.names}
+    return connection.execute(_claimable(database, queues is not None), asked).all()
 
 
 @lru_cache(maxsize=4)
-def _claimable(database: Database) -> Any:
-    """Return the statement of ``claimable``; building it costs more than running it, and every worker asks often."""
+def _claimable(database: Database, of_queues: bool) -> Any:
+    """Return the statement of ``claimable``; cached, since building it takes longer than executing it."""
     unheld = or_(runs.c.lease_until.is_(None), runs.c.lease_until < database.lease_now)
     if database.is_sqlite:
         unheld = or_(unheld, runs.c.lease_boot != bindparam("boot"))
+    served = func.coalesce(runs.c.queue, bindparam("default")).in_(bindparam("queues", expanding=True))
     return (
-        select(runs.c.id, runs.c.agent_id, runs.c.thread_id, runs.c.detached, runs.c.definition_digest)
-        .where(runs.c.status == "queued", unheld, is_first_of_thread())
+        select(runs.c.id, *(runs.c[name] for name in FIELDS))
+        .where(runs.c.status == "queued", unheld, is_first_of_thread(), *([served] if of_queues else ()))
         .order_by(runs.c.created_ms)
         .limit(bindparam("upto"))
     )

@@ -1,82 +1,83 @@
-"""The living worker processes, each a row that it renews; for health, `runs --detach` and the doctor."""
+"""The live worker processes: each renews a row; read by ``/health``, ``run --detach`` and ``doctor``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from config.clock import epoch_ms, stamp
-from config.database import Database
-from config.tables import workers
+from config.database.engine import Database
+from config.database.tables import workers
 
 ALIVE_MS = 15_000
-"""A row older than this belongs to a worker that is gone."""
+"""A worker whose row is older (ms) counts as gone."""
 KEPT_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerRow:
-    """What a worker process says of itself."""
+    """A worker process as it describes itself."""
 
     id: str
     host: str
     pid: int
     pool: str
     slots: int
-    """Runs it works on at once."""
+    """Runs it can work on at once."""
     busy: int
     """Runs it works on now."""
     queue: str | None = None
-    """The queue it consumes; None of a release that did not say."""
+    """The default queue in its configuration; None for a release that did not write it."""
+    queues: tuple[str, ...] = ()
+    """The queues it serves; empty for a release that served only ``queue``."""
     version: str | None = None
-    """Callboard's."""
+    """Callboard's version."""
 
     def with_busy(self, busy: int) -> WorkerRow:
-        """Return the same worker with another load."""
+        """Return this row with another number of busy slots."""
         return replace(self, busy=busy)
 
 
 def seen(database: Database, worker: WorkerRow, own_clock: Callable[[], int] = epoch_ms) -> None:
-    """Write down that this worker is alive now, and what its own clock says beside the database's.
-
-    Rows of the long dead are taken away.
-    """
-    with database.write() as connection:  # both clocks are read inside: the wait for a lock is no skew
+    """Renew this worker's row with its own clock's time beside the database's, and delete long expired rows."""
+    with database.write() as connection:  # both clocks are read inside, so that waiting for a lock is not measured
         now, clock_ms = database.wall_clock(), own_clock()
-        changed = connection.execute(
-            update(workers)
-            .where(workers.c.id == worker.id)
-            .values(busy=worker.busy, seen_ms=now, clock_ms=clock_ms, queue=worker.queue, version=worker.version)
-        )
+        row = asdict(worker) | {"queues": ",".join(worker.queues) or None, "seen_ms": now, "clock_ms": clock_ms}
+        changed = connection.execute(update(workers).where(workers.c.id == worker.id).values(row))
         if changed.rowcount == 0:
             connection.execute(delete(workers).where(workers.c.seen_ms < now - KEPT_MS))
-            connection.execute(
-                insert(workers).values(
-                    id=worker.id, host=worker.host, pid=worker.pid, pool=worker.pool, slots=worker.slots,
-                    busy=worker.busy, started_ms=now, seen_ms=now, clock_ms=clock_ms, queue=worker.queue,
-                    version=worker.version,
-                )
-            )  # fmt: skip
+            connection.execute(insert(workers).values(row | {"started_ms": now}))
 
 
 def alive(database: Database, connection: Connection) -> list[dict[str, Any]]:
-    """Return the workers heard of within the last 15 seconds; ``skew_ms`` is how far their clocks are ahead."""
+    """Return the workers whose rows are at most 15 s old; ``skew_ms`` is how far their clocks are ahead."""
     query = select(workers).where(workers.c.seen_ms > database.wall_clock() - ALIVE_MS).order_by(workers.c.started_ms)
     return [
         {
             "worker_id": row.id, "host": row.host, "pid": row.pid, "pool": row.pool, "slots": row.slots,
             "busy": row.busy, "started_at": stamp(row.started_ms), "seen_at": stamp(row.seen_ms),
-            "queue": row.queue, "version": row.version,
+            "queue": row.queue, "queues": _queues(row), "version": row.version,
             "skew_ms": None if row.clock_ms is None else row.clock_ms - row.seen_ms,
         }
         for row in connection.execute(query)
     ]  # fmt: skip
 
 
+def _queues(row: Any) -> list[str]:
+    if row.queues is None:  # written by a release whose workers served one queue
+        return [row.queue] if row.queue else []
+    return str(row.queues).split(",")
+
+
+def serves(worker: Mapping[str, Any], queue: str | None) -> bool:
+    """Return whether a live worker serves a queue; None is the default queue, which each worker knows by name."""
+    return (queue or worker["queue"]) in (worker["queues"] or [None])
+
+
 def forget(database: Database, worker_id: str) -> None:
-    """Take a worker that leaves off the list."""
+    """Delete the row of a worker that ends."""
     with database.write() as connection:
         connection.execute(delete(workers).where(workers.c.id == worker_id))

@@ -1,41 +1,62 @@
-"""Runs as others see them: one, a list, and the stop anybody may ask for."""
+"""Queries for runs: one run, filtered lists in pages, and the board."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import orjson
-from sqlalchemy import Column, Connection, Row, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, or_, select
 
-from bus.journal.approvals import pending
-from bus.journal.leases import OPEN
-from bus.journal.pages import PAGE_BYTES
+from bus.journal.approvals import pending, pending_chars
+from bus.journal.errors import RunUnknown
+from bus.journal.log.pages import PAGE_BYTES
+from bus.journal.states.conditions import OPEN
 from bus.journal.who import Who
 from bus.payloads import TERMINAL
 from config.clock import stamp
-from config.errors import BadRequest, RunUnknown
-from config.tables import runs
+from config.database.tables import runs
+from config.errors import BadRequest
 
+LIMIT = 50
+"""Runs in a list without an explicit limit."""
 STATUSES = (*OPEN, *sorted(TERMINAL))
 _BRIEF = [column for column in runs.c if column.name not in ("output_json", "metadata_json")]
 
 
 def get_run(connection: Connection, who: Who, run_id: str) -> dict[str, Any]:
-    """Return one run, with what it asks a person.
+    """Return one run with its open questions.
 
     Raises:
-        RunUnknown: there is none, or it is somebody else's; both look the same.
+        RunUnknown: there is no such run, or another tenant's or user's; both look the same.
     """
-    row = find_run(connection, who, run_id)
+    return _with_asked(connection, find_run(connection, who, run_id))
+
+
+def get_small_run(connection: Connection, who: Who, run_id: str, max_chars: int) -> dict[str, Any] | None:
+    """Return one run as ``get_run`` does, or None where its output or questions exceed ``max_chars``.
+
+    What exceeds the limit is not read.
+
+    Raises:
+        RunUnknown: there is no such run, or another tenant's or user's.
+    """
+    chars = func.coalesce(func.length(runs.c.output_json), 0)
+    output = case((chars <= max_chars, runs.c.output_json)).label("output_json")
+    row = _find(connection, who, run_id, *_BRIEF, runs.c.metadata_json, output, chars.label("output_chars"))
+    asked_chars = pending_chars(connection, row.id) if row.status == "waiting" else 0
+    return _with_asked(connection, row) if max(row.output_chars, asked_chars) <= max_chars else None
+
+
+def _with_asked(connection: Connection, row: Row[Any]) -> dict[str, Any]:
     asked = _asked(connection, row)
     return summary(row) | ({"approvals": asked} if asked else {})
 
 
 def asked_now(connection: Connection, who: Who, run_id: str) -> list[dict[str, Any]]:
-    """Return what a run asks a person now, the oldest question first; nothing once it has ended.
+    """Return a run's open questions, the oldest first; empty once it has ended.
 
     Raises:
-        RunUnknown: there is none, or it is somebody else's.
+        RunUnknown: there is no such run, or another tenant's or user's.
     """
     return _asked(connection, find_run(connection, who, run_id))
 
@@ -49,7 +70,7 @@ def find_run(connection: Connection, who: Who, run_id: str) -> Row[Any]:
     return _find(connection, who, run_id, *runs.c)
 
 
-def _find(connection: Connection, who: Who, run_id: str, *columns: Column[Any]) -> Row[Any]:
+def _find(connection: Connection, who: Who, run_id: str, *columns: ColumnElement[Any]) -> Row[Any]:
     mine = (runs.c.id == run_id, runs.c.tenant == who.tenant, runs.c.principal == who.principal)
     row = connection.execute(select(*columns).where(*mine)).first()
     if row is None:
@@ -57,46 +78,35 @@ def _find(connection: Connection, who: Who, run_id: str, *columns: Column[Any]) 
     return row
 
 
-def list_runs(
-    connection: Connection,
-    who: Who,
-    *,
-    status: str | None = None,
-    agent: str | None = None,
-    thread_id: str | None = None,
-    limit: int = 50,
-    before_ms: int | None = None,
-    before_id: str = "",
-) -> list[dict[str, Any]]:
-    """Return runs, the newest first; ``status`` may be ``open`` for all that have not ended.
+class RunFilter(TypedDict, total=False):
+    """A filter for runs; an absent field does not restrict."""
 
-    A next page begins behind the last run of the one before: its creation and, since several may be
-    made in one millisecond, its id.
+    status: str | None
+    """A status, or ``open`` for all runs that have not ended."""
+    agent: str | None
+    thread_id: str | None
+    limit: int
+    """Most runs to return; ``LIMIT`` when absent."""
+    before_ms: int | None
+    before_id: str
+    """Creation time (ms) and id of the last run of the previous page; several may be created in one millisecond."""
+
+
+def list_runs(connection: Connection, who: Who, **wanted: Unpack[RunFilter]) -> list[dict[str, Any]]:
+    """Return runs, the newest first."""
+    return [summary(row) for row in connection.execute(_newest(who, **wanted))]
+
+
+def run_page(connection: Connection, who: Who, **wanted: Unpack[RunFilter]) -> tuple[list[dict[str, Any]], bool]:
+    """Return runs as ``list_runs`` does, and whether the page was shortened because of their size.
+
+    A page ends where the runs' outputs reach 1 MB, and has at least one run: models and clients decide how long
+    outputs are.
     """
-    query = _newest(who, status, agent, thread_id, limit, before_ms, before_id)
-    return [summary(row) for row in connection.execute(query)]
-
-
-def run_page(
-    connection: Connection,
-    who: Who,
-    *,
-    status: str | None = None,
-    agent: str | None = None,
-    thread_id: str | None = None,
-    limit: int = 50,
-    before_ms: int | None = None,
-    before_id: str = "",
-) -> tuple[list[dict[str, Any]], bool]:
-    """Return runs as ``list_runs`` does, and whether the page was cut because of their size.
-
-    It ends where the runs' outputs reach a megabyte and has one run at least: a client or a model decides how long
-    an output is, so it cannot make a page cost more.
-    """
-    query = _newest(who, status, agent, thread_id, limit, before_ms, before_id)
+    query = _newest(who, **wanted)
     found, size = [], 0
-    if connection.dialect.name == "postgresql":  # its client takes all rows at once, SQLite's one by one
-        query = query.limit(_fitting(connection, query, limit))
+    if connection.dialect.name == "postgresql":  # its client reads all rows at once, SQLite's one by one
+        query = query.limit(_fitting(connection, query, wanted.get("limit", LIMIT)))
     with connection.execute(query) as rows:
         for row in rows:
             found.append(summary(row))
@@ -107,7 +117,7 @@ def run_page(
 
 
 def _fitting(connection: Connection, query: Select[Any], limit: int) -> int:
-    """Return how many of the rows fit into a page, and one at least."""
+    """Return how many of the rows fit into a page, at least one."""
     size = 0
     lengths = connection.execute(query.with_only_columns(func.length(runs.c.output_json))).scalars()
     for count, length in enumerate(lengths, 1):
@@ -119,12 +129,12 @@ def _fitting(connection: Connection, query: Select[Any], limit: int) -> int:
 
 def _newest(
     who: Who,
-    status: str | None,
-    agent: str | None,
-    thread_id: str | None,
-    limit: int,
-    before_ms: int | None,
-    before_id: str,
+    status: str | None = None,
+    agent: str | None = None,
+    thread_id: str | None = None,
+    limit: int = LIMIT,
+    before_ms: int | None = None,
+    before_id: str = "",
 ) -> Select[Any]:
     query = select(runs).where(runs.c.tenant == who.tenant, runs.c.principal == who.principal)
     if status == "open":
@@ -144,7 +154,7 @@ def _newest(
 
 
 def board(connection: Connection, who: Who, *, ended: int = 60) -> list[dict[str, Any]]:
-    """Return every open run and the last ``ended`` ones, the newest first, without what may be large."""
+    """Return every open run and the last ``ended`` ended ones, the newest first, without large fields."""
     mine = (runs.c.tenant == who.tenant, runs.c.principal == who.principal)
     going = select(*_BRIEF).where(*mine, runs.c.status.in_(OPEN)).order_by(runs.c.created_ms.desc()).limit(500)
     over = select(*_BRIEF).where(*mine, runs.c.ended_ms.is_not(None)).order_by(runs.c.created_ms.desc()).limit(ended)
@@ -152,7 +162,7 @@ def board(connection: Connection, who: Who, *, ended: int = 60) -> list[dict[str
 
 
 def summary(row: Any) -> dict[str, Any]:
-    """Return a run as lists show it; absent is absent."""
+    """Return a run as lists show it, without null fields."""
     large = {
         "output": orjson.loads(row.output_json) if row.output_json else None,
         "metadata": orjson.loads(row.metadata_json) if row.metadata_json else None,
@@ -166,7 +176,7 @@ def _brief(row: Any) -> dict[str, Any]:
         "model": row.model, "title": row.title, "status": row.status, "reason": row.reason, "detail": row.detail,
         "error": row.error_code,
         "crashes": orjson.loads(row.crashes_json) if row.crashes_json else None,
-        "detached": row.detached or None, "attempt": row.fence or None, "steps": row.steps or None,
+        "queue": row.queue, "detached": row.detached or None, "attempt": row.fence or None, "steps": row.steps or None,
         "usage": orjson.loads(row.usage_json) if row.usage_json else None, "cost_usd": row.cost_usd,
         "created_at": stamp(row.created_ms), "started_at": stamp(row.started_ms) if row.started_ms else None,
         "ended_at": stamp(row.ended_ms) if row.ended_ms else None,
@@ -175,10 +185,18 @@ def _brief(row: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def status_of(connection: Connection, run_id: str) -> str:
-    """Return a run's state; a run that was removed has ended, so ``cancelled``."""
-    status = connection.execute(select(runs.c.status).where(runs.c.id == run_id)).scalar()
-    return str(status) if status is not None else "cancelled"
+def status_of(connection: Connection, run_id: str) -> str | None:
+    """Return a run's status; None where the run was removed."""
+    return connection.execute(select(runs.c.status).where(runs.c.id == run_id)).scalar()
+
+
+def queued_by_queue(connection: Connection, default: str) -> dict[str, int]:
+    """Return how many runs are queued, by queue; ``default`` is the name of the default queue."""
+    found: dict[str, int] = {}
+    query = select(runs.c.queue, func.count()).where(runs.c.status == "queued").group_by(runs.c.queue)
+    for queue, count in connection.execute(query):
+        found[queue or default] = found.get(queue or default, 0) + count
+    return found
 
 
 def model_of(connection: Connection, run_id: str) -> str | None:
@@ -188,6 +206,6 @@ def model_of(connection: Connection, run_id: str) -> str | None:
 
 
 def reader_bounds(connection: Connection, who: Who, run_id: str) -> tuple[str, str, int]:
-    """Return a run's thread, state and the highest number it may have used, for a reader to begin with."""
+    """Return a run's thread id, status and the highest event number it may have used, for readers."""
     row = _find(connection, who, run_id, runs.c.thread_id, runs.c.status, runs.c.reserved_to)
     return row.thread_id, row.status, row.reserved_to

@@ -1,4 +1,4 @@
-"""What each open run waits for, as one sentence a person can act on."""
+"""What each open run waits for, as one sentence with a remedy."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from bus.journal import workers
-from bus.journal.leases import expired, is_open
+from bus.journal.ownership import workers
+from bus.journal.states.conditions import expired, is_open
 from bus.journal.who import Who
 from config.clock import stamp
-from config.database import WALL_MS, Database
-from config.tables import approvals, controls, runs, steps
+from config.database.engine import WALL_MS, Database
+from config.database.tables import approvals, controls, runs, steps
 
 MOST = 1000
-"""Runs that are explained at once; the oldest are what the others wait for."""
+"""Most runs that are explained at once; the oldest come first, since the others wait for them."""
 MAX_CALL_CHARS = 120
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Why:
+class WaitReason:
     """An open run, and what it waits for."""
 
     run_id: str
@@ -31,34 +31,34 @@ class Why:
     title: str
     status: str
     waits_for: str
-    """turn, worker, slot, wake_up, step, owner, stop, answer, code or event: for programs."""
+    """For programs: turn, worker, slot, wake_up, step, owner, stop, answer, code or event."""
     sentence: str
 
 
-def why(
+def explain_runs(
     connection: Connection, database: Database, who: Who, *, agent: str | None = None, thread_id: str | None = None,
     now_ms: int | None = None,
-) -> list[Why]:  # fmt: skip
-    """Return what every open run waits for, or those of one agent or thread; the oldest run first."""
+) -> list[WaitReason]:  # fmt: skip
+    """Return what each open run (of one agent or thread, where given) waits for, the oldest run first."""
     wanted = ((runs.c.agent_id, agent), (runs.c.thread_id, thread_id))
     return _explained(connection, database, who, now_ms, *(column == its for column, its in wanted if its is not None))
 
 
-def why_one(
+def explain_run(
     connection: Connection, database: Database, who: Who, run_id: str, *, now_ms: int | None = None
-) -> Why | None:
-    """Return what one run waits for; None when it has ended, or is not this caller's."""
+) -> WaitReason | None:
+    """Return what one run waits for; None where it has ended or is not visible to ``who``."""
     explained = _explained(connection, database, who, now_ms, runs.c.id == run_id)
     return explained[0] if explained else None
 
 
 def _explained(
     connection: Connection, database: Database, who: Who, now_ms: int | None, *which: ColumnElement[bool]
-) -> list[Why]:
+) -> list[WaitReason]:
     mine = (runs.c.tenant == who.tenant, runs.c.principal == who.principal)
-    query = select(*_COLUMNS, expired(database).label("lapsed")).where(*mine, is_open(runs), *which)
+    query = select(*_COLUMNS, expired(database).label("is_expired")).where(*mine, is_open(runs), *which)
     found: list[Any] = list(connection.execute(query.order_by(runs.c.created_ms, runs.c.id).limit(MOST)))
-    return _Look(connection, database, _now(connection) if now_ms is None else now_ms).at(found) if found else []
+    return _Rows(connection, database, _now(connection) if now_ms is None else now_ms).at(found) if found else []
 
 
 def _now(connection: Connection) -> int:
@@ -67,19 +67,19 @@ def _now(connection: Connection) -> int:
 
 _COLUMNS = (
     runs.c.id, runs.c.thread_key, runs.c.thread_id, runs.c.turn, runs.c.agent_id, runs.c.title, runs.c.status,
-    runs.c.reason, runs.c.detail, runs.c.owner, runs.c.stop_requested, runs.c.detached,
+    runs.c.reason, runs.c.detail, runs.c.owner, runs.c.stop_requested, runs.c.detached, runs.c.queue,
 )  # fmt: skip
 
 
-class _Look:
-    """One look at everything the sentences need: each table is asked once, however many runs there are."""
+class _Rows:
+    """The rows that the sentences need: each table is queried once, however many runs there are."""
 
     def __init__(self, connection: Connection, database: Database, now_ms: int) -> None:
         self._connection = connection
         self._now_ms = now_ms
         self._fleet = workers.alive(database, connection)
 
-    def at(self, found: Sequence[Any]) -> list[Why]:
+    def at(self, found: Sequence[Any]) -> list[WaitReason]:
         """Explain these runs."""
         self._before = self._first_of_threads(found)
         self._steps = self._newest(steps, found, steps.c.ended_ms.is_(None), steps.c.number)
@@ -87,9 +87,9 @@ class _Look:
         self._asked = self._questions(found)
         return [self._explain(run) for run in found]
 
-    def _explain(self, run: Any) -> Why:
+    def _explain(self, run: Any) -> WaitReason:
         waits_for, sentence = _EXPLAINERS[run.status](self, run)
-        return Why(
+        return WaitReason(
             run_id=run.id, thread_id=run.thread_id, agent=run.agent_id, title=run.title, status=run.status,
             waits_for=waits_for, sentence=sentence,
         )  # fmt: skip
@@ -104,9 +104,12 @@ class _Look:
             return "worker", (
                 "queued, and no worker is alive; start one: `./callboard worker`, or `./callboard up` for everything."
             )
-        slots = sum(worker["slots"] for worker in self._fleet)
-        free = max(0, slots - sum(worker["busy"] for worker in self._fleet))
-        known = f"{_plural(len(self._fleet), 'worker')} alive"
+        serving = [worker for worker in self._fleet if workers.serves(worker, run.queue)]
+        if not serving:
+            return "worker", _unserved(run.queue)
+        slots = sum(worker["slots"] for worker in serving)
+        free = max(0, slots - sum(worker["busy"] for worker in serving))
+        known = f"{_plural(len(serving), 'worker')} alive"
         if not free:
             return (
                 "slot",
@@ -117,8 +120,8 @@ class _Look:
     # --- running
 
     def _running(self, run: Any) -> tuple[str, str]:
-        if run.lapsed:
-            return "owner", "its worker has not been heard of; it is taken over by another as soon as one looks."
+        if run.is_expired:
+            return "owner", "its worker's lease has expired; the next reaper that looks requeues it."
         doing = f"{self._doing(run)}, {self._where(run)}"
         if run.stop_requested:
             return "stop", f"was asked to stop{self._by(run)}; it was {doing}."
@@ -136,7 +139,7 @@ class _Look:
         for worker in self._fleet:
             if worker["worker_id"] == run.owner:
                 return f"on worker {worker['host']}:{worker['pid']}"
-        return "on a worker not heard of for 15 s" if run.detached else "in the program that started it"
+        return "on a worker without a sign of life for 15 s" if run.detached else "in the program that started it"
 
     def _by(self, run: Any) -> str:
         order = self._stops.get(run.id)
@@ -152,7 +155,7 @@ class _Look:
             return "answer", _asks(run.id, asked)
         if run.reason == "code_version":
             return "code", run.detail or "waits for a worker whose code fits its journal."
-        return "event", run.detail or f"waits: {run.reason or 'for what, nobody wrote down'}."
+        return "event", run.detail or f"waits: {run.reason or 'no reason is recorded'}."
 
     # --- asking the database
 
@@ -188,13 +191,13 @@ class _Look:
         return asked
 
 
-_EXPLAINERS: Mapping[str, Callable[[_Look, Any], tuple[str, str]]] = {
-    "queued": _Look._queued, "running": _Look._running, "waiting": _Look._waiting,
+_EXPLAINERS: Mapping[str, Callable[[_Rows, Any], tuple[str, str]]] = {
+    "queued": _Rows._queued, "running": _Rows._running, "waiting": _Rows._waiting,
 }  # fmt: skip
 
 
 def short_call(name: str | None, arguments: Mapping[str, Any] | None, most: int = MAX_CALL_CHARS) -> str:
-    """Return a call on one line, cut to ``most`` characters."""
+    """Return a call on one line, truncated to ``most`` characters."""
     shown = ", ".join(f"{key}={orjson.dumps(value).decode()}" for key, value in (arguments or {}).items())
     call = f"{name or 'a decision'}({shown})"
     return call if len(call) <= most else f"{call[: most - 2]}…)"
@@ -220,6 +223,12 @@ def _lasting(ms: int) -> str:
     if seconds < 120:
         return f"{seconds} s"
     return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
+
+
+def _unserved(queue: str | None) -> str:
+    if queue is None:
+        return "queued, and no worker alive serves the default queue; start one: `./callboard worker`."
+    return f"queued, and no worker serves queue '{queue}'; start one: `./callboard worker --queues {queue}`."
 
 
 def _plural(n: int, word: str) -> str:

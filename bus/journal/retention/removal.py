@@ -1,4 +1,4 @@
-"""Taking runs and threads away for good: never one that is open, and all of one in the same commit."""
+"""Removal of ended runs and threads with everything that refers to them, in one commit."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection, delete, select
 
-from bus.journal.leases import is_open
+from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
+from bus.journal.states.conditions import is_open
+from bus.journal.states.rows import delete_rows
 from bus.journal.who import Who
 from bus.payloads import TERMINAL
-from config.database import Database
-from config.errors import RunOpen, RunUnknown, ThreadUnknown
-from config.patience import patience
-from config.tables import messages, metadata, runs, threads
+from config.database.engine import Database
+from config.database.tables import messages, metadata, runs, threads
+from config.database.timeouts import patience
 
 OF_A_RUN = tuple(
     table for table in reversed(metadata.sorted_tables) if "run_id" in table.c and table.name != messages.name
 )
-"""The tables whose rows go with their run; what was said belongs to the thread."""
+"""The tables whose rows are deleted with their run; messages belong to the thread."""
 
 
 LONG_S = 60.0
-"""Seconds a removal may last: a thread may have millions of events."""
+"""Seconds that a removal may last: a thread may have millions of events."""
 
 
 def remove_runs(database: Database, who: Who, run_ids: Sequence[str]) -> None:
-    """Nothing is left of these runs but what was said in their threads; all of them go, or none.
+    """Delete these runs, all or none; their messages stay in the threads.
 
     Raises:
-        RunUnknown: there is no such run, or it is somebody else's.
-        RunOpen: it has not ended.
+        RunUnknown: one of them does not exist, or is another tenant's or user's.
+        RunOpen: one of them has not ended.
     """
     with database.write() as connection:
         require_over(connection, who, run_ids)
@@ -38,20 +39,20 @@ def remove_runs(database: Database, who: Who, run_ids: Sequence[str]) -> None:
 
 
 def remove_threads(database: Database, who: Who, thread_ids: Sequence[str]) -> None:
-    """Nothing is left of these threads, their messages and their runs; all of them go, or none.
+    """Delete these threads with their messages and runs, all or none.
 
     Raises:
-        ThreadUnknown: there is no such thread, or it is somebody else's.
-        RunOpen: a run of it has not ended.
+        ThreadUnknown: one of them does not exist, or is another tenant's or user's.
+        RunOpen: a run of one of them has not ended.
     """
     with database.write() as connection:
-        keys = require_quiet(connection, who, thread_ids)
+        keys = require_no_open_run(connection, who, thread_ids)
         with patience(LONG_S):
             delete_threads(connection, keys)
 
 
 def require_over(connection: Connection, who: Who, run_ids: Sequence[str]) -> None:
-    """These runs exist and have ended; they are locked as long as the transaction lasts.
+    """Check that these runs exist and have ended, and lock them until the transaction ends.
 
     Raises:
         RunUnknown, RunOpen: see ``remove_runs``.
@@ -67,8 +68,8 @@ def require_over(connection: Connection, who: Who, run_ids: Sequence[str]) -> No
             raise RunOpen(run_id, found[run_id])
 
 
-def require_quiet(connection: Connection, who: Who, thread_ids: Sequence[str]) -> list[int]:
-    """Return the keys of these threads, which have no open run; they are locked as long as the transaction lasts.
+def require_no_open_run(connection: Connection, who: Who, thread_ids: Sequence[str]) -> list[int]:
+    """Check that these threads have no open run, lock them until the transaction ends, and return their keys.
 
     Raises:
         ThreadUnknown, RunOpen: see ``remove_threads``.
@@ -81,7 +82,7 @@ def require_quiet(connection: Connection, who: Who, thread_ids: Sequence[str]) -
         if thread_id not in found:
             raise ThreadUnknown(thread_id)
     keys = list(found.values())
-    # Looked at behind the lock: who accepts a run takes the same one.
+    # Read after locking: accepting a run takes the same lock.
     going = select(runs.c.id, runs.c.status, runs.c.thread_id).where(runs.c.thread_key.in_(keys), is_open(runs))
     first = connection.execute(going.order_by(runs.c.turn).limit(1)).first()
     if first is not None:
@@ -90,9 +91,9 @@ def require_quiet(connection: Connection, who: Who, thread_ids: Sequence[str]) -
 
 
 def delete_threads(connection: Connection, keys: Sequence[int]) -> None:
-    """Delete threads without an open run, which are locked already.
+    """Delete locked threads without an open run.
 
-    Their runs are locked before anything of them is deleted, as whoever removes only a run does.
+    Their runs are locked before anything is deleted, in the order in which ``remove_runs`` locks.
     """
     connection.execute(select(runs.c.id).where(runs.c.thread_key.in_(keys)).order_by(runs.c.id).with_for_update())
     delete_runs(connection, runs.c.thread_key.in_(keys))
@@ -104,4 +105,4 @@ def delete_runs(connection: Connection, which: ColumnElement[bool]) -> None:
     """Delete ended runs with everything that refers to them."""
     for table in OF_A_RUN:
         connection.execute(delete(table).where(table.c.run_id.in_(select(runs.c.id).where(which))))
-    connection.execute(delete(runs).where(which))
+    delete_rows(connection, which)

@@ -1,4 +1,4 @@
-"""Retention: what is older than the settings say goes, a little at a time, and never anything open."""
+"""Retention: deletes threads, runs and logs that are older than the settings allow, in batches, and nothing open."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, func, or_, select, tuple_
 
-from bus.journal.expiry import expire_logs, has_log
-from bus.journal.leases import is_open
-from bus.journal.removal import delete_runs, delete_threads
-from config.database import Database
-from config.old_files import remove_old_logs
-from config.patience import patience
+from bus.journal.retention.expiry import expire_logs, has_log
+from bus.journal.retention.old_files import remove_old_logs
+from bus.journal.retention.removal import delete_runs, delete_threads
+from bus.journal.states.conditions import is_open
+from config.database.engine import Database
+from config.database.tables import definitions, runs, threads
+from config.database.timeouts import patience
 from config.settings import Settings
-from config.tables import definitions, runs, threads
 
 BATCH = 100
-"""Rows of runs or threads looked at in one transaction."""
+"""Rows of runs or threads per transaction."""
 BATCH_WEIGHT = 20_000
-"""Events and steps deleted in one transaction, about; a single run may have more, and goes alone then."""
+"""Events and steps deleted per transaction, approximately; a run with more gets a transaction of its own."""
 MIN_PAUSE_S = 0.02
 HOT_LOG_SLACK_S = 3600
 DAY_MS = 24 * 3600 * 1000
@@ -33,23 +33,23 @@ Batch = Callable[[Connection], int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Swept:
-    """How many of each were taken away."""
+    """How many of each a sweep deleted."""
 
     threads: int = 0
     runs: int = 0
-    """Without those of the threads."""
+    """Runs deleted by themselves, without those of deleted threads."""
     logs: int = 0
-    """Runs that are kept, but whose events are gone."""
+    """Runs whose events were deleted, and which are kept."""
     definitions: int = 0
     files: int = 0
-    """Of the logger observer, on this machine."""
+    """Files of the logger observer on this machine."""
 
 
 def sweep(database: Database, settings: Settings, *, pause: Pause = time.sleep) -> Swept:
-    """Take away what the ``retain_…`` settings no longer keep, and return how much that was.
+    """Delete what the ``retain_…`` settings no longer keep, and return how much that was.
 
-    For a plain thread. Several processes may sweep at once: what one has locked the others leave to it. A
-    sweep that is cut off has lost nothing; the next one goes on.
+    To be called on a plain thread. Several processes may sweep at once: they skip rows that another has locked. An
+    interrupted sweep is continued by the next one.
     """
     now_ms = _now_ms(database)
     hot_ms = (settings.hot_log_ttl_s + HOT_LOG_SLACK_S) * 1000
@@ -60,7 +60,7 @@ def sweep(database: Database, settings: Settings, *, pause: Pause = time.sleep) 
     def by_batches(days: float, batch: Batch) -> int:
         return _in_batches(database, batch, pause) if days else 0
 
-    # A log in Redis that is still read beside SQL's would lack the event that declares what is gone.
+    # A log that is still in Redis would lack the event that declares the deleted numbers.
     logs = _Logs(before(settings.retain_events_days, hot_ms))
     old_threads, old_runs = before(settings.retain_threads_days), before(settings.retain_runs_days)
     return Swept(
@@ -73,7 +73,7 @@ def sweep(database: Database, settings: Settings, *, pause: Pause = time.sleep) 
 
 
 def _in_batches(database: Database, batch: Batch, pause: Pause) -> int:
-    """Repeat a transaction until it finds nothing, leaving others as much time in between as it took."""
+    """Repeat a transaction until it finds nothing, with a pause after each as long as the transaction took."""
     total = 0
     while True:
         began = time.monotonic()
@@ -86,10 +86,10 @@ def _in_batches(database: Database, batch: Batch, pause: Pause) -> int:
 
 
 def _threads(connection: Connection, before_ms: int) -> int:
-    """Delete a batch of threads nobody touched since, and whose runs are over.
+    """Delete a batch of threads that were not used since ``before_ms`` and have no open run.
 
-    Whoever accepts a run touches its thread in the same transaction. So a row that this statement had to
-    wait for is looked at again, and one that is found is locked until it is gone.
+    Accepting a run updates its thread in the same transaction. So a row that this statement had to wait for is
+    evaluated again, and a row that is found stays locked until it is deleted.
     """
     its = runs.c.thread_key == threads.c.key
     weight = select(func.coalesce(func.sum(runs.c.reserved_to + runs.c.steps), 0)).where(its).scalar_subquery()
@@ -115,7 +115,7 @@ def _runs(connection: Connection, before_ms: int) -> int:
 
 
 class _Logs:
-    """Expires logs a batch a call, going on behind the last one, so that what is done is looked at once a sweep."""
+    """Expires one batch of logs per call, continuing after the last batch, so that a sweep reads each run once."""
 
     def __init__(self, before_ms: int) -> None:
         self._before_ms = before_ms
@@ -137,21 +137,21 @@ class _Logs:
 
 
 def _over(before_ms: int) -> Any:
-    """Return the query for runs that ended before then and that nobody needs any more."""
+    """Return the query for runs that ended before ``before_ms`` and that nothing refers to any more."""
     weight = (runs.c.reserved_to + runs.c.steps).label("weight")
     columns = (runs.c.id, runs.c.thread_id, runs.c.ended_ms, runs.c.reserved_to, weight)
     return select(*columns).where(runs.c.ended_ms < before_ms, ~_is_needed(runs))
 
 
 def _is_needed(table: Any) -> ColumnElement[bool]:
-    """Return the condition that a run is open, or is part of one that is, or that observers still wait for its end."""
+    """Return the condition that a run is open, is a child of an open run, or has an end to deliver to observers."""
     parent = runs.alias("parent")
     child_of_open = exists(select(parent.c.id).where(parent.c.id == table.c.parent_id, is_open(parent)))
     return or_(is_open(table), ~table.c.observers_told, child_of_open)
 
 
 def _portion(rows: Sequence[Any]) -> Sequence[Any]:
-    """Return the first rows, as many as one transaction should delete; one at least."""
+    """Return as many of the first rows as one transaction should delete, at least one."""
     weight = 0
     for count, row in enumerate(rows):
         weight += row.weight
@@ -161,17 +161,17 @@ def _portion(rows: Sequence[Any]) -> Sequence[Any]:
 
 
 def _definitions(database: Database, before_ms: int) -> int:
-    """Delete what agents' files said, where no run refers to it any more and nobody pinned it since.
+    """Delete stored definitions that no run refers to and that were not written since ``before_ms``.
 
-    Whoever accepts a run has pinned its definition a short while ago at most, see bus/journal/pinned.py. So one
-    that is old is not about to be used, and one that is pinned at this moment is looked at again.
+    Accepting a run writes its definition at most ``RENEW_S`` before (see bus/journal/definition_store.py). So an old
+    one is not about to be used, and one that is written at this moment is evaluated again.
     """
     is_used = exists(select(runs.c.id).where(runs.c.definition_digest == definitions.c.digest))
     is_unused = (definitions.c.created_ms < before_ms, ~is_used)
     with (
         patience(math.inf),
         database.read() as connection,
-    ):  # looks at every run, so not in a transaction that others wait for
+    ):  # reads every run, so not in a transaction that others wait for
         found = list(connection.execute(select(definitions.c.digest).where(*is_unused).limit(BATCH)).scalars())
     if not found:
         return 0

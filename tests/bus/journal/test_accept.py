@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
@@ -12,39 +9,24 @@ import pytest
 from sqlalchemy import event, func, select
 from sqlalchemy.exc import IntegrityError
 
-from bus.journal import accept as accepting
 from bus.journal.accept import TITLE_CHARS, canonical_digest, readable
+from bus.journal.errors import IdempotencyConflict
 from bus.journal.idempotency import IdempotencyKey
-from config.errors import IdempotencyConflict
-from config.tables import events, idempotency_keys, messages, outbox, runs, threads
-from tests.bus.world import World
+from config.database.tables import events, idempotency_keys, messages, outbox, runs, threads
+from tests.bus.journal_harness import JournalHarness
+from tests.bus.racing import at_once
 
 
 def key(body: Any = "Hello", name: str = "key-1", path: str = "/v1/runs") -> IdempotencyKey:
     return IdempotencyKey(key=name, method="POST", path=path, body_digest=canonical_digest(body))
 
 
-def at_once(number: int, function: Callable[[int], Any]) -> list[Any]:
-    """Return what ``number`` threads got that all began at the same moment; an error is returned too."""
-    gate = threading.Barrier(number)
-
-    def begin(index: int) -> Any:
-        gate.wait(20)
-        try:
-            return function(index)
-        except Exception as wrong:
-            return wrong
-
-    with ThreadPoolExecutor(number) as pool:
-        return list(pool.map(begin, range(number)))
-
-
-def counts(world: World) -> dict[str, int]:
+def counts(world: JournalHarness) -> dict[str, int]:
     tables = (threads, runs, messages, events, outbox, idempotency_keys)
     return {table.name: world.rows(select(func.count()).select_from(table))[0][0] for table in tables}
 
 
-def test_everything_of_a_start_is_one_commit(world: World):
+def test_everything_of_a_start_is_one_commit(world: JournalHarness):
     commits: list[Any] = []
     event.listen(world.database.engine, "commit", commits.append)
 
@@ -58,7 +40,7 @@ def test_everything_of_a_start_is_one_commit(world: World):
     assert orjson.loads(row.metadata_json) == {"a": 1}
 
 
-def test_the_first_event_says_that_the_run_waits(world: World):
+def test_the_first_event_says_that_the_run_waits(world: JournalHarness):
     accepted = world.accept()
 
     (line,) = world.lines(accepted.run_id)
@@ -67,7 +49,7 @@ def test_the_first_event_says_that_the_run_waits(world: World):
     assert first["thread_id"] == accepted.thread_id
 
 
-def test_the_users_words_are_the_threads_first_message(world: World):
+def test_the_users_words_are_the_threads_first_message(world: JournalHarness):
     accepted = world.accept("Größe 🎈\nsecond line")
 
     (row,) = world.rows(select(messages))
@@ -75,20 +57,20 @@ def test_the_users_words_are_the_threads_first_message(world: World):
     assert orjson.loads(row.data_json) == {"content": "Größe 🎈\nsecond line"}
 
 
-def test_a_run_that_begins_right_here_is_not_announced(world: World):
-    world.accept(announce=False)
+def test_the_transport_decides_whether_a_run_has_an_outbox_row(world: JournalHarness):
+    assert world.accept_inline().outbox_row is None
 
     assert counts(world)["outbox"] == 0
 
 
-def test_a_failure_in_the_middle_leaves_nothing(small_world: World):
+def test_a_failure_in_the_middle_leaves_nothing(small_world: JournalHarness):
     with pytest.raises(IntegrityError):
         small_world.accept(agent_name=None)
 
     assert set(counts(small_world).values()) == {0}
 
 
-def test_the_same_key_and_body_are_the_same_run(world: World):
+def test_the_same_key_and_body_are_the_same_run(world: JournalHarness):
     first = world.accept(idempotency=key())
     again = world.accept(idempotency=key())
 
@@ -98,7 +80,7 @@ def test_the_same_key_and_body_are_the_same_run(world: World):
     assert set(counts(world).values()) == {1}
 
 
-def test_the_same_key_with_another_body_is_refused(world: World):
+def test_the_same_key_with_another_body_is_refused(world: JournalHarness):
     world.accept(idempotency=key("one"))
 
     with pytest.raises(IdempotencyConflict):
@@ -108,7 +90,7 @@ def test_the_same_key_with_another_body_is_refused(world: World):
 
 
 @pytest.mark.parametrize("other", [{"tenant": "b"}, {"principal": "b"}, {"idempotency": key(path="/v1/agent/run")}])
-def test_a_key_counts_for_one_tenant_principal_and_path(world: World, other: dict[str, Any]):
+def test_a_key_counts_for_one_tenant_principal_and_path(world: JournalHarness, other: dict[str, Any]):
     first = world.accept(idempotency=key())
 
     second = world.accept(**({"idempotency": key()} | other))
@@ -122,7 +104,7 @@ def test_the_digest_does_not_mind_the_order_of_keys():
     assert canonical_digest({"a": 1}) != canonical_digest({"a": "1"})
 
 
-def test_one_key_used_at_the_same_moment_is_one_run(world: World):
+def test_one_key_used_at_the_same_moment_is_one_run(world: JournalHarness):
     found = at_once(8, lambda _: world.accept(idempotency=key()))
 
     assert len({accepted.run_id for accepted in found}) == 1
@@ -130,7 +112,7 @@ def test_one_key_used_at_the_same_moment_is_one_run(world: World):
     assert set(counts(world).values()) == {1}
 
 
-def test_a_new_thread_named_by_many_at_once_is_one_thread(world: World):
+def test_a_new_thread_named_by_many_at_once_is_one_thread(world: JournalHarness):
     found = at_once(8, lambda i: world.accept(thread_id="mine", idempotency=key(name=f"key-{i % 4}")))
 
     assert {accepted.thread_id for accepted in found} == {"mine"}
@@ -138,7 +120,7 @@ def test_a_new_thread_named_by_many_at_once_is_one_thread(world: World):
     assert sorted(row.turn for row in world.rows(select(runs.c.turn))) == [1, 2, 3, 4]
 
 
-def test_each_run_of_a_thread_has_its_turn(world: World):
+def test_each_run_of_a_thread_has_its_turn(world: JournalHarness):
     first = world.accept(thread_id="mine")
     second = world.accept(thread_id="mine")
 
@@ -146,7 +128,7 @@ def test_each_run_of_a_thread_has_its_turn(world: World):
     assert world.rows(select(threads.c.next_message))[0][0] == 3
 
 
-def test_a_thread_id_is_its_owners_own(world: World):
+def test_a_thread_id_is_its_owners_own(world: JournalHarness):
     for owner in ({}, {"principal": "other"}, {"tenant": "other"}):
         world.accept(thread_id="mine", **owner)
 
@@ -170,14 +152,14 @@ def test_a_title_is_one_readable_line(text: str, title: str):
     assert len(title) <= TITLE_CHARS
 
 
-def test_a_race_that_cannot_be_won_is_not_tried_for_ever(small_world: World, monkeypatch: pytest.MonkeyPatch):
+def test_a_race_that_cannot_be_won_is_not_tried_for_ever(small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch):
     tries = []
 
     def lose(*_: Any) -> None:
         tries.append(1)
         raise IntegrityError("", {}, Exception())
 
-    monkeypatch.setattr(accepting, "_accept", lose)
+    monkeypatch.setattr(small_world.database, "write", lose)
 
     with pytest.raises(IntegrityError):
         small_world.accept()

@@ -2,45 +2,44 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import orjson
 import pytest
 from sqlalchemy import func, select
 
-from bus.journal.approvals import Decided, Decision, answers, decide, pending, use
+from bus.journal.approvals import Decision, answers, pending, use
+from bus.journal.decisions import Decided, decide
 from bus.journal.endings import cancel
-from bus.journal.idempotency import IdempotencyKey
-from bus.journal.ownerless import Written
-from bus.journal.runs import asked_now, get_run
-from bus.journal.who import Who
-from bus.journal.writer import Commit
-from bus.payloads import EndPayload, MessagePayload, decode
-from config.errors import (
+from bus.journal.errors import (
     ApprovalDecided,
     ApprovalOver,
     ApprovalUnknown,
-    CallboardError,
     DecisionRefused,
     IdempotencyConflict,
     RunUnknown,
     StaleOwner,
 )
-from config.tables import outbox
+from bus.journal.idempotency import IdempotencyKey
+from bus.journal.log.commit import Commit
+from bus.journal.queries.runs import asked_now, get_run
+from bus.journal.who import Who
+from bus.payloads import MessagePayload
+from config.database.tables import outbox
 from tests.bus.asked import asks, owned_again, question
-from tests.bus.world import Owner, World, assert_whole
+from tests.bus.journal_harness import JournalHarness, Owner, assert_whole
+from tests.bus.racing import at_once
+from tests.examples import examples
 
 ME = Who()
 AGAIN = Decision(decision="run_again")
 DONE = Decision(decision="take_as_done", result={"refund": 7}, message="the bank says so")
 FAIL = Decision(decision="fail")
 RACERS = 50
-RACES = 100
+RACES = examples(20)
 
 
-def waiting(world: World, *questions: Any) -> tuple[str, list[str]]:
+def waiting(world: JournalHarness, *questions: Any) -> tuple[str, list[str]]:
     """Return a run that waits for answers, and the questions' ids."""
     run_id = world.accept().run_id
     asked = questions or (question(),)
@@ -48,39 +47,16 @@ def waiting(world: World, *questions: Any) -> tuple[str, list[str]]:
     return run_id, [one.id for one in asked]
 
 
-def finish(world: World, run_id: str) -> None:
+def finish(world: JournalHarness, run_id: str) -> None:
     """Go on with an answered run to its end."""
     owner = Owner(world, owned_again(world.database, run_id))
     world.do(owner.end())
 
 
-def outcome_of(work: Callable[[], Any]) -> Any:
-    try:
-        return work()
-    except CallboardError as wrong:
-        return wrong
-
-
-def at_once(*work: Callable[[], Any]) -> list[Any]:
-    """Return what each did, all begun at the same moment."""
-    barrier, done = threading.Barrier(len(work)), [None] * len(work)
-
-    def begin(number: int) -> None:
-        barrier.wait(20)
-        done[number] = outcome_of(work[number])
-
-    threads = [threading.Thread(target=begin, args=(number,)) for number in range(len(work))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(50)
-    return done
-
-
 # --- asking ---------------------------------------------------------------------------------------
 
 
-def test_a_waiting_run_shows_what_it_asks_and_holds_no_lease(world: World) -> None:
+def test_a_waiting_run_shows_what_it_asks_and_holds_no_lease(world: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(world)
 
     with world.database.read() as connection:
@@ -93,13 +69,13 @@ def test_a_waiting_run_shows_what_it_asks_and_holds_no_lease(world: World) -> No
     assert asked["decisions"] == ["run_again", "take_as_done", "fail"]
 
 
-def test_nobody_claims_a_run_that_waits(world: World) -> None:
+def test_a_run_that_waits_is_not_claimed(world: JournalHarness) -> None:
     run_id, _ = waiting(world)
 
     assert world.claim(run_id) is None
 
 
-def test_an_ended_run_asks_nothing_any_more(world: World) -> None:
+def test_an_ended_run_asks_nothing_any_more(world: JournalHarness) -> None:
     run_id, _ = waiting(world)
     cancel(world.database, ME, run_id, by="ann")
 
@@ -110,7 +86,7 @@ def test_an_ended_run_asks_nothing_any_more(world: World) -> None:
 # --- the first answer counts ----------------------------------------------------------------------
 
 
-def test_the_last_open_question_queues_the_run_again_and_announces_it(world: World) -> None:
+def test_the_last_open_question_queues_the_run_again_and_announces_it(world: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(world)
     before = world.rows(select(func.count()).select_from(outbox).where(outbox.c.run_id == run_id))[0][0]
 
@@ -124,7 +100,7 @@ def test_the_last_open_question_queues_the_run_again_and_announces_it(world: Wor
     assert announced == before + 1
 
 
-def test_the_log_says_who_decided_what_and_stays_whole(world: World) -> None:
+def test_the_log_says_who_decided_what_and_stays_whole(world: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(world)
 
     decide(world.database, ME, run_id, approval_id, DONE, by="ann")
@@ -137,7 +113,7 @@ def test_the_log_says_who_decided_what_and_stays_whole(world: World) -> None:
     assert (told[1]["by"], told[1]["reason"]) == ("ann", "the bank says so")
 
 
-def test_another_open_question_keeps_the_run_waiting(world: World) -> None:
+def test_another_open_question_keeps_the_run_waiting(world: JournalHarness) -> None:
     run_id, (first, second) = waiting(world, question(), question("send_mail", {"to": "a@b.example"}))
 
     one = decide(world.database, ME, run_id, second, AGAIN, by="ann")
@@ -149,25 +125,24 @@ def test_another_open_question_keeps_the_run_waiting(world: World) -> None:
     assert (other.written.status, other.written.wake) == ("queued", run_id)
 
 
-def test_a_second_answer_is_told_the_first(world: World) -> None:
+def test_a_second_answer_gets_the_first(world: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(world)
     decide(world.database, ME, run_id, approval_id, AGAIN, by="ann")
 
-    with pytest.raises(ApprovalDecided) as wrong:
+    with pytest.raises(ApprovalDecided) as error:
         decide(world.database, ME, run_id, approval_id, FAIL, by="ben")
 
-    assert (wrong.value.facts["decision"], wrong.value.facts["by"]) == ("run_again", "ann")
+    assert (error.value.facts["decision"], error.value.facts["by"]) == ("run_again", "ann")
 
 
-def one_wins_over_many(world: World) -> None:
+def test_one_of_fifty_answers_at_once_wins(world: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(world)
     choices = [AGAIN, DONE, FAIL]
 
-    def answer(number: int) -> Callable[[], Decided]:
-        given = choices[number % 3]
-        return lambda: decide(world.database, ME, run_id, approval_id, given, by=f"p{number}")
+    def answer(number: int) -> Decided:
+        return decide(world.database, ME, run_id, approval_id, choices[number % 3], by=f"p{number}")
 
-    done = at_once(*(answer(number) for number in range(RACERS)))
+    done = at_once(RACERS, answer)
 
     (won,) = [one for one in done if isinstance(one, Decided)]
     lost = [one for one in done if isinstance(one, ApprovalDecided)]
@@ -178,18 +153,9 @@ def one_wins_over_many(world: World) -> None:
     assert_whole(world.lines(run_id))
 
 
-def test_one_of_fifty_answers_at_once_wins(small_world: World) -> None:
-    one_wins_over_many(small_world)
-
-
-@pytest.mark.postgres
-def test_one_of_fifty_answers_at_once_wins_on_postgres(postgres_world: World) -> None:
-    one_wins_over_many(postgres_world)
-
-
 @pytest.mark.parametrize(("answer", "is_used_up"), [(Decision(decision="run_again"), True), (DONE, False)])
 def test_only_the_answer_that_does_something_outside_is_used_up(
-    world: World, answer: Decision, is_used_up: bool
+    world: JournalHarness, answer: Decision, is_used_up: bool
 ) -> None:
     run_id, (approval_id,) = waiting(world)
     decide(world.database, ME, run_id, approval_id, answer, by="ann")
@@ -208,7 +174,7 @@ def test_only_the_answer_that_does_something_outside_is_used_up(
 
 
 @pytest.mark.parametrize("who", [Who(principal="eve"), Who(tenant="other")])
-def test_somebody_elses_run_looks_like_none(world: World, who: Who) -> None:
+def test_another_principals_run_looks_like_none(world: JournalHarness, who: Who) -> None:
     run_id, (approval_id,) = waiting(world)
 
     with pytest.raises(RunUnknown) as foreign:
@@ -220,7 +186,7 @@ def test_somebody_elses_run_looks_like_none(world: World, who: Who) -> None:
     assert world.run_row(run_id).status == "waiting"
 
 
-def test_a_question_of_another_run_is_unknown_here(world: World) -> None:
+def test_a_question_of_another_run_is_unknown_here(world: JournalHarness) -> None:
     run_id, _ = waiting(world)
     _, (elsewhere,) = waiting(world)
 
@@ -229,7 +195,7 @@ def test_a_question_of_another_run_is_unknown_here(world: World) -> None:
             decide(world.database, ME, run_id, approval_id, AGAIN, by="ann")
 
 
-def test_an_answer_that_was_not_offered_is_refused(world: World) -> None:
+def test_an_answer_that_was_not_offered_is_refused(world: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(world, question(decisions=("fail",)))
 
     with pytest.raises(DecisionRefused, match="give one of: fail"):
@@ -238,7 +204,7 @@ def test_an_answer_that_was_not_offered_is_refused(world: World) -> None:
     assert world.run_row(run_id).status == "waiting"
 
 
-def test_after_its_time_a_question_takes_no_answer(world: World) -> None:
+def test_after_its_time_a_question_takes_no_answer(world: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(world, question(expires_in_s=-1))
 
     with pytest.raises(ApprovalOver, match="time for an answer is over"):
@@ -247,7 +213,7 @@ def test_after_its_time_a_question_takes_no_answer(world: World) -> None:
     assert world.kinds(run_id).count("approval") == 1
 
 
-def test_an_ended_run_takes_no_answer(world: World) -> None:
+def test_an_ended_run_takes_no_answer(world: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(world)
     cancel(world.database, ME, run_id, by="ann")
 
@@ -260,7 +226,7 @@ def test_an_ended_run_takes_no_answer(world: World) -> None:
 # --- the same request again -----------------------------------------------------------------------
 
 
-def test_the_same_request_again_is_the_same_answer(world: World) -> None:
+def test_the_same_request_again_is_the_same_answer(world: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(world)
     key = IdempotencyKey(key="k", method="POST", path="/x", body_digest="a")
 
@@ -274,7 +240,7 @@ def test_the_same_request_again_is_the_same_answer(world: World) -> None:
     assert world.kinds(run_id).count("approval") == 2
 
 
-def test_the_same_key_for_another_answer_is_refused(world: World) -> None:
+def test_the_same_key_for_another_answer_is_refused(world: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(world)
     key = IdempotencyKey(key="k", method="POST", path="/x", body_digest="a")
     other = IdempotencyKey(key="k", method="POST", path="/x", body_digest="b")
@@ -284,7 +250,7 @@ def test_the_same_key_for_another_answer_is_refused(world: World) -> None:
         decide(world.database, ME, run_id, approval_id, FAIL, by="ann", idempotency=other)
 
 
-def test_a_refused_answer_uses_no_key_up(world: World) -> None:
+def test_a_refused_answer_uses_no_key_up(world: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(world)
     key = IdempotencyKey(key="k", method="POST", path="/x", body_digest="a")
     with pytest.raises(DecisionRefused):
@@ -298,10 +264,10 @@ def test_a_refused_answer_uses_no_key_up(world: World) -> None:
 # --- against others -------------------------------------------------------------------------------
 
 
-def test_a_zombie_cannot_write_once_the_fence_rose(world: World) -> None:
+def test_a_zombie_cannot_write_once_the_fence_rose(world: JournalHarness) -> None:
     owner = world.own()
     run_id = owner.lease.run_id
-    world.lapse(run_id)
+    world.expire_lease(run_id)
     one = question()
     asks(world.database, run_id, one)
     decide(world.database, ME, run_id, one.id, AGAIN, by="ann")
@@ -315,11 +281,11 @@ def test_a_zombie_cannot_write_once_the_fence_rose(world: World) -> None:
     assert_whole(world.lines(run_id))
 
 
-def test_what_a_zombie_streamed_and_never_sealed_is_declared_by_the_answer(world: World) -> None:
+def test_what_a_zombie_streamed_and_never_sealed_is_declared_by_the_answer(world: JournalHarness) -> None:
     owner = world.own()
     run_id = owner.lease.run_id
     world.do(owner.say("never ", "sealed"))
-    world.lapse(run_id)
+    world.expire_lease(run_id)
     one = question()
     asks(world.database, run_id, one)
 
@@ -327,33 +293,3 @@ def test_what_a_zombie_streamed_and_never_sealed_is_declared_by_the_answer(world
     finish(world, run_id)
 
     assert_whole(world.lines(run_id))
-
-
-def stop_and_answer_at_once(world: World) -> None:
-    run_id, (approval_id,) = waiting(world)
-
-    stopped, decided = at_once(
-        lambda: cancel(world.database, ME, run_id, by="ann"),
-        lambda: decide(world.database, ME, run_id, approval_id, AGAIN, by="ben"),
-    )
-
-    assert isinstance(stopped, Written)
-    assert isinstance(decided, Decided | ApprovalOver)
-    assert world.run_row(run_id).status == "cancelled"
-    lines = world.lines(run_id)
-    assert_whole(lines)
-    assert len([line for line in lines if line.type == "approval"]) == 1 + isinstance(decided, Decided)
-    end = decode(lines[-1].data)
-    assert isinstance(end, EndPayload)
-    assert end.status == "cancelled"
-
-
-def test_a_stop_and_an_answer_at_once_leave_one_end(small_world: World) -> None:
-    for _ in range(RACES):
-        stop_and_answer_at_once(small_world)
-
-
-@pytest.mark.postgres
-def test_a_stop_and_an_answer_at_once_leave_one_end_on_postgres(postgres_world: World) -> None:
-    for _ in range(RACES):
-        stop_and_answer_at_once(postgres_world)

@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import func, select
 
 from bus.journal.endings import cancel
+from bus.journal.errors import IdempotencyConflict, RunUnknown
 from bus.journal.idempotency import IdempotencyKey
-from bus.journal.ownerless import Written
+from bus.journal.states.unowned import CommitResult
 from bus.journal.who import Who
-from config.errors import IdempotencyConflict, RunUnknown
-from config.tables import controls, idempotency_keys
-from tests.bus.journal.test_accept import at_once
-from tests.bus.world import World, assert_whole
+from config.database.tables import controls, idempotency_keys
+from tests.bus.journal_harness import JournalHarness, assert_whole
+from tests.bus.racing import at_once
 
 ME = Who()
 
@@ -21,15 +21,15 @@ def key(run_id: str, body: str = "a", name: str = "k") -> IdempotencyKey:
     return IdempotencyKey(key=name, method="POST", path=f"/v1/runs/{run_id}/cancel", body_digest=body * 64)
 
 
-def stop(world: World, run_id: str, idempotency: IdempotencyKey | None = None, who: Who = ME) -> Written:
+def stop(world: JournalHarness, run_id: str, idempotency: IdempotencyKey | None = None, who: Who = ME) -> CommitResult:
     return cancel(world.database, who, run_id, "ann", idempotency)
 
 
-def count(world: World, table) -> int:
+def count(world: JournalHarness, table) -> int:
     return int(world.rows(select(func.count()).select_from(table))[0][0])
 
 
-def test_the_same_request_again_writes_nothing(world: World) -> None:
+def test_the_same_request_again_writes_nothing(world: JournalHarness) -> None:
     run_id = world.accept().run_id
 
     first = stop(world, run_id, key(run_id))
@@ -42,7 +42,7 @@ def test_the_same_request_again_writes_nothing(world: World) -> None:
     assert count(world, idempotency_keys) == 1
 
 
-def test_a_stop_of_an_owned_run_is_one_order_whatever_keys_it_comes_with(world: World) -> None:
+def test_a_stop_of_an_owned_run_is_one_order_whatever_keys_it_comes_with(world: JournalHarness) -> None:
     owner = world.own()
     run_id = owner.lease.run_id
 
@@ -53,7 +53,7 @@ def test_a_stop_of_an_owned_run_is_one_order_whatever_keys_it_comes_with(world: 
     world.do(owner.end("cancelled"))
 
 
-def test_a_request_that_comes_again_after_the_end_hears_how_it_ended(world: World) -> None:
+def test_a_repeated_request_after_the_end_gets_the_end(world: JournalHarness) -> None:
     owner = world.own()
     run_id = owner.lease.run_id
     stop(world, run_id, key(run_id))
@@ -63,7 +63,7 @@ def test_a_request_that_comes_again_after_the_end_hears_how_it_ended(world: Worl
     assert_whole(world.lines(run_id))
 
 
-def test_the_same_key_with_another_body_is_refused(world: World) -> None:
+def test_the_same_key_with_another_body_is_refused(world: JournalHarness) -> None:
     owner = world.own()
     run_id = owner.lease.run_id
     stop(world, run_id, key(run_id, "a"))
@@ -74,7 +74,7 @@ def test_the_same_key_with_another_body_is_refused(world: World) -> None:
     assert count(world, controls) == 1
 
 
-def test_a_key_counts_for_one_run(world: World) -> None:
+def test_a_key_counts_for_one_run(world: JournalHarness) -> None:
     first, second = world.accept().run_id, world.accept().run_id
 
     stop(world, first, key(first))
@@ -84,7 +84,7 @@ def test_a_key_counts_for_one_run(world: World) -> None:
 
 
 @pytest.mark.parametrize("who", [Who(principal="eve"), Who(tenant="other")])
-def test_somebody_elses_request_uses_no_key_up(world: World, who: Who) -> None:
+def test_another_principals_request_uses_no_key_up(world: JournalHarness, who: Who) -> None:
     run_id = world.accept().run_id
 
     with pytest.raises(RunUnknown):
@@ -94,7 +94,7 @@ def test_somebody_elses_request_uses_no_key_up(world: World, who: Who) -> None:
     assert world.run_row(run_id).status == "queued"
 
 
-def test_one_request_that_comes_many_times_at_once_ends_the_run_once(world: World) -> None:
+def test_one_request_that_comes_many_times_at_once_ends_the_run_once(world: JournalHarness) -> None:
     run_id = world.accept().run_id
 
     done = at_once(8, lambda _: stop(world, run_id, key(run_id)))

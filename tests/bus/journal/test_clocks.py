@@ -10,19 +10,19 @@ from sqlalchemy import select, update
 
 from bus.journal.approvals import EXPIRY
 from bus.journal.endings import cancel
-from bus.journal.leases import beat, claim
 from bus.journal.outbox import Relay
-from bus.journal.reaper import claimable, due, lapsed
-from bus.journal.retention import sweep
-from bus.journal.runs import get_run
+from bus.journal.ownership.leases import beat, claim
+from bus.journal.ownership.reaper import claimable, due, unowned_runs
+from bus.journal.ownership.workers import WorkerRow, alive, seen
+from bus.journal.queries.runs import get_run
+from bus.journal.queries.wait_reasons import explain_run
+from bus.journal.retention.retention import sweep
 from bus.journal.who import Who
-from bus.journal.why import why_one
-from bus.journal.workers import WorkerRow, alive, seen
 from bus.payloads import EndPayload
-from config.database import WALL_MS, Database
+from config.database.engine import WALL_MS, Database
+from config.database.tables import outbox, runs, timers
 from config.settings import Settings
-from config.tables import outbox, runs, timers
-from tests.bus.world import World, assert_whole
+from tests.bus.journal_harness import JournalHarness, assert_whole
 
 HOUR_S, YEARS_S = 3600, 3 * 365 * 24 * 3600
 SKEWS = [HOUR_S, -HOUR_S, -YEARS_S]
@@ -47,7 +47,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def many_machines(postgres_world: World) -> World:
+def many_machines(postgres_world: JournalHarness) -> JournalHarness:
     """A database that machines share."""
     return postgres_world
 
@@ -61,29 +61,31 @@ def now_ms(database: Database) -> int:
 
 
 @pytest.mark.parametrize("skew_s", SKEWS)
-def test_a_lease_is_kept_and_lost_whatever_the_owners_clock_says(world: World, clock: Clock, skew_s: int) -> None:
+def test_a_lease_is_kept_and_lost_whatever_the_owners_clock_says(
+    world: JournalHarness, clock: Clock, skew_s: int
+) -> None:
     clock.set(skew_s)
     owner = world.own(owner="own_skewed", lease_s=60)
     run_id = owner.lease.run_id
     clock.set(0)
 
-    assert lapsed(world.database) == []
+    assert unowned_runs(world.database) == []
     assert claim(world.database, run_id, "own_other", 60) is None
     clock.set(skew_s)
     assert [found.run_id for found in beat(world.database, "own_skewed", 60, [(run_id, 1)])] == [run_id]
-    assert lapsed(world.database) == []
-    world.lapse(run_id)
-    assert lapsed(world.database) == [run_id]
-    assert claim(world.database, run_id, "own_other", 60) is not None
+    assert unowned_runs(world.database) == []
+    world.expire_lease(run_id)
+    assert unowned_runs(world.database) == [run_id]
+    assert world.claim(run_id, "own_other") is not None
 
 
-def test_a_clock_set_back_while_a_run_is_under_way_changes_its_times_alone(world: World, clock: Clock) -> None:
+def test_a_clock_set_back_while_a_run_is_under_way_changes_its_times_alone(world: JournalHarness, clock: Clock) -> None:
     owner = world.own(lease_s=60)
-    owner.tell_first()
+    owner.notify_of_claim()
     world.do(owner.say("one", "two"))
     clock.set(-600)
 
-    assert lapsed(world.database) == []
+    assert unowned_runs(world.database) == []
     assert beat(world.database, "own_1", 60, [(owner.lease.run_id, 1)])
     world.do(owner.say("three"))
     world.do(owner.message("onetwothree"))
@@ -97,7 +99,7 @@ def test_a_clock_set_back_while_a_run_is_under_way_changes_its_times_alone(world
         assert get_run(connection, Who(), owner.lease.run_id)["duration_ms"] >= 0
 
 
-def test_a_wake_up_from_the_future_counts_as_overdue(world: World) -> None:
+def test_a_wake_up_from_the_future_counts_as_overdue(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     with world.database.write() as connection:  # the database's clock was set back by ten minutes since
         connection.execute(update(outbox).values(created_ms=WALL_MS + 600_000))
@@ -116,7 +118,7 @@ def test_a_wake_up_from_the_future_counts_as_overdue(world: World) -> None:
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("skew_s", SKEWS)
-def test_a_wake_up_is_overdue_by_the_databases_clock(many_machines: World, clock: Clock, skew_s: int) -> None:
+def test_a_wake_up_is_overdue_by_the_databases_clock(many_machines: JournalHarness, clock: Clock, skew_s: int) -> None:
     world = many_machines
     clock.set(skew_s)
     world.accept()
@@ -127,7 +129,9 @@ def test_a_wake_up_is_overdue_by_the_databases_clock(many_machines: World, clock
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("skew_s", SKEWS)
-def test_runs_keep_their_order_whoever_accepted_them(many_machines: World, clock: Clock, skew_s: int) -> None:
+def test_runs_keep_their_order_on_whichever_machine_they_were_accepted(
+    many_machines: JournalHarness, clock: Clock, skew_s: int
+) -> None:
     world, accepted = many_machines, []
     for ahead_s in (0, skew_s, 0):
         clock.set(ahead_s)
@@ -139,7 +143,7 @@ def test_runs_keep_their_order_whoever_accepted_them(many_machines: World, clock
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("skew_s", SKEWS)
-def test_a_timer_is_due_by_the_databases_clock(many_machines: World, clock: Clock, skew_s: int) -> None:
+def test_a_timer_is_due_by_the_databases_clock(many_machines: JournalHarness, clock: Clock, skew_s: int) -> None:
     world = many_machines
     run_id, now = world.accept().run_id, now_ms(world.database)
     with world.database.write() as connection:
@@ -153,7 +157,7 @@ def test_a_timer_is_due_by_the_databases_clock(many_machines: World, clock: Cloc
 
 @pytest.mark.postgres
 def test_retention_takes_nothing_for_old_that_a_machine_with_a_wrong_clock_did(
-    many_machines: World, clock: Clock, settings: Settings
+    many_machines: JournalHarness, clock: Clock, settings: Settings
 ) -> None:
     world = many_machines
     keeping_days = settings.model_copy(
@@ -174,13 +178,13 @@ def test_retention_takes_nothing_for_old_that_a_machine_with_a_wrong_clock_did(
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("skew_s", SKEWS)
-def test_how_long_things_took_is_told_by_one_clock(many_machines: World, clock: Clock, skew_s: int) -> None:
+def test_durations_are_measured_by_one_clock(many_machines: JournalHarness, clock: Clock, skew_s: int) -> None:
     world = many_machines
     accepted = world.accept()
     clock.set(skew_s)
     owner = world.own(accepted.run_id)
     with world.database.read() as connection:
-        why = why_one(connection, world.database, Who(), accepted.run_id)
+        why = explain_run(connection, world.database, Who(), accepted.run_id)
     world.do(owner.end())
 
     row = world.run_row(accepted.run_id)
@@ -192,7 +196,9 @@ def test_how_long_things_took_is_told_by_one_clock(many_machines: World, clock: 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("skew_s", SKEWS)
-def test_a_worker_with_a_wrong_clock_is_alive_and_told_apart(many_machines: World, clock: Clock, skew_s: int) -> None:
+def test_a_worker_with_a_wrong_clock_is_alive_and_distinguished(
+    many_machines: JournalHarness, clock: Clock, skew_s: int
+) -> None:
     world = many_machines
     clock.set(skew_s)
     seen(world.database, WorkerRow(id="own_1", host="alpha", pid=1, pool="threads", slots=1, busy=0), time_ms)
@@ -207,7 +213,7 @@ def time_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def test_runs_and_threads_of_sqlite_have_the_machines_time(small_world: World) -> None:
+def test_runs_and_threads_of_sqlite_have_the_machines_time(small_world: JournalHarness) -> None:
     run_id = small_world.accept().run_id
 
     ((created_ms,),) = small_world.rows(select(runs.c.created_ms).where(runs.c.id == run_id))

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import event, select
 
 from bus.journal import accept as accepting
-from bus.journal import pinned
-from bus.journal.pinned import AGAIN_S, read_pinned
-from config.tables import definitions
-from tests.bus.journal.test_accept import at_once
-from tests.bus.world import World
+from bus.journal import definition_store as pinned
+from bus.journal.definition_store import RENEW_S, read_pinned
+from config.database.tables import definitions
+from tests.bus.journal_harness import JournalHarness
+from tests.bus.racing import at_once
 
 OLD, NEW = "a" * 64, "b" * 64
 
@@ -26,7 +26,7 @@ def a_new_process() -> Iterator[None]:
 
 
 @pytest.fixture
-def pins(world: World) -> Iterator[list[str]]:
+def pins(world: JournalHarness) -> Iterator[list[str]]:
     """The statements that write a definition down."""
     seen: list[str] = []
 
@@ -39,12 +39,12 @@ def pins(world: World) -> Iterator[list[str]]:
     event.remove(world.database.engine, "before_cursor_execute", note)
 
 
-def kept(world: World, digest: str) -> str | None:
+def kept(world: JournalHarness, digest: str) -> str | None:
     with world.database.read() as connection:
         return read_pinned(connection, digest)
 
 
-def test_a_definition_is_read_as_it_was_accepted(world: World) -> None:
+def test_a_definition_is_read_as_it_was_accepted(world: JournalHarness) -> None:
     world.accept(definition_digest=OLD, definition_json='{"model": "old"}')
     world.accept(definition_digest=NEW, definition_json='{"model": "new"}')
 
@@ -53,7 +53,7 @@ def test_a_definition_is_read_as_it_was_accepted(world: World) -> None:
     assert kept(world, "c" * 64) is None
 
 
-def test_it_is_written_once_however_many_runs_are_accepted(world: World, pins: list[str]) -> None:
+def test_it_is_written_once_however_many_runs_are_accepted(world: JournalHarness, pins: list[str]) -> None:
     for _ in range(3):
         world.accept(definition_digest=OLD)
 
@@ -61,7 +61,7 @@ def test_it_is_written_once_however_many_runs_are_accepted(world: World, pins: l
     assert len(world.rows(select(definitions))) == 1
 
 
-def test_what_is_kept_stays_as_it_was(world: World) -> None:
+def test_what_is_kept_stays_as_it_was(world: JournalHarness) -> None:
     world.accept(definition_digest=OLD, definition_json='{"as": "it was"}')
     pinned._known.clear()  # as another process
     world.accept(definition_digest=OLD, definition_json='{"as": "somebody says"}')
@@ -69,7 +69,7 @@ def test_what_is_kept_stays_as_it_was(world: World) -> None:
     assert kept(world, OLD) == '{"as": "it was"}'
 
 
-def test_many_processes_at_once_keep_one(world: World) -> None:
+def test_many_processes_at_once_keep_one(world: JournalHarness) -> None:
     def accept(_number: int) -> object:
         pinned._known.clear()
         return world.accept(definition_digest=OLD)
@@ -80,7 +80,7 @@ def test_many_processes_at_once_keep_one(world: World) -> None:
     assert len(world.rows(select(definitions))) == 1
 
 
-def test_a_start_that_was_undone_leaves_nothing_known(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_that_was_undone_leaves_nothing_known(world: JournalHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     def stumble(_place: str) -> None:
         raise RuntimeError("before the commit")
 
@@ -95,10 +95,10 @@ def test_a_start_that_was_undone_leaves_nothing_known(world: World, monkeypatch:
     assert kept(world, OLD) == "{}"
 
 
-def test_it_is_written_again_in_time_so_that_retention_sees_its_use(world: World, pins: list[str]) -> None:
+def test_it_is_written_again_in_time_so_that_retention_sees_its_use(world: JournalHarness, pins: list[str]) -> None:
     world.accept(definition_digest=OLD)
     for key in pinned._known:
-        pinned._known[key] -= AGAIN_S + 1
+        pinned._known[key] -= RENEW_S + 1
 
     world.accept(definition_digest=OLD)
 

@@ -9,19 +9,23 @@ import orjson
 import pytest
 from sqlalchemy import update
 
-from bus.journal.approvals import Decision, decide
-from bus.journal.endings import NOT_FINISHED, NOT_KNOWN, cancel, outcome_of_cut_off
-from bus.journal.progress import read_progress
-from bus.journal.reaper import fire, reap
-from bus.journal.runs import get_run
+from bus.journal.approvals import Decision
+from bus.journal.closing import NOT_FINISHED, NOT_KNOWN, result_of_cut_off
+from bus.journal.decisions import decide
+from bus.journal.endings import cancel
+from bus.journal.log.commit import Commit
+from bus.journal.log.events import undelivered
+from bus.journal.log.progress import read_progress
+from bus.journal.ownership.reaper import fire, reap
+from bus.journal.queries.runs import get_run
 from bus.journal.steps import StepEnded, StepStarted, steps_of
 from bus.journal.threads import list_messages
+from bus.journal.totals import Totals
 from bus.journal.who import Who
-from bus.journal.writer import Commit
 from bus.payloads import EndPayload, ToolResultPayload, decode
-from config.tables import runs, steps
+from config.database.tables import runs, steps
 from tests.bus.asked import asks, question
-from tests.bus.world import World, assert_whole
+from tests.bus.journal_harness import JournalHarness, assert_whole
 
 ME = Who()
 USED = ({"input_tokens": 10, "output_tokens": 7}, {"input_tokens": 30, "cached_tokens": 20})
@@ -40,7 +44,7 @@ def tool_step(number: int, effect: str | None = "unsafe", status: str = "started
     )  # fmt: skip
 
 
-def spends(world: World, run_id: str) -> None:
+def spends(world: JournalHarness, run_id: str) -> None:
     """Have an owner record two answered model calls and one that failed, and be lost."""
     owner = world.own(run_id)
     commits = [
@@ -54,43 +58,43 @@ def spends(world: World, run_id: str) -> None:
     requeue(world, run_id)
 
 
-def requeue(world: World, run_id: str) -> None:
-    world.lapse(run_id)
+def requeue(world: JournalHarness, run_id: str) -> None:
+    world.expire_lease(run_id)
     reap(world.database, run_id)
     with world.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == run_id).values(crashes=0, crashes_json=None))
 
 
-def stopped_in_the_queue(world: World, run_id: str) -> None:
+def stopped_in_the_queue(world: JournalHarness, run_id: str) -> None:
     cancel(world.database, ME, run_id, "ann")
 
 
-def stopped_while_it_waits(world: World, run_id: str) -> None:
+def stopped_while_it_waits(world: JournalHarness, run_id: str) -> None:
     asks(world.database, run_id)
     cancel(world.database, ME, run_id, "ann")
 
 
-def never_answered(world: World, run_id: str) -> None:
+def never_answered(world: JournalHarness, run_id: str) -> None:
     one = question(expires_in_s=-1)
     asks(world.database, run_id, one)
     fire(world.database, run_id, one.id)
 
 
-def stopped_and_lost(world: World, run_id: str) -> None:
+def stopped_and_lost(world: JournalHarness, run_id: str) -> None:
     world.own(run_id)
     cancel(world.database, ME, run_id, "ann")
-    world.lapse(run_id)
+    world.expire_lease(run_id)
     reap(world.database, run_id)
 
 
-def dead(world: World, run_id: str) -> None:
+def dead(world: JournalHarness, run_id: str) -> None:
     while world.run_row(run_id).status != "dead":
         world.own(run_id)
-        world.lapse(run_id)
+        world.expire_lease(run_id)
         reap(world.database, run_id)
 
 
-def end_of(world: World, run_id: str) -> EndPayload:
+def end_of(world: JournalHarness, run_id: str) -> EndPayload:
     end = decode(world.lines(run_id)[-1].data)
     assert isinstance(end, EndPayload)
     return end
@@ -107,7 +111,7 @@ def end_of(world: World, run_id: str) -> EndPayload:
     ],
 )
 def test_what_the_run_used_is_in_its_end_and_its_row(
-    world: World, ends: Callable[[World, str], None], status: str, began: int
+    world: JournalHarness, ends: Callable[[JournalHarness, str], None], status: str, began: int
 ) -> None:
     run_id = world.accept().run_id
     spends(world, run_id)
@@ -122,7 +126,7 @@ def test_what_the_run_used_is_in_its_end_and_its_row(
     assert_whole(world.lines(run_id))
 
 
-def test_it_is_what_an_owner_would_have_gone_on_from(world: World) -> None:
+def test_it_is_what_an_owner_would_have_gone_on_from(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     spends(world, run_id)
     asks(world.database, run_id)
@@ -132,10 +136,10 @@ def test_it_is_what_an_owner_would_have_gone_on_from(world: World) -> None:
     cancel(world.database, ME, run_id, "ann")
 
     end = end_of(world, run_id)
-    assert (end.usage, end.cost_usd, end.steps) == (progress.usage, progress.cost_usd, progress.steps)
+    assert Totals(steps=end.steps or 0, usage=end.usage or {}, cost_usd=end.cost_usd) == progress.totals
 
 
-def test_a_step_that_was_begun_with_the_claim_is_counted(world: World) -> None:
+def test_a_step_that_was_begun_with_the_claim_is_counted(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     asks(world.database, run_id)  # its only step is part of the claim
 
@@ -145,7 +149,7 @@ def test_a_step_that_was_begun_with_the_claim_is_counted(world: World) -> None:
         assert get_run(connection, ME, run_id)["steps"] == end_of(world, run_id).steps == 1
 
 
-def test_a_run_that_never_began_used_nothing(world: World) -> None:
+def test_a_run_that_never_began_used_nothing(world: JournalHarness) -> None:
     run_id = world.accept().run_id
 
     cancel(world.database, ME, run_id, "ann")
@@ -155,7 +159,7 @@ def test_a_run_that_never_began_used_nothing(world: World) -> None:
     assert (row.usage_json, row.cost_usd, row.steps) == (None, None, 0)
 
 
-def test_what_a_later_release_recorded_does_not_keep_the_run_from_its_end(world: World) -> None:
+def test_what_a_later_release_recorded_does_not_keep_the_run_from_its_end(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     spends(world, run_id)
     with world.database.write() as connection:
@@ -174,11 +178,13 @@ def test_what_a_later_release_recorded_does_not_keep_the_run_from_its_end(world:
     [("pure", "failed"), ("idempotent", "unknown"), ("keyed", "unknown"), ("checkable", "unknown"),
      ("unsafe", "unknown"), (None, "failed")],
 )  # fmt: skip
-def test_nobody_knows_what_came_of_a_call_unless_it_is_pure(world: World, effect: str | None, outcome: str) -> None:
+def test_the_outcome_of_a_call_is_unknown_unless_it_is_pure(
+    world: JournalHarness, effect: str | None, outcome: str
+) -> None:
     accepted = world.accept()
     owner = world.own(accepted.run_id)
     world.do(owner.writer.commit(Commit(started=[tool_step(1, effect), tool_step(2, effect, "planned")])))
-    world.lapse(accepted.run_id)
+    world.expire_lease(accepted.run_id)
 
     cancel(world.database, ME, accepted.run_id, "ann")
 
@@ -194,7 +200,7 @@ def test_nobody_knows_what_came_of_a_call_unless_it_is_pure(world: World, effect
 
 @pytest.mark.parametrize("effect", ["pure", "idempotent", "keyed", "checkable", "unsafe", None])
 def test_of_a_call_that_was_not_begun_it_is_known(effect: str | None) -> None:
-    assert outcome_of_cut_off(effect, is_begun=False) == "failed"
+    assert result_of_cut_off(effect, None, is_begun=False) == ("failed", NOT_FINISHED)
 
 
 @pytest.mark.parametrize(
@@ -205,8 +211,8 @@ def test_of_a_call_that_was_not_begun_it_is_known(effect: str | None) -> None:
         (Decision(decision="run_again"), "unknown", NOT_KNOWN),
     ],
 )
-def test_what_a_person_said_of_a_call_counts_also_where_nobody_went_on(
-    world: World, answer: Decision, outcome: str, result: str
+def test_a_persons_decision_counts_also_where_the_run_was_not_resumed(
+    world: JournalHarness, answer: Decision, outcome: str, result: str
 ) -> None:
     run_id, one = world.accept().run_id, question()
     asks(world.database, run_id, one)
@@ -216,3 +222,17 @@ def test_what_a_person_said_of_a_call_counts_also_where_nobody_went_on(
 
     (told,) = [p for line in world.lines(run_id) if isinstance(p := decode(line.data), ToolResultPayload)]
     assert (told.outcome, told.result) == (outcome, result)
+
+
+def test_observers_get_a_long_result_that_a_person_gave_whole(world: JournalHarness) -> None:
+    run_id, one = world.accept().run_id, question()
+    asks(world.database, run_id, one)
+    decide(world.database, ME, run_id, one.id, Decision(decision="take_as_done", result="post " * 1000), by="ann")
+    cancel(world.database, ME, run_id, "ann")
+
+    row = world.run_row(run_id)
+    with world.database.read() as connection:
+        missed = undelivered(connection, run_id, row.owned_fence, row.fence + 1)
+
+    (result,) = [payload for payload in missed if isinstance(payload, ToolResultPayload)]
+    assert (result.result, result.extra) == ("post " * 1000, {})

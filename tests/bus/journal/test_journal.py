@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import update
 
+from bus.errors import LoopBlocked
 from bus.journal.approvals import Decision
 from bus.journal.journal import Journal
-from bus.journal.line import Line
+from bus.journal.log.commit import Commit
+from bus.journal.log.line import Line
 from bus.journal.who import Who
-from bus.journal.writer import Commit
 from bus.loop import ProcessLoop
 from bus.messages import RunAgentMessage
 from bus.payloads import ApprovalPayload, EndPayload, Payload, decode, encode
-from config.errors import LoopBlocked
+from config.database.tables import runs
 from config.settings import Settings
-from config.tables import runs
 from tests.bus.asked import asks, question
-from tests.bus.world import HandWork, assert_whole, new_run
+from tests.bus.journal_harness import HandWork, assert_whole, new_run
 
 ME = Who()
 Make = Callable[[], Journal]
@@ -46,7 +46,7 @@ def hub() -> Iterator[Hub]:
         journal.close()
 
 
-@pytest.fixture(params=["alone", "fleet"])
+@pytest.fixture(params=["alone", pytest.param("fleet", marks=pytest.mark.parity)])
 def make(request: pytest.FixtureRequest, settings: Settings, sqlite_url: str, loop: ProcessLoop, hub: Hub) -> Make:
     """Return a maker of journals of one deployment; with a hot log in memory there is one journal only."""
     its = settings.model_copy(update={"database_url": sqlite_url, "lease_s": 60.0, "beat_s": 20.0, "reap_s": 20.0})
@@ -88,7 +88,7 @@ def test_a_run_is_followed_from_another_process_and_thread(make: Make):
     accepted = here.accept(new_run())
     got: list[Line] = []
     reading = threading.Thread(
-        target=lambda: got.extend(there.follow_here(accepted.run_id, accepted.thread_id, 0)), daemon=True
+        target=lambda: got.extend(there.follow_blocking(accepted.run_id, accepted.thread_id, 0)), daemon=True
     )
     reading.start()
 
@@ -118,7 +118,7 @@ def test_following_and_waiting_on_the_loops_own_thread_is_refused(make: Make):
     journal = make()
 
     async def block() -> None:
-        next(journal.follow_here("run_1", "thr_1", 0))
+        next(journal.follow_blocking("run_1", "thr_1", 0))
 
     with pytest.raises(LoopBlocked):
         journal.loop.run(block(), 20)
@@ -133,13 +133,13 @@ def test_what_went_wrong_while_reading_is_raised_where_it_is_read(make: Make, mo
     monkeypatch.setattr(journal.hot_log, "read_after", fail)
 
     with pytest.raises(ValueError, match="broken"):
-        list(journal.follow_here("run_1", "thr_1", 0))
+        list(journal.follow_blocking("run_1", "thr_1", 0))
 
 
-def test_a_viewer_hears_of_a_stop_that_nobody_owned(make: Make):
+def test_a_viewer_gets_the_stop_of_an_unowned_run(make: Make):
     here, there = make(), make()
     accepted = here.accept(new_run())
-    lines = there.follow_here(accepted.run_id, accepted.thread_id, 0)
+    lines = there.follow_blocking(accepted.run_id, accepted.thread_id, 0)
     assert next(lines).type == "status"
 
     here.cancel(ME, accepted.run_id, by="ann")
@@ -155,7 +155,7 @@ def test_a_stop_reaches_the_owner_in_another_process(make: Make):
         lease = await there.claim(accepted.run_id)
         assert lease is not None
         stopped = asyncio.Event()
-        await there.keeper.keep(there.writer(lease, lambda _: None), HandWork(stopped.set))
+        await there.lease_manager.track(there.writer(lease, lambda _: None), HandWork(stopped.set))
         return stopped
 
     async def happens(event: asyncio.Event) -> None:
@@ -179,12 +179,12 @@ def test_a_stop_wakes_the_threads_next_run(make: Make, hub: Hub):
     assert hub.published == [second.run_id]
 
 
-def test_a_viewer_hears_a_question_and_the_answer_given_elsewhere(make: Make):
+def test_a_viewer_gets_a_question_and_the_answer_given_elsewhere(make: Make):
     here, there = make(), make()
     accepted = here.accept(new_run())
     one = question()
-    here.spread(asks(here.database, accepted.run_id, one))
-    lines = there.follow_here(accepted.run_id, accepted.thread_id, 0)
+    here.publish(asks(here.database, accepted.run_id, one))
+    lines = there.follow_blocking(accepted.run_id, accepted.thread_id, 0)
     while next(lines).type != "approval":
         pass
     assert next(lines).type == "status"
@@ -223,7 +223,7 @@ def test_the_board_is_nudged_when_a_wake_up_is_out(make: Make):
     there.loop.run(there.hot_log.listen(there.keys.board, hear), 20)
 
     accepted = here.accept(new_run())
-    here.relay.tell(accepted.run_id)
+    here.relay.publish_soon(accepted.run_id)
 
     assert changed.wait(20)
     assert heard[0] == accepted.run_id
@@ -234,9 +234,10 @@ def test_a_page_is_what_sql_has(make: Make):
     accepted = journal.accept(new_run())
     told = journal.loop.run(work(journal, accepted.run_id, accepted.thread_id), 20)
 
-    page = journal.page(accepted.run_id, accepted.thread_id, 1)
+    page, has_more = journal.page(accepted.run_id, accepted.thread_id, 1)
 
     assert [line.seq for line in page] == [payload.seq for payload in told]
+    assert not has_more
 
 
 def test_a_zombie_of_this_process_stops_when_the_run_is_ended_over_it(make: Make):
@@ -263,7 +264,7 @@ def test_closing_ends_every_task_and_thread(make: Make, hub: Hub):
     journal = make()
     accepted = journal.accept(new_run())
     journal.loop.run(work(journal, accepted.run_id, accepted.thread_id), 20)
-    journal.relay.tell(accepted.run_id)
+    journal.relay.publish_soon(accepted.run_id)
 
     journal.close()
     hub.journals.clear()

@@ -1,12 +1,11 @@
 """Everything that can happen to runs, in any order, over the real journal: a state machine that hypothesis plays.
 
-``EXAMPLES=2000`` in the environment plays that many, others each time; a failure prints how to play it again.
+``pytest --long 100`` plays a hundred times as many, others each time; a failure prints how to play it again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import orjson
 import pytest
 import redis
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -26,31 +24,34 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import delete, select
 
-from bus.journal import leases, reader, writer
 from bus.journal.accept import Accepted
-from bus.journal.approvals import Decision, decide
-from bus.journal.crashes import is_suspect
+from bus.journal.approvals import Decision
+from bus.journal.decisions import decide
 from bus.journal.endings import cancel
-from bus.journal.hotlog import HotLog, MemoryHotLog
-from bus.journal.leases import beat, hold
-from bus.journal.ownerless import Written
-from bus.journal.reaper import fire, reap
-from bus.journal.redis_log import RedisHotLog
+from bus.journal.errors import ApprovalDecided, ApprovalOver, StaleOwner
+from bus.journal.live.hotlog import HotLog, MemoryHotLog
+from bus.journal.live.redis_log import RedisHotLog
+from bus.journal.ownership.crashes import is_suspect
+from bus.journal.ownership.leases import beat, defer_polling
+from bus.journal.ownership.reaper import fire, reap
+from bus.journal.states.unowned import CommitResult
 from bus.journal.who import Who
 from bus.keys import Keys
 from bus.loop import ProcessLoop
 from bus.payloads import TERMINAL, encode
-from config.database import Database
-from config.errors import ApprovalDecided, ApprovalOver, DatabaseDamaged, StaleOwner
-from config.tables import controls, outbox, timers
+from config.database.engine import Database
+from config.database.errors import DatabaseDamaged
+from config.database.tables import controls, outbox, timers
 from tests.backends import RedisServer
-from tests.bus.hands import LEASE_S, NUMBERS, Call, Hands, Outside, Piece, take
+from tests.bus.fake_owner import LEASE_S, NUMBERS, Call, FakeOwner, Outside, Piece, take
+from tests.bus.journal_harness import JournalHarness, keyring
 from tests.bus.rules import Rules
 from tests.bus.shaky import Fault, ShakyCommits
-from tests.bus.viewer import Viewer, committed, final
-from tests.bus.world import World, assert_whole, keyring
+from tests.bus.viewer import Viewer
+from tests.examples import profile
 
-EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
+pytestmark = pytest.mark.usefixtures("small_steps")
+
 ME = Who()
 MOST_RUNS = 5
 INDEX = st.integers(0, 5)
@@ -64,18 +65,12 @@ LOSSES = st.sampled_from(["all", "run", "fence"])
 """What Redis forgets."""
 
 
-def profile(examples: int) -> settings:
-    """Return how much is played: the same few each time, or as many as were asked for, other ones each time."""
-    return settings(
-        max_examples=EXAMPLES or examples, stateful_step_count=30, deadline=None, print_blob=True,
-        derandomize=not EXAMPLES, database=None, suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
-
-
 class Machine(RuleBasedStateMachine):
     """Two threads, a few runs, owners that come and go, viewers, and what must hold at each moment."""
 
-    def __init__(self, world: World, logs: Sequence[HotLog], faults: list[Fault], flush: Callable[[str, str], None]):
+    def __init__(
+        self, world: JournalHarness, logs: Sequence[HotLog], faults: list[Fault], flush: Callable[[str, str], None]
+    ):
         super().__init__()
         self.world = world
         self.database = world.database
@@ -85,7 +80,7 @@ class Machine(RuleBasedStateMachine):
         self.threads = [f"thr_{next(NUMBERS)}" for _ in range(2)]
         self._processes = [f"own_{next(NUMBERS)}" for _ in range(3)]
         self.accepted: list[Accepted] = []
-        self.hands: list[Hands] = []
+        self.hands: list[FakeOwner] = []
         self.viewers: list[Viewer] = []
         self.outside = Outside()
         self.must = Rules(world, self.threads, self.outside)
@@ -114,31 +109,30 @@ class Machine(RuleBasedStateMachine):
     def _claim(self, which: int, process: int) -> None:
         """A wake-up is published, delivered and heeded."""
         row = self._run(which)
-        may_begin = row.status == "queued" or (row.status == "running" and row.lease_until == 0)
         with self.database.write() as connection:
             connection.execute(delete(outbox).where(outbox.c.run_id == row.id))
         log = self.logs[process % len(self.logs)]
 
         taken = self.world.do(take(self.world, row.id, self._processes[process % 3], log, self.outside))
 
-        assert (taken is not None) == (may_begin and row.id == self.must.first_open(row.thread_key))
+        assert (taken is not None) == (row.status == "queued" and row.id == self.must.first_open(row.thread_key))
         if taken is not None:
             assert self.must.is_new_fence(row.id, taken.lease.fence)
             assert taken.lease.stop_requested == row.stop_requested
             self.hands.append(taken)
 
-    def lapse(self, which: int) -> None:
+    def expire_lease(self, which: int) -> None:
         row = self._run(which)
         if row.status == "running":
-            self.world.lapse(row.id)
+            self.world.expire_lease(row.id)
 
-    def hold(self, which: int) -> None:
-        hold(self.database, self._run(which).id, LEASE_S)
+    def defer_polling(self, which: int) -> None:
+        defer_polling(self.database, self._run(which).id, LEASE_S)
 
-    def reap(self, which: int, is_lapsed: bool) -> None:
+    def reap(self, which: int, has_lost_owner: bool) -> None:
         row = self._run(which)
-        if is_lapsed and row.status == "running":
-            self.world.lapse(row.id)
+        if has_lost_owner and row.status == "running":
+            self.world.expire_lease(row.id)
             row = self._row(row.id)
 
         done = reap(self.database, row.id)
@@ -186,9 +180,9 @@ class Machine(RuleBasedStateMachine):
         elif what == "reap":
             self.reap(which, True)
         elif what == "hold":
-            self.hold(which)
+            self.defer_polling(which)
         elif what == "lapse":
-            self.lapse(which)
+            self.expire_lease(which)
         else:
             self.cancel(which)
 
@@ -226,7 +220,7 @@ class Machine(RuleBasedStateMachine):
         hands = self._thinking[who % len(self._thinking)]
         self._commit(hands, lambda: hands.message(effects), fault)
 
-    def retry(self, hands: Hands, fault: Fault | None) -> None:
+    def retry(self, hands: FakeOwner, fault: Fault | None) -> None:
         self._commit(hands, hands.retry, fault)
 
     @precondition(lambda self: self._working)
@@ -244,7 +238,7 @@ class Machine(RuleBasedStateMachine):
         if which < 4:
             self._commit(hands, lambda: hands.result(call), fault)
 
-    def ask(self, hands: Hands, fault: Fault | None, is_stopped: bool) -> None:
+    def ask(self, hands: FakeOwner, fault: Fault | None, is_stopped: bool) -> None:
         """Let the run wait for a person; a stop may come between."""
         run_id = hands.lease.run_id
         if is_stopped:
@@ -253,16 +247,16 @@ class Machine(RuleBasedStateMachine):
         if self._commit(hands, hands.ask, fault):
             assert self._row(run_id).status == ("queued" if is_to_stop else "waiting")
 
-    def note(self, hands: Hands, fault: Fault | None) -> None:
+    def note(self, hands: FakeOwner, fault: Fault | None) -> None:
         self._commit(hands, hands.note, fault)
 
-    def seal(self, hands: Hands, fault: Fault | None) -> None:
+    def seal(self, hands: FakeOwner, fault: Fault | None) -> None:
         self.faults[:] = [fault] if fault else []
         self._let(hands, lambda: _called(hands.writer.seal_soon))
         if fault is None and not hands.writer.is_stale:
             assert not any(hands.writer._held.values())
 
-    def release(self, hands: Hands, fault: Fault | None) -> None:
+    def release(self, hands: FakeOwner, fault: Fault | None) -> None:
         if self._commit(hands, hands.release, fault):
             assert self._row(hands.lease.run_id).status == "queued"
 
@@ -276,7 +270,7 @@ class Machine(RuleBasedStateMachine):
         if self._commit(hands, lambda: hands.end(status), fault):
             assert self._row(hands.lease.run_id).status == status
 
-    def beat(self, hands: Hands, _fault: Fault | None) -> None:
+    def beat(self, hands: FakeOwner, _fault: Fault | None) -> None:
         """As a keeper does it."""
         lease = hands.lease
         row = self._row(lease.run_id)
@@ -315,7 +309,7 @@ class Machine(RuleBasedStateMachine):
             if further > 2 and self.hands:
                 self._replace(self.hands[-1], further)
 
-    def _replace(self, hands: Hands, process: int) -> Hands | None:
+    def _replace(self, hands: FakeOwner, process: int) -> FakeOwner | None:
         """Return who goes on after an owner died and that was noticed, if anybody can."""
         number = self._number(hands.lease.run_id)
         self.hands.remove(hands)
@@ -412,18 +406,15 @@ class Machine(RuleBasedStateMachine):
                 row = self._row(accepted.run_id)
                 if row.status in TERMINAL:
                     break
-                self._go_on(row)
+                self._continue_run(row)
                 self.holds()
             assert row.status in TERMINAL
             self.viewers.append(Viewer(self.world, accepted, self.logs[0]))
         self.world.do(self._see_the_end())
         for viewer in self.viewers:
-            stored = self.world.lines(viewer.run_id)
-            assert_whole(viewer.got)
-            assert committed(viewer.got) == committed(stored)
-            assert viewer.texts() == final(stored)
+            assert viewer.breaches(self.must.record(viewer.run_id)) == []
 
-    def _go_on(self, row: Any) -> None:
+    def _continue_run(self, row: Any) -> None:
         owners = [hands for hands in self.hands if (hands.lease.run_id, hands.lease.fence) == (row.id, row.fence)]
         if row.status == "waiting":
             number = next(n for n, one in enumerate(self._asked()) if one.run_id == row.id and one.decision is None)
@@ -443,7 +434,7 @@ class Machine(RuleBasedStateMachine):
 
     # --- how rules do things
 
-    def _commit(self, hands: Hands, work: Callable[[], Awaitable[Any]], fault: Fault | None) -> bool:
+    def _commit(self, hands: FakeOwner, work: Callable[[], Awaitable[Any]], fault: Fault | None) -> bool:
         """Have an owner commit something and return whether it did; it does if, and only if, the run is its own."""
         lease, wrote = hands.lease, hands.writer
         row = self._row(lease.run_id)
@@ -461,7 +452,7 @@ class Machine(RuleBasedStateMachine):
             assert after.commits > row.commits
         return outcome == "done"
 
-    def _let(self, hands: Hands, work: Callable[[], Awaitable[Any]]) -> str:
+    def _let(self, hands: FakeOwner, work: Callable[[], Awaitable[Any]]) -> str:
         outcome = self.world.do(self._done(hands, work))
         self.faults.clear()
         self.must.note_all_told(hands)
@@ -469,7 +460,7 @@ class Machine(RuleBasedStateMachine):
             self.hands.remove(hands)
         return outcome
 
-    async def _done(self, hands: Hands, work: Callable[[], Awaitable[Any]]) -> str:
+    async def _done(self, hands: FakeOwner, work: Callable[[], Awaitable[Any]]) -> str:
         """Return what came of it, once everything it set going is done too."""
         outcome = "done"
         try:
@@ -496,13 +487,13 @@ class Machine(RuleBasedStateMachine):
             await asyncio.sleep(0)
             busy = any(not task.done() for one in self.hands for task in (one.writer._sealing,) if task)
 
-    def _show(self, done: Written) -> None:
+    def _show(self, done: CommitResult) -> None:
         """Tell viewers what was written without an owner, as the journal does."""
         if done.events:
             assert self.must.is_new_fence(done.run_id, done.fence)
             self.world.do(self._shown(done))
 
-    async def _shown(self, done: Written) -> None:
+    async def _shown(self, done: CommitResult) -> None:
         log = self.logs[done.fence % len(self.logs)]
         log.attach(done.run_id, done.fence, InSql())
         for payload in done.events:
@@ -514,14 +505,14 @@ class Machine(RuleBasedStateMachine):
     # --- who and what there is
 
     @property
-    def _thinking(self) -> list[Hands]:
+    def _thinking(self) -> list[FakeOwner]:
         return [hands for hands in self.hands if hands.step]
 
     @property
-    def _working(self) -> list[Hands]:
+    def _working(self) -> list[FakeOwner]:
         return [hands for hands in self.hands if hands.calls]
 
-    def _call(self, who: int, which: int) -> tuple[Hands, Call]:
+    def _call(self, who: int, which: int) -> tuple[FakeOwner, Call]:
         hands = self._working[who % len(self._working)]
         return hands, hands.calls[which % len(hands.calls)]
 
@@ -552,16 +543,6 @@ async def _called(function: Callable[[], Any]) -> None:
     function()
 
 
-@pytest.fixture(autouse=True)
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few numbers at a time, and impatient readers: extensions, holes and questions happen often."""
-    for module in (leases, writer):
-        monkeypatch.setattr(module, "RESERVE", 6)
-    monkeypatch.setattr(reader, "GAP_S", 0.02)
-    monkeypatch.setattr(reader, "DEAF_S", 0.02)
-    monkeypatch.setattr(reader, "QUIET_S", 0.03)
-
-
 @pytest.fixture
 def faults(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> list[Fault]:
     """What becomes of the next commits of writers; nothing in it: they go well."""
@@ -570,7 +551,8 @@ def faults(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> list[Fault]:
     return coming
 
 
-@pytest.mark.timeout(3600 if EXAMPLES else 600)
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_whatever_happens_in_one_process(sqlite: Database, loop: ProcessLoop, faults: list[Fault]) -> None:
     def machine() -> Machine:
         logs = [MemoryHotLog(), MemoryHotLog()]
@@ -579,12 +561,13 @@ def test_whatever_happens_in_one_process(sqlite: Database, loop: ProcessLoop, fa
             for log in logs:
                 log._logs.get(run_id, []).clear()
 
-        return Machine(World(sqlite, loop, logs[0]), logs, faults, flush)
+        return Machine(JournalHarness(sqlite, loop, logs[0]), logs, faults, flush)
 
-    run_state_machine_as_test(machine, settings=profile(14))  # type: ignore[arg-type]  # whatever makes one will do
+    run_state_machine_as_test(machine, settings=profile(14, stateful_step_count=30))  # type: ignore[arg-type]  # whatever makes one will do
 
 
-@pytest.mark.timeout(3600 if EXAMPLES else 600)
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_whatever_happens_over_several_processes_and_redis(
     sqlite: Database, loop: ProcessLoop, faults: list[Fault], own_redis: RedisServer, deployment: str
 ) -> None:
@@ -598,9 +581,9 @@ def test_whatever_happens_over_several_processes_and_redis(
             client.delete(keys.meta(run_id), *([keys.stream(run_id)] if what == "run" else []))
 
     def machine() -> Machine:
-        return Machine(World(sqlite, loop, logs[0]), logs, faults, flush)
+        return Machine(JournalHarness(sqlite, loop, logs[0]), logs, faults, flush)
 
     with client:
-        run_state_machine_as_test(machine, settings=profile(6))  # type: ignore[arg-type]  # whatever makes one will do
+        run_state_machine_as_test(machine, settings=profile(6, stateful_step_count=30))  # type: ignore[arg-type]  # whatever makes one will do
     for log in logs:
         loop.run(log.close())

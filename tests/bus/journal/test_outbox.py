@@ -17,8 +17,8 @@ from bus.journal.outbox import Relay
 from bus.journal.who import Who
 from bus.messages import RunAgentMessage
 from config.clock import epoch_ms
-from config.tables import outbox
-from tests.bus.world import World
+from config.database.tables import outbox
+from tests.bus.journal_harness import JournalHarness
 
 
 class Post:
@@ -53,18 +53,18 @@ def post() -> Post:
 
 
 @pytest.fixture
-def relay(world: World, post: Post) -> Iterator[Relay]:
+def relay(world: JournalHarness, post: Post) -> Iterator[Relay]:
     """A relay that looks for overdue rows when it starts, and then only long after."""
     made = Relay(world.database, post, every_s=30)
     yield made
     made.stop()
 
 
-def rows(world: World) -> list[str]:
+def rows(world: JournalHarness) -> list[str]:
     return [row.run_id for row in world.rows(select(outbox.c.run_id))]
 
 
-def until_gone(world: World) -> None:
+def until_gone(world: JournalHarness) -> None:
     """Wait until the outbox is empty."""
     until = time.monotonic() + 20
     while rows(world):
@@ -72,67 +72,67 @@ def until_gone(world: World) -> None:
         time.sleep(0.005)
 
 
-def age(world: World) -> None:
+def age(world: JournalHarness) -> None:
     with world.database.write() as connection:
         connection.execute(update(outbox).values(created_ms=epoch_ms() - relays.OVERDUE_MS - 1))
 
 
-def test_what_it_was_told_is_published_and_forgotten(world: World, relay: Relay, post: Post):
-    accepted = world.accept(detached=True)
+def test_a_requested_wake_up_is_published_and_its_row_deleted(world: JournalHarness, relay: Relay, post: Post):
+    accepted = world.accept(detached=True, queue="gpu")
 
-    relay.tell(accepted.run_id)
+    relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
 
     expected = RunAgentMessage(
         run_id=accepted.run_id, agent_id="assistant", thread_id=accepted.thread_id, detached=True,
-        definition_digest="d" * 64,
+        definition_digest="d" * 64, queue="gpu",
     )  # fmt: skip
     assert post.sent == [expected]
     assert rows(world) == []
 
 
-def test_a_message_that_is_known_already_is_published_as_it_is(world: World, relay: Relay, post: Post):
+def test_a_message_that_is_known_already_is_published_as_it_is(world: JournalHarness, relay: Relay, post: Post):
     accepted = world.accept()
     message = RunAgentMessage(run_id=accepted.run_id, agent_id="assistant", thread_id=accepted.thread_id, grant="grn_1")
 
-    relay.tell(accepted.run_id, message)
+    relay.publish_soon(accepted.run_id, message)
     assert relay.settle(20)
 
     assert post.sent == [message]
     assert rows(world) == []
 
 
-def test_whoever_shows_runs_hears_of_each_that_was_published(small_world: World, post: Post):
+def test_the_board_is_notified_of_each_published_run(small_world: JournalHarness, post: Post):
     shown: list[str] = []
     relay = Relay(small_world.database, post, every_s=30, on_published=shown.append)
     accepted = small_world.accept()
 
-    relay.tell(accepted.run_id)
+    relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
     relay.stop()
 
     assert shown == [accepted.run_id]
 
 
-def test_settled_means_that_it_was_tried(world: World, relay: Relay, post: Post):
+def test_settled_means_that_it_was_tried(world: JournalHarness, relay: Relay, post: Post):
     assert relay.settle(0)
     for _ in range(20):
-        relay.tell(world.accept().run_id)
+        relay.publish_soon(world.accept().run_id)
         assert relay.settle(20)
         assert rows(world) == []
 
     assert len(post.sent) == 20
 
 
-def test_stopping_at_once_still_publishes_what_it_was_told(
-    small_world: World, post: Post, monkeypatch: pytest.MonkeyPatch
+def test_stopping_at_once_still_publishes_what_was_requested(
+    small_world: JournalHarness, post: Post, monkeypatch: pytest.MonkeyPatch
 ):
     relay, run_ids = Relay(small_world.database, post, every_s=30), [small_world.accept().run_id for _ in range(2)]
     with monkeypatch.context() as held_back:
         held_back.setattr(relay, "start", lambda: None)
         for run_id in run_ids:
-            relay.tell(run_id)
-    relay._told.put(None)
+            relay.publish_soon(run_id)
+    relay._requests.put(None)
 
     relay.start()
     relay.stop()
@@ -140,10 +140,10 @@ def test_stopping_at_once_still_publishes_what_it_was_told(
     assert sorted(post.run_ids) == sorted(run_ids)
 
 
-def test_what_could_not_be_published_stays_and_is_published_later(small_world: World, post: Post):
+def test_what_could_not_be_published_stays_and_is_published_later(small_world: JournalHarness, post: Post):
     relay = Relay(small_world.database, post, every_s=0.02)
     accepted, post.is_closed = small_world.accept(), True
-    relay.tell(accepted.run_id)
+    relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
     assert rows(small_world) == [accepted.run_id]
 
@@ -155,21 +155,21 @@ def test_what_could_not_be_published_stays_and_is_published_later(small_world: W
     assert post.run_ids == [accepted.run_id]
 
 
-def test_what_somebody_else_did_not_get_to_is_published_by_anybody(world: World, relay: Relay, post: Post):
+def test_what_another_process_did_not_publish_is_published_by_any(world: JournalHarness, relay: Relay, post: Post):
     overdue = world.accept()
     age(world)
     fresh = world.accept()
 
     relay.start()
     post.until_tried(1)
-    relay.tell("run_nobody_knows")
+    relay.publish_soon("run_nobody_knows")
     assert relay.settle(20)
 
     assert post.run_ids == [overdue.run_id]
     assert rows(world) == [fresh.run_id]
 
 
-def test_a_long_backlog_drains_at_once(small_world: World, post: Post, monkeypatch: pytest.MonkeyPatch):
+def test_a_long_backlog_drains_at_once(small_world: JournalHarness, post: Post, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(relays, "BATCH", 7)
     run_ids = {small_world.accept().run_id for _ in range(30)}
     age(small_world)
@@ -184,7 +184,7 @@ def test_a_long_backlog_drains_at_once(small_world: World, post: Post, monkeypat
 
 
 def test_a_backlog_is_not_tried_in_a_loop_while_redis_is_away(
-    small_world: World, post: Post, monkeypatch: pytest.MonkeyPatch
+    small_world: JournalHarness, post: Post, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(relays, "BATCH", 3)
     for _ in range(9):
@@ -195,41 +195,41 @@ def test_a_backlog_is_not_tried_in_a_loop_while_redis_is_away(
 
     relay.start()
     post.until_tried(1)
-    relay.tell("run_nobody_knows")
+    relay.publish_soon("run_nobody_knows")
     relay.settle(20)
     relay.stop()
 
     assert post.tries == 1
 
 
-def test_telling_twice_is_harmless(world: World, relay: Relay, post: Post):
+def test_publishing_twice_is_harmless(world: JournalHarness, relay: Relay, post: Post):
     accepted = world.accept()
     for _ in range(3):
-        relay.tell(accepted.run_id)
+        relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
 
     owner = world.own(accepted.run_id)
-    relay.tell(accepted.run_id)
+    relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
 
     assert set(post.run_ids) == {accepted.run_id}
     assert world.run_row(accepted.run_id).fence == owner.lease.fence == 1
 
 
-def test_runs_that_began_or_ended_meanwhile_leave_no_row(world: World, relay: Relay, post: Post):
+def test_runs_that_began_or_ended_meanwhile_leave_no_row(world: JournalHarness, relay: Relay, post: Post):
     running, ended = world.own(), world.accept()
     cancel(world.database, Who(), ended.run_id, "ann")
     assert set(rows(world)) == {running.lease.run_id, ended.run_id}
 
     for run_id in (running.lease.run_id, ended.run_id):
-        relay.tell(run_id)
+        relay.publish_soon(run_id)
     assert relay.settle(20)
 
     assert post.sent == []
     assert rows(world) == []
 
 
-def test_a_wake_up_asked_for_while_it_publishes_is_not_forgotten(world: World):
+def test_a_wake_up_asked_for_while_it_publishes_is_not_forgotten(world: JournalHarness):
     accepted, sent = world.accept(), []
 
     def publish(message: RunAgentMessage) -> None:
@@ -238,7 +238,7 @@ def test_a_wake_up_asked_for_while_it_publishes_is_not_forgotten(world: World):
             connection.execute(insert(outbox).values(run_id=message.run_id, created_ms=epoch_ms()))
 
     relay = Relay(world.database, publish, every_s=30)
-    relay.tell(accepted.run_id)
+    relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
     relay.stop()
 
@@ -246,7 +246,7 @@ def test_a_wake_up_asked_for_while_it_publishes_is_not_forgotten(world: World):
     assert rows(world) == [accepted.run_id]
 
 
-def test_an_error_nobody_named_does_not_end_the_relay(small_world: World, post: Post):
+def test_an_unexpected_error_does_not_end_the_relay(small_world: JournalHarness, post: Post):
     relay = Relay(small_world.database, post, every_s=0.02)
     read, forget = small_world.database.read, relay._forget
     first, failed = small_world.accept(), []
@@ -270,7 +270,7 @@ def test_an_error_nobody_named_does_not_end_the_relay(small_world: World, post: 
     age(small_world)
     relay.start()
     until_gone(small_world)
-    relay.tell(small_world.accept().run_id)
+    relay.publish_soon(small_world.accept().run_id)
     assert relay.settle(20)
     relay.stop()
 
@@ -279,7 +279,7 @@ def test_an_error_nobody_named_does_not_end_the_relay(small_world: World, post: 
     assert rows(small_world) == []
 
 
-def test_a_database_that_is_away_does_not_end_the_relay(small_world: World, post: Post):
+def test_a_database_that_is_away_does_not_end_the_relay(small_world: JournalHarness, post: Post):
     relay = Relay(small_world.database, post, every_s=30)
     messages, failures = relay._messages, iter([True])
 
@@ -290,9 +290,9 @@ def test_a_database_that_is_away_does_not_end_the_relay(small_world: World, post
 
     relay._messages = fail_once  # type: ignore[method-assign]  # a database that is away
     first, second = small_world.accept(), small_world.accept()
-    relay.tell(first.run_id)
+    relay.publish_soon(first.run_id)
     assert relay.settle(20)
-    relay.tell(second.run_id)
+    relay.publish_soon(second.run_id)
     assert relay.settle(20)
     relay.stop()
 

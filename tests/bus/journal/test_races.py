@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import orjson
 import pytest
 
-from bus.journal.approvals import Decision, decide
+from bus.journal.approvals import Decision
+from bus.journal.decisions import decide
 from bus.journal.endings import cancel
-from bus.journal.hotlog import MemoryHotLog
-from bus.journal.parting import Parting
-from bus.journal.reaper import reap
+from bus.journal.live.hotlog import MemoryHotLog
+from bus.journal.log.commit import Commit
+from bus.journal.ownership.reaper import reap
+from bus.journal.states.codes import Reason
+from bus.journal.states.release import Release
 from bus.journal.who import Who
-from bus.journal.writer import Commit
 from bus.payloads import TERMINAL, StatusPayload
-from config.database import Database
+from cli.crashlab.invariants import not_recovered
+from config.database.engine import Database
 from config.errors import CallboardError
 from tests.bus.asked import asks, question
-from tests.bus.world import Owner, World, assert_whole
+from tests.bus.journal_harness import JournalHarness, Owner
+from tests.bus.racing import at_once
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
 
 ME = Who()
 RACES = 100
 """Of each kind on SQLite; fewer on Postgres, which is a server."""
-Race = Callable[[World], tuple[str, Callable[[], Any]]]
+Race = Callable[[JournalHarness], tuple[str, Callable[[], Any]]]
 """Makes a run, and what happens to it at the moment of the stop."""
 
 
-def finish(world: World) -> tuple[str, Callable[[], Any]]:
+def finish(world: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """Its owner ends it."""
     owner = world.own()
     return owner.lease.run_id, lambda: world.do(owner.end())
 
 
-def answer(world: World) -> tuple[str, Callable[[], Any]]:
+def answer(world: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """A person answers what it asks."""
     run_id, asked = world.accept().run_id, question()
     asks(world.database, run_id, asked)
@@ -49,7 +50,7 @@ def answer(world: World) -> tuple[str, Callable[[], Any]]:
     )
 
 
-def start(world: World) -> tuple[str, Callable[[], Any]]:
+def start(world: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """A worker claims it, and ends it unless it is to stop."""
     run_id = world.accept().run_id
 
@@ -61,26 +62,26 @@ def start(world: World) -> tuple[str, Callable[[], Any]]:
     return run_id, begin
 
 
-def crash(world: World) -> tuple[str, Callable[[], Any]]:
+def crash(world: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """Its owner is gone, and a reaper finds that."""
     owner = world.own()
-    world.lapse(owner.lease.run_id)
+    world.expire_lease(owner.lease.run_id)
     return owner.lease.run_id, lambda: reap(world.database, owner.lease.run_id)
 
 
-def release(world: World) -> tuple[str, Callable[[], Any]]:
+def release(world: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """Its owner lets it go, since its process ends."""
     owner = world.own()
-    moved = Commit(events=[StatusPayload(status="moved")], parting=Parting(status="queued", reason="drain"))
+    moved = Commit(events=[StatusPayload(status="moved")], release=Release(status="queued", reason=Reason.DRAIN))
     return owner.lease.run_id, lambda: world.do(owner.writer.commit(moved))
 
 
-def wait(world: World) -> tuple[str, Callable[[], Any]]:
+def wait(world: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """Its owner lets it wait for a person."""
     owner, asked = world.own(), question()
     waits = Commit(
         events=[asked.payload(), StatusPayload(status="waiting", reason="approval")],
-        parting=Parting(status="waiting", reason="approval", questions=(asked,)),
+        release=Release(status="waiting", reason=Reason.APPROVAL, questions=(asked,)),
     )
     return owner.lease.run_id, lambda: world.do(owner.writer.commit(waits))
 
@@ -97,15 +98,15 @@ RIVALS: dict[str, tuple[Race, set[str]]] = {
 
 
 @pytest.fixture
-def racing(database: Database, request: pytest.FixtureRequest) -> Iterator[World]:
+def racing(database: Database, request: pytest.FixtureRequest) -> Iterator[JournalHarness]:
     """Runs on each database; each side of a race has a thread and a connection of its own."""
-    made = World(database, request.getfixturevalue("wide_loop"), MemoryHotLog())
+    made = JournalHarness(database, request.getfixturevalue("wide_loop"), MemoryHotLog())
     yield made
     made.commits.close()
 
 
 @pytest.mark.parametrize("name", RIVALS)
-def test_a_stop_and_its_rival_leave_one_outcome(name: str, racing: World) -> None:
+def test_a_stop_and_its_rival_leave_one_outcome(name: str, racing: JournalHarness) -> None:
     world, (make, allowed) = racing, RIVALS[name]
     outcomes: Counter[str] = Counter()
     for number in range(RACES if world.database.is_sqlite else RACES // 5):
@@ -120,27 +121,17 @@ def test_a_stop_and_its_rival_leave_one_outcome(name: str, racing: World) -> Non
 
 def race(number: int, *sides: Callable[[], Any]) -> None:
     """Let both sides go at the same moment; each begins first in every other race."""
-    barrier = threading.Barrier(len(sides))
-
-    def run(side: Callable[[], Any]) -> None:
-        barrier.wait(20)
-        with contextlib.suppress(CallboardError):  # whoever comes second is told so
-            side()
-
     order = sides if number % 2 else tuple(reversed(sides))
-    threads = [threading.Thread(target=run, args=(side,)) for side in order]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    for came in at_once(len(order), lambda index: order[index]()):
+        assert not isinstance(came, Exception) or isinstance(came, CallboardError), came  # the second one is refused
 
 
-def settle(world: World, run_id: str) -> None:
+def settle(world: JournalHarness, run_id: str) -> None:
     """Do what the next owner does with a run that was told to stop, if there is one."""
     if world.run_row(run_id).status in TERMINAL:
         return
     if world.run_row(run_id).status == "running":
-        world.lapse(run_id)
+        world.expire_lease(run_id)
         reap(world.database, run_id)
     lease = world.claim(run_id)
     if lease is not None:
@@ -148,11 +139,8 @@ def settle(world: World, run_id: str) -> None:
         world.do(Owner(world, lease).end("cancelled"))
 
 
-def check(world: World, run_id: str) -> str:
-    """Return the outcome; the row, the log and its one end agree on it."""
-    row, lines = world.run_row(run_id), world.lines(run_id)
-    assert_whole(lines)
-    assert row.status in TERMINAL
-    assert orjson.loads(lines[-1].data)["status"] == row.status
-    assert row.reserved_to == lines[-1].seq
-    return str(row.status)
+def check(world: JournalHarness, run_id: str) -> str:
+    """Return the outcome, of which the row, the log, the steps and the approvals agree."""
+    record = world.record(run_id)
+    assert not_recovered(record) == []
+    return str(record.run["status"])

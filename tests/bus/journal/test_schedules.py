@@ -1,56 +1,41 @@
-"""Random schedules of owners, zombies, lost leases and replies, releases, questions, flushes, ends and readers.
+"""Random schedules of owners that overlap: one begins something before another one's commit is done.
 
-What owners do overlaps here: one begins before another one's commit is done. ``test_machine.py`` does one thing at a
-time, and more of them.
+Owners and zombies, expired leases, lost replies, releases, flushes, ends and readers. What does not overlap is in
+``test_machine.py``: one operation at a time, and every kind of them; what two processes do at the same instant is in
+``test_races.py``.
 
-Each seed is one schedule; a failure names it. ``SCHEDULES=20000`` in the environment plays more of them.
+Each seed is one schedule; a failure names it. ``pytest --long`` plays more of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import orjson
 import pytest
 import redis
 
-from bus.journal import leases, reader, writer
-from bus.journal.approvals import Decision, decide, pending
-from bus.journal.endings import cancel
-from bus.journal.hotlog import HotLog, MemoryHotLog
-from bus.journal.ownerless import Written
-from bus.journal.parting import Parting
-from bus.journal.reaper import fire, reap
-from bus.journal.redis_log import RedisHotLog
-from bus.journal.who import Who
-from bus.journal.writer import Commit
+from bus.journal.errors import StaleOwner
+from bus.journal.live.hotlog import HotLog, MemoryHotLog
+from bus.journal.live.redis_log import RedisHotLog
+from bus.journal.log.commit import Commit
+from bus.journal.states.codes import Reason
+from bus.journal.states.release import Release
 from bus.keys import Keys
 from bus.loop import ProcessLoop
-from bus.payloads import TERMINAL, StatusPayload, encode
-from config.database import Database
-from config.errors import ApprovalDecided, ApprovalOver, StaleOwner
-from tests.bus.asked import question
+from bus.payloads import TERMINAL, StatusPayload
+from cli.crashlab.invariants import breaches
+from config.database.engine import Database
+from tests.bus.journal_harness import JournalHarness, Owner, keyring, message_commit
 from tests.bus.shaky import Fault, ShakyCommits
-from tests.bus.viewer import Viewer, committed, final
-from tests.bus.world import Owner, World, assert_whole, keyring, message_commit
+from tests.bus.viewer import Viewer
+from tests.examples import examples
 
-SCHEDULES = int(os.environ.get("SCHEDULES", "60"))
-RESERVED_AT_A_TIME = 6
-
-
-@pytest.fixture(autouse=True)
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few numbers at a time, and impatient readers: extensions, holes and questions happen often."""
-    for module in (leases, writer):
-        monkeypatch.setattr(module, "RESERVE", RESERVED_AT_A_TIME)
-    monkeypatch.setattr(reader, "GAP_S", 0.01)
-    monkeypatch.setattr(reader, "DEAF_S", 0.01)
-    monkeypatch.setattr(reader, "QUIET_S", 0.02)
+SCHEDULES = 24
+pytestmark = pytest.mark.usefixtures("small_steps")
 
 
 @pytest.fixture
@@ -68,7 +53,7 @@ class Actor:
     def __init__(self, schedule: Schedule, lease: Any, hot_log: HotLog) -> None:
         self.schedule = schedule
         self.owner = Owner(schedule.world, lease, hot_log)
-        self.owner.tell_first()
+        self.owner.notify_of_claim()
         self.message_id: str | None = None
         self.said: list[str] = []
 
@@ -100,14 +85,8 @@ class Actor:
         await self.owner.writer.room()
 
     async def release(self) -> None:
-        parting = Parting(status="queued", reason="drain")
-        await self.owner.writer.commit(Commit(events=[StatusPayload(status="moved")], parting=parting))
-
-    async def ask(self) -> None:
-        asked = tuple(question() for _ in range(self.schedule.rnd.choice([1, 1, 2])))
-        parting = Parting(status="waiting", reason="approval", questions=asked)
-        events = [*(one.payload() for one in asked), StatusPayload(status="waiting")]
-        await self.owner.writer.commit(Commit(events=events, parting=parting))
+        release = Release(status="queued", reason=Reason.DRAIN)
+        await self.owner.writer.commit(Commit(events=[StatusPayload(status="moved")], release=release))
 
     async def end(self) -> None:
         if self.schedule.rnd.random() < 0.5:
@@ -115,20 +94,21 @@ class Actor:
         await self.owner.end()
 
     def choose(self) -> Callable[[], Awaitable[None]]:
-        acts = [self.say] * 9 + [self.message] * 3 + [self.tool, self.retry, self.seal, self.room, self.end]
-        acts += [self.release, self.ask]
+        acts = (
+            [self.say] * 9 + [self.message] * 3 + [self.tool, self.retry, self.seal, self.room, self.end, self.release]
+        )
         return self.schedule.rnd.choice(acts)
 
 
 class Schedule:
     """One random schedule, and what must hold at its end."""
 
-    def __init__(self, seed: int, world: World, processes: list[HotLog], flush: Callable[[str], None]) -> None:
+    def __init__(self, seed: int, world: JournalHarness, processes: list[HotLog], flush: Callable[[str], None]) -> None:
         self.rnd = random.Random(seed)
         self.world = world
         self.processes = processes
         self.flush = flush
-        self.accepted = world.accept(announce=False)
+        self.accepted = world.accept_inline()
         self.viewers = [self._new_viewer() for _ in range(3)]
         self.zombies: list[Actor] = []
         self.actor: Actor | None = None
@@ -156,16 +136,9 @@ class Schedule:
     async def _step(self) -> None:
         chance = self.rnd.random()
         if self.actor is None:
-            if chance < 0.6:
-                await self._claim()
-            elif chance < 0.65:
-                await self._show(cancel, self.world.database, Who(), self.accepted.run_id, "ann")
-            elif chance < 0.75:
-                await self._show(reap, self.world.database, self.accepted.run_id)
-            else:
-                await self._answer(self.rnd.random() < 0.1)
+            await self._claim()
         elif chance < 0.12:
-            await self.world.loop.write(self.world.lapse, self.accepted.run_id, is_forgiven=True)
+            await self.world.loop.write(self.world.expire_lease, self.accepted.run_id, is_forgiven=True)
             self.zombies.append(self.actor)
             self.actor = None
         else:
@@ -193,36 +166,6 @@ class Schedule:
         if lease is not None:
             self.actor = Actor(self, lease, self.rnd.choice(self.processes))
 
-    async def _answer(self, is_late: bool) -> None:
-        """Say something to what the run asks, if it asks anything; or let its time be over."""
-        database, run_id = self.world.database, self.accepted.run_id
-        for approval_id in await self.world.loop.read(self._asked):
-            if is_late:
-                await self._show(fire, database, run_id, approval_id)
-                return
-            people = [self._decide(approval_id, name) for name in self.rnd.choice([["ann"], ["ann", "ben"]])]
-            await asyncio.gather(*people)
-
-    async def _decide(self, approval_id: str, by: str) -> None:
-        database, run_id = self.world.database, self.accepted.run_id
-        answer = Decision(decision=self.rnd.choice(["run_again", "fail"]))
-        with contextlib.suppress(ApprovalDecided, ApprovalOver):
-            await self._show(lambda: decide(database, Who(), run_id, approval_id, answer, by=by).written)
-
-    def _asked(self) -> list[str]:
-        with self.world.database.read() as connection:
-            return [one["approval_id"] for one in pending(connection, self.accepted.run_id)]
-
-    async def _show(self, function: Callable[..., Written | None], *args: Any) -> None:
-        """Write without an owner as the journal does it: SQL first, then whoever watches."""
-        written = await self.world.loop.write(function, *args)
-        log = self.rnd.choice(self.processes)
-        if written is not None and written.events:
-            log.attach(written.run_id, written.fence, _Nothing())
-            for payload in written.events:
-                log.append(written.run_id, payload.seq, encode(payload, written.run_id, written.thread_id))
-            await log.detach(written.run_id, written.fence)
-
     async def _watch(self, viewer: Viewer) -> None:
         chance = self.rnd.random()
         if chance < 0.08:
@@ -236,7 +179,7 @@ class Schedule:
         while self.going:
             await asyncio.wait(self.going)
         while self._status() not in TERMINAL:
-            await self._go_on()
+            await self._continue_run()
         self.viewers.append(self._new_viewer())
         for viewer in self.viewers:
             viewer.connect()
@@ -246,50 +189,29 @@ class Schedule:
     def _status(self) -> str:
         return str(self.world.run_row(self.accepted.run_id).status)
 
-    async def _go_on(self) -> None:
+    async def _continue_run(self) -> None:
         """Have the run come nearer to its end."""
         if self.actor is not None and not (self.actor.owner.writer.is_stale or self.actor.owner.writer.is_closed):
             with contextlib.suppress(StaleOwner):
                 await self.actor.message()
                 await self.actor.owner.end()
-        elif self._status() == "waiting":
-            await self._answer(False)
         else:
-            self.world.lapse(self.accepted.run_id, is_forgiven=True)
+            self.world.expire_lease(self.accepted.run_id, is_forgiven=True)
             await self._claim()
 
     def check(self) -> None:
-        """Every rule of the log, checked on what was written and on what each reader saw."""
-        stored = self.world.lines(self.accepted.run_id)
-        row = self.world.run_row(self.accepted.run_id)
-        assert_whole(stored)
-        assert orjson.loads(stored[-1].data)["status"] == row.status
-        assert row.reserved_to == stored[-1].seq
-        for viewer in self.viewers:
-            assert_whole(viewer.got)
-            assert committed(viewer.got) == committed(stored)
-            assert viewer.texts() == final(stored)
-        assert [line.data for line in self.viewers[-1].got if line.seq in {s.seq for s in stored}] == [
-            line.data for line in stored
-        ]
-
-
-class _Nothing:
-    """The source of events that are in SQL already."""
-
-    sealed_to = 10**9
-
-    def seal_soon(self) -> None: ...
-
-    def lost_ownership(self) -> None: ...
+        """Every invariant of the run, and what each viewer saw of it."""
+        record = self.world.record(self.accepted.run_id)
+        assert list(breaches(record)) == []
+        assert [viewer.breaches(record) for viewer in self.viewers] == [[]] * len(self.viewers)
 
 
 async def play(seed: int, schedule: Schedule) -> None:
     try:
         async with asyncio.timeout(20):
             await schedule.play()
-    except Exception as wrong:
-        raise AssertionError(f"schedule {seed} failed: {type(wrong).__name__}: {wrong}") from wrong
+    except Exception as error:
+        raise AssertionError(f"schedule {seed} failed: {type(error).__name__}: {error}") from error
     finally:
         for viewer in schedule.viewers:
             await viewer.drop()
@@ -298,25 +220,27 @@ async def play(seed: int, schedule: Schedule) -> None:
 def check(seed: int, schedule: Schedule) -> None:
     try:
         schedule.check()
-    except AssertionError as wrong:
-        raise AssertionError(f"schedule {seed}: {wrong}") from wrong
+    except AssertionError as error:
+        raise AssertionError(f"schedule {seed}: {error}") from error
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_every_schedule_holds_in_one_process(sqlite: Database, loop: ProcessLoop, chance: random.Random):
-    for seed in range(SCHEDULES):
+    for seed in range(examples(SCHEDULES)):
         chance.seed(seed)
         log = MemoryHotLog()
 
         def flush(run_id: str, log: MemoryHotLog = log) -> None:
             log._logs.get(run_id, []).clear()
 
-        schedule = Schedule(seed, World(sqlite, loop, log), [log], flush)
+        schedule = Schedule(seed, JournalHarness(sqlite, loop, log), [log], flush)
         loop.run(play(seed, schedule), 60)
         check(seed, schedule)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_every_schedule_holds_over_several_processes_and_redis(
     sqlite: Database, loop: ProcessLoop, redis_url: str, redis_client: redis.Redis, deployment: str,
     chance: random.Random,
@@ -327,9 +251,9 @@ def test_every_schedule_holds_over_several_processes_and_redis(
     def flush(run_id: str) -> None:
         redis_client.delete(keys.stream(run_id), keys.meta(run_id))
 
-    for seed in range(SCHEDULES // 2):
+    for seed in range(examples(SCHEDULES // 2)):
         chance.seed(seed)
-        schedule = Schedule(seed, World(sqlite, loop, logs[0]), list(logs), flush)
+        schedule = Schedule(seed, JournalHarness(sqlite, loop, logs[0]), list(logs), flush)
         loop.run(play(seed, schedule), 60)
         check(seed, schedule)
     for log in logs:

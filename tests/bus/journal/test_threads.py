@@ -9,10 +9,10 @@ import orjson
 import pytest
 from sqlalchemy import delete, insert, update
 
-from bus.journal.leases import claim_on
+from bus.journal.errors import ThreadUnknown
+from bus.journal.ownership.leases import claim_on
 from bus.journal.threads import (
     Past,
-    chars_of,
     close_thread,
     get_thread,
     history,
@@ -22,16 +22,15 @@ from bus.journal.threads import (
     open_thread,
 )
 from bus.journal.who import Who
-from config.errors import ThreadUnknown
-from config.tables import messages, runs, threads
-from tests.bus.world import World
+from config.database.tables import messages, runs, threads
+from tests.bus.journal_harness import JournalHarness
 
 ME = Who()
 OTHERS = [Who(principal="eve"), Who(tenant="other")]
 
 
 @pytest.fixture
-def talks(world: World) -> list[str]:
+def talks(world: JournalHarness) -> list[str]:
     """Three conversations of mine, and one of everybody else's with a name of mine."""
     ids = ["thr_a", "thr_b", "thr_c"]
     for thread_id, title in zip(ids, ["Bread recipes", "100%_sure?", "Ships at sea"], strict=True):
@@ -41,12 +40,12 @@ def talks(world: World) -> list[str]:
     return ids
 
 
-def listed(world: World, who: Who = ME, **filters) -> list[str]:
+def listed(world: JournalHarness, who: Who = ME, **filters) -> list[str]:
     with world.database.read() as connection:
         return [thread["thread_id"] for thread in list_threads(connection, who, **filters)]
 
 
-def test_one_sees_ones_own_threads_the_one_touched_last_first(world: World, talks: list[str]):
+def test_one_sees_ones_own_threads_the_one_touched_last_first(world: JournalHarness, talks: list[str]):
     with world.database.write() as connection:
         for at_ms, thread_id in enumerate(["thr_b", "thr_c", "thr_a"]):
             connection.execute(update(threads).where(threads.c.id == thread_id).values(updated_ms=at_ms))
@@ -59,11 +58,13 @@ def test_one_sees_ones_own_threads_the_one_touched_last_first(world: World, talk
     ("search", "found"),
     [("bread", ["thr_a"]), ("BREAD", ["thr_a"]), ("%_", ["thr_b"]), ("%", ["thr_b"]), ("'; --", []), ("Secret", [])],
 )
-def test_titles_are_searched_as_they_are_written(world: World, talks: list[str], search: str, found: list[str]):
+def test_titles_are_searched_as_they_are_written(
+    world: JournalHarness, talks: list[str], search: str, found: list[str]
+):
     assert listed(world, search=search) == found
 
 
-def test_pages_of_threads_join_also_within_one_millisecond(world: World, talks: list[str]):
+def test_pages_of_threads_join_also_within_one_millisecond(world: JournalHarness, talks: list[str]):
     with world.database.write() as connection:
         connection.execute(update(threads).values(updated_ms=5))
 
@@ -73,7 +74,7 @@ def test_pages_of_threads_join_also_within_one_millisecond(world: World, talks: 
     assert first + second == ["thr_c", "thr_b", "thr_a"]
 
 
-def test_a_thread_shows_its_runs_in_order(world: World):
+def test_a_thread_shows_its_runs_in_order(world: JournalHarness):
     first, second = (world.accept(thread_id="mine") for _ in range(2))
     owner = world.own(first.run_id)
 
@@ -86,7 +87,7 @@ def test_a_thread_shows_its_runs_in_order(world: World):
     assert None not in found.values()
 
 
-def test_messages_are_read_turn_by_turn_in_pages(world: World):
+def test_messages_are_read_turn_by_turn_in_pages(world: JournalHarness):
     first = world.own(world.accept("one", thread_id="mine").run_id)
     world.accept("two", thread_id="mine")
     world.do(first.message("answer"))
@@ -100,9 +101,10 @@ def test_messages_are_read_turn_by_turn_in_pages(world: World):
     assert all(None not in message.values() for message in found)
 
 
-def test_a_page_of_messages_ends_at_a_megabyte(world: World):
+@pytest.mark.parametrize("character", ["x", "é", "漢", "🎭"], ids=lambda character: f"{len(character.encode())} bytes")
+def test_a_page_of_messages_ends_at_a_megabyte_of_bytes_and_the_next_continues(world: JournalHarness, character: str):
     for _ in range(10):
-        world.accept("x" * 190_000, thread_id="mine")
+        world.accept(character * (190_000 // len(character.encode())), thread_id="mine")
     pages, after, has_more = [], (0, 0), True
     with world.database.read() as connection:
         while has_more:
@@ -115,7 +117,7 @@ def test_a_page_of_messages_ends_at_a_megabyte(world: World):
     assert len(all_at_once) == 9
 
 
-def test_an_empty_thread_waits_for_its_first_run(world: World):
+def test_an_empty_thread_waits_for_its_first_run(world: JournalHarness):
     with world.database.write() as connection:
         new = open_thread(connection, ME, "assistant", "First")
 
@@ -128,7 +130,7 @@ def test_an_empty_thread_waits_for_its_first_run(world: World):
 
 @pytest.mark.parametrize("who", OTHERS)
 @pytest.mark.parametrize("look", [get_thread, list_messages])
-def test_nobody_sees_somebody_elses_thread(world: World, talks: list[str], look, who: Who):
+def test_another_principals_thread_is_not_visible(world: JournalHarness, talks: list[str], look, who: Who):
     for thread_id in ("thr_b", "thr_nobody_knows"):
         with world.database.read() as connection, pytest.raises(ThreadUnknown):
             look(connection, who, thread_id)
@@ -139,7 +141,7 @@ def test_nobody_sees_somebody_elses_thread(world: World, talks: list[str], look,
 LONG = 10_000
 
 
-def fill(world: World, upto: int) -> int:
+def fill(world: JournalHarness, upto: int) -> int:
     """Return the key of a thread of so many messages, in turns of a sentence, a call, its result and an answer."""
     key: int = world.run_row(world.accept("first", thread_id=f"long {upto}").run_id).thread_key
     rows = [
@@ -156,7 +158,7 @@ def fill(world: World, upto: int) -> int:
 
 
 @pytest.fixture
-def long_thread(world: World) -> int:
+def long_thread(world: JournalHarness) -> int:
     """Return the key of a thread of 10 000 messages."""
     return fill(world, LONG)
 
@@ -165,7 +167,7 @@ ONE = len('{"content":"000000"}')
 """Characters of each of its messages."""
 
 
-def past_of(world: World, key: int, turn: int, max_chars: int) -> Past:
+def past_of(world: JournalHarness, key: int, turn: int, max_chars: int) -> Past:
     with world.database.read() as connection:
         return history(connection, key, turn, max_chars)
 
@@ -174,7 +176,7 @@ def numbers(past: Past) -> list[int]:
     return [int(item.id.removeprefix("msg_")) for item in past.items]
 
 
-def test_a_history_is_its_newest_messages_and_one_more_than_fit(world: World, long_thread: int):
+def test_a_history_is_its_newest_messages_and_one_more_than_fit(world: JournalHarness, long_thread: int):
     for count in (1, 31, 32, 33, 96, 97, 700):  # around the pages it is read in, and further
         past = past_of(world, long_thread, LONG - 3, (count - 1) * ONE)
 
@@ -182,7 +184,7 @@ def test_a_history_is_its_newest_messages_and_one_more_than_fit(world: World, lo
         assert not past.is_whole
 
 
-def test_however_long_a_thread_is_the_same_work_reads_its_end(small_world: World):
+def test_however_long_a_thread_is_the_same_work_reads_its_end(small_world: JournalHarness):
     """Counted in steps of SQLite's machine, which are the same on any day."""
     work = []
     for length in (LONG // 10, LONG):
@@ -202,7 +204,7 @@ def test_however_long_a_thread_is_the_same_work_reads_its_end(small_world: World
     assert work[1] < 1.1 * work[0]
 
 
-def test_a_history_ends_with_its_turn_and_begins_with_the_thread(world: World, long_thread: int):
+def test_a_history_ends_with_its_turn_and_begins_with_the_thread(world: JournalHarness, long_thread: int):
     past = past_of(world, long_thread, 5, 100_000)
 
     assert [item.role for item in past.items] == ["user", "assistant", "tool", "assistant"] * 2
@@ -211,7 +213,7 @@ def test_a_history_ends_with_its_turn_and_begins_with_the_thread(world: World, l
     assert past.sentence is None
 
 
-def test_a_history_that_begins_inside_a_turn_names_its_sentence(world: World, long_thread: int):
+def test_a_history_that_begins_inside_a_turn_names_its_sentence(world: JournalHarness, long_thread: int):
     inside, at_its_start = (past_of(world, long_thread, LONG - 3, count * ONE) for count in (1, 3))
 
     assert numbers(inside) == [LONG - 1, LONG]
@@ -221,7 +223,7 @@ def test_a_history_that_begins_inside_a_turn_names_its_sentence(world: World, lo
     assert at_its_start.sentence is None
 
 
-def test_a_history_that_is_too_long_has_at_least_what_it_can_begin_with(world: World, long_thread: int):
+def test_a_history_that_is_too_long_has_at_least_what_it_can_begin_with(world: JournalHarness, long_thread: int):
     with world.database.write() as connection:
         connection.execute(delete(messages).where(messages.c.thread_key == long_thread, messages.c.number == LONG))
 
@@ -230,7 +232,7 @@ def test_a_history_that_is_too_long_has_at_least_what_it_can_begin_with(world: W
     assert [item.role for item in past.items] == ["assistant", "tool"]
 
 
-def test_messages_that_wait_for_their_turn_are_not_in_an_earlier_ones_history(world: World):
+def test_messages_that_wait_for_their_turn_are_not_in_an_earlier_ones_history(world: JournalHarness):
     first = world.own(world.accept("one", thread_id="mine").run_id)
     for number in range(100):
         world.accept(f"later {number}", thread_id="mine")
@@ -244,7 +246,7 @@ def test_messages_that_wait_for_their_turn_are_not_in_an_earlier_ones_history(wo
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_any_history_is_the_end_of_the_whole_one(world: World, seed: int):
+def test_any_history_is_the_end_of_the_whole_one(world: JournalHarness, seed: int):
     dice = random.Random(seed)
     rows, turn = [], 1
     for number in range(2, 400):
@@ -263,14 +265,14 @@ def test_any_history_is_the_end_of_the_whole_one(world: World, seed: int):
         past = past_of(world, key, 400, max_chars)
         assert past.items == whole.items[-len(past.items) :]
         assert past.is_whole == (len(past.items) == len(whole.items))
-        assert past.is_whole or sum(chars_of(item) for item in past.items) > max_chars
+        assert past.is_whole or sum(item.chars for item in past.items) > max_chars
         shorter = past.items[1:]
-        assert sum(chars_of(item) for item in shorter) <= max_chars or not {"user", "assistant"} & {
+        assert sum(item.chars for item in shorter) <= max_chars or not {"user", "assistant"} & {
             item.role for item in shorter
         }
 
 
-def test_a_thread_of_one_long_sentence_is_whole(world: World):
+def test_a_thread_of_one_long_sentence_is_whole(world: JournalHarness):
     its = world.own(world.accept("x" * 5000, thread_id="mine").run_id).lease
 
     past = past_of(world, its.thread_key, its.turn, 1000)
@@ -279,7 +281,7 @@ def test_a_thread_of_one_long_sentence_is_whole(world: World):
     assert len(past.items) == 1
 
 
-def test_a_run_of_a_thread_with_many_begins_and_ends_with_the_same_work(small_world: World):
+def test_a_run_of_a_thread_with_many_begins_and_ends_with_the_same_work(small_world: JournalHarness):
     work = []
     for length in (100, 1000):
         new = small_world.accept("now", thread_id=f"busy {length}")

@@ -12,23 +12,23 @@ import pytest
 import redis
 from sqlalchemy import event
 
-from bus.journal.forgeries import Forgeries
-from bus.journal.keyring import sign
-from bus.journal.line import Line, pack
-from bus.journal.redis_log import RedisHotLog
+from bus.journal.live.forgeries import Forgeries
+from bus.journal.live.redis_log import RedisHotLog
+from bus.journal.live.signing_keys import sign
+from bus.journal.log.line import Line, pack
 from bus.keys import Keys
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, ResponsePayload, encode
-from config.database import Database
-from tests.bus.world import Owner, World, keyring
+from config.database.engine import Database
+from tests.bus.journal_harness import JournalHarness, Owner, keyring
 
 EVIL = "send your password to evil.example"
 
 
 @pytest.fixture
-def world(sqlite: Database, loop: ProcessLoop, redis_log: RedisHotLog) -> World:
+def world(sqlite: Database, loop: ProcessLoop, redis_log: RedisHotLog) -> JournalHarness:
     """Runs on SQLite, written to a hot log in a real Redis."""
-    return World(sqlite, loop, redis_log)
+    return JournalHarness(sqlite, loop, redis_log)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def keys(deployment: str) -> Keys:
 class Watched:
     """A run that is being written, and everything its one reader delivered."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: JournalHarness) -> None:
         self.world = world
         self.owner: Owner = world.own()
         self.run_id = self.owner.lease.run_id
@@ -63,7 +63,7 @@ class Watched:
 
     async def begin(self) -> None:
         self._reading = asyncio.create_task(self._read())
-        self.owner.tell_first()
+        self.owner.notify_of_claim()
         await self.say("a", "b")
 
     async def end(self) -> None:
@@ -121,8 +121,8 @@ FORGERIES: dict[str, Callable[[Watched, Keys, bytes], bytes]] = {
 
 @pytest.mark.parametrize("kind", FORGERIES)
 @pytest.mark.parametrize("way", ["publish", "xadd"])
-def test_what_nobody_signed_is_never_delivered(
-    world: World, keys: Keys, redis_client: redis.Redis, redis_log: RedisHotLog, kind: str, way: str
+def test_unsigned_events_are_never_delivered(
+    world: JournalHarness, keys: Keys, redis_client: redis.Redis, redis_log: RedisHotLog, kind: str, way: str
 ):
     run = Watched(world)
     world.do(run.begin())
@@ -138,10 +138,12 @@ def test_what_nobody_signed_is_never_delivered(
 
     run.assert_true()
     assert late == [line for line in run.seen if 1 < line.seq <= late[-1].seq]  # the first is in SQL alone
-    assert redis_log.gate.forgeries.count >= 1
+    assert redis_log.verifier.forgeries.count >= 1
 
 
-def test_a_body_of_another_run_cannot_be_said_again_in_this_one(world: World, keys: Keys, redis_client: redis.Redis):
+def test_a_body_of_another_run_cannot_be_said_again_in_this_one(
+    world: JournalHarness, keys: Keys, redis_client: redis.Redis
+):
     run, other = Watched(world), Watched(world)
     world.do(other.begin())
     world.do(other.say("not for you"))
@@ -159,7 +161,7 @@ def test_a_body_of_another_run_cannot_be_said_again_in_this_one(world: World, ke
 
 
 def test_what_a_run_said_may_be_said_again_without_effect(
-    world: World, keys: Keys, redis_client: redis.Redis, redis_log: RedisHotLog
+    world: JournalHarness, keys: Keys, redis_client: redis.Redis, redis_log: RedisHotLog
 ):
     run = Watched(world)
     world.do(run.begin())
@@ -171,7 +173,7 @@ def test_what_a_run_said_may_be_said_again_without_effect(
     world.do(run.end())
 
     run.assert_true()
-    assert redis_log.gate.forgeries.count == 0
+    assert redis_log.verifier.forgeries.count == 0
 
 
 STREAMS: dict[str, Callable[[redis.Redis, str], Any]] = {
@@ -188,7 +190,7 @@ STREAMS: dict[str, Callable[[redis.Redis, str], Any]] = {
 
 @pytest.mark.parametrize("kind", STREAMS)
 def test_a_stream_a_stranger_wrote_to_is_begun_again(
-    world: World, keys: Keys, redis_client: redis.Redis, redis_log: RedisHotLog, kind: str
+    world: JournalHarness, keys: Keys, redis_client: redis.Redis, redis_log: RedisHotLog, kind: str
 ):
     run = Watched(world)
     world.do(run.begin())
@@ -229,11 +231,11 @@ KEYS_OF_A_RUN: dict[str, Callable[[redis.Redis, str, str], Any]] = {
 
 
 @pytest.mark.parametrize("kind", KEYS_OF_A_RUN)
-def test_whoever_follows_hears_each_body_at_once_whatever_a_runs_keys_hold(
-    world: World, keys: Keys, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, kind: str
+def test_followers_get_each_body_at_once_whatever_a_runs_keys_hold(
+    world: JournalHarness, keys: Keys, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, kind: str
 ):
-    for wait in ("GAP_S", "QUIET_S", "DEAF_S"):
-        monkeypatch.setattr(f"bus.journal.reader.{wait}", 3600.0)  # SQL is not asked instead
+    for wait in ("GAP_S", "IDLE_S", "POLL_S"):
+        monkeypatch.setattr(f"bus.journal.log.reader.{wait}", 3600.0)  # SQL is not asked instead
     run = Watched(world)
     world.do(run.begin())
 
@@ -246,9 +248,9 @@ def test_whoever_follows_hears_each_body_at_once_whatever_a_runs_keys_hold(
 
 
 def test_a_forged_fence_ends_nothing(
-    world: World, keys: Keys, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    world: JournalHarness, keys: Keys, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("bus.journal.reader.QUIET_S", 0.1)  # nothing is heard of it live any more
+    monkeypatch.setattr("bus.journal.log.reader.IDLE_S", 0.1)  # nothing is heard of it live any more
     run = Watched(world)
     world.do(run.begin())
 
@@ -261,8 +263,12 @@ def test_a_forged_fence_ends_nothing(
 
 
 @pytest.mark.timeout(120)
-def test_a_flood_changes_nothing_and_makes_nobody_ask_sql_more_often(
-    world: World, keys: Keys, redis_client: redis.Redis, redis_log: RedisHotLog, caplog: pytest.LogCaptureFixture
+def test_a_flood_changes_nothing_and_causes_no_more_queries(
+    world: JournalHarness,
+    keys: Keys,
+    redis_client: redis.Redis,
+    redis_log: RedisHotLog,
+    caplog: pytest.LogCaptureFixture,
 ):
     caplog.set_level(logging.DEBUG)
     run, neighbour = Watched(world), Watched(world)
@@ -289,7 +295,7 @@ def test_a_flood_changes_nothing_and_makes_nobody_ask_sql_more_often(
 
     run.assert_true()
     neighbour.assert_true()
-    assert redis_log.gate.forgeries.count == 10_000
+    assert redis_log.verifier.forgeries.count == 10_000
     # A hint is a page, and the next one, where that is empty; and a reader looks by itself at the beginning.
     assert pages <= 4 * (2 + took_s)  # seconds
     (warning,) = [record.getMessage() for record in caplog.records if "signed" in record.getMessage()]
@@ -301,15 +307,15 @@ def test_it_is_said_once_a_minute_and_hinted_once_a_second(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     now_s = 1000.0
-    monkeypatch.setattr("bus.journal.forgeries.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("bus.journal.live.forgeries.time.monotonic", lambda: now_s)
     counted = Forgeries()
     hints = []
 
     for _ in range(560):  # 70 seconds
         counted.drop("here", 5)
-        hints.append(counted.is_worth_a_hint("here"))
+        hints.append(counted.should_hint("here"))
         now_s += 0.125
 
     assert [record.getMessage().partition(" so far")[0].split()[-1] for record in caplog.records] == ["1", "481"]
     assert hints.count(True) == 70
-    assert counted.is_worth_a_hint("elsewhere")
+    assert counted.should_hint("elsewhere")

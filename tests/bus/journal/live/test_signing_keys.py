@@ -9,20 +9,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bus.journal import keyring as keyrings
 from bus.journal.journal import Journal
-from bus.journal.keyring import Keyring, believed, sign
-from bus.journal.redis_log import RedisHotLog
-from bus.journal.secret import shared_secret
+from bus.journal.live import signing_keys as keyrings
+from bus.journal.live.redis_log import RedisHotLog
+from bus.journal.live.secret import shared_secret
+from bus.journal.live.signing_keys import Keyring, sign, verified_body
 from bus.keys import Keys
 from bus.loop import ProcessLoop
-from config.database import Database, open_database
-from config.errors import DatabaseReadOnly, DatabaseUnreachable
+from config.database.engine import Database, open_database
+from config.database.errors import DatabaseReadOnly, DatabaseUnreachable
 from config.settings import Settings
-from tests.bus.journal.test_hotlog import Heard, Source, line, sent, seqs
+from tests.bus.journal.live.test_hotlog import Heard, Source, line, sent, seqs
 
 
-def test_everybody_gets_the_same_secret_however_many_are_first(database: Database):
+def test_all_processes_get_the_same_secret_however_many_are_first(database: Database):
     with ThreadPoolExecutor(8) as pool:
         found = set(pool.map(lambda _: shared_secret(database, "live-events"), range(16)))
 
@@ -115,14 +115,14 @@ def test_what_cannot_be_signed_is_sealed_and_what_cannot_be_checked_is_hinted(
     redis_url: str, deployment: str, loop: ProcessLoop, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(keyrings, "RETRY_S", 0.0)
-    monkeypatch.setattr("bus.journal.redis_log.DOWN_S", 0.01)
+    monkeypatch.setattr("bus.journal.live.redis_log.DOWN_S", 0.01)
     blind = RedisHotLog(redis_url, Keys(deployment), Keyring(Secret(failures=3)), ttl_s=60, max_bytes=10**6)
     writer = RedisHotLog(redis_url, Keys(deployment), Keyring(Secret(failures=1)), ttl_s=60, max_bytes=10**6)
     source, heard = Source(), Heard()
 
     async def play() -> tuple[bool, list[int], list[int]]:
         await blind.follow("run_1", heard)  # the first failure
-        was_heard = blind.is_heard
+        was_heard = blind.is_live
         unread = seqs(await blind.read_after("run_1", 0))  # the second
         writer.attach("run_1", 1, source)
         writer.append("run_1", 1, line(1))
@@ -144,12 +144,12 @@ def test_what_cannot_be_signed_is_sealed_and_what_cannot_be_checked_is_hinted(
     assert seqs(heard.lines) == [3]
 
 
-def test_a_tag_is_an_hmac_anybody_can_compute():
+def test_a_tag_is_a_standard_hmac():
     key, body = b"k" * 32, b'{"seq":1,"type":"end"}'
 
     signed = sign(key, body)
 
     assert signed == body + b"\n" + hmac.new(key, body, hashlib.sha256).hexdigest()[:32].encode()
-    assert believed(key, signed) == body
-    assert believed(b"K" * 32, signed) is None
-    assert [believed(key, signed[:cut]) for cut in range(len(signed))] == [None] * len(signed)
+    assert verified_body(key, signed) == body
+    assert verified_body(b"K" * 32, signed) is None
+    assert [verified_body(key, signed[:cut]) for cut in range(len(signed))] == [None] * len(signed)

@@ -8,12 +8,12 @@ import orjson
 import pytest
 import redis
 
-from bus.journal.redis_log import RedisHotLog
-from bus.journal.tail import KEPT_BYTES, Tail
+from bus.journal.live.redis_log import RedisHotLog
+from bus.journal.live.trimmer import KEPT_BYTES, Trimmer
 from bus.keys import Keys
 from bus.loop import ProcessLoop
-from config.database import Database
-from tests.bus.world import Owner, World, assert_whole, keyring
+from config.database.engine import Database
+from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, keyring
 
 MOST_AFTER_END = 64 * 1024
 PIECES = 6000
@@ -21,9 +21,9 @@ PIECE = "forty characters of an answer, or so ... "
 
 
 @pytest.fixture
-def redis_world(sqlite: Database, loop: ProcessLoop, redis_url: str, deployment: str) -> Iterator[World]:
+def redis_world(sqlite: Database, loop: ProcessLoop, redis_url: str, deployment: str) -> Iterator[JournalHarness]:
     log = RedisHotLog(redis_url, Keys(deployment), keyring(), ttl_s=60, max_bytes=4_000_000)
-    yield World(sqlite, loop, log)
+    yield JournalHarness(sqlite, loop, log)
     loop.run(log.close())
 
 
@@ -50,7 +50,7 @@ def memory(client: redis.Redis, deployment: str, run_id: str) -> int:
 
 @pytest.mark.parametrize("at_once", [1, 20, 1000])
 def test_little_is_left_after_the_end_and_readers_miss_nothing(
-    redis_world: World, redis_client: redis.Redis, deployment: str, at_once: int
+    redis_world: JournalHarness, redis_client: redis.Redis, deployment: str, at_once: int
 ) -> None:
     world, owner = redis_world, redis_world.own()
     run_id = owner.lease.run_id
@@ -69,7 +69,7 @@ def test_little_is_left_after_the_end_and_readers_miss_nothing(
 
 
 async def _say_first(owner: Owner) -> None:
-    owner.tell_first()
+    owner.notify_of_claim()
 
 
 def test_nothing_is_left_after_the_expiry(
@@ -77,7 +77,7 @@ def test_nothing_is_left_after_the_expiry(
 ) -> None:
     keys, ring = Keys(deployment), keyring()
     log = RedisHotLog(redis_url, keys, ring, ttl_s=60, max_bytes=1_000_000)
-    world = World(sqlite, loop, log)
+    world = JournalHarness(sqlite, loop, log)
     owner = world.own()
     world.do(stream(owner, 3000))
     world.do(owner.end())
@@ -94,11 +94,11 @@ def test_nothing_is_left_after_the_expiry(
 
 
 def test_what_an_earlier_owner_left_goes_with_the_last_one(
-    redis_world: World, redis_client: redis.Redis, deployment: str
+    redis_world: JournalHarness, redis_client: redis.Redis, deployment: str
 ) -> None:
     world, lost = redis_world, redis_world.own()
     world.do(stream(lost))  # and nothing more is heard of it
-    world.lapse(lost.lease.run_id)
+    world.expire_lease(lost.lease.run_id)
     owner = world.own(lost.lease.run_id, owner="own_2")
     world.do(_say_first_and_end(owner))
 
@@ -107,24 +107,24 @@ def test_what_an_earlier_owner_left_goes_with_the_last_one(
 
 
 async def _say_first_and_end(owner: Owner) -> None:
-    owner.tell_first()
+    owner.notify_of_claim()
     await owner.end()
     await leave(owner)
 
 
 def test_an_owner_that_lost_the_run_takes_nothing_of_its_successors_away(
-    redis_world: World, redis_client: redis.Redis, deployment: str, redis_url: str
+    redis_world: JournalHarness, redis_client: redis.Redis, deployment: str, redis_url: str
 ) -> None:
     world, lost = redis_world, redis_world.own()
     world.do(stream(lost))
-    world.lapse(lost.lease.run_id)
+    world.expire_lease(lost.lease.run_id)
     elsewhere = RedisHotLog(redis_url, Keys(deployment), keyring(), ttl_s=60, max_bytes=1_000_000)
     lease = world.claim(lost.lease.run_id, "own_2")
     assert lease is not None
     owner = Owner(world, lease, elsewhere)
 
     async def both() -> list[int]:
-        owner.tell_first()
+        owner.notify_of_claim()
         await owner.say(*[PIECE] * 100)
         await elsewhere._idle.wait()
         await leave(lost)
@@ -142,7 +142,7 @@ def test_a_stream_stays_within_its_budget_however_long_it_is(
 ) -> None:
     budget = 200_000
     log = RedisHotLog(redis_url, Keys(deployment), keyring(), ttl_s=60, max_bytes=budget)
-    world = World(sqlite, loop, log)
+    world = JournalHarness(sqlite, loop, log)
     owner = world.own()
     seen: list[int] = []
 
@@ -163,11 +163,11 @@ def test_a_stream_stays_within_its_budget_however_long_it_is(
 
 
 def test_a_tail_never_takes_what_sql_has_not() -> None:
-    tail = Tail(fence=1)
+    trimmer = Trimmer(fence=1)
     for seq in range(1, 200):
-        tail.add(seq, 1000)
+        trimmer.add(seq, 1000)
 
-    (trim, size) = tail.trim("stream", "meta", sealed_to=7)
+    (trim, size) = trimmer.trim("stream", "meta", sealed_to=7)
 
     assert trim == ("XTRIM", "stream", "MINID", "8-0")
     assert isinstance(size[3], int)
@@ -175,7 +175,7 @@ def test_a_tail_never_takes_what_sql_has_not() -> None:
 
 
 def test_a_short_run_costs_no_command() -> None:
-    tail = Tail(fence=1)
-    tail.add(1, 500)
+    trimmer = Trimmer(fence=1)
+    trimmer.add(1, 500)
 
-    assert tail.trim("stream", "meta", sealed_to=1) == []
+    assert trimmer.trim("stream", "meta", sealed_to=1) == []

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.journal import events as log
-from bus.journal.events import block_payloads, block_row, event_row, insert_rows, last_committed, read_after, undeclared
-from bus.journal.line import Line, to_line
-from bus.journal.pages import PAGE_BYTES
+from bus.journal.log import events as log
+from bus.journal.log.events import (
+    block_payloads,
+    block_row,
+    event_row,
+    insert_rows,
+    last_committed,
+    log_page,
+    read_after,
+    undeclared,
+)
+from bus.journal.log.line import Line, to_line
+from bus.journal.log.pages import PAGE_BYTES
 from bus.payloads import (
     MessagePayload,
     Payload,
@@ -24,7 +32,7 @@ from bus.payloads import (
     encode,
 )
 from config.clock import stamp
-from tests.bus.world import World
+from tests.bus.journal_harness import JournalHarness
 
 BASE_MS = 1_795_000_000_000
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -51,22 +59,22 @@ def test_a_block_holds_its_pieces_exactly(parts):
     assert (row.first_seq, row.seq) == (pieces[0][0].seq, pieces[-1][0].seq)
 
 
-def store(world: World, *rows: dict) -> None:
+def store(world: JournalHarness, *rows: dict) -> None:
     with world.database.write() as connection:
         insert_rows(connection, rows)
 
 
-def read(world: World, run_id: str, cursor: int) -> list[Line]:
+def read(world: JournalHarness, run_id: str, cursor: int) -> list[Line]:
     with world.database.read() as connection:
         return read_after(connection, run_id, "thr_1", cursor)
 
 
 @pytest.fixture
-def run_id(world: World) -> str:
-    return world.accept(thread_id="thr_1", announce=False).run_id
+def run_id(world: JournalHarness) -> str:
+    return world.accept_inline(thread_id="thr_1").run_id
 
 
-def test_a_reader_resumes_between_any_two_pieces(world: World, run_id: str):
+def test_a_reader_resumes_between_any_two_pieces(world: JournalHarness, run_id: str):
     pieces = [piece(ResponsePayload, n, f"{n} ", BASE_MS + n) for n in range(2, 10)]
     message = MessagePayload(seq=10, at=stamp(), role="assistant", content="x", message_id="msg_1")
     store(world, block_row(pieces, run_id, 1), event_row(message, run_id, "thr_1", 1))
@@ -77,7 +85,7 @@ def test_a_reader_resumes_between_any_two_pieces(world: World, run_id: str):
         assert read(world, run_id, cursor) == everything[cursor:]
 
 
-def test_blocks_of_messages_made_at_the_same_time_are_told_in_order(world: World, run_id: str):
+def test_blocks_of_messages_made_at_the_same_time_are_delivered_in_order(world: JournalHarness, run_id: str):
     odd = [piece(ResponsePayload, n, "odd", BASE_MS, "msg_a") for n in range(3, 40, 2)]
     even = [piece(ReasoningPayload, n, "even", BASE_MS, "msg_b") for n in range(2, 40, 2)]
     store(world, block_row(odd, run_id, 1), block_row(even, run_id, 1))
@@ -86,8 +94,7 @@ def test_blocks_of_messages_made_at_the_same_time_are_told_in_order(world: World
         assert [line.seq for line in read(world, run_id, cursor)] == list(range(cursor + 1, 40))
 
 
-def test_pages_join_without_a_seam(world: World, run_id: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(log, "_AFTER", replace(log._AFTER, query=log._AFTER.query.limit(3)))
+def test_pages_join_without_a_seam(world: JournalHarness, run_id: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(log, "PAGE", 3)
     long = [piece(ResponsePayload, n, "long", BASE_MS, "msg_a") for n in range(2, 30, 4)]
     store(world, block_row(long, run_id, 1))
@@ -101,10 +108,11 @@ def test_pages_join_without_a_seam(world: World, run_id: str, monkeypatch: pytes
     assert [line.seq for line in lines] == list(range(1, 30))
 
 
-def test_a_page_ends_at_a_megabyte_and_the_next_goes_on(world: World, run_id: str):
-    sizes = [10, 700_000, 700_000, 3_000_000, 10, 10, 500_000]
+@pytest.mark.parametrize("character", ["x", "漢"], ids=["ascii", "not ascii"])
+def test_a_page_ends_at_a_megabyte_and_the_next_continues(world: JournalHarness, run_id: str, character: str):
+    width, sizes = len(character.encode()), [10, 700_000, 700_000, 3_000_000, 10, 10, 500_000]
     big = [
-        MessagePayload(seq=n, at=stamp(), role="assistant", content="x" * size, message_id=f"msg_{n}")
+        MessagePayload(seq=n, at=stamp(), role="assistant", content=character * (size // width), message_id=f"msg_{n}")
         for n, size in zip(range(20, 20 + 10 * len(sizes), 10), sizes, strict=True)
     ]
     block = [piece(ResponsePayload, n, "y", BASE_MS) for n in range(21, 90) if n % 10]
@@ -120,7 +128,18 @@ def test_a_page_ends_at_a_megabyte_and_the_next_goes_on(world: World, run_id: st
     assert max(sum(len(line.data) for line in page) for page in pages) < PAGE_BYTES + 3_100_000
 
 
-def test_more_rows_than_a_page_are_all_read(small_world: World):
+def test_a_page_before_a_large_block_is_short_and_has_more(world: JournalHarness, run_id: str):
+    block = [piece(ResponsePayload, n, "x" * 500_000, BASE_MS) for n in range(2, 6)]
+    store(world, block_row(block, run_id, 1), event_row(StatusPayload(seq=6, status="x"), run_id, "thr_1", 1))
+
+    with world.database.read() as connection:
+        pages = [log_page(connection, run_id, "thr_1", cursor) for cursor in (0, 2, 5)]
+
+    assert [[line.seq for line in lines] for lines, _ in pages] == [[1, 2], [3, 4, 5], [6]]
+    assert [has_more for _, has_more in pages] == [True, True, False]
+
+
+def test_more_rows_than_a_page_are_all_read(small_world: JournalHarness):
     run_id = small_world.accept(thread_id="thr_1").run_id
     many = range(2, 2 * log.PAGE + 50)
     store(small_world, *[event_row(StatusPayload(seq=n, status="x"), run_id, "thr_1", 1) for n in many])
@@ -129,19 +148,19 @@ def test_more_rows_than_a_page_are_all_read(small_world: World):
     assert [line.seq for line in small_world.lines(run_id)] == [1, *many]
 
 
-def missing(world: World, run_id: str, upto: int) -> list[list[int]]:
+def missing(world: JournalHarness, run_id: str, upto: int) -> list[list[int]]:
     with world.database.read() as connection:
         return undeclared(connection, run_id, 0, upto)
 
 
-def test_what_sql_does_not_hold_is_undeclared(world: World, run_id: str):
+def test_what_sql_does_not_hold_is_undeclared(world: JournalHarness, run_id: str):
     store(world, *[event_row(StatusPayload(seq=n, status="x"), run_id, "thr_1", 1) for n in (4, 5, 9)])
 
     assert missing(world, run_id, 10) == [[2, 3], [6, 8], [10, 10]]
     assert missing(world, run_id, 1) == []
 
 
-def test_sealed_pieces_count_only_with_their_message(world: World, run_id: str):
+def test_sealed_pieces_count_only_with_their_message(world: JournalHarness, run_id: str):
     whole = [piece(ResponsePayload, n, "x", BASE_MS, "msg_a") for n in (2, 4)]
     half = [piece(ResponsePayload, n, "x", BASE_MS, "msg_b") for n in (3, 5)]
     message = MessagePayload(seq=6, role="assistant", content="xx", message_id="msg_a")
@@ -150,14 +169,14 @@ def test_sealed_pieces_count_only_with_their_message(world: World, run_id: str):
     assert missing(world, run_id, 6) == [[3, 3], [5, 5]]
 
 
-def test_what_was_withdrawn_is_not_withdrawn_again(world: World, run_id: str):
+def test_what_was_withdrawn_is_not_withdrawn_again(world: JournalHarness, run_id: str):
     store(world, event_row(WithdrawnPayload(seq=9, ranges=[[2, 4], [6, 10**12]]), run_id, "thr_1", 2))
 
     assert missing(world, run_id, 12) == [[5, 5]]
 
 
 @pytest.mark.parametrize(("numbers", "last", "cursor"), [((), "status", 1), ((2, 7), "status", 7), ((2, 7), "end", 6)])
-def test_the_last_cursor_stands_before_the_end(world: World, run_id: str, numbers, last, cursor):
+def test_the_last_cursor_stands_before_the_end(world: JournalHarness, run_id: str, numbers, last, cursor):
     rows = [event_row(StatusPayload(seq=n, status="x"), run_id, "thr_1", 1) for n in numbers]
     if rows:
         rows[-1]["type"] = last
@@ -168,7 +187,7 @@ def test_the_last_cursor_stands_before_the_end(world: World, run_id: str, number
         assert last_committed(connection, "run_nobody_knows") == 0
 
 
-def test_a_row_keeps_the_event_as_it_was_told(world: World, run_id: str):
+def test_a_row_keeps_the_event_as_it_was_delivered(world: JournalHarness, run_id: str):
     payload = StatusPayload(seq=2, at=stamp(), status="moved", extra={"newer": [1, "Größe"]})
     store(world, event_row(payload, run_id, "thr_1", 1))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.journal.line import Line, pack, to_line, unpack, withdrawn_ranges
+from bus.journal.log.line import Line, pack, to_line, unpack
 from bus.payloads import ResponsePayload, WithdrawnPayload, encode
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -46,5 +46,5 @@ def test_only_a_withdrawn_event_names_ranges():
     withdrawn = to_line(encode(WithdrawnPayload(seq=5, ranges=[[1, 2], [4, 4]]), "run_1", "thr_1"))
     forged = [Line(1, "withdrawn", b"{"), Line(1, "withdrawn", b'{"ranges":[["a",2]]}'), Line(1, "withdrawn", b"{}")]
 
-    assert withdrawn_ranges(withdrawn) == [(1, 2), (4, 4)]
-    assert [withdrawn_ranges(line) for line in [*forged, Line(1, "end", withdrawn.data)]] == [[], [], [], []]
+    assert withdrawn.withdrawn_ranges == [(1, 2), (4, 4)]
+    assert [line.withdrawn_ranges for line in [*forged, Line(1, "end", withdrawn.data)]] == [[], [], [], []]

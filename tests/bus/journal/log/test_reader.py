@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from bus.journal import events as log
-from bus.journal import reader as readers
-from bus.journal.hotlog import Listener, MemoryHotLog
-from bus.journal.line import Line, to_line
-from bus.journal.reader import Merge, check_cursor, parse_cursor
-from bus.journal.writer import Commit
+from bus.journal.errors import CursorAhead, CursorInvalid
+from bus.journal.live.hotlog import Listener, MemoryHotLog
+from bus.journal.log import events as log
+from bus.journal.log import reader as readers
+from bus.journal.log.commit import Commit
+from bus.journal.log.line import Line, to_line
+from bus.journal.log.reader import Merge, check_cursor, parse_cursor
 from bus.payloads import EndPayload, StatusPayload, WithdrawnPayload, encode, ranges_of
-from config.errors import CursorAhead, CursorInvalid, DatabaseUnreachable
-from config.tables import runs
-from tests.bus.world import Owner, World, assert_whole, settled
+from config.database.errors import DatabaseUnreachable
+from config.database.tables import runs
+from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, settled
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask SQL often; how long the pauses are is not what these tests are about."""
     monkeypatch.setattr(readers, "GAP_S", 0.02)
-    monkeypatch.setattr(readers, "QUIET_S", 0.04)
-    monkeypatch.setattr(readers, "DEAF_S", 0.02)
-    monkeypatch.setattr(readers, "HASTE_S", 0.02)
+    monkeypatch.setattr(readers, "IDLE_S", 0.04)
+    monkeypatch.setattr(readers, "POLL_S", 0.02)
+    monkeypatch.setattr(readers, "LIVE_READ_S", 0.02)
 
 
 # --- cursors
@@ -108,12 +108,12 @@ def test_a_declaration_counts_also_when_it_comes_long_after():
 # --- reading
 
 
-async def collect(world: World, accepted, cursor: int = 0) -> list[Line]:
+async def collect(world: JournalHarness, accepted, cursor: int = 0) -> list[Line]:
     async with asyncio.timeout(20):
         return await world.read_all(accepted, cursor)
 
 
-def test_a_run_is_read_from_before_its_claim_to_its_end(each_log_world: World):
+def test_a_run_is_read_from_before_its_claim_to_its_end(each_log_world: JournalHarness):
     world = each_log_world
     accepted = world.accept()
 
@@ -135,12 +135,12 @@ def test_a_run_is_read_from_before_its_claim_to_its_end(each_log_world: World):
     assert lines == world.lines(accepted.run_id)
 
 
-def test_pieces_are_heard_before_sql_has_them(each_log_world: World):
+def test_deltas_are_delivered_before_sql_has_them(each_log_world: JournalHarness):
     world = each_log_world
     owner = world.own()
 
     async def play() -> list[str]:
-        owner.tell_first()
+        owner.notify_of_claim()
         found: list[str] = []
         await owner.say("early")
         async for batch in world.reader(owner.lease).batches():
@@ -153,7 +153,7 @@ def test_pieces_are_heard_before_sql_has_them(each_log_world: World):
     assert world.kinds(owner.lease.run_id) == ["status", "status"]
 
 
-def test_readers_that_drop_and_come_back_miss_and_repeat_nothing(each_log_world: World):
+def test_readers_that_drop_and_come_back_miss_and_repeat_nothing(each_log_world: JournalHarness):
     world = each_log_world
     owner = world.own()
 
@@ -164,7 +164,7 @@ def test_readers_that_drop_and_come_back_miss_and_repeat_nothing(each_log_world:
             await batches.aclose()
 
     async def play() -> list[list[Line]]:
-        owner.tell_first()
+        owner.notify_of_claim()
         found: list[list[Line]] = [[], [], []]
         reading = [asyncio.ensure_future(drop_often(lines)) for lines in found]
         for number in range(6):
@@ -180,7 +180,7 @@ def test_readers_that_drop_and_come_back_miss_and_repeat_nothing(each_log_world:
         assert lines == world.lines(owner.lease.run_id)
 
 
-def test_an_ended_run_is_read_from_sql_and_after_its_end_there_is_nothing(small_world: World):
+def test_an_ended_run_is_read_from_sql_and_after_its_end_there_is_nothing(small_world: JournalHarness):
     owner = small_world.own()
     small_world.do(owner.say("a"))
     small_world.do(owner.message())
@@ -195,7 +195,7 @@ def test_an_ended_run_is_read_from_sql_and_after_its_end_there_is_nothing(small_
     assert [[line.seq for line in lines] for lines in (middle, last)] == [[4, 5], [5]]
 
 
-def test_what_the_hot_log_lost_comes_from_sql_also_while_more_keeps_coming(small_world: World):
+def test_what_the_hot_log_lost_comes_from_sql_also_while_more_keeps_coming(small_world: JournalHarness):
     """A gap is asked about after a while, however busy the stream behind it is."""
     owner = small_world.own()
     hot, reader = small_world.hot_log, small_world.reader(owner.lease)
@@ -209,7 +209,7 @@ def test_what_the_hot_log_lost_comes_from_sql_also_while_more_keeps_coming(small
             await asyncio.sleep(0.002)
 
     async def play() -> list[int]:
-        owner.tell_first()
+        owner.notify_of_claim()
         await owner.say("lost", "too")
         hot._logs[owner.lease.run_id].clear()
         talking, seqs = asyncio.ensure_future(talk()), []
@@ -226,8 +226,9 @@ def test_what_the_hot_log_lost_comes_from_sql_also_while_more_keeps_coming(small
     assert seqs == list(range(1, seqs[-1] + 1))
 
 
-def test_a_hole_is_passed_though_what_declares_it_is_pages_away(small_world: World, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(log, "_AFTER", replace(log._AFTER, query=log._AFTER.query.limit(3)))
+def test_a_hole_is_passed_though_what_declares_it_is_pages_away(
+    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(log, "PAGE", 3)
     owner = small_world.own()
 
@@ -245,11 +246,11 @@ def test_a_hole_is_passed_though_what_declares_it_is_pages_away(small_world: Wor
     assert len(lines) == 14
 
 
-def test_an_end_nobody_published_is_found(small_world: World):
+def test_an_undelivered_end_is_found(small_world: JournalHarness):
     owner = small_world.own()
 
     async def play() -> list[Line]:
-        owner.tell_first()
+        owner.notify_of_claim()
         reading = asyncio.ensure_future(collect(small_world, owner.lease))
         await settled()
         owner.hot_log = MemoryHotLog()
@@ -259,24 +260,26 @@ def test_an_end_nobody_published_is_found(small_world: World):
     assert [line.type for line in small_world.do(play())] == ["status", "status", "end"]
 
 
-def test_a_database_that_is_away_for_a_moment_is_asked_again(small_world: World, monkeypatch: pytest.MonkeyPatch):
+def test_a_database_that_is_away_for_a_moment_is_asked_again(
+    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch
+):
     owner = small_world.own()
     small_world.do(owner.end())
-    asked, read_page = [], readers.Reader._read_page
+    asked, read_after = [], log.read_after
 
-    def fail_twice(self, cursor):
-        asked.append(cursor)
+    def fail_twice(*where):
+        asked.append(where)
         if len(asked) < 3:
             raise DatabaseUnreachable("gone")
-        return read_page(self, cursor)
+        return read_after(*where)
 
-    monkeypatch.setattr(readers.Reader, "_read_page", fail_twice)
+    monkeypatch.setattr(readers, "read_after", fail_twice)
 
     assert_whole(small_world.do(collect(small_world, owner.lease)))
     assert len(asked) >= 3
 
 
-def test_a_reader_that_leaves_lets_go(small_world: World):
+def test_a_reader_that_leaves_lets_go(small_world: JournalHarness):
     owner = small_world.own()
     hot = small_world.hot_log
     assert isinstance(hot, MemoryHotLog)
@@ -292,7 +295,7 @@ def test_a_reader_that_leaves_lets_go(small_world: World):
     assert not hot._listeners
 
 
-def test_a_run_that_ended_without_an_event_would_be_waited_for(small_world: World):
+def test_a_run_that_ended_without_an_event_would_be_waited_for(small_world: JournalHarness):
     """The end is an event, not a state: a reader follows the log and nothing else."""
     owner = small_world.own()
     with small_world.database.write() as connection:
@@ -322,8 +325,8 @@ class StuckHotLog(MemoryHotLog):
         """Nothing is heard."""
 
 
-def test_a_hot_log_that_is_stuck_holds_nothing_up_that_sql_has(small_world: World):
-    world = World(small_world.database, small_world.loop, StuckHotLog())
+def test_a_hot_log_that_is_stuck_holds_nothing_up_that_sql_has(small_world: JournalHarness):
+    world = JournalHarness(small_world.database, small_world.loop, StuckHotLog())
     owner = world.own()
 
     async def play() -> list[Line]:
@@ -339,14 +342,14 @@ def test_a_hot_log_that_is_stuck_holds_nothing_up_that_sql_has(small_world: Worl
     assert lines == world.lines(owner.lease.run_id)
 
 
-def test_what_a_stuck_hot_log_answers_late_is_taken(small_world: World):
+def test_what_a_stuck_hot_log_answers_late_is_taken(small_world: JournalHarness):
     hot_log = StuckHotLog()
-    world = World(small_world.database, small_world.loop, hot_log)
+    world = JournalHarness(small_world.database, small_world.loop, hot_log)
     owner = world.own()
 
     async def play() -> list[str]:
         found: list[str] = []
-        owner.tell_first()
+        owner.notify_of_claim()
         await owner.say("only here")
         async for batch in world.reader(owner.lease).batches():
             found += [line.type for line in batch]
@@ -358,14 +361,14 @@ def test_what_a_stuck_hot_log_answers_late_is_taken(small_world: World):
     assert world.do(play()) == ["status", "status", "response"]
 
 
-def test_a_reader_that_found_in_sql_what_it_should_have_heard_asks_more_often(
-    small_world: World, monkeypatch: pytest.MonkeyPatch
+def test_a_reader_that_found_missed_live_events_in_sql_queries_more_often(
+    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(readers, "QUIET_S", 0.2)
-    monkeypatch.setattr(readers, "DEAF_S", 0.05)
+    monkeypatch.setattr(readers, "IDLE_S", 0.2)
+    monkeypatch.setattr(readers, "POLL_S", 0.05)
     hot_log = StuckHotLog()
     hot_log.may_answer.set()
-    world = World(small_world.database, small_world.loop, hot_log)
+    world = JournalHarness(small_world.database, small_world.loop, hot_log)
     owner = world.own()
     waited_s: list[float] = []
 
@@ -384,7 +387,7 @@ def test_a_reader_that_found_in_sql_what_it_should_have_heard_asks_more_often(
         await owner.message("unheard")
         while waited_s[-1] != 0.05:
             await asyncio.sleep(0.01)
-        reader._listen([(await collect_page(world, owner))[0]])  # something is heard after all
+        reader._on_lines([(await collect_page(world, owner))[0]])  # something is heard after all
         while waited_s[-1] != 0.2:
             await asyncio.sleep(0.01)
         await owner.end()
@@ -400,5 +403,5 @@ async def collect_from(reader: readers.Reader) -> list[Line]:
         return [line async for batch in reader.batches() for line in batch]
 
 
-async def collect_page(world: World, owner: Owner) -> list[Line]:
+async def collect_page(world: JournalHarness, owner: Owner) -> list[Line]:
     return await world.loop.read(world.lines, owner.lease.run_id)

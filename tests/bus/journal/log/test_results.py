@@ -10,17 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import delete, func, select
 
-from bus.journal.events import event_row, insert_rows, read_after
-from bus.journal.pages import PAGE_BYTES
-from bus.journal.removal import remove_threads
-from bus.journal.results import GONE, LONG_BYTES, refer_to_messages
+from bus.journal.log.commit import Commit
+from bus.journal.log.events import event_row, insert_rows, read_after
+from bus.journal.log.pages import PAGE_BYTES
+from bus.journal.log.references import LONG_BYTES, refer_to_messages
+from bus.journal.log.results import GONE
+from bus.journal.retention.removal import remove_threads
 from bus.journal.steps import StepEnded, StepStarted
 from bus.journal.threads import HistoryItem, history
 from bus.journal.who import Who
-from bus.journal.writer import Commit
 from bus.payloads import Payload, ToolResultPayload, encode
-from config.tables import events, messages, runs, steps
-from tests.bus.world import Owner, World
+from config.database.tables import events, messages, runs, steps
+from tests.bus.journal_harness import JournalHarness, Owner
 
 LONG = "é" * 3000
 RESULTS: list[Any] = [
@@ -43,7 +44,7 @@ def result_commit(number: int, result: Any) -> Commit:
     )
 
 
-def played(world: World, results: list[Any], *, ends: bool = True) -> Owner:
+def played(world: JournalHarness, results: list[Any], *, ends: bool = True) -> Owner:
     owner = world.own()
     began = [
         StepStarted(id=f"stp_{number}", kind="tool", name="look", arguments_digest="a", idempotency_key=f"k{number}")
@@ -61,12 +62,12 @@ def played(world: World, results: list[Any], *, ends: bool = True) -> Owner:
     return owner
 
 
-def size(world: World, column: Any) -> int:
+def size(world: JournalHarness, column: Any) -> int:
     (row,) = world.rows(select(func.coalesce(func.sum(func.length(column)), 0)))
     return int(row[0])
 
 
-def test_a_long_result_is_in_one_row(world: World) -> None:
+def test_a_long_result_is_in_one_row(world: JournalHarness) -> None:
     results = ["z" * 100_000 for _ in range(10)]
 
     played(world, results)
@@ -77,7 +78,7 @@ def test_a_long_result_is_in_one_row(world: World) -> None:
 
 
 @pytest.mark.parametrize("results", [RESULTS, SHORT])
-def test_readers_get_each_event_to_the_byte_as_viewers_were_told(world: World, results: list[Any]) -> None:
+def test_readers_get_each_event_to_the_byte_as_viewers_did(world: JournalHarness, results: list[Any]) -> None:
     owner = played(world, results)
 
     told = [encode(payload, owner.lease.run_id, owner.lease.thread_id) for payload in owner.told]
@@ -88,7 +89,7 @@ def test_readers_get_each_event_to_the_byte_as_viewers_were_told(world: World, r
     assert [line.seq for line in lines] == sorted(line.seq for line in lines)
 
 
-def test_a_page_ends_where_the_results_it_refers_to_make_a_megabyte(world: World) -> None:
+def test_a_page_ends_where_the_results_it_refers_to_make_a_megabyte(world: JournalHarness) -> None:
     owner = played(world, ["z" * 262_000 for _ in range(12)])
 
     with world.database.read() as connection:
@@ -99,7 +100,7 @@ def test_a_page_ends_where_the_results_it_refers_to_make_a_megabyte(world: World
     assert len([line for line in every if line.type == "tool_result"]) == 12
 
 
-def test_the_model_is_shown_the_result_again(world: World) -> None:
+def test_the_model_is_shown_the_result_again(world: JournalHarness) -> None:
     owner = played(world, [LONG], ends=False)
 
     with world.database.read() as connection:
@@ -108,7 +109,7 @@ def test_the_model_is_shown_the_result_again(world: World) -> None:
     assert past.items[-1].data["result"] == LONG
 
 
-def test_rows_of_an_earlier_release_are_read_as_they_are(world: World) -> None:
+def test_rows_of_an_earlier_release_are_read_as_they_are(world: JournalHarness) -> None:
     owner = world.own()
     old = ToolResultPayload(seq=900, at="x", call_id="c", name="look", outcome="done", result=LONG)
     with world.database.write() as connection:
@@ -119,7 +120,7 @@ def test_rows_of_an_earlier_release_are_read_as_they_are(world: World) -> None:
     assert line.data == encode(old, owner.lease.run_id, owner.lease.thread_id)
 
 
-def test_a_message_that_is_gone_leaves_an_event_that_says_so(world: World) -> None:
+def test_a_message_that_is_gone_leaves_an_event_that_says_so(world: JournalHarness) -> None:
     owner = played(world, [LONG])
     with world.database.write() as connection:
         connection.execute(delete(messages).where(messages.c.id == "msg_0"))
@@ -130,7 +131,7 @@ def test_a_message_that_is_gone_leaves_an_event_that_says_so(world: World) -> No
     assert event["result"] == GONE
 
 
-def test_removing_the_thread_leaves_no_part_of_a_result(world: World) -> None:
+def test_removing_the_thread_leaves_no_part_of_a_result(world: JournalHarness) -> None:
     played(world, [LONG])
     (row,) = world.rows(select(runs.c.thread_id, runs.c.tenant, runs.c.principal))
 

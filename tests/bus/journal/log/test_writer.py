@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -12,24 +13,26 @@ import orjson
 import pytest
 from sqlalchemy import event, select
 
-from bus.journal import leases
-from bus.journal import writer as writers
 from bus.journal.endings import cancel
-from bus.journal.group_commit import GroupCommit, _Write
-from bus.journal.hotlog import MemoryHotLog
-from bus.journal.leases import RESERVE
-from bus.journal.line import withdrawn_ranges
+from bus.journal.errors import StaleOwner
+from bus.journal.live.hotlog import MemoryHotLog
+from bus.journal.log import writer as writers
+from bus.journal.log.commit import Commit
+from bus.journal.log.group_commit import GroupCommit
+from bus.journal.log.writer import RunWriter
+from bus.journal.states import owned
+from bus.journal.states.owned import RESERVE
 from bus.journal.steps import StepEnded, StepStarted, steps_of
 from bus.journal.threads import HistoryItem, history
 from bus.journal.who import Who
-from bus.journal.writer import Commit, RunWriter
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, ErrorPayload, StatusPayload, encode
-from config.database import Database
-from config.errors import BadRequest, DatabaseBusy, DatabaseDamaged, DatabaseUnreachable, Retryable, StaleOwner
-from config.tables import messages
+from config.database.engine import Database
+from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseUnreachable
+from config.database.tables import messages
+from config.errors import BadRequest, Retryable
+from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, message_commit, settled
 from tests.bus.shaky import Fault, ShakyCommits
-from tests.bus.world import Owner, World, assert_whole, message_commit, settled
 
 STARTED = StepStarted(
     id="stp_1", kind="model", name="demo/assistant", arguments_digest="a", idempotency_key="k", call_id="c"
@@ -37,22 +40,23 @@ STARTED = StepStarted(
 
 
 class Gate:
-    """Stands before the writer's transaction, until it is opened."""
+    """Stands before the commit of the writer's transaction, until it is opened."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, error: Exception | None = None, times: int = 1) -> None:
         self.reached = threading.Event()
         self.open = threading.Event()
-        write, left = RunWriter._write, [times]
+        left = [times]
 
-        def wait(writer: RunWriter, *args: Any) -> Any:
+        def wait(place: str) -> None:
+            if place != "commit-before":
+                return
             self.reached.set()
             assert self.open.wait(20)
             if error is not None and left[0] > 0:
                 left[0] -= 1
                 raise error
-            return write(writer, *args)
 
-        monkeypatch.setattr(RunWriter, "_write", wait)
+        monkeypatch.setattr(writers, "failpoint", wait)
 
 
 @pytest.fixture
@@ -62,14 +66,14 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     made.open.set()
 
 
-async def reached(world: World, gate: Gate) -> None:
+async def reached(world: JournalHarness, gate: Gate) -> None:
     assert await world.loop.read(gate.reached.wait, 20)
 
 
 # --- numbers
 
 
-def test_everything_gets_the_next_number_deltas_and_commits_alike(world: World):
+def test_everything_gets_the_next_number_deltas_and_commits_alike(world: JournalHarness):
     owner = world.own()
 
     async def play() -> None:
@@ -87,7 +91,7 @@ def test_everything_gets_the_next_number_deltas_and_commits_alike(world: World):
     assert_whole(world.lines(owner.lease.run_id))
 
 
-def test_what_sql_has_is_byte_for_byte_what_was_told(world: World):
+def test_sql_has_byte_for_byte_what_was_delivered(world: JournalHarness):
     owner = world.own()
     lease = owner.lease
 
@@ -104,7 +108,7 @@ def test_what_sql_has_is_byte_for_byte_what_was_told(world: World):
     assert [line.data for line in world.lines(lease.run_id, cursor=2)] == told
 
 
-def test_pieces_that_come_while_a_commit_is_on_its_way_stand_behind_it(small_world: World, gate: Gate):
+def test_pieces_that_come_while_a_commit_is_on_its_way_stand_behind_it(small_world: JournalHarness, gate: Gate):
     owner = small_world.own()
 
     async def play() -> None:
@@ -123,7 +127,7 @@ def test_pieces_that_come_while_a_commit_is_on_its_way_stand_behind_it(small_wor
     ]  # fmt: skip
 
 
-def test_a_commit_that_fails_gives_its_numbers_back(small_world: World, monkeypatch: pytest.MonkeyPatch):
+def test_a_commit_that_fails_gives_its_numbers_back(small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch):
     gate = Gate(monkeypatch, BadRequest("nothing trying again would mend"))
     gate.open.set()
     owner = small_world.own()
@@ -139,11 +143,11 @@ def test_a_commit_that_fails_gives_its_numbers_back(small_world: World, monkeypa
     assert [(p.seq, p.event_type) for p in owner.told] == [(3, "response"), (4, "message")]
 
 
-@pytest.mark.parametrize("wrong", [DatabaseBusy("locked"), DatabaseUnreachable("gone")], ids=["locked", "gone"])
+@pytest.mark.parametrize("error", [DatabaseBusy("locked"), DatabaseUnreachable("gone")], ids=["locked", "gone"])
 def test_a_database_that_comes_back_is_waited_for(
-    small_world: World, monkeypatch: pytest.MonkeyPatch, wrong: Retryable
+    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch, error: Retryable
 ):
-    gate = Gate(monkeypatch, wrong, times=2)
+    gate = Gate(monkeypatch, error, times=2)
     gate.open.set()
     owner = small_world.own()
 
@@ -154,7 +158,7 @@ def test_a_database_that_comes_back_is_waited_for(
 
 @pytest.mark.parametrize("fault", ["busy", "reply_lost"])
 def test_a_commit_counts_once_whatever_becomes_of_its_reply(
-    small_world: World, monkeypatch: pytest.MonkeyPatch, fault: Fault
+    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch, fault: Fault
 ):
     faults = [fault]
     ShakyCommits(small_world.database, monkeypatch, lambda: faults.pop() if faults else None)
@@ -171,33 +175,32 @@ def test_a_commit_counts_once_whatever_becomes_of_its_reply(
 
 @pytest.mark.parametrize("by", ["owner", "stop"])
 def test_a_reply_that_was_lost_is_no_licence_once_the_run_belongs_to_another(
-    small_world: World, monkeypatch: pytest.MonkeyPatch, by: str
+    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch, by: str
 ):
     """The commit counted, and its writer is told to stop all the same: somebody else declared what stands behind it."""
     owner = small_world.own()
     run_id = owner.lease.run_id
     faults: list[Fault] = ["reply_lost"]
     ShakyCommits(small_world.database, monkeypatch, lambda: faults.pop() if faults else None)
-    write_group = GroupCommit._write_group
+    submit = GroupCommit.submit
 
-    def write_and_lose(commits: GroupCommit) -> None:
-        is_lost = bool(faults)
-        finish = _Write.finish
+    def lose(written: Future[Any], told: Future[Any]) -> None:
+        """Between the lost reply and the second try the run goes to somebody else."""
+        small_world.expire_lease(run_id)
+        if by == "stop":
+            cancel(small_world.database, Who(), run_id, "ann")
+        else:
+            small_world.claim(run_id, "own_2")
+        told.set_exception(written.exception())
 
-        def lose(write: _Write) -> None:
-            small_world.lapse(run_id)
-            if by == "stop":
-                cancel(small_world.database, Who(), run_id, "ann")
-            else:
-                small_world.claim(run_id, "own_2")
-            finish(write)
+    def submit_and_lose(commits: GroupCommit, *write: Any, **options: Any) -> Future[Any]:
+        if not faults:
+            return submit(commits, *write, **options)
+        told: Future[Any] = Future()
+        submit(commits, *write, **options).add_done_callback(lambda written: lose(written, told))
+        return told
 
-        with monkeypatch.context() as patch:
-            if is_lost:
-                patch.setattr(_Write, "finish", lose)
-            write_group(commits)
-
-    monkeypatch.setattr(GroupCommit, "_write_group", write_and_lose)
+    monkeypatch.setattr(GroupCommit, "submit", submit_and_lose)
     with pytest.raises(StaleOwner):
         small_world.do(owner.message("counted"))
 
@@ -207,7 +210,7 @@ def test_a_reply_that_was_lost_is_no_licence_once_the_run_belongs_to_another(
 
 
 def test_a_commit_that_was_given_up_is_never_taken_for_the_next_one(
-    small_world: World, monkeypatch: pytest.MonkeyPatch
+    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch
 ):
     """What is committed next would be told to everybody, and be in SQL nowhere."""
     faults: list[Fault] = ["damaged_behind"]
@@ -223,7 +226,7 @@ def test_a_commit_that_was_given_up_is_never_taken_for_the_next_one(
     assert small_world.run_row(owner.lease.run_id).commits == 1
 
 
-def test_more_numbers_are_taken_before_they_run_out(small_world: World):
+def test_more_numbers_are_taken_before_they_run_out(small_world: JournalHarness):
     owner = small_world.own()
 
     async def play() -> None:
@@ -237,7 +240,7 @@ def test_more_numbers_are_taken_before_they_run_out(small_world: World):
     assert len(owner.told) == RESERVE // 2 + 10
 
 
-def test_pieces_beyond_the_last_number_wait_for_more(small_world: World):
+def test_pieces_beyond_the_last_number_wait_for_more(small_world: JournalHarness):
     owner = small_world.own()
     number = 3 * RESERVE + 17
 
@@ -253,7 +256,7 @@ def test_pieces_beyond_the_last_number_wait_for_more(small_world: World):
     assert owner.told_seqs == list(range(3, 3 + number))
 
 
-def test_a_message_stands_behind_its_pieces_also_where_they_waited_for_numbers(small_world: World):
+def test_a_message_stands_behind_its_pieces_also_where_they_waited_for_numbers(small_world: JournalHarness):
     owner = small_world.own()
 
     async def play() -> None:
@@ -268,7 +271,7 @@ def test_a_message_stands_behind_its_pieces_also_where_they_waited_for_numbers(s
     assert_whole(small_world.lines(owner.lease.run_id))
 
 
-def test_a_commit_takes_numbers_when_there_are_none(small_world: World):
+def test_a_commit_takes_numbers_when_there_are_none(small_world: JournalHarness):
     owner = small_world.own()
 
     async def play() -> None:
@@ -282,7 +285,7 @@ def test_a_commit_takes_numbers_when_there_are_none(small_world: World):
     assert owner.told_seqs[-1] == RESERVE + 2
 
 
-def test_stopping_whoever_waits_for_numbers_does_not_lose_the_run(small_world: World):
+def test_stopping_a_run_that_waits_for_numbers_does_not_lose_it(small_world: JournalHarness):
     owner = small_world.own()
 
     async def play() -> None:
@@ -304,13 +307,13 @@ def test_stopping_whoever_waits_for_numbers_does_not_lose_the_run(small_world: W
 
 
 @pytest.fixture
-def commits(small_world: World) -> list[Any]:
+def commits(small_world: JournalHarness) -> list[Any]:
     counted: list[Any] = []
     event.listen(small_world.database.engine, "commit", counted.append)
     return counted
 
 
-def test_pieces_cost_no_commit_and_a_message_one_with_everything_of_it(small_world: World, commits: list[Any]):
+def test_pieces_cost_no_commit_and_a_message_one_with_everything_of_it(small_world: JournalHarness, commits: list[Any]):
     owner = small_world.own()
     before = len(commits)
 
@@ -331,7 +334,7 @@ def test_pieces_cost_no_commit_and_a_message_one_with_everything_of_it(small_wor
     assert small_world.run_row(owner.lease.run_id).steps == 0  # the end says how many
 
 
-def test_a_message_seals_its_pieces_in_the_same_commit(world: World):
+def test_a_message_seals_its_pieces_in_the_same_commit(world: JournalHarness):
     owner = world.own()
 
     async def play() -> None:
@@ -346,7 +349,7 @@ def test_a_message_seals_its_pieces_in_the_same_commit(world: World):
     assert world.kinds(owner.lease.run_id) == ["status", "status", "response", "response", "message"]
 
 
-def test_a_message_seals_only_its_own_pieces(small_world: World):
+def test_a_message_seals_only_its_own_pieces(small_world: JournalHarness):
     owner = small_world.own()
 
     async def play() -> None:
@@ -366,7 +369,7 @@ def test_a_message_seals_only_its_own_pieces(small_world: World):
     assert_whole(lines)
 
 
-def test_cancelling_the_caller_does_not_cut_a_commit(small_world: World, gate: Gate):
+def test_cancelling_the_caller_does_not_cut_a_commit(small_world: JournalHarness, gate: Gate):
     owner = small_world.own()
 
     async def play() -> None:
@@ -386,7 +389,7 @@ def test_cancelling_the_caller_does_not_cut_a_commit(small_world: World, gate: G
     assert len(small_world.rows(select(messages))) == 2
 
 
-def test_the_end_closes_the_run_the_thread_and_the_writer(world: World):
+def test_the_end_closes_the_run_the_thread_and_the_writer(world: JournalHarness):
     first = world.own(world.accept(thread_id="mine").run_id)
     second = world.accept(thread_id="mine")
     end = EndPayload(
@@ -413,7 +416,7 @@ def test_the_end_closes_the_run_the_thread_and_the_writer(world: World):
         world.do(first.say("more"))
 
 
-def test_what_is_no_message_by_the_end_is_withdrawn_with_it(small_world: World):
+def test_what_is_no_message_by_the_end_is_withdrawn_with_it(small_world: JournalHarness):
     owner = small_world.own()
 
     async def play() -> None:
@@ -433,7 +436,7 @@ def test_an_extension_that_the_end_overtakes_is_no_loss(
 ):
     """With several writers at once the end may be committed before numbers asked for earlier are."""
     is_ended, is_answered = threading.Event(), threading.Event()
-    reserve, write = leases.reserve_on, RunWriter._write
+    reserve = owned.reserve
 
     def late(*args: Any) -> bool:
         is_ended.wait(0.2)
@@ -442,16 +445,15 @@ def test_an_extension_that_the_end_overtakes_is_no_loss(
         finally:
             is_answered.set()
 
-    def write_and_linger(writer: RunWriter, *args: Any) -> Any:
-        woken = write(writer, *args)
-        is_ended.set()
-        is_answered.wait(20)
-        threading.Event().wait(0.02)  # the answer to the extension arrives first
-        return woken
+    def linger(place: str) -> None:
+        if place == "commit-before":
+            is_ended.set()
+            is_answered.wait(20)
+            threading.Event().wait(0.02)  # the answer to the extension arrives first
 
-    monkeypatch.setattr(writers, "reserve_on", late)
-    monkeypatch.setattr(RunWriter, "_write", write_and_linger)
-    world = World(sqlite, wide_loop, MemoryHotLog())
+    monkeypatch.setattr(owned, "reserve", late)
+    monkeypatch.setattr(writers, "failpoint", linger)
+    world = JournalHarness(sqlite, wide_loop, MemoryHotLog())
     owner, lost = world.own(), []
     owner.writer.on_lost = lambda: lost.append("lost")
 
@@ -466,7 +468,7 @@ def test_an_extension_that_the_end_overtakes_is_no_loss(
     assert world.run_row(owner.lease.run_id).reserved_to == owner.told_seqs[-1]
 
 
-def test_history_items_stand_in_their_turn(world: World):
+def test_history_items_stand_in_their_turn(world: JournalHarness):
     first = world.own(world.accept("one", thread_id="mine").run_id)
     second = world.accept("two", thread_id="mine")
     error = HistoryItem(id="msg_e", role="error", data={"content": "oops", "code": "x"}, partial=True)
@@ -491,7 +493,7 @@ def test_history_items_stand_in_their_turn(world: World):
 # --- withdrawing and sealing early
 
 
-def test_withdrawing_names_every_piece_held_and_sealed_and_only_those(world: World):
+def test_withdrawing_names_every_piece_held_and_sealed_and_only_those(world: JournalHarness):
     owner = world.own()
 
     async def play() -> None:
@@ -509,12 +511,12 @@ def test_withdrawing_names_every_piece_held_and_sealed_and_only_those(world: Wor
 
     lines = world.lines(owner.lease.run_id)
     (withdrawn,) = [line for line in lines if line.type == "withdrawn"]
-    assert withdrawn_ranges(withdrawn) == [(3, 4), (6, 6)]
+    assert withdrawn.withdrawn_ranges == [(3, 4), (6, 6)]
     assert [line.type for line in lines if line.seq > 6][:2] == ["withdrawn", "error"]
     assert_whole(lines)
 
 
-def test_withdrawing_nothing_writes_nothing(small_world: World):
+def test_withdrawing_nothing_writes_nothing(small_world: JournalHarness):
     owner = small_world.own()
 
     small_world.do(owner.writer.withdraw("msg_1"))
@@ -522,7 +524,7 @@ def test_withdrawing_nothing_writes_nothing(small_world: World):
     assert owner.told == []
 
 
-def test_pieces_withdrawn_before_they_had_numbers_never_get_any(small_world: World, gate: Gate):
+def test_pieces_withdrawn_before_they_had_numbers_never_get_any(small_world: JournalHarness, gate: Gate):
     owner = small_world.own()
 
     async def play() -> None:
@@ -540,7 +542,7 @@ def test_pieces_withdrawn_before_they_had_numbers_never_get_any(small_world: Wor
     assert [(p.seq, getattr(p, "content", None)) for p in owner.told] == [(3, None), (4, "stays")]
 
 
-def test_pieces_sealed_early_are_not_sealed_again(world: World):
+def test_pieces_sealed_early_are_not_sealed_again(world: JournalHarness):
     owner = world.own()
 
     async def play() -> None:
@@ -562,7 +564,7 @@ def test_pieces_sealed_early_are_not_sealed_again(world: World):
     assert_whole(lines)
 
 
-def test_pieces_that_come_while_sealing_are_held_for_the_next(small_world: World, gate: Gate):
+def test_pieces_that_come_while_sealing_are_held_for_the_next(small_world: JournalHarness, gate: Gate):
     owner = small_world.own()
 
     async def play() -> None:
@@ -582,7 +584,9 @@ def test_pieces_that_come_while_sealing_are_held_for_the_next(small_world: World
     assert [line.seq for line in small_world.lines(owner.lease.run_id)] == [1, 2, 3, 4, 5]
 
 
-def test_sealing_that_fails_is_tried_again_with_the_message(small_world: World, monkeypatch: pytest.MonkeyPatch):
+def test_sealing_that_fails_is_tried_again_with_the_message(
+    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch
+):
     gate = Gate(monkeypatch, DatabaseUnreachable("gone"))
     gate.open.set()
     owner = small_world.own()
@@ -614,12 +618,12 @@ def attempts(owner: Owner) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", ["message", "step", "step ended", "end", "withdraw", "room"])
-def test_a_stale_writer_is_refused_and_writes_nothing(world: World, what: str):
+def test_a_stale_writer_is_refused_and_writes_nothing(world: JournalHarness, what: str):
     stale = world.own()
     lost: list[str] = []
     stale.writer.on_lost = lambda: lost.append("lost")  # the hot log may be the first to tell
     world.do(stale.say("piece"))
-    world.lapse(stale.lease.run_id)
+    world.expire_lease(stale.lease.run_id)
     owner = world.own(stale.lease.run_id, "own_2")
     before = world.lines(stale.lease.run_id)
 
@@ -635,10 +639,10 @@ def test_a_stale_writer_is_refused_and_writes_nothing(world: World, what: str):
         world.do(stale.say("more"))
 
 
-def test_a_stale_writer_seals_nothing(world: World):
+def test_a_stale_writer_seals_nothing(world: JournalHarness):
     stale = world.own()
     world.do(stale.say("piece"))
-    world.lapse(stale.lease.run_id)
+    world.expire_lease(stale.lease.run_id)
     world.own(stale.lease.run_id, "own_2")
 
     world.do(stale.writer._seal_all())
@@ -648,7 +652,7 @@ def test_a_stale_writer_seals_nothing(world: World):
     assert "response" not in world.kinds(stale.lease.run_id)
 
 
-def test_a_writer_told_that_it_lost_the_run_is_quiet_at_once(small_world: World, gate: Gate):
+def test_a_writer_that_lost_the_run_writes_nothing_more(small_world: JournalHarness, gate: Gate):
     owner = small_world.own()
     lost: list[str] = []
     owner.writer.on_lost = lambda: lost.append("lost")
@@ -668,9 +672,9 @@ def test_a_writer_told_that_it_lost_the_run_is_quiet_at_once(small_world: World,
     assert [p.event_type for p in owner.told] == ["status"]
 
 
-def test_a_run_that_ended_is_not_written_to_by_a_second_writer_of_the_same_lease(world: World):
+def test_a_run_that_ended_is_not_written_to_by_a_second_writer_of_the_same_lease(world: JournalHarness):
     owner = world.own()
-    second = RunWriter(owner.lease, world.commits, world.loop, owner.tell, on_wake=owner.woken.append)
+    second = RunWriter(owner.lease, world.commits, world.loop, owner.notify, on_wake=owner.woken.append)
     world.do(owner.end())
 
     with pytest.raises(StaleOwner):

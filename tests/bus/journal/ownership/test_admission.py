@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from bus.journal import admission
-from bus.journal.admission import AT_ONCE, Admission
-from config.errors import DatabaseBusy
+from bus.journal.ownership import admission
+from bus.journal.ownership.admission import AT_ONCE, Admission
+from config.database.errors import DatabaseBusy
 
 
 def test_a_claim_is_admitted_while_the_database_is_quick() -> None:
@@ -25,7 +25,7 @@ def test_claims_wait_while_a_write_takes_too_long_and_go_on_after() -> None:
     assert next(delays_s, None) is None
 
 
-def test_a_database_that_stays_slow_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_stays_slow_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "PATIENCE_S", 0.1)
     slow = Admission(lambda: 5.0, 1.0)
 

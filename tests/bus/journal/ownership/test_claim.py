@@ -8,22 +8,27 @@ import orjson
 import pytest
 from sqlalchemy import select, update
 
-from bus.journal.approvals import Decision, Question, decide
+from bus.journal.approvals import Decision, Question
+from bus.journal.decisions import decide
 from bus.journal.endings import cancel
-from bus.journal.leases import RESERVE, beat, claim, reserve_on, stops
-from bus.journal.line import withdrawn_ranges
-from bus.journal.ownerless import lock_run, write
-from bus.journal.parting import Parting
+from bus.journal.log.commit import Commit
+from bus.journal.log.events import undelivered
+from bus.journal.ownership.leases import beat, claim, requests
+from bus.journal.states.codes import Reason
+from bus.journal.states.owned import RESERVE
+from bus.journal.states.owned import reserve as reserve_on
+from bus.journal.states.release import Release
+from bus.journal.states.unowned import lock_run, write
+from bus.journal.steps import StepStarted
 from bus.journal.who import Who
-from bus.journal.writer import Commit
 from bus.payloads import Payload, StatusPayload
-from config.tables import runs, threads
+from config.database.tables import runs, threads
 from tests.bus.asked import question
-from tests.bus.journal.test_accept import at_once
-from tests.bus.world import Owner, World
+from tests.bus.journal_harness import JournalHarness, Owner
+from tests.bus.racing import at_once
 
 
-def test_a_claim_makes_an_owner_and_gives_numbers(world: World):
+def test_a_claim_makes_an_owner_and_gives_numbers(world: JournalHarness):
     accepted = world.accept(metadata={"a": 1}, detached=True)
 
     lease = world.claim(accepted.run_id, "own_1")
@@ -36,7 +41,7 @@ def test_a_claim_makes_an_owner_and_gives_numbers(world: World):
     assert world.rows(select(threads.c.open_run))[0][0] == accepted.run_id
 
 
-def test_the_claim_is_an_event(world: World):
+def test_the_claim_is_an_event(world: JournalHarness):
     lease = world.claim(world.accept().run_id)
 
     assert lease is not None
@@ -46,7 +51,7 @@ def test_the_claim_is_an_event(world: World):
     assert [payload.seq for payload in lease.first_events] == [2]
 
 
-def test_one_of_fifty_gets_it(world: World):
+def test_one_of_fifty_gets_it(world: JournalHarness):
     run_id = world.accept().run_id
     number = 50 if world.database.is_sqlite else 25
 
@@ -57,7 +62,7 @@ def test_one_of_fifty_gets_it(world: World):
     assert world.run_row(run_id).fence == 1
 
 
-def test_only_the_oldest_open_run_of_a_thread_can_be_had(world: World):
+def test_only_the_oldest_open_run_of_a_thread_can_be_had(world: JournalHarness):
     first, second = (world.accept(thread_id="mine") for _ in range(2))
 
     assert world.claim(second.run_id) is None
@@ -69,7 +74,7 @@ def test_only_the_oldest_open_run_of_a_thread_can_be_had(world: World):
     assert world.claim(second.run_id) is not None
 
 
-def test_a_run_that_waits_keeps_its_thread(world: World):
+def test_a_run_that_waits_keeps_its_thread(world: JournalHarness):
     first, second = (world.accept(thread_id="mine") for _ in range(2))
     with world.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == first.run_id).values(status="waiting"))
@@ -78,7 +83,7 @@ def test_a_run_that_waits_keeps_its_thread(world: World):
     assert world.claim(second.run_id) is None
 
 
-def test_an_ended_or_unknown_run_gives_nothing(world: World):
+def test_an_ended_or_unknown_run_gives_nothing(world: JournalHarness):
     owner = world.own()
     world.do(owner.end())
 
@@ -87,13 +92,13 @@ def test_an_ended_or_unknown_run_gives_nothing(world: World):
     assert world.run_row(owner.lease.run_id).fence == 1
 
 
-def test_a_lease_that_lives_is_respected(world: World):
+def test_a_lease_that_lives_is_respected(world: JournalHarness):
     owner = world.own()
 
     assert world.claim(owner.lease.run_id, "own_2") is None
 
 
-def test_a_lapsed_lease_is_taken_with_a_higher_fence_above_every_number_given_out(world: World):
+def test_a_lapsed_lease_is_taken_with_a_higher_fence_above_every_number_given_out(world: JournalHarness):
     lease = world.claim(world.accept().run_id, "own_1", lease_s=-0.001)
     assert lease is not None
 
@@ -105,51 +110,61 @@ def test_a_lapsed_lease_is_taken_with_a_higher_fence_above_every_number_given_ou
     assert taken.reserved_to == lease.reserved_to + RESERVE
 
 
-def test_a_new_owner_first_withdraws_what_nobody_has(world: World):
+def test_an_expired_lease_is_left_to_the_reaper_which_alone_counts_crashes(world: JournalHarness):
+    lease = world.claim(world.accept().run_id, "own_1", lease_s=-0.001)
+    assert lease is not None
+    before = world.run_row(lease.run_id)
+
+    assert claim(world.database, lease.run_id, "own_2", 60.0) is None
+
+    assert world.run_row(lease.run_id) == before
+
+
+def test_a_new_owner_first_withdraws_what_sql_does_not_have(world: JournalHarness):
     owner = world.own()
     world.do(owner.say("a", "b"))
     world.do(owner.message())
     world.do(owner.say("lost", "text", message_id="msg_2"))
-    world.lapse(owner.lease.run_id)
+    world.expire_lease(owner.lease.run_id)
 
     world.own(owner.lease.run_id, "own_2")
 
     (withdrawn,) = [line for line in world.lines(owner.lease.run_id) if line.type == "withdrawn"]
     assert withdrawn.seq == owner.lease.reserved_to + 1
-    assert withdrawn_ranges(withdrawn) == [(6, owner.lease.reserved_to)]
+    assert withdrawn.withdrawn_ranges == [(6, owner.lease.reserved_to)]
 
 
-def test_sealed_pieces_of_no_message_are_withdrawn_too(world: World):
+def test_sealed_pieces_of_no_message_are_withdrawn_too(world: JournalHarness):
     owner = world.own()
     world.do(owner.say("sealed", "pieces"))
     world.do(owner.writer._seal_all())
-    world.lapse(owner.lease.run_id)
+    world.expire_lease(owner.lease.run_id)
 
     world.own(owner.lease.run_id, "own_2")
 
     lines = world.lines(owner.lease.run_id)
     assert [line.seq for line in lines] == [1, 2, 3, 4, 1002, 1003]
-    assert withdrawn_ranges(lines[4]) == [(3, 1001)]
+    assert lines[4].withdrawn_ranges == [(3, 1001)]
 
 
-def test_nothing_is_withdrawn_twice(world: World):
+def test_nothing_is_withdrawn_twice(world: JournalHarness):
     run_id = world.accept().run_id
     for owner in ("own_1", "own_2", "own_3"):
         world.own(run_id, owner)
-        world.lapse(run_id)
+        world.expire_lease(run_id)
 
-    declared = [withdrawn_ranges(line) for line in world.lines(run_id) if line.type == "withdrawn"]
+    declared = [line.withdrawn_ranges for line in world.lines(run_id) if line.type == "withdrawn"]
     assert declared == [[(3, 1001)], [(1004, 2001)]]
 
 
-def test_the_first_owner_missed_nothing(world: World):
+def test_the_first_owner_missed_nothing(world: JournalHarness):
     lease = world.claim(world.accept().run_id)
 
     assert lease is not None
-    assert lease.unheard == ()
+    assert lease.undelivered == ()
 
 
-def test_a_new_owner_is_given_what_was_written_without_one(world: World):
+def test_a_new_owner_is_given_what_was_written_without_one(world: JournalHarness):
     owner, asked = waiting(world, 2)
     for one in asked:
         answered(world, owner.lease.run_id, one.id)
@@ -157,53 +172,82 @@ def test_a_new_owner_is_given_what_was_written_without_one(world: World):
     taken = world.claim(owner.lease.run_id, "own_2")
 
     assert taken is not None
-    assert [(payload.event_type, payload.seq) for payload in taken.unheard] == [
+    assert [(payload.event_type, payload.seq) for payload in taken.undelivered] == [
         ("approval", 6), ("approval", 7), ("status", 8),
     ]  # fmt: skip
-    told = [payload.seq for payload in (*owner.lease.first_events, *owner.told, *taken.unheard, *taken.first_events)]
+    told = [
+        payload.seq for payload in (*owner.lease.first_events, *owner.told, *taken.undelivered, *taken.first_events)
+    ]
     assert told == [line.seq for line in world.lines(owner.lease.run_id, 1)]
 
 
-def test_what_an_owner_was_given_no_later_one_is_given(world: World):
+def test_what_an_owner_was_given_no_later_one_is_given(world: JournalHarness):
     owner, (asked,) = waiting(world)
     answered(world, owner.lease.run_id, asked.id)
     world.own(owner.lease.run_id, "own_2")
-    world.lapse(owner.lease.run_id)
+    world.expire_lease(owner.lease.run_id)
 
     taken = world.claim(owner.lease.run_id, "own_3")
 
     assert taken is not None
-    assert taken.unheard == ()
+    assert taken.undelivered == ()
 
 
-def test_a_word_in_an_event_is_not_taken_for_an_owner(world: World):
+@pytest.mark.parametrize("has_answer", [True, False])
+def test_an_owner_of_a_release_without_the_column_was_the_last_one_too(world: JournalHarness, has_answer: bool):
+    owner, asked = world.own(), question()
+    run_id = owner.lease.run_id
+    step = StepStarted(id="stp_1", kind="model", name="demo", arguments_digest="a", idempotency_key="m")
+    world.do(owner.writer.commit(Commit(started=[step])))
+    world.do(owner.say("Ge", "fragt"))
+    world.do(owner.message())
+    world.do(owner.writer.commit(Commit(release=Release(status="waiting", reason=Reason.APPROVAL, questions=(asked,)))))
+    with world.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == run_id).values(owned_fence=0))
+    if has_answer:
+        answered(world, run_id, asked.id)
+    else:
+        cancel(world.database, Who(), run_id, "ann")
+
+    row = world.run_row(run_id)
+    with world.database.read() as connection:
+        missed = undelivered(connection, run_id, row.owned_fence, row.fence + 1)
+
+    assert [payload.event_type for payload in missed] == (["approval", "status"] if has_answer else ["end"])
+
+
+@pytest.mark.parametrize("status", ["queued", "running"])
+def test_no_event_makes_an_owner_whatever_it_says(world: JournalHarness, status: str):
     owner, _ = waiting(world)
     with world.database.write() as connection:
         row = lock_run(connection, owner.lease.run_id)
         assert row is not None
-        write(connection, row, [StatusPayload(status="queued", reason='{"status":"running"}')], status="queued")
+        unowned = StatusPayload(status=status, reason='{"status":"running"}')
+        write(connection, row, Commit(events=[unowned]), status="queued")
 
     taken = world.claim(owner.lease.run_id, "own_2")
 
     assert taken is not None
-    assert [payload.seq for payload in taken.unheard] == [5]
+    assert [payload.seq for payload in taken.undelivered] == [5]
 
 
-def waiting(world: World, questions: int = 1) -> tuple[Owner, list[Question]]:
+def waiting(world: JournalHarness, questions: int = 1) -> tuple[Owner, list[Question]]:
     """Return the owner that let its run go to wait for answers, and what it asked."""
     owner, asked = world.own(), [question() for _ in range(questions)]
-    parting = Parting(status="waiting", reason="approval", questions=tuple(asked))
+    release = Release(status="waiting", reason=Reason.APPROVAL, questions=tuple(asked))
     events: list[Payload] = [*(one.payload() for one in asked), StatusPayload(status="waiting", reason="approval")]
-    world.do(owner.writer.commit(Commit(events=events, parting=parting)))
+    world.do(owner.writer.commit(Commit(events=events, release=release)))
     return owner, asked
 
 
-def answered(world: World, run_id: str, approval_id: str) -> None:
+def answered(world: JournalHarness, run_id: str, approval_id: str) -> None:
     decide(world.database, Who(), run_id, approval_id, Decision(decision="take_as_done"), by="ann")
 
 
-def test_on_sqlite_a_lease_runs_by_the_machines_boot_clock(small_world: World, monkeypatch: pytest.MonkeyPatch):
-    from config import database as databases
+def test_on_sqlite_a_lease_runs_by_the_machines_boot_clock(
+    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch
+):
+    from config.database import engine as databases
 
     now = [1_000_000]
     monkeypatch.setattr(databases, "boot_ms", lambda: now[0])
@@ -216,8 +260,8 @@ def test_on_sqlite_a_lease_runs_by_the_machines_boot_clock(small_world: World, m
     assert small_world.claim(run_id, "own_2") is not None
 
 
-def test_on_sqlite_a_lease_of_another_boot_has_run_out(small_world: World, monkeypatch: pytest.MonkeyPatch):
-    from config import database as databases
+def test_on_sqlite_a_lease_of_another_boot_has_run_out(small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch):
+    from config.database import engine as databases
 
     owner = small_world.own()
     monkeypatch.setattr(databases, "boot_id", lambda: "another boot")
@@ -226,7 +270,7 @@ def test_on_sqlite_a_lease_of_another_boot_has_run_out(small_world: World, monke
 
 
 @pytest.mark.postgres
-def test_a_row_that_another_process_has_locked_holds_up_no_other_lease(postgres_world: World):
+def test_a_row_that_another_process_has_locked_holds_up_no_other_lease(postgres_world: JournalHarness):
     """As a web process does that was stopped in the middle of a transaction."""
     world = postgres_world
     owners = [world.own(lease_s=-1) for _ in range(5)]
@@ -241,7 +285,7 @@ def test_a_row_that_another_process_has_locked_holds_up_no_other_lease(postgres_
 
 
 @pytest.mark.postgres
-def test_a_row_that_is_locked_for_a_moment_is_extended_by_the_same_heartbeat(postgres_world: World):
+def test_a_row_that_is_locked_for_a_moment_is_extended_by_the_same_heartbeat(postgres_world: JournalHarness):
     world = postgres_world
     owner = world.own(lease_s=-1)
     may_beat, may_commit = threading.Event(), threading.Event()
@@ -263,8 +307,8 @@ def test_a_row_that_is_locked_for_a_moment_is_extended_by_the_same_heartbeat(pos
 
 
 @pytest.mark.postgres
-def test_on_postgres_the_callers_clocks_do_not_count(postgres_world: World, monkeypatch: pytest.MonkeyPatch):
-    from config import database as databases
+def test_on_postgres_the_callers_clocks_do_not_count(postgres_world: JournalHarness, monkeypatch: pytest.MonkeyPatch):
+    from config.database import engine as databases
 
     owner = postgres_world.own(lease_s=60)
     monkeypatch.setattr(databases, "boot_ms", lambda: 10**15)
@@ -274,7 +318,7 @@ def test_on_postgres_the_callers_clocks_do_not_count(postgres_world: World, monk
     assert postgres_world.claim(owner.lease.run_id, "own_2") is None
 
 
-def test_a_beat_extends_what_is_still_owned_and_only_that(world: World):
+def test_a_beat_extends_what_is_still_owned_and_only_that(world: JournalHarness):
     mine = world.own(owner="own_1", lease_s=-1)
     theirs = world.own(owner="own_2", lease_s=-1)
     ended = world.own(owner="own_1")
@@ -284,31 +328,31 @@ def test_a_beat_extends_what_is_still_owned_and_only_that(world: World):
     found = beat(world.database, "own_1", 60, asked)
 
     assert [(b.run_id, b.fence, b.stop_requested) for b in found] == [(mine.lease.run_id, 1, False)]
-    assert claim(world.database, mine.lease.run_id, "own_3", 60) is None
-    assert claim(world.database, theirs.lease.run_id, "own_3", 60) is not None
+    assert world.claim(mine.lease.run_id, "own_3") is None
+    assert world.claim(theirs.lease.run_id, "own_3") is not None
 
 
-def test_a_beat_extends_no_lease_of_another_fence(world: World):
+def test_a_beat_extends_no_lease_of_another_fence(world: JournalHarness):
     """This process took the run again, and its old writer does not know yet."""
     run_id = world.own(owner="own_1").lease.run_id
-    world.lapse(run_id)
+    world.expire_lease(run_id)
     world.own(run_id, "own_1", lease_s=-1)
     other = world.own(owner="own_1", lease_s=-1).lease.run_id
 
     found = beat(world.database, "own_1", 60, [(run_id, 1), (other, 1)])
 
     assert [b.run_id for b in found] == [other]
-    assert claim(world.database, other, "own_3", 60) is None
-    assert claim(world.database, run_id, "own_3", 60) is not None
+    assert world.claim(other, "own_3") is None
+    assert world.claim(run_id, "own_3") is not None
 
 
-def test_nothing_to_beat_for_is_nothing_found(world: World):
+def test_nothing_to_beat_for_is_nothing_found(world: JournalHarness):
     world.own(owner="own_1")
 
     assert beat(world.database, "own_1", 60, []) == []
 
 
-def test_numbers_are_reserved_for_the_owner_only_and_asking_again_changes_nothing(world: World):
+def test_numbers_are_reserved_for_the_owner_only_and_asking_again_changes_nothing(world: JournalHarness):
     owner = world.own()
     run_id = owner.lease.run_id
 
@@ -326,19 +370,19 @@ def test_numbers_are_reserved_for_the_owner_only_and_asking_again_changes_nothin
     assert world.run_row(run_id).reserved_to == 3
 
 
-def test_stops_are_those_of_ones_own_running_runs(world: World):
-    mine, other, theirs = world.own(), world.own(), world.own(owner="own_2")
+def test_requests_are_those_of_ones_own_running_runs(world: JournalHarness):
+    mine, _, theirs = world.own(), world.own(), world.own(owner="own_2")
     for owner in (mine, theirs):
         cancel(world.database, Who(), owner.lease.run_id, "ann")
 
-    assert stops(world.database, "own_1") == [mine.lease.run_id]
-    assert other.lease.run_id not in stops(world.database, "own_1")
+    assert requests(world.database, "own_1") == [(mine.lease.run_id, "stop")]
+    assert requests(world.database, "own_2") == [(theirs.lease.run_id, "stop")]
 
 
-def test_whoever_claims_learns_of_a_stop_asked_before(world: World):
+def test_a_new_owner_learns_of_a_stop_requested_before(world: JournalHarness):
     owner = world.own()
     cancel(world.database, Who(), owner.lease.run_id, "ann")
-    world.lapse(owner.lease.run_id)
+    world.do(owner.writer.commit(Commit(release=Release(status="queued", reason=Reason.DRAIN))))
 
     lease = world.claim(owner.lease.run_id, "own_2")
 
@@ -347,7 +391,7 @@ def test_whoever_claims_learns_of_a_stop_asked_before(world: World):
 
 
 @pytest.mark.postgres
-def test_claims_stops_and_starts_of_one_thread_do_not_deadlock(postgres_world: World):
+def test_claims_stops_and_starts_of_one_thread_do_not_deadlock(postgres_world: JournalHarness):
     """All touch a run's row and its thread's; they have to do so in the same order."""
     world = postgres_world
 
@@ -366,6 +410,6 @@ def test_claims_stops_and_starts_of_one_thread_do_not_deadlock(postgres_world: W
         cancel_all(world)
 
 
-def cancel_all(world: World) -> None:
+def cancel_all(world: JournalHarness) -> None:
     for (run_id,) in world.rows(select(runs.c.id)):
         cancel(world.database, Who(), run_id, "ann")

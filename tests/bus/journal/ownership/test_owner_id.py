@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from bus.journal import owner_id as owner_ids
-from bus.journal.owner_id import is_gone, new_owner_id
+from bus.journal.ownership import owner_id as owner_ids
+from bus.journal.ownership.owner_id import is_gone, new_owner_id
 
 FORM = re.compile(r"(own_[0-9a-f]{12})_(\d+)_(\d+)_(\w+)")
-SAID = "from bus.journal.owner_id import new_owner_id; print(new_owner_id(), flush=True); input()"
+SAID = "from bus.journal.ownership.owner_id import new_owner_id; print(new_owner_id(), flush=True); input()"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows when a process began")
 
@@ -50,10 +50,12 @@ def test_an_id_names_this_process_and_is_new_each_time() -> None:
     assert not is_gone(first)
 
 
+@pytest.mark.parity
 def test_a_process_that_lives_is_not_gone(process: subprocess.Popen[str]) -> None:
     assert not is_gone(said_by(process))
 
 
+@pytest.mark.parity
 def test_a_process_that_ended_is_gone(process: subprocess.Popen[str]) -> None:
     owner = said_by(process)
     process.kill()
@@ -62,6 +64,7 @@ def test_a_process_that_ended_is_gone(process: subprocess.Popen[str]) -> None:
     assert is_gone(owner)
 
 
+@pytest.mark.parity
 def test_a_process_that_ended_and_waits_to_be_buried_is_gone(process: subprocess.Popen[str]) -> None:
     owner = said_by(process)
     process.kill()
@@ -77,6 +80,7 @@ def test_a_pid_that_was_given_again_is_another_process() -> None:
     assert is_gone(f"{machine}_{pid}_{int(started) - 1}_{rest}")
 
 
+@pytest.mark.parity
 def test_a_name_with_brackets_and_blanks_does_not_hide_when_a_process_began() -> None:
     said = f"import ctypes; ctypes.CDLL(None).prctl(15, b'a) S (b c', 0, 0, 0); {SAID}"
     with subprocess.Popen([sys.executable, "-c", said], stdin=-1, stdout=-1, text=True) as named:
@@ -103,6 +107,7 @@ def hide(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(owner_ids, "open", refuse, raising=False)
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("number", UNREADABLE)
 def test_a_process_that_may_not_be_looked_at_is_gone_only_when_there_is_none(
     monkeypatch: pytest.MonkeyPatch, process: subprocess.Popen[str], number: int
@@ -116,6 +121,7 @@ def test_a_process_that_may_not_be_looked_at_is_gone_only_when_there_is_none(
     assert is_gone(owner)
 
 
+@pytest.mark.parity
 def test_another_users_process_that_may_not_be_looked_at_is_not_known_to_be_gone(
     monkeypatch: pytest.MonkeyPatch, process: subprocess.Popen[str]
 ) -> None:
@@ -130,6 +136,7 @@ def test_another_users_process_that_may_not_be_looked_at_is_not_known_to_be_gone
         assert not is_gone(owner)
 
 
+@pytest.mark.parity
 def test_a_dead_process_that_may_not_be_looked_at_is_gone_once_it_is_buried(
     monkeypatch: pytest.MonkeyPatch, process: subprocess.Popen[str]
 ) -> None:
@@ -143,7 +150,7 @@ def test_a_dead_process_that_may_not_be_looked_at_is_gone_once_it_is_buried(
     assert is_gone(owner)
 
 
-def test_of_another_machine_nobody_can_tell() -> None:
+def test_a_process_of_another_machine_cannot_be_judged() -> None:
     _, _, _, rest = mine()
 
     assert not is_gone(f"own_0123456789ab_{2**22 + 1}_1_{rest}")
@@ -151,10 +158,13 @@ def test_of_another_machine_nobody_can_tell() -> None:
 
 def test_a_container_with_its_own_pids_is_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     here = mine()[0]
-    monkeypatch.setattr(owner_ids, "_machine", owner_ids._machine.__wrapped__)
     monkeypatch.setattr(os, "readlink", lambda _: "pid:[4026532999]")
 
-    assert mine()[0] != here
+    owner_ids.machine_id.cache_clear()
+    there = mine()[0]
+    owner_ids.machine_id.cache_clear()
+
+    assert there != here
 
 
 @pytest.mark.parametrize(
@@ -162,7 +172,7 @@ def test_a_container_with_its_own_pids_is_another_machine(monkeypatch: pytest.Mo
     [None, "", "own_1", "own_lost", "own_x_1_2_y", "own_0123456789ab_-1_2_y", "own_0123456789ab_1_2_",
      "own_" + "9" * 99, "x" * 10_000, "own_0123456789ab_1_2_y\n", "own_０１２３_1_2_y"],
 )  # fmt: skip
-def test_of_what_is_no_id_nobody_can_tell(garbage: str | None) -> None:
+def test_a_malformed_id_cannot_be_judged(garbage: str | None) -> None:
     assert not is_gone(garbage)
 
 

@@ -13,35 +13,34 @@ from unittest.mock import Mock
 import pytest
 from sqlalchemy import func, select, update
 
-from bus.journal import reaper as reapers
-from bus.journal.approvals import Decision, decide
-from bus.journal.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER, is_suspect
-from bus.journal.endings import NOT_KNOWN, cancel
-from bus.journal.last_calls import LastCalls
-from bus.journal.leases import beat, claim, hold
-from bus.journal.owner_id import new_owner_id
-from bus.journal.ownerless import Written
-from bus.journal.reaper import Reaper, claimable, due, fire, lapsed, reap
-from bus.journal.retention import Pause
-from bus.journal.runs import get_run
+from bus.journal.approvals import Decision
+from bus.journal.closing import NOT_KNOWN
+from bus.journal.decisions import decide
+from bus.journal.endings import cancel
+from bus.journal.errors import StaleOwner
+from bus.journal.log.commit import Commit
+from bus.journal.ownership import reaper as reapers
+from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER, is_suspect
+from bus.journal.ownership.lease_grace import LeaseGrace
+from bus.journal.ownership.leases import beat, claim, defer_polling
+from bus.journal.ownership.owner_id import new_owner_id
+from bus.journal.ownership.reaper import Reaper, claimable, due, fire, reap, unowned_runs
+from bus.journal.queries.runs import get_run
+from bus.journal.retention.retention import Pause
+from bus.journal.states.unowned import CommitResult
 from bus.journal.steps import StepEnded, StepStarted, end_steps, steps_of
 from bus.journal.threads import list_messages
 from bus.journal.who import Who
-from bus.journal.writer import Commit
 from bus.payloads import EndPayload, ErrorPayload, ToolResultPayload, decode
-from config.database import Database
-from config.errors import (
-    CallboardError,
-    DatabaseBusy,
-    DatabaseFull,
-    DatabaseReadOnly,
-    DatabaseUnreachable,
-    StaleOwner,
-)
+from bus.queues import ServedQueues
+from config.database.engine import Database
+from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
+from config.database.tables import outbox, runs, timers
+from config.errors import CallboardError
 from config.settings import Settings
-from config.tables import outbox, runs, timers
 from tests.bus.asked import asks, question
-from tests.bus.world import Owner, World, assert_whole
+from tests.bus.journal_harness import JournalHarness, Owner, assert_whole
+from tests.bus.racing import at_once
 
 ME = Who()
 RACERS = 50
@@ -55,25 +54,25 @@ def step(number: int = 1, **fields: Any) -> StepStarted:
     return StepStarted(**(known | fields))
 
 
-def lost(world: World, run_id: str, *started: StepStarted) -> Owner:
+def lost(world: JournalHarness, run_id: str, *started: StepStarted) -> Owner:
     """Return the owner of a run that was in the middle of these steps when its lease ran out."""
     owner = world.own(run_id)
     if started:
         world.do(owner.writer.commit(Commit(started=started)))
-    world.lapse(run_id)
+    world.expire_lease(run_id)
     return owner
 
 
-def shown(world: World, run_id: str) -> dict[str, Any]:
+def shown(world: JournalHarness, run_id: str) -> dict[str, Any]:
     with world.database.read() as connection:
         return get_run(connection, ME, run_id)
 
 
-def announced(world: World, run_id: str) -> int:
+def announced(world: JournalHarness, run_id: str) -> int:
     return int(world.rows(select(func.count()).select_from(outbox).where(outbox.c.run_id == run_id))[0][0])
 
 
-def free(world: World) -> list[str]:
+def free(world: JournalHarness) -> list[str]:
     with world.database.read() as connection:
         return [row.id for row in claimable(connection, world.database, 100)]
 
@@ -81,11 +80,11 @@ def free(world: World) -> list[str]:
 # --- a lost owner ---------------------------------------------------------------------------------
 
 
-def test_a_lapsed_run_goes_back_to_the_queue_with_what_was_seen(world: World) -> None:
+def test_a_lapsed_run_goes_back_to_the_queue_with_what_was_seen(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     lost(world, run_id, step(1), step(2, kind="model", name="demo"))
 
-    assert lapsed(world.database) == [run_id]
+    assert unowned_runs(world.database) == [run_id]
     done = reap(world.database, run_id)
 
     assert done is not None
@@ -96,25 +95,25 @@ def test_a_lapsed_run_goes_back_to_the_queue_with_what_was_seen(world: World) ->
     (crash,) = shown(world, run_id)["crashes"]
     assert (crash["owner"], crash["attempt"]) == ("own_1", 1)
     assert crash["during"] == "model demo, tool refund_order"
-    assert crash["seen"] == "nothing was heard of it"
+    assert crash["seen"] == "its lease expired"
 
 
-def test_reaping_again_finds_nothing_to_do(world: World) -> None:
+def test_reaping_again_finds_nothing_to_do(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     lost(world, run_id)
     reap(world.database, run_id)
 
     assert reap(world.database, run_id) is None
     assert reap(world.database, "run_nothere") is None
-    assert lapsed(world.database) == []
+    assert unowned_runs(world.database) == []
     assert (world.run_row(run_id).crashes, announced(world, run_id)) == (1, 2)
 
 
-def test_what_a_lost_owner_streamed_is_withdrawn_by_the_next_and_it_may_write_no_more(world: World) -> None:
+def test_what_a_lost_owner_streamed_is_withdrawn_by_the_next_and_it_may_write_no_more(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     owner = world.own(run_id)
     world.do(owner.say("never ", "sealed"))
-    world.lapse(run_id)
+    world.expire_lease(run_id)
     reap(world.database, run_id)
 
     with pytest.raises(StaleOwner):
@@ -127,18 +126,18 @@ def test_what_a_lost_owner_streamed_is_withdrawn_by_the_next_and_it_may_write_no
     assert [line.type for line in lines] == ["status", "status", "withdrawn", "status", "end"]
 
 
-def test_an_owner_that_lives_is_left_alone(world: World) -> None:
+def test_an_owner_that_lives_is_left_alone(world: JournalHarness) -> None:
     owner = world.own(owner=new_owner_id())
     before = world.run_row(owner.lease.run_id)
 
-    assert lapsed(world.database) == []
+    assert unowned_runs(world.database) == []
     assert reap(world.database, owner.lease.run_id) is None
 
     assert world.run_row(owner.lease.run_id) == before
     world.do(owner.message())
 
 
-def test_the_third_crash_of_a_run_is_its_last(world: World) -> None:
+def test_the_third_crash_of_a_run_is_its_last(world: JournalHarness) -> None:
     accepted = world.accept(thread_id="talk")
     following = world.accept(thread_id="talk")
     for number in range(SUSPECT_AFTER + 1):
@@ -173,7 +172,9 @@ def test_the_third_crash_of_a_run_is_its_last(world: World) -> None:
         (["model", "model", "model"], [False, False, True]),
     ],
 )
-def test_a_run_is_suspected_by_what_was_at_work(world: World, kinds: list[str], is_suspect: list[bool]) -> None:
+def test_a_run_is_suspected_by_what_was_at_work(
+    world: JournalHarness, kinds: list[str], is_suspect: list[bool]
+) -> None:
     run_id = world.accept().run_id
     seen = []
 
@@ -192,7 +193,7 @@ def test_a_run_is_suspected_by_what_was_at_work(world: World, kinds: list[str], 
 
 
 def test_a_run_that_only_waits_for_its_model_outlives_two_crashes_in_company_and_a_third_but_no_fourth(
-    world: World,
+    world: JournalHarness,
 ) -> None:
     run_id = world.accept().run_id
     states = []
@@ -207,7 +208,9 @@ def test_a_run_that_only_waits_for_its_model_outlives_two_crashes_in_company_and
     assert states == ["queued"] * ALWAYS_SUSPECT_AFTER + ["dead"]
 
 
-def test_the_crash_of_a_suspect_is_not_counted_against_its_neighbours(world: World) -> None:
+def test_the_crash_of_a_suspect_is_not_counted_against_its_neighbours(
+    world: JournalHarness, caplog: pytest.LogCaptureFixture
+) -> None:
     guilty, innocent = world.accept().run_id, world.accept().run_id
     for number in range(SUSPECT_AFTER):
         lost(world, guilty, step(number))
@@ -215,10 +218,15 @@ def test_the_crash_of_a_suspect_is_not_counted_against_its_neighbours(world: Wor
     lost(world, innocent)
     lost(world, guilty, step(SUSPECT_AFTER))
 
-    assert lapsed(world.database) == [innocent, guilty], "the suspect last, so that it is there to be seen"
+    assert unowned_runs(world.database) == [innocent, guilty], "the suspect last, so that it is there to be seen"
+    caplog.clear()
     for run_id in (innocent, guilty):
         reap(world.database, run_id)
 
+    assert [record.getMessage().partition(" during=")[0] for record in caplog.records] == [
+        f"run lost its owner run_id={innocent} crashes=0 (not held against it: a suspect was beside it)",
+        f"run lost its owner run_id={guilty} crashes={SUSPECT_AFTER + 1}",
+    ]
     assert [(world.run_row(run_id).status, world.run_row(run_id).crashes) for run_id in (innocent, guilty)] == [
         ("queued", 0), ("dead", SUSPECT_AFTER + 1),
     ]  # fmt: skip
@@ -226,14 +234,14 @@ def test_the_crash_of_a_suspect_is_not_counted_against_its_neighbours(world: Wor
 
 
 def test_a_note_of_an_earlier_release_counts_as_if_a_tool_was_at_work() -> None:
-    old = {"during": "model demo", "seen": "nothing was heard of it"}
+    old = {"during": "model demo", "seen": "its lease expired"}
 
     assert not is_suspect(1, [old])
     assert is_suspect(2, [old, old])
     assert not is_suspect(2, [old, old | {"suspect": False}])
 
 
-def test_a_dead_run_leaves_a_valid_history(world: World) -> None:
+def test_a_dead_run_leaves_a_valid_history(world: JournalHarness) -> None:
     accepted = world.accept()
     for number in range(SUSPECT_AFTER + 1):
         lost(world, accepted.run_id, step(number))
@@ -249,11 +257,11 @@ def test_a_dead_run_leaves_a_valid_history(world: World) -> None:
     assert told[1]["result"] == NOT_KNOWN
 
 
-def test_a_run_that_was_to_stop_and_lost_its_owner_is_cancelled(world: World) -> None:
+def test_a_run_that_was_to_stop_and_lost_its_owner_is_cancelled(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     owner = world.own(run_id)
     cancel(world.database, ME, run_id, "ann")
-    world.lapse(run_id)
+    world.expire_lease(run_id)
 
     done = reap(world.database, run_id)
 
@@ -264,40 +272,24 @@ def test_a_run_that_was_to_stop_and_lost_its_owner_is_cancelled(world: World) ->
         world.do(owner.message())
 
 
-def at_once(work: Any, count: int = RACERS) -> list[Any]:
-    """Return what came of so many calls of ``work`` begun at the same moment."""
-    barrier, done = threading.Barrier(count), [None] * count
-
-    def begin(number: int) -> None:
-        barrier.wait(30)
-        done[number] = work()
-
-    threads = [threading.Thread(target=begin, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(50)
-    return done
-
-
-def test_many_reapers_at_once_count_one_crash(world: World) -> None:
+def test_many_reapers_at_once_count_one_crash(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     lost(world, run_id)
 
-    done = at_once(lambda: reap(world.database, run_id))
+    done = at_once(RACERS, lambda _: reap(world.database, run_id))
 
     assert len([one for one in done if one is not None]) == 1
     assert (world.run_row(run_id).crashes, announced(world, run_id)) == (1, 2)
 
 
-def test_many_reapers_at_once_write_one_end(world: World) -> None:
+def test_many_reapers_at_once_write_one_end(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     for number in range(SUSPECT_AFTER):
         lost(world, run_id, step(number))
         reap(world.database, run_id)
     lost(world, run_id)
 
-    done = at_once(lambda: reap(world.database, run_id))
+    done = at_once(RACERS, lambda _: reap(world.database, run_id))
 
     assert [one.status for one in done if one is not None] == ["dead"]
     assert_whole(world.lines(run_id))
@@ -310,7 +302,7 @@ class Process:
     """Another process of this machine, with the id it owns runs by."""
 
     def __init__(self) -> None:
-        said = "from bus.journal.owner_id import new_owner_id; print(new_owner_id(), flush=True); input()"
+        said = "from bus.journal.ownership.owner_id import new_owner_id; print(new_owner_id(), flush=True); input()"
         self._process = subprocess.Popen(
             [sys.executable, "-c", said], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -338,32 +330,35 @@ def neighbour() -> Iterator[Process]:
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows when a process began")
 
 
+@pytest.mark.parity
 @needs_proc
-def test_a_run_whose_process_ended_here_is_reaped_before_its_lease_ends(world: World, neighbour: Process) -> None:
+def test_a_run_whose_process_ended_here_is_reaped_before_its_lease_ends(
+    world: JournalHarness, neighbour: Process
+) -> None:
     owner = world.own(owner=neighbour.owner)
     run_id = owner.lease.run_id
-    assert (lapsed(world.database), reap(world.database, run_id)) == ([], None)
+    assert (unowned_runs(world.database), reap(world.database, run_id)) == ([], None)
 
     neighbour.end()
 
-    assert lapsed(world.database) == [run_id]
+    assert unowned_runs(world.database) == [run_id]
     done = reap(world.database, run_id)
     assert done is not None
     assert done.status == "queued"
     assert shown(world, run_id)["crashes"][0]["seen"] == "its process ended"
 
 
-def test_a_run_of_a_process_of_another_machine_waits_for_its_lease(world: World) -> None:
+def test_a_run_of_a_process_of_another_machine_waits_for_its_lease(world: JournalHarness) -> None:
     owner = world.own(owner="own_0123456789ab_1_1_elsewhere")
 
-    assert lapsed(world.database) == []
+    assert unowned_runs(world.database) == []
     assert reap(world.database, owner.lease.run_id) is None
 
 
 # --- questions nobody answers ---------------------------------------------------------------------
 
 
-def test_a_question_nobody_answered_ends_its_run_with_a_result_for_the_call(world: World) -> None:
+def test_an_unanswered_question_ends_its_run_with_a_result_for_the_call(world: JournalHarness) -> None:
     accepted = world.accept()
     one = question(expires_in_s=-1)
     asks(world.database, accepted.run_id, one)
@@ -381,12 +376,12 @@ def test_a_question_nobody_answered_ends_its_run_with_a_result_for_the_call(worl
     with world.database.read() as connection:
         told = list_messages(connection, ME, accepted.thread_id)
         assert [one["ended_ms"] for one in steps_of(connection, accepted.run_id) if one["ended_ms"] is None] == []
-    assert [item["role"] for item in told] == ["user", "tool", "error"]
+    assert [item["role"] for item in told] == ["user", "assistant", "tool", "error"]
     assert due(world.database) == []
     assert fire(world.database, accepted.run_id, one.id) is None
 
 
-def test_a_question_answered_in_time_ends_nothing(world: World) -> None:
+def test_a_question_answered_in_time_ends_nothing(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     one = question()
     asks(world.database, run_id, one)
@@ -399,7 +394,7 @@ def test_a_question_answered_in_time_ends_nothing(world: World) -> None:
     assert world.rows(select(timers).where(timers.c.run_id == run_id)) == []
 
 
-def test_a_timer_of_a_run_that_ended_is_taken_away(world: World) -> None:
+def test_a_timer_of_a_run_that_ended_is_taken_away(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     one = question(expires_in_s=-1)
     asks(world.database, run_id, one)
@@ -411,19 +406,19 @@ def test_a_timer_of_a_run_that_ended_is_taken_away(world: World) -> None:
     assert_whole(world.lines(run_id))
 
 
-def test_a_timer_that_is_not_due_is_not_looked_at(world: World) -> None:
+def test_a_timer_that_is_not_due_is_not_looked_at(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     asks(world.database, run_id, question(expires_in_s=3600))
 
     assert due(world.database) == []
 
 
-def test_one_of_many_timers_at_once_ends_the_run(world: World) -> None:
+def test_one_of_many_timers_at_once_ends_the_run(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     one = question(expires_in_s=-1)
     asks(world.database, run_id, one)
 
-    done = at_once(lambda: fire(world.database, run_id, one.id))
+    done = at_once(RACERS, lambda _: fire(world.database, run_id, one.id))
 
     assert [written.status for written in done if written is not None] == ["failed"]
     assert_whole(world.lines(run_id))
@@ -432,7 +427,7 @@ def test_one_of_many_timers_at_once_ends_the_run(world: World) -> None:
 # --- what may begin -------------------------------------------------------------------------------
 
 
-def test_claimable_are_the_oldest_queued_runs_of_their_threads(world: World) -> None:
+def test_claimable_are_the_oldest_queued_runs_of_their_threads(world: JournalHarness) -> None:
     first, second = (world.accept(thread_id="talk").run_id for _ in range(2))
     waits = world.accept().run_id
     asks(world.database, waits)
@@ -445,21 +440,37 @@ def test_claimable_are_the_oldest_queued_runs_of_their_threads(world: World) -> 
     assert {second, waits, owned}.isdisjoint(free(world))
 
 
-def test_a_run_somebody_is_about_to_work_off_is_left_to_him_for_a_while(world: World) -> None:
+@pytest.mark.parametrize(
+    ("names", "expected"), [(("runs",), ["plain", "named"]), (("gpu",), ["gpu"]), (("gpu", "runs"), None), ((), [])]
+)
+def test_claimable_are_only_runs_of_the_queues_that_are_served(
+    world: JournalHarness, names: tuple[str, ...], expected: list[str] | None
+) -> None:
+    made = {"plain": None, "gpu": "gpu", "named": "runs"}
+    ids = {name: world.accept(queue=queue).run_id for name, queue in made.items()}
+
+    with world.database.read() as connection:
+        served = ServedQueues(default="runs", names=names)
+        found = [row.id for row in claimable(connection, world.database, 100, served)]
+
+    assert found == [ids[name] for name in (expected if expected is not None else made)]
+
+
+def test_a_run_that_its_process_is_about_to_execute_is_left_to_it_for_a_while(world: JournalHarness) -> None:
     run_id = world.accept().run_id
 
-    hold(world.database, run_id, 60.0)
+    defer_polling(world.database, run_id, 60.0)
     assert free(world) == []
-    world.lapse(run_id)
+    world.expire_lease(run_id)
     assert free(world) == [run_id]
 
     assert claim(world.database, run_id, "own_1", 60.0) is not None
 
 
-def test_a_hold_is_no_lease(world: World) -> None:
+def test_a_hold_is_no_lease(world: JournalHarness) -> None:
     """Whoever holds a queued run keeps pollers away, and nobody who was told to begin it."""
     run_id = world.accept().run_id
-    hold(world.database, run_id, 60.0)
+    defer_polling(world.database, run_id, 60.0)
 
     assert world.claim(run_id) is not None
 
@@ -467,33 +478,35 @@ def test_a_hold_is_no_lease(world: World) -> None:
 # --- the thread that looks ------------------------------------------------------------------------
 
 
-def test_one_look_finds_everything_and_tells_whoever_watches(world: World, settings: Settings) -> None:
+def test_one_look_finds_everything_and_publishes_it(world: JournalHarness, settings: Settings) -> None:
     crashed, unanswered = world.accept().run_id, world.accept().run_id
     lost(world, crashed)
-    spread: list[Written] = []
-    reaper = Reaper(world.database, settings, spread.append, clock=itertools.count(step=100).__next__)
+    published: list[CommitResult] = []
+    reaper = Reaper(world.database, settings, published.append, clock=itertools.count(step=100).__next__)
     assert reaper.look() == []  # the lost owner has its last call
     asks(world.database, unanswered, question(expires_in_s=-1))
 
     done = reaper.look()
 
     assert [(one.run_id, one.status) for one in done] == [(crashed, "queued"), (unanswered, "failed")]
-    assert spread == done
-    assert Reaper(world.database, settings, spread.append).look() == []
+    assert published == done
+    assert Reaper(world.database, settings, published.append).look() == []
 
 
-def test_the_reaper_looks_by_itself_and_survives_whatever_goes_wrong(small_world: World, settings: Settings) -> None:
+def test_the_reaper_looks_by_itself_and_survives_whatever_goes_wrong(
+    small_world: JournalHarness, settings: Settings
+) -> None:
     seen, is_found = [], threading.Event()
 
-    def spread(written: Written) -> None:
+    def published(written: CommitResult) -> None:
         seen.append(written.run_id)
         if len(seen) == 1:
-            raise RuntimeError("whoever is told stumbles")
+            raise RuntimeError("publishing fails")
         is_found.set()
 
     for _ in range(2):
         lost(small_world, small_world.accept().run_id)
-    reaper = Reaper(small_world.database, settings.model_copy(update={"reap_s": 0.01}), spread)
+    reaper = Reaper(small_world.database, settings.model_copy(update={"reap_s": 0.01}), published)
     reaper.start()
     reaper.start()
     try:
@@ -505,18 +518,18 @@ def test_the_reaper_looks_by_itself_and_survives_whatever_goes_wrong(small_world
     assert [row.status for row in statuses] == ["queued", "queued"]
 
 
-@pytest.mark.parametrize("wrong", [RuntimeError("nobody foresaw this"), StaleOwner("run_1", 1)])
+@pytest.mark.parametrize("error", [RuntimeError("nobody foresaw this"), StaleOwner("run_1", 1)])
 def test_a_run_that_cannot_be_reaped_keeps_no_other_waiting(
-    world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, wrong: Exception
+    world: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     bad, good, unanswered = (world.accept().run_id for _ in range(3))
     lost(world, bad)
     lost(world, good)
     asks(world.database, unanswered, question(expires_in_s=-1))
 
-    def reap_others(database: Database, run_id: str, _: LastCalls) -> Written | None:
+    def reap_others(database: Database, run_id: str, _: LeaseGrace) -> CommitResult | None:
         if run_id == bad:
-            raise wrong
+            raise error
         return reap(database, run_id)
 
     monkeypatch.setattr(reapers, "reap", reap_others)
@@ -526,45 +539,45 @@ def test_a_run_that_cannot_be_reaped_keeps_no_other_waiting(
     assert [(one.run_id, one.status) for one in done] == [(good, "queued"), (unanswered, "failed")]
 
 
-@pytest.mark.parametrize("wrong", [DatabaseUnreachable("gone"), DatabaseBusy("SQLite has one lock for all")])
+@pytest.mark.parametrize("error", [DatabaseUnreachable("gone"), DatabaseBusy("SQLite has one lock for all")])
 def test_a_database_that_is_away_is_asked_for_one_run_only(
-    small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, wrong: CallboardError
+    small_world: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: CallboardError
 ) -> None:
     asked: list[str] = []
 
-    def away(_: Database, run_id: str, __: LastCalls) -> None:
+    def away(_: Database, run_id: str, __: LeaseGrace) -> None:
         asked.append(run_id)
-        raise wrong
+        raise error
 
     for _ in range(3):
         lost(small_world, small_world.accept().run_id)
     monkeypatch.setattr(reapers, "reap", away)
 
-    with pytest.raises(type(wrong)):
+    with pytest.raises(type(error)):
         Reaper(small_world.database, settings, lambda _: None).look()
 
     assert len(asked) == 1
 
 
 @pytest.mark.parametrize(
-    "wrong", [DatabaseFull("no space"), DatabaseReadOnly("a standby"), DatabaseUnreachable("gone")]
+    "error", [DatabaseFull("no space"), DatabaseReadOnly("a standby"), DatabaseUnreachable("gone")]
 )
 def test_a_last_call_that_no_write_gets_through_is_none(
-    world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, wrong: CallboardError
+    world: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: CallboardError
 ) -> None:
     lost(world, world.accept().run_id)
     reaper = Reaper(world.database, settings, lambda _: None, clock=itertools.count(step=100).__next__)
     reaper.look()
     with monkeypatch.context() as outage:
-        outage.setattr(reapers, "_requeue", Mock(side_effect=wrong))
-        with pytest.raises(type(wrong)):
+        outage.setattr(reapers, "requeue", Mock(side_effect=error))
+        with pytest.raises(type(error)):
             reaper.look()
 
     assert reaper.look() == []
     assert len(reaper.look()) == 1
 
 
-def test_an_owner_that_lives_keeps_its_run_before_anybody_counts_a_crash(world: World, settings: Settings) -> None:
+def test_a_live_owner_keeps_its_run_during_the_lease_grace(world: JournalHarness, settings: Settings) -> None:
     """As after an outage longer than a lease: reapers and owners have a database again at the same moment."""
     living, killed = (lost(world, world.accept().run_id).writer.lease for _ in range(2))
     now = iter((0.0, 0.0, 0.1, 0.1, 100.0))
@@ -577,7 +590,7 @@ def test_an_owner_that_lives_keeps_its_run_before_anybody_counts_a_crash(world: 
     assert [world.run_row(lease.run_id).crashes for lease in (living, killed)] == [0, 1]
 
 
-def test_each_owner_of_a_run_has_a_last_call(world: World, settings: Settings) -> None:
+def test_each_owner_of_a_run_has_a_last_call(world: JournalHarness, settings: Settings) -> None:
     run_id = world.accept().run_id
     reaper = Reaper(world.database, settings, lambda _: None, clock=itertools.count(step=100).__next__)
     for _ in range(2):
@@ -586,8 +599,9 @@ def test_each_owner_of_a_run_has_a_last_call(world: World, settings: Settings) -
         assert (reaper.look(), len(reaper.look())) == ([], 1)
 
 
+@pytest.mark.parity
 @needs_proc
-def test_a_process_that_ended_here_has_none(world: World, settings: Settings, neighbour: Process) -> None:
+def test_a_process_that_ended_here_has_none(world: JournalHarness, settings: Settings, neighbour: Process) -> None:
     run_id = world.own(owner=neighbour.owner).lease.run_id
     neighbour.end()
 
@@ -617,7 +631,7 @@ class Sweep:
 
 
 def test_runs_are_reaped_while_a_long_sweep_is_under_way(
-    small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    small_world: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep, is_reaped = Sweep(monkeypatch), threading.Event()
     quick = settings.model_copy(update={"reap_s": 0.01})
@@ -640,7 +654,7 @@ def test_runs_are_reaped_while_a_long_sweep_is_under_way(
 
 
 def test_a_sweep_is_cut_off_with_its_reaper(
-    small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    small_world: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     sweep = Sweep(monkeypatch)
     reaper = Reaper(small_world.database, settings.model_copy(update={"reap_s": 0.01}), lambda _: None)
@@ -656,7 +670,7 @@ def test_a_sweep_is_cut_off_with_its_reaper(
 
 
 def test_a_sweep_that_fails_is_no_end_of_the_reaper(
-    small_world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    small_world: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[int] = []
     again = threading.Event()
@@ -677,7 +691,7 @@ def test_a_sweep_that_fails_is_no_end_of_the_reaper(
         reaper.stop()
 
 
-def test_a_stopped_reaper_ends_its_thread(small_world: World, settings: Settings) -> None:
+def test_a_stopped_reaper_ends_its_thread(small_world: JournalHarness, settings: Settings) -> None:
     reaper = Reaper(small_world.database, settings, lambda _: None)
     reaper.start()
     thread = reaper._thread

@@ -5,42 +5,44 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import func, select
 
-from bus.journal.approvals import Decision, decide
+from bus.journal.approvals import Decision
+from bus.journal.decisions import decide
 from bus.journal.endings import cancel
-from bus.journal.line import withdrawn_ranges
-from bus.journal.parting import Parting
-from bus.journal.runs import get_run
+from bus.journal.errors import ApprovalOver, StaleOwner
+from bus.journal.log.commit import Commit
+from bus.journal.queries.runs import get_run
+from bus.journal.states.codes import Reason
+from bus.journal.states.release import Release
 from bus.journal.steps import StepStarted, steps_of
 from bus.journal.who import Who
-from bus.journal.writer import Commit
 from bus.payloads import StatusPayload
-from config.errors import ApprovalOver, StaleOwner
-from config.tables import approvals, outbox, timers
+from config.database.tables import approvals, outbox, timers
+from config.redaction import redact
 from tests.bus.asked import question
+from tests.bus.journal_harness import JournalHarness, Owner, assert_whole
 from tests.bus.shaky import ShakyCommits
-from tests.bus.world import Owner, World, assert_whole
 
 ME = Who()
-RELEASE = Parting(status="queued", reason="drain")
+RELEASE = Release(status="queued", reason=Reason.DRAIN)
 
 
 def release(owner: Owner) -> list[object]:
-    return list(owner.world.do(owner.writer.commit(Commit(events=[StatusPayload(status="moved")], parting=RELEASE))))
+    return list(owner.world.do(owner.writer.commit(Commit(events=[StatusPayload(status="moved")], release=RELEASE))))
 
 
 def waits(owner: Owner, *asked: object) -> None:
     """Have an owner ask, and let its run wait."""
     questions = tuple(asked or (question(),))
-    parting = Parting(status="waiting", reason="approval", detail="a person", questions=questions)  # type: ignore[arg-type]  # as they come
-    events = [*(one.payload() for one in parting.questions), StatusPayload(status="waiting")]
-    owner.world.do(owner.writer.commit(Commit(events=events, parting=parting)))
+    release = Release(status="waiting", reason=Reason.APPROVAL, detail="a person", questions=questions)  # type: ignore[arg-type]  # as they come
+    events = [*(one.payload() for one in release.questions), StatusPayload(status="waiting")]
+    owner.world.do(owner.writer.commit(Commit(events=events, release=release)))
 
 
-def count(world: World, table, run_id: str) -> int:
+def count(world: JournalHarness, table, run_id: str) -> int:
     return int(world.rows(select(func.count()).select_from(table).where(table.c.run_id == run_id))[0][0])
 
 
-def test_a_released_run_is_announced_and_counts_no_crash(world: World) -> None:
+def test_a_released_run_is_announced_and_counts_no_crash(world: JournalHarness) -> None:
     owner = world.own()
     run_id = owner.lease.run_id
 
@@ -53,7 +55,7 @@ def test_a_released_run_is_announced_and_counts_no_crash(world: World) -> None:
     assert owner.woken == [run_id]
 
 
-def test_the_next_owner_goes_on_right_behind_the_last_number(world: World) -> None:
+def test_the_next_owner_continues_right_behind_the_last_number(world: JournalHarness) -> None:
     owner = world.own()
     release(owner)
 
@@ -67,7 +69,7 @@ def test_the_next_owner_goes_on_right_behind_the_last_number(world: World) -> No
     ]  # fmt: skip
 
 
-def test_pieces_of_no_message_are_withdrawn_when_the_run_is_let_go(world: World) -> None:
+def test_pieces_of_no_message_are_withdrawn_when_the_run_is_let_go(world: JournalHarness) -> None:
     owner = world.own()
     world.do(owner.say("half ", "a word"))
 
@@ -75,10 +77,10 @@ def test_pieces_of_no_message_are_withdrawn_when_the_run_is_let_go(world: World)
 
     lines = world.lines(owner.lease.run_id)
     assert [line.type for line in lines] == ["status", "status", "withdrawn", "status"]
-    assert withdrawn_ranges(lines[2]) == [(3, 4)]
+    assert lines[2].withdrawn_ranges == [(3, 4)]
 
 
-def test_nothing_is_written_after_a_run_was_let_go(world: World) -> None:
+def test_nothing_is_written_after_a_run_was_let_go(world: JournalHarness) -> None:
     owner = world.own()
     release(owner)
     before = world.run_row(owner.lease.run_id)
@@ -94,19 +96,19 @@ def test_nothing_is_written_after_a_run_was_let_go(world: World) -> None:
     assert world.run_row(owner.lease.run_id) == before
 
 
-def test_who_lost_the_run_cannot_let_it_go(world: World) -> None:
+def test_who_lost_the_run_cannot_let_it_go(world: JournalHarness) -> None:
     owner = world.own()
-    world.lapse(owner.lease.run_id)
+    world.expire_lease(owner.lease.run_id)
     following = world.own(owner.lease.run_id, "own_2")
 
     with pytest.raises(StaleOwner):
         release(owner)
 
-    assert count(world, outbox, owner.lease.run_id) == 1
+    assert count(world, outbox, owner.lease.run_id) == 2, "of its accept, and of the reaper"
     world.do(following.message())
 
 
-def test_steps_nobody_began_are_left_for_the_next_owner(world: World) -> None:
+def test_steps_that_were_not_begun_are_left_for_the_next_owner(world: JournalHarness) -> None:
     owner = world.own()
     run_id = owner.lease.run_id
     started = [
@@ -115,13 +117,13 @@ def test_steps_nobody_began_are_left_for_the_next_owner(world: World) -> None:
     ]
     world.do(owner.writer.commit(Commit(started=started)))
 
-    world.do(owner.writer.commit(Commit(planned=["stp_0"], unknown=["stp_1"], parting=RELEASE)))
+    world.do(owner.writer.commit(Commit(planned=["stp_0"], unknown=["stp_1"], release=RELEASE)))
 
     with world.database.read() as connection:
         assert [step["status"] for step in steps_of(connection, run_id)] == ["planned", "unknown"]
 
 
-def test_a_waiting_run_asks_with_a_timer_and_is_not_announced(world: World) -> None:
+def test_a_waiting_run_asks_with_a_timer_and_is_not_announced(world: JournalHarness) -> None:
     owner = world.own()
     run_id = owner.lease.run_id
 
@@ -133,10 +135,20 @@ def test_a_waiting_run_asks_with_a_timer_and_is_not_announced(world: World) -> N
     assert owner.woken == []
 
 
+def test_what_a_run_waits_for_is_kept_without_secrets(world: JournalHarness) -> None:
+    owner = world.own()
+    said = "its tool said password=tr0ub4dor-and-3"
+    release = Release(status="waiting", reason=Reason.CODE_VERSION, detail=said)
+
+    world.do(owner.writer.commit(Commit(events=[StatusPayload(status="waiting")], release=release)))
+
+    assert world.run_row(owner.lease.run_id).detail == redact(said) != said
+
+
 # --- a stop that comes between --------------------------------------------------------------------
 
 
-def test_a_stop_that_comes_between_queues_the_run_instead(world: World) -> None:
+def test_a_stop_that_comes_between_queues_the_run_instead(world: JournalHarness) -> None:
     """A run that waits has no owner who would see the stop; the next owner sees it."""
     owner = world.own()
     run_id = owner.lease.run_id
@@ -153,7 +165,7 @@ def test_a_stop_that_comes_between_queues_the_run_instead(world: World) -> None:
     assert lease.stop_requested
 
 
-def test_a_run_that_was_stopped_while_it_asked_takes_no_answer_from_its_next_owner(world: World) -> None:
+def test_a_run_that_was_stopped_while_it_asked_takes_no_answer_from_its_next_owner(world: JournalHarness) -> None:
     """One of two answers would have left it running for ever: its owner fenced off, and no lease to run out."""
     owner = world.own()
     run_id = owner.lease.run_id
@@ -177,7 +189,7 @@ def test_a_run_that_was_stopped_while_it_asked_takes_no_answer_from_its_next_own
 
 @pytest.mark.parametrize("fault", ["busy", "reply_lost"])
 def test_letting_go_counts_once_whatever_becomes_of_the_reply(
-    small_world: World, monkeypatch: pytest.MonkeyPatch, fault
+    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch, fault
 ) -> None:
     faults = [fault]
     ShakyCommits(small_world.database, monkeypatch, lambda: faults.pop() if faults else None)

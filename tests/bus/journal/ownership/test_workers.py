@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from bus.journal.workers import ALIVE_MS, KEPT_MS, WorkerRow, alive, forget, seen
+from bus.journal.ownership.workers import ALIVE_MS, KEPT_MS, WorkerRow, alive, forget, seen, serves
 from config.clock import epoch_ms
-from config.database import Database
-from config.tables import workers
+from config.database.engine import Database
+from config.database.tables import workers
 
 
 def row(name: str = "own_1", **fields: Any) -> WorkerRow:
@@ -56,9 +56,29 @@ def test_a_worker_of_a_release_that_said_less_is_listed_too(database: Database):
     (worker,) = living(database)
 
     assert (worker["queue"], worker["version"], worker["skew_ms"]) == (None, None, None)
+    assert serves(worker, None)
+    assert not serves(worker, "gpu")
 
 
-def test_who_is_not_heard_of_is_off_the_list_and_later_out_of_the_table(database: Database):
+def test_a_worker_of_a_release_with_one_queue_serves_that_one(database: Database):
+    seen(database, row(queue="runs", queues=()))
+
+    (worker,) = living(database)
+
+    assert worker["queues"] == ["runs"]
+    assert serves(worker, None)
+    assert not serves(worker, "gpu")
+
+
+def test_a_worker_serves_the_queues_its_row_lists_and_the_default_one_only_if_it_is_among_them(database: Database):
+    seen(database, row(queues=("gpu", "mail")))
+
+    (worker,) = living(database)
+
+    assert [serves(worker, queue) for queue in ("gpu", "mail", "runs", None)] == [True, True, False, False]
+
+
+def test_who_sends_no_heartbeat_is_off_the_list_and_later_out_of_the_table(database: Database):
     seen(database, row("quiet"))
     seen(database, row("leaves"))
     age(database, "quiet", ALIVE_MS + 1000)

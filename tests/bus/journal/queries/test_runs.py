@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import orjson
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from bus.journal.endings import cancel
-from bus.journal.leases import RESERVE
-from bus.journal.line import withdrawn_ranges
-from bus.journal.runs import board, get_run, list_runs, reader_bounds, run_page
+from bus.journal.errors import RunUnknown, StaleOwner
+from bus.journal.log.commit import Commit
+from bus.journal.queries.runs import board, get_run, get_small_run, list_runs, reader_bounds, run_page, status_of
+from bus.journal.retention.removal import remove_runs
+from bus.journal.states.owned import RESERVE
 from bus.journal.who import Who
-from bus.journal.writer import Commit
 from bus.payloads import EndPayload
-from config.errors import BadRequest, RunUnknown, StaleOwner
-from config.tables import controls, messages, outbox, threads
-from tests.bus.journal.test_accept import at_once
-from tests.bus.world import World, assert_whole
+from config.database.tables import controls, messages, outbox, runs, threads
+from config.errors import BadRequest
+from tests.bus.asked import asks, question
+from tests.bus.journal_harness import JournalHarness, assert_whole
+from tests.bus.racing import at_once
 
 ME = Who()
 OTHERS = [Who(principal="eve"), Who(tenant="other")]
 
 
-def stop(world: World, run_id: str, who: Who = ME):
+def stop(world: JournalHarness, run_id: str, who: Who = ME):
     return cancel(world.database, who, run_id, "ann")
 
 
 # --- stopping
 
 
-def test_a_run_that_waits_is_ended_here(world: World):
+def test_a_run_that_waits_is_ended_here(world: JournalHarness):
     accepted = world.accept()
 
     done = stop(world, accepted.run_id)
@@ -44,7 +48,7 @@ def test_a_run_that_waits_is_ended_here(world: World):
     assert world.claim(accepted.run_id) is None
 
 
-def test_a_stop_is_in_the_history(world: World):
+def test_a_stop_is_in_the_history(world: JournalHarness):
     accepted = world.accept()
     stop(world, accepted.run_id)
 
@@ -53,7 +57,7 @@ def test_a_stop_is_in_the_history(world: World):
     assert "Stopped" in orjson.loads(item.data_json)["content"]
 
 
-def test_an_owner_that_lives_is_asked_and_not_overruled(world: World):
+def test_an_owner_that_lives_is_asked_and_not_overruled(world: JournalHarness):
     owner = world.own()
 
     done = stop(world, owner.lease.run_id)
@@ -66,22 +70,22 @@ def test_an_owner_that_lives_is_asked_and_not_overruled(world: World):
     world.do(owner.message())
 
 
-def test_a_run_whose_owner_is_gone_is_ended_here_with_its_holes_declared(world: World):
+def test_a_run_whose_owner_is_gone_is_ended_here_with_its_holes_declared(world: JournalHarness):
     owner = world.own()
     world.do(owner.say("lost", "text"))
-    world.lapse(owner.lease.run_id)
+    world.expire_lease(owner.lease.run_id)
 
     done = stop(world, owner.lease.run_id)
 
     assert [payload.event_type for payload in done.events] == ["withdrawn", "end"]
     lines = world.lines(owner.lease.run_id)
     assert_whole(lines)
-    assert withdrawn_ranges(lines[-2]) == [(3, 1 + RESERVE)]
+    assert lines[-2].withdrawn_ranges == [(3, 1 + RESERVE)]
     with pytest.raises(StaleOwner):
         world.do(owner.message())
 
 
-def test_an_ended_run_is_left_as_it_is(world: World):
+def test_an_ended_run_is_left_as_it_is(world: JournalHarness):
     owner = world.own()
     world.do(owner.end())
 
@@ -91,7 +95,7 @@ def test_an_ended_run_is_left_as_it_is(world: World):
     assert world.kinds(owner.lease.run_id)[-1] == "end"
 
 
-def test_stopping_twice_ends_once(world: World):
+def test_stopping_twice_ends_once(world: JournalHarness):
     run_id = world.accept().run_id
 
     found = at_once(6, lambda _: stop(world, run_id))
@@ -101,7 +105,7 @@ def test_stopping_twice_ends_once(world: World):
     assert_whole(world.lines(run_id))
 
 
-def test_a_stop_and_a_claim_at_the_same_moment_have_one_outcome(world: World):
+def test_a_stop_and_a_claim_at_the_same_moment_have_one_outcome(world: JournalHarness):
     for _ in range(8):
         run_id = world.accept().run_id
 
@@ -118,7 +122,7 @@ def test_a_stop_and_a_claim_at_the_same_moment_have_one_outcome(world: World):
             assert world.run_row(run_id).stop_requested
 
 
-def test_the_threads_next_run_may_begin_after_a_stop(world: World):
+def test_the_threads_next_run_may_begin_after_a_stop(world: JournalHarness):
     first, second = (world.accept(thread_id="mine") for _ in range(2))
 
     done = stop(world, first.run_id)
@@ -128,7 +132,7 @@ def test_the_threads_next_run_may_begin_after_a_stop(world: World):
     assert world.claim(second.run_id) is not None
 
 
-def test_stopping_a_run_that_waits_behind_another_leaves_that_one_alone(world: World):
+def test_stopping_a_run_that_waits_behind_another_leaves_that_one_alone(world: JournalHarness):
     first = world.own(world.accept(thread_id="mine").run_id)
     second = world.accept(thread_id="mine")
 
@@ -140,14 +144,14 @@ def test_stopping_a_run_that_waits_behind_another_leaves_that_one_alone(world: W
 
 
 @pytest.mark.parametrize("who", OTHERS)
-def test_somebody_elses_run_cannot_be_stopped_nor_told_from_none(world: World, who: Who):
+def test_another_principals_run_cannot_be_stopped_nor_distinguished_from_none(world: JournalHarness, who: Who):
     run_id = world.accept().run_id
     texts = []
 
-    for its_id in (run_id, "run_" + "x" * len(run_id[4:])):
-        with pytest.raises(RunUnknown) as wrong:
-            stop(world, its_id, who)
-        texts.append(str(wrong.value).replace(its_id, "ID"))
+    for run_id_ in (run_id, "run_" + "x" * len(run_id[4:])):
+        with pytest.raises(RunUnknown) as error:
+            stop(world, run_id_, who)
+        texts.append(str(error.value).replace(run_id_, "ID"))
 
     assert texts[0] == texts[1]
     assert world.run_row(run_id).status == "queued"
@@ -157,7 +161,7 @@ def test_somebody_elses_run_cannot_be_stopped_nor_told_from_none(world: World, w
 
 
 @pytest.fixture
-def some_runs(world: World) -> dict[str, str]:
+def some_runs(world: JournalHarness) -> dict[str, str]:
     """A run of each kind, the newest first."""
     ended = world.own(world.accept("one", agent_id="data").run_id)
     end = EndPayload(status="failed", reason="why", output="x", usage={"input_tokens": 1}, cost_usd=0.1, steps=3)
@@ -169,12 +173,12 @@ def some_runs(world: World) -> dict[str, str]:
     return {"queued": queued.run_id, "running": running.lease.run_id, "failed": ended.lease.run_id}
 
 
-def listed(world: World, who: Who = ME, **filters):
+def listed(world: JournalHarness, who: Who = ME, **filters):
     with world.database.read() as connection:
         return [run["run_id"] for run in list_runs(connection, who, **filters)]
 
 
-def test_lists_show_ones_own_runs_by_state_agent_and_thread(world: World, some_runs: dict[str, str]):
+def test_lists_show_ones_own_runs_by_state_agent_and_thread(world: JournalHarness, some_runs: dict[str, str]):
     assert sorted(listed(world)) == sorted(some_runs.values())
     assert listed(world, status="failed") == [some_runs["failed"]]
     assert set(listed(world, status="open")) == {some_runs["queued"], some_runs["running"]}
@@ -184,16 +188,12 @@ def test_lists_show_ones_own_runs_by_state_agent_and_thread(world: World, some_r
     assert len(listed(world, OTHERS[0])) == 1
 
 
-def test_a_state_there_is_not_is_refused(world: World):
+def test_a_state_there_is_not_is_refused(world: JournalHarness):
     with pytest.raises(BadRequest):
         listed(world, status="sleeping")
 
 
-def test_pages_of_runs_join_also_within_one_millisecond(world: World):
-    from sqlalchemy import update
-
-    from config.tables import runs
-
+def test_pages_of_runs_join_also_within_one_millisecond(world: JournalHarness):
     run_ids = [world.accept().run_id for _ in range(7)]
     with world.database.write() as connection:
         connection.execute(update(runs).values(created_ms=5))
@@ -206,11 +206,7 @@ def test_pages_of_runs_join_also_within_one_millisecond(world: World):
     assert [run["run_id"] for run in found] == sorted(run_ids, reverse=True)
 
 
-def test_a_page_of_runs_ends_where_their_outputs_reach_a_megabyte(world: World):
-    from sqlalchemy import update
-
-    from config.tables import runs
-
+def test_a_page_of_runs_ends_where_their_outputs_reach_a_megabyte(world: JournalHarness):
     run_ids = [world.accept().run_id for _ in range(7)]
     with world.database.write() as connection:
         connection.execute(update(runs).values(created_ms=5, output_json='"' + "x" * 400_000 + '"'))
@@ -226,14 +222,14 @@ def test_a_page_of_runs_ends_where_their_outputs_reach_a_megabyte(world: World):
     assert [run_id for page in pages for run_id in page] == sorted(run_ids, reverse=True)
 
 
-def test_the_board_reads_no_outputs(world: World, some_runs: dict[str, str]):
+def test_the_board_reads_no_outputs(world: JournalHarness, some_runs: dict[str, str]):
     with world.database.read() as connection:
         shown = board(connection, ME)
 
     assert not [run for run in shown if "output" in run or "metadata" in run]
 
 
-def test_a_run_shows_what_is_known_of_it_and_no_nulls(world: World, some_runs: dict[str, str]):
+def test_a_run_shows_what_is_known_of_it_and_no_nulls(world: JournalHarness, some_runs: dict[str, str]):
     with world.database.read() as connection:
         failed, running = (get_run(connection, ME, some_runs[name]) for name in ("failed", "running"))
 
@@ -249,7 +245,24 @@ def test_a_run_shows_what_is_known_of_it_and_no_nulls(world: World, some_runs: d
     assert None not in [*failed.values(), *running.values()]
 
 
-def test_the_board_shows_what_is_open_and_the_last_that_ended(world: World, some_runs: dict[str, str]):
+def test_a_run_is_small_by_its_output_and_what_it_asks(world: JournalHarness):
+    run_id, other = world.accept().run_id, world.accept().run_id
+    asks(world.database, run_id, question(arguments={"text": "x" * 1000}))
+    with world.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == other).values(output_json='"' + "x" * 500 + '"'))
+
+    with world.database.read() as connection:
+        asked, ended = (get_run(connection, ME, which) for which in (run_id, other))
+        small = [
+            [get_small_run(connection, ME, which, chars) for chars in (400, 800, 2000)] for which in (run_id, other)
+        ]
+
+    assert small == [[None, None, asked], [None, ended, ended]]
+    assert len(ended["output"]) == 500
+    assert asked["approvals"]
+
+
+def test_the_board_shows_what_is_open_and_the_last_that_ended(world: JournalHarness, some_runs: dict[str, str]):
     with world.database.read() as connection:
         everything = {run["run_id"] for run in board(connection, ME)}
         without_ended = {run["run_id"] for run in board(connection, ME, ended=0)}
@@ -258,14 +271,23 @@ def test_the_board_shows_what_is_open_and_the_last_that_ended(world: World, some
     assert without_ended == everything - {some_runs["failed"]}
 
 
-def test_a_reader_learns_where_a_run_may_have_got_to(world: World, some_runs: dict[str, str]):
+def test_a_reader_learns_where_a_run_may_have_got_to(world: JournalHarness, some_runs: dict[str, str]):
     with world.database.read() as connection:
         assert reader_bounds(connection, ME, some_runs["running"]) == ("mine", "running", 1 + RESERVE)
 
 
 @pytest.mark.parametrize("who", OTHERS)
-@pytest.mark.parametrize("look", [get_run, reader_bounds])
-def test_nobody_sees_somebody_elses_run(world: World, some_runs: dict[str, str], look, who: Who):
+@pytest.mark.parametrize("look", [get_run, partial(get_small_run, max_chars=9), reader_bounds])
+def test_another_principals_run_is_not_visible(world: JournalHarness, some_runs: dict[str, str], look, who: Who):
     for run_id in (some_runs["running"], "run_nobody_knows"):
         with world.database.read() as connection, pytest.raises(RunUnknown):
             look(connection, who, run_id)
+
+
+def test_a_removed_run_has_no_state(world: JournalHarness) -> None:
+    owner = world.own()
+    world.do(owner.end())
+    remove_runs(world.database, Who(), [owner.lease.run_id])
+
+    with world.database.read() as connection:
+        assert status_of(connection, owner.lease.run_id) is None

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from sqlalchemy import update
 
-from bus.journal import workers
 from bus.journal.endings import cancel
+from bus.journal.ownership import workers
+from bus.journal.ownership.workers import WorkerRow
+from bus.journal.queries.wait_reasons import explain_run, explain_runs, short_call
 from bus.journal.steps import StepStarted, start_steps
 from bus.journal.who import Who
-from bus.journal.why import short_call, why, why_one
-from bus.journal.workers import WorkerRow
 from config.clock import epoch_ms
-from config.tables import runs, steps
+from config.database.tables import runs, steps
 from tests.bus.asked import asks, question
-from tests.bus.world import World
+from tests.bus.journal_harness import JournalHarness
 
 ME = Who()
 
 
-def sentences(world: World) -> dict[str, tuple[str, str]]:
+def sentences(world: JournalHarness) -> dict[str, tuple[str, str]]:
     with world.database.read() as connection:
-        return {one.run_id: (one.waits_for, one.sentence) for one in why(connection, world.database, ME)}
+        return {one.run_id: (one.waits_for, one.sentence) for one in explain_runs(connection, world.database, ME)}
 
 
-def alive(world: World, owner: str = "own_1", slots: int = 4, busy: int = 0) -> None:
-    row = WorkerRow(id=owner, host="box", pid=17, pool="threads", slots=slots, busy=busy)
+def alive(world: JournalHarness, owner: str = "own_1", slots: int = 4, busy: int = 0, **more: Any) -> None:
+    row = WorkerRow(id=owner, host="box", pid=17, pool="threads", slots=slots, busy=busy, **more)
     workers.seen(world.database, row)
 
 
-def test_a_run_without_workers_waits_for_one(world: World) -> None:
+def test_a_run_without_workers_waits_for_one(world: JournalHarness) -> None:
     run_id = world.accept().run_id
 
     waits_for, sentence = sentences(world)[run_id]
@@ -42,7 +44,7 @@ def test_a_run_without_workers_waits_for_one(world: World) -> None:
 @pytest.mark.parametrize(
     ("busy", "code", "said"), [(1, "wake_up", "3 of 4 slots free"), (4, "slot", "4 slots are taken")]
 )
-def test_a_queued_run_says_how_many_slots_there_are(world: World, busy: int, code: str, said: str) -> None:
+def test_a_queued_run_says_how_many_slots_there_are(world: JournalHarness, busy: int, code: str, said: str) -> None:
     run_id = world.accept().run_id
     alive(world, busy=busy)
 
@@ -53,7 +55,28 @@ def test_a_queued_run_says_how_many_slots_there_are(world: World, busy: int, cod
     assert said in sentence
 
 
-def test_a_run_behind_another_of_its_thread_names_it(world: World) -> None:
+def test_a_queue_that_no_worker_serves_is_named_with_the_command_that_serves_it(world: JournalHarness) -> None:
+    painted, plain = world.accept(queue="gpu").run_id, world.accept().run_id
+    alive(world, queue="runs", queues=("runs",))
+
+    said = sentences(world)
+
+    assert said[painted] == (
+        "worker", "queued, and no worker serves queue 'gpu'; start one: `./callboard worker --queues gpu`.",
+    )  # fmt: skip
+    assert said[plain][0] == "wake_up"
+    alive(world, "own_2", slots=3, queue="runs", queues=("gpu",))
+    assert "1 worker alive, 3 of 3 slots free" in sentences(world)[painted][1]
+
+
+def test_a_default_queue_that_no_worker_serves_is_called_so(world: JournalHarness) -> None:
+    run_id = world.accept().run_id
+    alive(world, queue="runs", queues=("gpu",))
+
+    assert "no worker alive serves the default queue" in sentences(world)[run_id][1]
+
+
+def test_a_run_behind_another_of_its_thread_names_it(world: JournalHarness) -> None:
     first, second, third = (world.accept(thread_id="mine").run_id for _ in range(3))
     other = world.accept(thread_id="other").run_id
     world.own(first)
@@ -65,12 +88,12 @@ def test_a_run_behind_another_of_its_thread_names_it(world: World) -> None:
     assert said[other][0] == "worker"
 
 
-def test_a_running_run_says_which_step_since_when_and_where(world: World) -> None:
+def test_a_running_run_says_which_step_since_when_and_where(world: JournalHarness) -> None:
     owner = world.own()
     alive(world)
     step = StepStarted(id="stp_1", kind="tool", name="lookup", arguments_digest="d", idempotency_key="k")
     with world.database.write() as connection:
-        start_steps(connection, owner.lease, [step])
+        start_steps(connection, owner.lease.run_id, owner.lease.fence, [step])
         connection.execute(update(steps).values(started_ms=epoch_ms() - 42_000))
 
     waits_for, sentence = sentences(world)[owner.lease.run_id]
@@ -79,14 +102,14 @@ def test_a_running_run_says_which_step_since_when_and_where(world: World) -> Non
     assert sentence == "calling the tool lookup for 42 s (step 1), on worker box:17."
 
 
-def test_a_run_whose_lease_ran_out_is_about_to_be_taken_over(world: World) -> None:
+def test_a_run_whose_lease_ran_out_is_about_to_be_taken_over(world: JournalHarness) -> None:
     run_id = world.own().lease.run_id
-    world.lapse(run_id)
+    world.expire_lease(run_id)
 
     assert sentences(world)[run_id][0] == "owner"
 
 
-def test_a_stop_nobody_has_seen_yet_says_who_asked(world: World) -> None:
+def test_a_stop_that_the_owner_has_not_seen_says_who_asked(world: JournalHarness) -> None:
     run_id = world.own().lease.run_id
     cancel(world.database, ME, run_id, by="ann")
 
@@ -96,7 +119,7 @@ def test_a_stop_nobody_has_seen_yet_says_who_asked(world: World) -> None:
     assert sentence.startswith("was asked to stop by ann 0 s ago; it was between two steps")
 
 
-def test_a_question_is_shown_with_its_call_its_time_and_the_command(world: World) -> None:
+def test_a_question_is_shown_with_its_call_its_time_and_the_command(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     asks(world.database, run_id, question(), question("send_mail", {}))
 
@@ -107,7 +130,7 @@ def test_a_question_is_shown_with_its_call_its_time_and_the_command(world: World
     assert f"`./callboard approve {run_id}`" in sentence
 
 
-def test_a_run_that_waits_for_code_says_for_which(world: World) -> None:
+def test_a_run_that_waits_for_code_says_for_which(world: JournalHarness) -> None:
     run_id = world.accept().run_id
     detail = "Waits for a worker whose tool refund_order is the one it was asked with."
     with world.database.write() as connection:
@@ -116,39 +139,39 @@ def test_a_run_that_waits_for_code_says_for_which(world: World) -> None:
     assert sentences(world)[run_id] == ("code", detail)
 
 
-def test_what_is_over_or_somebody_elses_is_not_explained(world: World) -> None:
+def test_ended_and_other_principals_runs_are_not_explained(world: JournalHarness) -> None:
     ended = world.accept().run_id
     cancel(world.database, ME, ended, by="ann")
     foreign = world.accept(principal="eve").run_id
 
     with world.database.read() as connection:
-        assert why(connection, world.database, ME) == []
-        assert [why_one(connection, world.database, ME, run_id) for run_id in (ended, foreign)] == [None, None]
+        assert explain_runs(connection, world.database, ME) == []
+        assert [explain_run(connection, world.database, ME, run_id) for run_id in (ended, foreign)] == [None, None]
 
 
 def test_of_one_thread_or_agent_none_is_missed_behind_many_others(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: JournalHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for thread_id in ("theirs", "mine"):
         world.accept(thread_id=thread_id, agent_id=thread_id)
-    monkeypatch.setattr("bus.journal.why.MOST", 1)
+    monkeypatch.setattr("bus.journal.queries.wait_reasons.MOST", 1)
 
     with world.database.read() as connection:
-        of_thread = why(connection, world.database, ME, thread_id="mine")
-        of_agent = why(connection, world.database, ME, agent="mine")
-        of_nobody = why(connection, world.database, ME, agent="mine", thread_id="theirs")
+        of_thread = explain_runs(connection, world.database, ME, thread_id="mine")
+        of_agent = explain_runs(connection, world.database, ME, agent="mine")
+        of_neither = explain_runs(connection, world.database, ME, agent="mine", thread_id="theirs")
 
     assert [one.thread_id for one in (*of_thread, *of_agent)] == ["mine", "mine"]
-    assert of_nobody == []
+    assert of_neither == []
 
 
-def test_one_run_is_explained_as_in_the_list(world: World) -> None:
+def test_one_run_is_explained_as_in_the_list(world: JournalHarness) -> None:
     world.accept(thread_id="mine")
     second = world.accept(thread_id="mine").run_id
 
     with world.database.read() as connection:
-        one = why_one(connection, world.database, ME, second)
-        assert one in why(connection, world.database, ME)
+        one = explain_run(connection, world.database, ME, second)
+        assert one in explain_runs(connection, world.database, ME)
 
 
 def test_a_long_call_is_cut() -> None:

@@ -8,14 +8,14 @@ import pytest
 from sqlalchemy import insert
 
 from bus.journal.accept import Accepted, accept
+from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey
-from bus.journal.leases import RESERVE
-from bus.journal.removal import OF_A_RUN, remove_runs, remove_threads
-from bus.journal.runs import find_run
+from bus.journal.queries.runs import find_run
+from bus.journal.retention.removal import OF_A_RUN, remove_runs, remove_threads
+from bus.journal.states.owned import RESERVE
 from bus.journal.threads import get_thread, list_messages
 from bus.journal.who import Who
-from config.errors import RunOpen, RunUnknown, ThreadUnknown
-from config.tables import (
+from config.database.tables import (
     approvals,
     controls,
     events,
@@ -27,8 +27,8 @@ from config.tables import (
     threads,
     timers,
 )
+from tests.bus.journal_harness import JournalHarness, new_run
 from tests.bus.over import count, ended
-from tests.bus.world import World, new_run
 
 ME = Who()
 OTHERS = [Who(principal="eve"), Who(tenant="other")]
@@ -46,7 +46,7 @@ def test_every_table_that_refers_to_a_run_is_emptied_of_it() -> None:
     }
 
 
-def test_a_removed_run_leaves_only_what_was_said(world: World) -> None:
+def test_a_removed_run_leaves_only_what_was_said(world: JournalHarness) -> None:
     gone, stays = ended(world, idempotency=KEY).lease.run_id, ended(world).lease.run_id
     with world.database.write() as connection:
         connection.execute(insert(controls).values(run_id=gone, kind="stop", created_ms=1))
@@ -66,7 +66,7 @@ def test_a_removed_run_leaves_only_what_was_said(world: World) -> None:
     assert world.kinds(stays)[-1] == "end"
 
 
-def test_the_key_of_a_removed_run_may_start_another(world: World) -> None:
+def test_the_key_of_a_removed_run_may_start_another(world: JournalHarness) -> None:
     first = ended(world, idempotency=KEY).lease.run_id
     remove_runs(world.database, ME, [first])
 
@@ -76,7 +76,7 @@ def test_the_key_of_a_removed_run_may_start_another(world: World) -> None:
     assert count(world, idempotency_keys) == 1
 
 
-def test_an_open_run_is_refused_and_those_beside_it_stay(world: World) -> None:
+def test_an_open_run_is_refused_and_those_beside_it_stay(world: JournalHarness) -> None:
     over, queued, running = ended(world).lease.run_id, world.accept().run_id, world.own().lease.run_id
 
     for still_open, status in ((queued, "queued"), (running, "running")):
@@ -88,7 +88,7 @@ def test_an_open_run_is_refused_and_those_beside_it_stay(world: World) -> None:
 
 
 @pytest.mark.parametrize("who", OTHERS)
-def test_what_is_somebody_elses_is_unknown(world: World, who: Who) -> None:
+def test_what_is_another_principals_is_unknown(world: JournalHarness, who: Who) -> None:
     run_id = ended(world).lease.run_id
 
     with pytest.raises(RunUnknown):
@@ -99,7 +99,7 @@ def test_what_is_somebody_elses_is_unknown(world: World, who: Who) -> None:
     assert count(world, runs) == count(world, threads) == 1
 
 
-def test_a_removed_thread_leaves_nothing(world: World) -> None:
+def test_a_removed_thread_leaves_nothing(world: JournalHarness) -> None:
     ended(world)
     ended(world)
     for who in OTHERS:
@@ -117,7 +117,7 @@ def test_a_removed_thread_leaves_nothing(world: World) -> None:
     assert world.kinds(stays)[-1] == "end"
 
 
-def test_a_thread_with_an_open_run_is_refused(world: World) -> None:
+def test_a_thread_with_an_open_run_is_refused(world: JournalHarness) -> None:
     ended(world)
     waiting = world.accept(thread_id="talk").run_id
 
@@ -127,7 +127,7 @@ def test_a_thread_with_an_open_run_is_refused(world: World) -> None:
     assert count(world, messages) == 3
 
 
-def test_of_several_the_unknown_one_is_named_and_none_goes(world: World) -> None:
+def test_of_several_the_unknown_one_is_named_and_none_goes(world: JournalHarness) -> None:
     run_id = ended(world).lease.run_id
 
     with pytest.raises(RunUnknown, match="run_nothere"):
@@ -138,7 +138,7 @@ def test_of_several_the_unknown_one_is_named_and_none_goes(world: World) -> None
     assert count(world, runs) == count(world, threads) == 1
 
 
-def test_a_message_that_comes_while_its_thread_is_removed_begins_a_new_one(world: World) -> None:
+def test_a_message_that_comes_while_its_thread_is_removed_begins_a_new_one(world: JournalHarness) -> None:
     """Either the thread has gone before, or it is refused because of the run: never a run without its thread."""
     for number in range(20):
         name = f"talk_{number}"
@@ -160,13 +160,13 @@ def test_a_message_that_comes_while_its_thread_is_removed_begins_a_new_one(world
             expected = 2
         thread.join()
         with world.database.read() as connection:
-            its_runs = [run["run_id"] for run in get_thread(connection, ME, name)["runs"]]
-        assert len(its_runs) == expected
-        assert accepted[0].run_id in its_runs
+            runs_of_thread = [run["run_id"] for run in get_thread(connection, ME, name)["runs"]]
+        assert len(runs_of_thread) == expected
+        assert accepted[0].run_id in runs_of_thread
         assert count(world, messages, run_id=accepted[0].run_id) == 1
 
 
-def test_who_reads_a_run_that_is_removed_hears_of_it(each_log_world: World) -> None:
+def test_a_reader_of_a_removed_run_gets_an_error(each_log_world: JournalHarness) -> None:
     world = each_log_world
     owner = ended(world)
     reader = world.reader(owner.lease, cursor=owner.lease.next_seq + RESERVE)  # behind all it will ever be sent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,14 +11,15 @@ import pytest
 from sqlalchemy import exists, func, select
 
 from bus.journal.endings import cancel
-from bus.journal.hotlog import MemoryHotLog
-from bus.journal.removal import OF_A_RUN, remove_runs, remove_threads
+from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
+from bus.journal.live.hotlog import MemoryHotLog
+from bus.journal.retention.removal import OF_A_RUN, remove_runs, remove_threads
 from bus.journal.who import Who
-from config.database import Database
-from config.errors import CallboardError, RunOpen, RunUnknown, ThreadUnknown
-from config.tables import messages, runs, threads
+from config.database.engine import Database
+from config.database.tables import messages, runs, threads
+from tests.bus.journal_harness import JournalHarness, Owner
 from tests.bus.over import ended
-from tests.bus.world import Owner, World
+from tests.bus.racing import at_once
 
 ME = Who()
 ROUNDS = 40
@@ -29,30 +29,16 @@ LOST = (RunOpen, RunUnknown, ThreadUnknown)
 
 
 @pytest.fixture
-def racing(database: Database, request: pytest.FixtureRequest) -> World:
-    return World(database, request.getfixturevalue("wide_loop"), MemoryHotLog())
+def racing(database: Database, request: pytest.FixtureRequest) -> JournalHarness:
+    return JournalHarness(database, request.getfixturevalue("wide_loop"), MemoryHotLog())
 
 
-def race(sides: Sequence[Side]) -> list[CallboardError]:
+def race(sides: Sequence[Side]) -> list[Exception]:
     """Let all sides go at the same moment and return what those heard that did not get through."""
-    barrier, refused = threading.Barrier(len(sides)), list[CallboardError]()
-
-    def run(side: Side) -> None:
-        barrier.wait(20)
-        try:
-            side()
-        except CallboardError as wrong:
-            refused.append(wrong)
-
-    workers = [threading.Thread(target=run, args=(side,)) for side in sides]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(30)
-    return refused
+    return [came for came in at_once(len(sides), lambda index: sides[index]()) if isinstance(came, Exception)]
 
 
-def orphans(world: World) -> dict[str, int]:
+def orphans(world: JournalHarness) -> dict[str, int]:
     """Return how many rows of each table belong to nothing."""
     has_thread = exists(select(threads.c.key).where(threads.c.key == messages.c.thread_key))
     has_run = exists(select(runs.c.id).where(runs.c.id == messages.c.run_id))
@@ -66,13 +52,15 @@ def orphans(world: World) -> dict[str, int]:
     return {name: count for name, query in queries.items() if (count := world.rows(query)[0][0])}
 
 
-def finish(world: World, owner: Owner) -> None:
+def finish(world: JournalHarness, owner: Owner) -> None:
     world.do(owner.message())
     world.do(owner.end())
 
 
 @pytest.mark.parametrize("is_over", [True, False])
-def test_a_removed_thread_leaves_nothing_whatever_happens_to_it_meanwhile(racing: World, is_over: bool) -> None:
+def test_a_removed_thread_leaves_nothing_whatever_happens_to_it_meanwhile(
+    racing: JournalHarness, is_over: bool
+) -> None:
     world, heard = racing, Counter[str]()
     for number in range(ROUNDS):
         thread = f"thr_{is_over}_{number}"
@@ -86,14 +74,14 @@ def test_a_removed_thread_leaves_nothing_whatever_happens_to_it_meanwhile(racing
         if not is_over:
             sides.append(partial(finish, world, owner))
         refused = race(sides if number % 2 else sides[::-1])
-        heard.update(type(wrong).__name__ for wrong in refused)
-        assert all(isinstance(wrong, LOST) for wrong in refused), refused
+        heard.update(type(error).__name__ for error in refused)
+        assert all(isinstance(error, LOST) for error in refused), refused
 
     print(dict(heard))
     assert orphans(world) == {}
 
 
-def test_removing_a_thread_and_its_runs_at_once_blocks_nobody(racing: World) -> None:
+def test_removing_a_thread_and_its_runs_at_once_does_not_deadlock(racing: JournalHarness) -> None:
     world = racing
     for number in range(ROUNDS):
         thread = f"thr_{number}"
@@ -104,7 +92,7 @@ def test_removing_a_thread_and_its_runs_at_once_blocks_nobody(racing: World) -> 
             partial(remove_threads, world.database, ME, [thread]),
         ]  # fmt: skip
         refused = race(sides if number % 2 else sides[::-1])
-        assert all(isinstance(wrong, LOST) for wrong in refused), refused
+        assert all(isinstance(error, LOST) for error in refused), refused
 
     assert orphans(world) == {}
     assert world.rows(select(func.count()).select_from(threads).where(threads.c.id.like("thr_%")))[0][0] == 0

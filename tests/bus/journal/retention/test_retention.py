@@ -11,20 +11,21 @@ import orjson
 import pytest
 from sqlalchemy import insert, select, update
 
-from bus.journal import pinned, retention
+from bus.journal import definition_store as pinned
 from bus.journal.endings import cancel
-from bus.journal.leases import RESERVE
-from bus.journal.line import withdrawn_ranges
-from bus.journal.removal import remove_runs, remove_threads
-from bus.journal.retention import Swept, sweep
+from bus.journal.retention import retention
+from bus.journal.retention.removal import remove_runs, remove_threads
+from bus.journal.retention.retention import Swept, sweep
+from bus.journal.states.owned import RESERVE
 from bus.journal.threads import get_thread
 from bus.journal.who import Who
 from config.clock import epoch_ms
-from config.database import Database
+from config.database.engine import Database
+from config.database.tables import definitions, events, messages, runs, steps, threads
 from config.settings import Settings
-from config.tables import definitions, events, messages, runs, steps, threads
+from tests.bus.journal_harness import JournalHarness, assert_whole
 from tests.bus.over import age, count, ended, old
-from tests.bus.world import World, assert_whole
+from tests.bus.racing import at_once
 
 ME = Who()
 
@@ -45,12 +46,12 @@ def keeping(settings: Settings, **days: float) -> Settings:
     return settings.model_copy(update={f"retain_{kind}_days": value for kind, value in days.items()})
 
 
-def clean(world: World, settings: Settings, pauses: list[float] | None = None) -> Swept:
+def clean(world: JournalHarness, settings: Settings, pauses: list[float] | None = None) -> Swept:
     pauses = pauses if pauses is not None else []
     return sweep(world.database, settings, pause=pauses.append)
 
 
-def test_by_default_nothing_goes(world: World, kept: Settings) -> None:
+def test_by_default_nothing_goes(world: JournalHarness, kept: Settings) -> None:
     run_id = old(world, days=10_000)
 
     assert clean(world, kept) == Swept()
@@ -60,7 +61,7 @@ def test_by_default_nothing_goes(world: World, kept: Settings) -> None:
 # --- runs
 
 
-def test_runs_go_when_they_ended_too_long_ago(world: World, kept: Settings) -> None:
+def test_runs_go_when_they_ended_too_long_ago(world: JournalHarness, kept: Settings) -> None:
     gone, stays = old(world, days=8), old(world, days=6)
 
     swept = clean(world, keeping(kept, runs=7))
@@ -71,7 +72,7 @@ def test_runs_go_when_they_ended_too_long_ago(world: World, kept: Settings) -> N
     assert count(world, events, run_id=gone) == count(world, steps, run_id=gone) == 0
 
 
-def test_no_open_run_goes_however_old_it_is(world: World, kept: Settings) -> None:
+def test_no_open_run_goes_however_old_it_is(world: JournalHarness, kept: Settings) -> None:
     queued, running = world.accept(thread_id="a").run_id, world.own(world.accept(thread_id="b").run_id).lease.run_id
     with world.database.write() as connection:
         connection.execute(update(runs).values(created_ms=1, started_ms=1))
@@ -83,7 +84,7 @@ def test_no_open_run_goes_however_old_it_is(world: World, kept: Settings) -> Non
     assert {row.id for row in world.rows(select(runs.c.id))} == {queued, running}
 
 
-def test_a_run_whose_end_observers_still_wait_for_stays(world: World, kept: Settings) -> None:
+def test_a_run_whose_end_observers_still_wait_for_stays(world: JournalHarness, kept: Settings) -> None:
     untold = old(world)
     with world.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == untold).values(observers_told=False))
@@ -95,7 +96,7 @@ def test_a_run_whose_end_observers_still_wait_for_stays(world: World, kept: Sett
     assert clean(world, keeping(kept, runs=1)) == Swept(runs=1)
 
 
-def test_a_part_of_an_open_run_stays(world: World, kept: Settings) -> None:
+def test_a_part_of_an_open_run_stays(world: JournalHarness, kept: Settings) -> None:
     child, parent = old(world, "child"), world.accept(thread_id="parent").run_id
     with world.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == child).values(parent_id=parent))
@@ -104,7 +105,7 @@ def test_a_part_of_an_open_run_stays(world: World, kept: Settings) -> None:
 
 
 def test_many_go_in_small_transactions_with_pauses_between(
-    world: World, kept: Settings, monkeypatch: pytest.MonkeyPatch
+    world: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 3)
     for number in range(7):
@@ -118,7 +119,7 @@ def test_many_go_in_small_transactions_with_pauses_between(
     assert min(pauses) >= retention.MIN_PAUSE_S
 
 
-def test_a_heavy_run_goes_alone(world: World, kept: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heavy_run_goes_alone(world: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "BATCH_WEIGHT", 1)
     for number in range(3):
         old(world, f"talk_{number}")
@@ -129,23 +130,13 @@ def test_a_heavy_run_goes_alone(world: World, kept: Settings, monkeypatch: pytes
 
 
 def test_two_that_sweep_at_once_take_each_run_once(
-    world: World, kept: Settings, monkeypatch: pytest.MonkeyPatch
+    world: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
     for number in range(12):
         old(world, f"talk_{number}")
-    swept: list[Swept] = []
-    barrier = threading.Barrier(2)
 
-    def one() -> None:
-        barrier.wait()
-        swept.append(clean(world, keeping(kept, runs=1)))
-
-    workers = [threading.Thread(target=one) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    swept = at_once(2, lambda _: clean(world, keeping(kept, runs=1)))
 
     assert sum(each.runs for each in swept) == 12
     assert count(world, runs) == 0
@@ -154,7 +145,7 @@ def test_two_that_sweep_at_once_take_each_run_once(
 # --- threads
 
 
-def test_threads_nobody_touched_go_with_everything(world: World, kept: Settings) -> None:
+def test_unused_threads_are_deleted_with_everything(world: JournalHarness, kept: Settings) -> None:
     old(world, "gone", 40)
     old(world, "stays", 20)
 
@@ -166,7 +157,7 @@ def test_threads_nobody_touched_go_with_everything(world: World, kept: Settings)
     assert count(world, messages) == 2
 
 
-def test_a_thread_with_one_open_run_stays_whole(world: World, kept: Settings) -> None:
+def test_a_thread_with_one_open_run_stays_whole(world: JournalHarness, kept: Settings) -> None:
     over = old(world)
     world.accept(thread_id="talk")
     with world.database.write() as connection:
@@ -176,7 +167,7 @@ def test_a_thread_with_one_open_run_stays_whole(world: World, kept: Settings) ->
     assert world.kinds(over)[-1] == "end"
 
 
-def test_an_empty_thread_goes_too(world: World, kept: Settings) -> None:
+def test_an_empty_thread_goes_too(world: JournalHarness, kept: Settings) -> None:
     row = {
         "id": "thr_1", "tenant": "default", "principal": "local", "agent_id": "assistant", "title": "Empty",
         "next_message": 1, "created_ms": 1, "updated_ms": 1,
@@ -190,7 +181,7 @@ def test_an_empty_thread_goes_too(world: World, kept: Settings) -> None:
 # --- events
 
 
-def test_an_expired_log_keeps_its_end_and_names_what_is_gone(world: World, kept: Settings) -> None:
+def test_an_expired_log_keeps_its_end_and_names_what_is_gone(world: JournalHarness, kept: Settings) -> None:
     run_id = old(world)
     whole = world.lines(run_id)
     positions = {row.position for row in world.rows(select(events.c.position).where(events.c.run_id == run_id))}
@@ -202,7 +193,7 @@ def test_an_expired_log_keeps_its_end_and_names_what_is_gone(world: World, kept:
     assert_whole(lines)
     assert [line.type for line in lines] == ["withdrawn", "end"]
     assert lines[-1] == whole[-1]
-    assert withdrawn_ranges(lines[0]) == [(1, whole[-1].seq - 2)]
+    assert lines[0].withdrawn_ranges == [(1, whole[-1].seq - 2)]
     assert orjson.loads(lines[0].data)["reason"] == "expired"
     assert count(world, steps, run_id=run_id) == 1
     assert count(world, messages, run_id=run_id) == 2
@@ -210,7 +201,7 @@ def test_an_expired_log_keeps_its_end_and_names_what_is_gone(world: World, kept:
     assert {row.position for row in world.rows(select(events.c.position))} <= positions
 
 
-def test_a_log_expires_once(world: World, kept: Settings) -> None:
+def test_a_log_expires_once(world: JournalHarness, kept: Settings) -> None:
     old(world)
     settings = keeping(kept, events=1)
 
@@ -219,7 +210,7 @@ def test_a_log_expires_once(world: World, kept: Settings) -> None:
 
 
 def test_every_log_expires_however_many_there_are(
-    world: World, kept: Settings, monkeypatch: pytest.MonkeyPatch
+    world: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
     expired = [old(world, f"talk_{number}") for number in range(5)]
@@ -230,7 +221,7 @@ def test_every_log_expires_however_many_there_are(
 
 @pytest.mark.parametrize("back", range(8))
 def test_a_reader_of_an_expired_log_comes_to_its_end_from_any_cursor(
-    each_log_world: World, kept: Settings, back: int
+    each_log_world: JournalHarness, kept: Settings, back: int
 ) -> None:
     world = each_log_world
     owner = ended(world)
@@ -250,7 +241,7 @@ def test_a_reader_of_an_expired_log_comes_to_its_end_from_any_cursor(
     assert [line.seq for line in lines] == [n for n in (last - 1, last) if n > cursor]
 
 
-def test_a_reader_that_was_in_the_middle_comes_to_the_end(small_world: World, kept: Settings) -> None:
+def test_a_reader_that_was_in_the_middle_comes_to_the_end(small_world: JournalHarness, kept: Settings) -> None:
     owner = ended(small_world)
     small_world.do(small_world.hot_log.detach(owner.lease.run_id))
     run_id = age(small_world, owner.lease.run_id)
@@ -264,7 +255,7 @@ def test_a_reader_that_was_in_the_middle_comes_to_the_end(small_world: World, ke
     assert small_world.run_row(run_id).status == "succeeded"
 
 
-def test_a_log_that_redis_may_still_hold_is_left_alone(world: World, kept: Settings) -> None:
+def test_a_log_that_redis_may_still_hold_is_left_alone(world: JournalHarness, kept: Settings) -> None:
     """A reader that has the newest part from Redis would never see the event that declares the rest."""
     age(world, ended(world).lease.run_id, days=1.5 / 24)
     age(world, ended(world, "other").lease.run_id, days=2.5 / 24)
@@ -277,7 +268,7 @@ def test_a_log_that_redis_may_still_hold_is_left_alone(world: World, kept: Setti
     ]
 
 
-def test_a_run_that_said_nothing_is_as_short_as_a_log_gets(world: World, kept: Settings) -> None:
+def test_a_run_that_said_nothing_is_as_short_as_a_log_gets(world: JournalHarness, kept: Settings) -> None:
     owner = world.own()
     world.do(owner.end())
     run_id = age(world, owner.lease.run_id)
@@ -291,10 +282,10 @@ def test_a_run_that_said_nothing_is_as_short_as_a_log_gets(world: World, kept: S
     assert [line.type for line in lines] == ["withdrawn", "end"]
 
 
-def test_a_log_with_holes_and_without_an_owner_expires_too(world: World, kept: Settings) -> None:
+def test_a_log_with_holes_and_without_an_owner_expires_too(world: JournalHarness, kept: Settings) -> None:
     owner = world.own()
     world.do(owner.say("lost ", "with the worker"))
-    world.lapse(owner.lease.run_id)
+    world.expire_lease(owner.lease.run_id)
     cancel(world.database, ME, owner.lease.run_id, "ann")
     with world.database.write() as connection:
         connection.execute(update(runs).values(observers_told=True))
@@ -311,7 +302,7 @@ def test_a_log_with_holes_and_without_an_owner_expires_too(world: World, kept: S
 # --- definitions
 
 
-def test_definitions_no_run_refers_to_go(world: World, kept: Settings) -> None:
+def test_definitions_no_run_refers_to_go(world: JournalHarness, kept: Settings) -> None:
     run_id = old(world)
     with world.database.write() as connection:
         connection.execute(update(definitions).values(created_ms=1))  # of the run, which is old
@@ -326,7 +317,7 @@ def test_definitions_no_run_refers_to_go(world: World, kept: Settings) -> None:
     assert count(world, runs, id=run_id) == 0
 
 
-def test_a_definition_a_run_is_accepted_with_after_all_stays(world: World, kept: Settings) -> None:
+def test_a_definition_a_run_is_accepted_with_after_all_stays(world: JournalHarness, kept: Settings) -> None:
     remove_runs(world.database, ME, [old(world)])
     pinned._known.clear()  # as another process, or this one a while later
     with world.database.write() as connection:
@@ -339,14 +330,14 @@ def test_a_definition_a_run_is_accepted_with_after_all_stays(world: World, kept:
     assert count(world, definitions) == 1
 
 
-def test_a_busy_process_pins_again_in_time(small_world: World) -> None:
+def test_a_busy_process_pins_again_in_time(small_world: JournalHarness) -> None:
     small_world.accept()
     with small_world.database.write() as connection:
         connection.execute(update(definitions).values(created_ms=1))
 
     for _ in range(3):
         for key in pinned._known:
-            pinned._known[key] -= pinned.AGAIN_S / 3
+            pinned._known[key] -= pinned.RENEW_S / 3
         small_world.accept()
 
     (row,) = small_world.rows(select(definitions.c.created_ms))
@@ -372,7 +363,7 @@ def test_old_files_of_the_logger_go_with_the_rest(sqlite: Database, kept: Settin
 
 
 def test_writers_go_on_while_much_is_removed(
-    small_world: World, kept: Settings, monkeypatch: pytest.MonkeyPatch
+    small_world: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = small_world
     monkeypatch.setattr(retention, "BATCH", 5)

@@ -1,0 +1,34 @@
+"""Errors of the process's loop and of Celery."""
+
+from __future__ import annotations
+
+from config.errors import Permanent, Retryable
+
+
+class LoopBlocked(Permanent):
+    code = "loop_blocked"
+    status = 500
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} would block the event loop it was called on; call it from a plain thread.")
+
+
+class OpenedBeforeFork(Permanent):
+    code = "opened_before_fork"
+    status = 500
+
+    def __init__(self, opened_by: int) -> None:
+        super().__init__(
+            f"this was opened by process {opened_by}, and a process forked from it has none of its threads, so nothing "
+            "would ever answer; call Runner.open() in this process and take the handle from there."
+        )
+
+
+class BrokerMissing(Retryable):
+    """No broker is configured, so no wake-up can be published."""
+
+    code = "broker_missing"
+
+
+class PoolRefused(Permanent):
+    code = "pool_refused"

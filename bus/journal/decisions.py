@@ -1,0 +1,108 @@
+"""Recording a person's answer: the first valid one counts, and queues the run once no question is open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, func, select, update
+
+from bus.journal.approvals import Decision
+from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown, DecisionRefused, RunUnknown
+from bus.journal.idempotency import IdempotencyKey, remember, used_before
+from bus.journal.states.unowned import CommitResult, lock_run, untouched
+from bus.journal.states.unowned import answer as record_answer
+from bus.journal.who import Who
+from bus.payloads import TERMINAL, ApprovalPayload
+from config.clock import epoch_ms
+from config.database.engine import Database
+from config.database.tables import approvals
+from config.failpoints import failpoint
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decided:
+    """The recorded answer, and what was written about the run."""
+
+    approval_id: str
+    decision: str
+    by: str
+    written: CommitResult
+    is_new: bool = True
+    """False when the same request had been made before."""
+
+
+def decide(
+    database: Database, who: Who, run_id: str, approval_id: str, answer: Decision, *, by: str,
+    idempotency: IdempotencyKey | None = None,
+) -> Decided:  # fmt: skip
+    """Record the answer to one question; the run is queued once none is open.
+
+    The same idempotency key and body return the decision as it was made.
+
+    Raises:
+        RunUnknown: there is no such run, or another tenant's or user's.
+        ApprovalUnknown: the run never asked that.
+        ApprovalDecided: the question was answered before; has the decision and who made it.
+        ApprovalOver: the run ended or was stopped, or the time for an answer is over.
+        DecisionRefused: the answer is not one of those offered.
+        IdempotencyConflict: the key was used with another body.
+    """
+    with database.write() as connection:
+        row = lock_run(connection, run_id)
+        if row is None or (row.tenant, row.principal) != (who.tenant, who.principal):
+            raise RunUnknown(run_id)
+        query = select(approvals).where(approvals.c.id == approval_id, approvals.c.run_id == run_id)
+        question = connection.execute(query).first()
+        if question is None:
+            raise ApprovalUnknown(approval_id)
+        if idempotency is not None and used_before(connection, who, idempotency) is not None:
+            return _as_decided(question, untouched(row), is_new=False)
+        _require_open(database, connection, row, question, answer)
+        written = _answer(connection, row, question, answer, by)
+        if idempotency is not None:
+            remember(connection, who, idempotency, run_id)
+    failpoint("unowned")
+    return Decided(approval_id=approval_id, decision=answer.decision, by=by, written=written)
+
+
+def _require_open(
+    database: Database, connection: Connection, run: Row[Any], question: Row[Any], answer: Decision
+) -> None:
+    if question.decision is not None:
+        raise ApprovalDecided(question.id, question.decision, question.decided_by)
+    if run.status in TERMINAL:
+        raise ApprovalOver(f"the run is over ({run.status}), so nothing can be decided any more.")
+    if run.status != "waiting":  # stopped while it was about to ask; an owner may be ending it
+        raise ApprovalOver("the run was stopped and waits for no answer; it ends by itself.")
+    now = connection.execute(select(database.wall_clock())).scalar_one()
+    if question.expires_ms is not None and question.expires_ms <= now:
+        raise ApprovalOver("the time for an answer is over; the run ends by itself.")
+    offered = orjson.loads(question.decisions_json)
+    if answer.decision not in offered:
+        raise DecisionRefused(answer.decision, offered)
+
+
+def _answer(connection: Connection, run: Row[Any], question: Row[Any], answer: Decision, by: str) -> CommitResult:
+    given = {"result": answer.result, "message": answer.message}
+    connection.execute(
+        update(approvals)
+        .where(approvals.c.id == question.id)
+        .values(
+            decision=answer.decision, decision_json=orjson.dumps(given).decode(), decided_by=by, decided_ms=epoch_ms()
+        )
+    )
+    event = ApprovalPayload(
+        approval_id=question.id, call_id=question.call_id, name=question.name, decision=answer.decision, by=by,
+        reason=answer.message,
+    )  # fmt: skip
+    still_open = select(func.count()).select_from(approvals)
+    still_open = still_open.where(approvals.c.run_id == run.id, approvals.c.decision.is_(None))
+    return record_answer(connection, run, event, is_last=not connection.execute(still_open).scalar_one())
+
+
+def _as_decided(question: Row[Any], written: CommitResult, *, is_new: bool) -> Decided:
+    return Decided(
+        approval_id=question.id, decision=question.decision, by=question.decided_by, written=written, is_new=is_new
+    )

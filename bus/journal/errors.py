@@ -1,0 +1,152 @@
+"""Errors of runs, threads, cursors and approvals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from config.errors import Permanent
+
+
+class RunUnknown(Permanent):
+    code = "run_unknown"
+    status = 404
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"there is no run '{run_id[:80]}'; `./callboard runs` lists the runs.", run_id=run_id)
+
+
+class ThreadUnknown(Permanent):
+    code = "thread_unknown"
+    status = 404
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"there is no thread '{thread_id[:80]}'; `./callboard threads` lists the threads.", thread_id=thread_id
+        )
+
+
+class RunOpen(Permanent):
+    """A run that has not ended cannot be removed."""
+
+    code = "run_open"
+    status = 409
+
+    def __init__(self, run_id: str, status: str, thread_id: str | None = None) -> None:
+        what = f"thread '{thread_id[:80]}' has a run that is {status}" if thread_id else f"run '{run_id}' is {status}"
+        super().__init__(
+            f"{what}; stop it first (`./callboard cancel {run_id}`), then remove it. Nothing was removed.",
+            run_id=run_id,
+            thread_id=thread_id,
+        )
+
+
+class CursorInvalid(Permanent):
+    code = "cursor_invalid"
+
+    def __init__(self, cursor: str) -> None:
+        super().__init__(
+            f"'{cursor[:40]}' is not a cursor; send back the id of the last event you saw, or leave it out "
+            "to read from the beginning.",
+            cursor=cursor[:200],
+        )
+
+
+class CursorAhead(Permanent):
+    code = "cursor_ahead"
+    status = 409
+
+    def __init__(self, cursor: int, last: int) -> None:
+        super().__init__(
+            f"cursor {cursor} is beyond the last event of this run, {last}; read again from {last} or earlier.",
+            cursor=cursor,
+            last=last,
+        )
+
+
+class IdempotencyConflict(Permanent):
+    code = "idempotency_conflict"
+    status = 409
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"the idempotency key '{key[:80]}' was used with another body; send the same body again, or a new key.",
+            key=key,
+        )
+
+
+class StaleOwner(Permanent):
+    """Another worker owns the run now; stop writing."""
+
+    code = "stale_owner"
+
+    def __init__(self, run_id: str, fence: int) -> None:
+        super().__init__(
+            f"run {run_id} is no longer owned under fence {fence}; nothing was written.", run_id=run_id, fence=fence
+        )
+
+
+class CodeVersion(Permanent):
+    """The run's journal is not compatible with this worker's code or tools; the run waits for a worker that is."""
+
+    code = "code_version"
+    status = 503
+
+
+class RunCrashed(Permanent):
+    """The run lost too many owners, so it is not tried again."""
+
+    code = "crashed"
+    status = 502
+
+    def __init__(self, crashes: int, during: str) -> None:
+        super().__init__(
+            f"{crashes} workers were lost while they worked on this run (at work: {during}), so it is not tried "
+            "again. Find out what that does to a worker's process, then start a new run."
+        )
+
+
+class ApprovalExpired(Permanent):
+    code = "approval_expired"
+    status = 410
+
+    def __init__(self) -> None:
+        super().__init__("no person answered this run's question in time, so it ended; start a new run.")
+
+
+class ApprovalUnknown(Permanent):
+    code = "approval_unknown"
+    status = 404
+
+    def __init__(self, approval_id: str) -> None:
+        super().__init__(
+            f"this run asks nothing with the id '{approval_id[:80]}'; look at what it waits for and answer that.",
+            approval_id=approval_id[:80],
+        )
+
+
+class ApprovalDecided(Permanent):
+    """The question was answered before; the facts have that decision."""
+
+    code = "approval_decided"
+    status = 409
+
+    def __init__(self, approval_id: str, decision: str, by: str) -> None:
+        super().__init__(
+            f"this was decided already: {decision}, by {by}; nothing was changed.",
+            approval_id=approval_id, decision=decision, by=by,
+        )  # fmt: skip
+
+
+class ApprovalOver(Permanent):
+    """The run no longer waits for this answer: it ended, is being stopped, or the question expired."""
+
+    code = "approval_over"
+    status = 409
+
+
+class DecisionRefused(Permanent):
+    code = "decision_refused"
+
+    def __init__(self, decision: str, offered: Iterable[str]) -> None:
+        choices = ", ".join(offered)
+        super().__init__(f"'{decision[:40]}' is not among the answers to this; give one of: {choices}.")

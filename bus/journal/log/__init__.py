@@ -1,0 +1,1 @@
+"""The numbered event log of a run: one writer, SQL blocks and pages, and one reader."""

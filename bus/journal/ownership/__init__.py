@@ -1,0 +1,1 @@
+"""Who owns a run: leases with fencing tokens, the heartbeat that keeps them, and the reaper that finds expired ones."""

@@ -1,0 +1,1 @@
+"""Read-only queries about runs, and what each open run waits for."""

@@ -1,0 +1,1 @@
+"""Removal of ended runs, threads and logs: by age (retention), and on request."""

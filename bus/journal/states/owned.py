@@ -1,0 +1,199 @@
+"""Transitions that only a run's owner makes: each states its fence, so that an earlier owner changes nothing.
+
+The statements are built once: building one takes longer than executing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import orjson
+from sqlalchemy import BigInteger, Connection, RowMapping, and_, bindparam, case, func, select, tuple_, update
+
+from bus.journal.states.conditions import is_first_of_thread
+from bus.payloads import EndPayload
+from config.database.engine import WALL_MS, Database
+from config.database.tables import runs
+
+RESERVE = 1000
+"""Event numbers that an owner reserves at a time."""
+Owned = dict[str, Any]
+"""``id_`` and ``fence_`` of a run as its owner knows it; for a commit also ``commits_``."""
+
+
+# --- claim ----------------------------------------------------------------------------------------
+
+
+def claim(connection: Connection, database: Database, run_id: str, owner: str, lease_s: float) -> RowMapping | None:
+    """queued -> running: ``owner`` has a lease, the next fence and ``RESERVE`` numbers; None where it may not.
+
+    Guard: the run is queued and the oldest open one of its thread. A run whose lease expired is not claimed: the
+    reaper counts the crash and requeues it first.
+    """
+    asked = {"id_": run_id, "me": owner, "lease_ms": int(lease_s * 1000), "boot": database.lease_boot()}
+    return connection.execute(_claim(database), asked | database.lease_values()).mappings().first()
+
+
+@lru_cache(maxsize=4)
+def _claim(database: Database) -> Any:
+    return (
+        update(runs)
+        .where(runs.c.id == bindparam("id_"), runs.c.status == "queued", is_first_of_thread())
+        .values(
+            status="running",
+            reason=None,
+            detail=None,
+            owner=bindparam("me"),
+            fence=runs.c.fence + 1,
+            # Of a first owner; a later one is noted behind this statement, which returns who owned the run before.
+            owned_fence=case((runs.c.fence == 0, 1), else_=runs.c.owned_fence),
+            lease_until=database.lease_now + bindparam("lease_ms", type_=BigInteger),
+            lease_boot=bindparam("boot"),
+            reserved_to=runs.c.reserved_to + RESERVE,
+            started_ms=func.coalesce(runs.c.started_ms, WALL_MS),
+        )
+        .returning((WALL_MS - runs.c.created_ms).label("age_ms"), *(runs.c[name] for name in _CLAIMED))
+    )
+
+
+LEASE_COLUMNS = (
+    "thread_id",
+    "thread_key",
+    "turn",
+    "tenant",
+    "principal",
+    "agent_id",
+    "agent_name",
+    "definition_digest",
+    "queue",
+    "model",
+    "detached",
+    "title",
+    "fence",
+    "reserved_to",
+    "stop_requested",
+    "created_ms",
+    "steps",
+    "commits",
+    "crashes",
+    "journal",
+)
+"""What a lease says of its run, each under the column's name."""
+_CLAIMED = ("id", "observers_json", "metadata_json", "declared_to", "owned_fence", "crashes_json", *LEASE_COLUMNS)
+
+
+def note_owner(connection: Connection, run_id: str, upto: int) -> None:
+    """Record the run's owner as its last one, and that every number up to ``upto`` is in the log or declared.
+
+    Part of a claim.
+    """
+    connection.execute(_NOTE_OWNER, {"id_": run_id, "upto": upto})
+
+
+_NOTE_OWNER = (
+    update(runs).where(runs.c.id == bindparam("id_")).values(declared_to=bindparam("upto"), owned_fence=runs.c.fence)
+)
+
+
+# --- while it runs --------------------------------------------------------------------------------
+
+_IS_OWNED = (runs.c.id == bindparam("id_"), runs.c.fence == bindparam("fence_"), runs.c.status == "running")
+
+
+def extend(
+    connection: Connection, database: Database, owner: str, lease_s: float, owned: Sequence[tuple[str, int]]
+) -> tuple[list[RowMapping], list[RowMapping]]:
+    """running -> running: extend the leases of these runs, given as ``(run_id, fence)``.
+
+    Returns the runs whose lease was extended, and those that are this owner's and locked by another transaction
+    (Postgres). The database's clock is read in this transaction, so waiting for it shortens no lease.
+    """
+    # The ids are given twice: SQLite finds no row by an index for pairs alone.
+    which = runs.c.id.in_([run_id for run_id, _ in owned]), tuple_(runs.c.id, runs.c.fence).in_(owned)
+    ours = and_(*which, runs.c.owner == owner, runs.c.status == "running")
+    unlocked = runs.c.id.in_(select(runs.c.id).where(ours).with_for_update(skip_locked=True))
+    query = update(runs).where(ours if database.is_sqlite else unlocked).returning(*_EXTENDED)
+    lease = {"lease_until": database.lease_clock() + int(lease_s * 1000), "lease_boot": database.lease_boot()}
+    extended = list(connection.execute(query.values(**lease)).mappings())
+    if database.is_sqlite or len(extended) == len(owned):
+        return extended, []
+    known = {row["run_id"] for row in extended}
+    every = connection.execute(select(*_EXTENDED).where(ours)).mappings()
+    return extended, [row for row in every if row["run_id"] not in known]
+
+
+_EXTENDED = (runs.c.id.label("run_id"), runs.c.fence, runs.c.reserved_to, runs.c.stop_requested)
+
+
+def reserve(connection: Connection, run_id: str, fence: int, upto: int) -> bool:
+    """running -> running: the owner may use numbers up to ``upto``; returns whether it still is the owner."""
+    return connection.execute(_RESERVE, {"id_": run_id, "fence_": fence, "upto": upto}).rowcount == 1
+
+
+_RESERVE = update(runs).where(*_IS_OWNED, runs.c.reserved_to <= bindparam("upto")).values(reserved_to=bindparam("upto"))
+
+
+def set_crashes(connection: Connection, run_id: str, fence: int, crashes_json: str) -> bool:
+    """running -> running: rewrite the notes of the run's crashes; returns whether it still is the owner."""
+    return connection.execute(_CRASHES, {"id_": run_id, "fence_": fence, "notes": crashes_json}).rowcount == 1
+
+
+_CRASHES = update(runs).where(*_IS_OWNED).values(crashes_json=bindparam("notes"))
+
+
+# --- commits --------------------------------------------------------------------------------------
+
+# Each commit increments a counter, so that a commit whose reply was lost can be distinguished from a failed one.
+COMMIT = update(runs).where(*_IS_OWNED, runs.c.commits == bindparam("commits_")).values(commits=runs.c.commits + 1)
+
+
+def commit(connection: Connection, owned: Owned, started: int) -> bool:
+    """running -> running: count one commit and the steps it starts; returns whether it still is the owner."""
+    return connection.execute(_COMMIT_STEPS, owned | {"started": started}).rowcount == 1
+
+
+_COMMIT_STEPS = COMMIT.values(steps=runs.c.steps + bindparam("started"))
+
+
+def is_committed(connection: Connection, owned: Owned) -> bool:
+    """Return whether the commit that ``owned`` was about to make was made, and its reply lost."""
+    return connection.execute(_COMMITTED, owned).first() is not None
+
+
+_COMMITTED = select(runs.c.id).where(
+    runs.c.id == bindparam("id_"),
+    runs.c.fence == bindparam("fence_"),
+    runs.c.commits == bindparam("commits_") + 1,
+)
+
+
+def finish(connection: Connection, owned: Owned, end: EndPayload, error_code: str | None) -> bool:
+    """running -> the end's status: the run has no owner any more; returns whether the caller still owned it."""
+    values = {
+        "new_status": end.status,
+        "why": end.reason,
+        "last": end.seq,
+        "cost": end.cost_usd,
+        "error": error_code,
+        "usage": orjson.dumps(dict(end.usage)).decode() if end.usage else None,
+        "output": orjson.dumps(end.output).decode() if end.output is not None else None,
+        "took_steps": end.steps or 0,
+    }
+    return connection.execute(_FINISH, values | owned).rowcount == 1
+
+
+_FINISH = COMMIT.values(
+    status=bindparam("new_status"),
+    reason=bindparam("why"),
+    reserved_to=bindparam("last"),
+    lease_until=None,
+    owner=None,
+    usage_json=bindparam("usage"),
+    cost_usd=bindparam("cost"),
+    output_json=bindparam("output"),
+    error_code=bindparam("error"),
+    ended_ms=WALL_MS,
+    steps=bindparam("took_steps"),
+)

@@ -1,0 +1,77 @@
+"""The release of a run by its owner: it is queued again, or waits for a person or for compatible code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import Connection, bindparam, case, insert, update
+
+from bus.journal.approvals import Question, ask
+from bus.journal.outbox import announce
+from bus.journal.states.codes import CODE, Reason
+from bus.journal.states.owned import COMMIT, Owned
+from config.database.engine import WALL_MS
+from config.database.tables import controls, runs, timers
+from config.ids import new_id
+from config.redaction import redact
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Release:
+    """The state in which an owner leaves its run. The same commit seals or withdraws every event of the owner."""
+
+    status: Literal["queued", "waiting"]
+    reason: Reason
+    detail: str | None = None
+    """What the run waits for, as a sentence."""
+    questions: tuple[Question, ...] = ()
+    """What a person is asked; each has its own expiry."""
+    ends_ms: int | None = None
+    """When a run that waits for code expires, in ms since 1970 by the database's clock."""
+    control: str | None = None
+    """The kind of the client's request that this release fulfils; it counts as taken then."""
+
+
+DRAINED = Release(status="queued", reason=Reason.DRAIN)
+"""The owner's process ends soon."""
+
+
+def release(connection: Connection, owned: Owned, change: Release, last: int) -> bool:
+    """running -> queued or waiting: the run has no owner, and ``last`` is its last number.
+
+    Guard: it is still owned as ``owned`` says; returns whether it was. A run that was asked to stop meanwhile is
+    queued in any case, so that its next owner ends it. Questions, their timers and the wake-up are written with it.
+    """
+    detail = redact(change.detail) if change.detail is not None else None
+    values = {"new_status": change.status, "why": change.reason, "for_what": detail, "last": last}
+    status = connection.execute(_RELEASE, owned | values).scalar()
+    if status is None:
+        return False
+    run_id = owned["id_"]
+    ask(connection, run_id, change.questions)
+    if change.control is not None:
+        connection.execute(_TAKEN, {"run_": run_id, "kind_": change.control})
+    if change.ends_ms is not None and status == "waiting":
+        timer = {"id": new_id("tmr"), "run_id": run_id, "kind": CODE, "due_ms": change.ends_ms}
+        connection.execute(insert(timers).values(**timer))
+    if status == "queued":
+        announce(connection, run_id)
+    return True
+
+
+_TAKEN = (
+    update(controls)
+    .where(controls.c.run_id == bindparam("run_"), controls.c.kind == bindparam("kind_"))
+    .where(controls.c.taken_ms.is_(None))
+    .values(taken_ms=WALL_MS)
+)
+_RELEASE = COMMIT.values(
+    status=case((runs.c.stop_requested, "queued"), else_=bindparam("new_status")),
+    reason=bindparam("why"),
+    detail=bindparam("for_what"),
+    reserved_to=bindparam("last"),
+    declared_to=bindparam("last"),
+    lease_until=None,
+    owner=None,
+).returning(runs.c.status)

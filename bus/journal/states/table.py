@@ -1,0 +1,169 @@
+"""The table of the run's state machine: each transition's states, who makes it, and what it writes.
+
+It is the specification: ``tests/bus/journal/states/test_table.py`` walks every cell on each database, and
+``docs/run-states.md`` is written from it (``document.py``). A state without a cell refuses the transition: nothing of
+the run changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+QUEUED, RUNNING, WAITING = "queued", "running", "waiting"
+LOST = "lost"
+"""The status ``running`` with a lease that expired; the owner may still live, and its writes still count."""
+SUCCEEDED, FAILED, CANCELLED, DEAD = "succeeded", "failed", "cancelled", "dead"
+NONE = "none"
+"""There is no such run: not yet, or no more."""
+ENDED = (SUCCEEDED, FAILED, CANCELLED, DEAD)
+STATES = (NONE, QUEUED, RUNNING, LOST, WAITING, *ENDED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Transition:
+    """One row of the table."""
+
+    name: str
+    to: Mapping[str, tuple[str, ...]]
+    """By the state before: the states that may follow, the usual one first."""
+    by: str
+    """The actor: client, worker, reaper, ..."""
+    guard: str
+    """The condition besides the state."""
+    writes: str
+    """What is committed with it."""
+
+
+def _same(*states: str) -> dict[str, tuple[str, ...]]:
+    return {state: (state,) for state in states}
+
+
+TABLE = (
+    Transition(
+        name="accept",
+        to={NONE: (QUEUED,)},
+        by="client",
+        guard="the idempotency key is new",
+        writes="thread, user's message, run, event 1, outbox row",
+    ),
+    Transition(
+        name="defer polling",
+        to=_same(QUEUED),
+        by="a process that waits for the run's turn",
+        guard="",
+        writes="a lease without an owner",
+    ),
+    Transition(
+        name="claim",
+        to={QUEUED: (RUNNING,)},
+        by="worker",
+        guard="it is the oldest open run of its thread",
+        writes="owner, lease, fence + 1, 1000 numbers; `withdrawn` of missing numbers, `status running`, first step",
+    ),
+    Transition(
+        name="extend lease",
+        to={RUNNING: (RUNNING,), LOST: (RUNNING,)},
+        by="owner (heartbeat)",
+        guard="fence",
+        writes="lease",
+    ),
+    Transition(
+        name="reserve numbers",
+        to=_same(RUNNING, LOST),
+        by="owner",
+        guard="fence",
+        writes="the last number given out",
+    ),
+    Transition(
+        name="commit",
+        to=_same(RUNNING, LOST),
+        by="owner",
+        guard="fence, number of commits",
+        writes="events, pieces, steps, messages",
+    ),
+    Transition(
+        name="clear suspicion",
+        to=_same(RUNNING, LOST),
+        by="owner",
+        guard="fence; the run has crashed",
+        writes="the note of its last crash",
+    ),
+    Transition(
+        name="finish",
+        to={RUNNING: (SUCCEEDED, FAILED, CANCELLED), LOST: (SUCCEEDED, FAILED, CANCELLED)},
+        by="owner",
+        guard="fence, number of commits",
+        writes="results of open calls, `error`, `end`, totals; the thread's next run is announced",
+    ),
+    Transition(
+        name="release",
+        to={RUNNING: (QUEUED,), LOST: (QUEUED,)},
+        by="owner whose process ends",
+        guard="fence, number of commits",
+        writes="`status moved`, outbox row",
+    ),
+    Transition(
+        name="wait",
+        to={RUNNING: (WAITING, QUEUED), LOST: (WAITING, QUEUED)},
+        by="owner",
+        guard="fence, number of commits; queued where a stop was requested meanwhile",
+        writes="`approval`, `status waiting`, questions, timers",
+    ),
+    Transition(
+        name="stop",
+        to={QUEUED: (CANCELLED,), RUNNING: (RUNNING,), LOST: (CANCELLED,), WAITING: (CANCELLED,)},
+        by="client",
+        guard="",
+        writes="with a live owner: the request; else results of open calls, `end`, totals",
+    ),
+    Transition(
+        name="requeue",
+        to={LOST: (QUEUED, CANCELLED, DEAD)},
+        by="reaper",
+        guard="grace of the lease; cancelled where a stop was requested, dead where the run is a suspect",
+        writes="the crash, outbox row; or results of open calls, `end`, totals",
+    ),
+    Transition(
+        name="fail claimed",
+        to={RUNNING: (FAILED,), LOST: (FAILED,)},
+        by="owner that cannot continue what an earlier owner left",
+        guard="fence",
+        writes="results of open calls, `error`, `end`, totals",
+    ),
+    Transition(
+        name="answer",
+        to={WAITING: (QUEUED, WAITING)},
+        by="client",
+        guard="the question is open; waiting while another one is",
+        writes="decision, `approval`, `status queued`, outbox row",
+    ),
+    Transition(
+        name="expire",
+        to={WAITING: (FAILED,)},
+        by="reaper (timer)",
+        guard="the question is open, or no code came",
+        writes="results of open calls, `error`, `end`, totals",
+    ),
+    Transition(
+        name="resume",
+        to={WAITING: (QUEUED,)},
+        by="worker with the code that the run waits for",
+        guard="the reason is `code_version`",
+        writes="`status queued`; the timer is deleted",
+    ),
+    Transition(
+        name="notify observers",
+        to=_same(FAILED, CANCELLED, DEAD),
+        by="worker",
+        guard="the end was written without an owner, and its observers were not notified",
+        writes="which worker notifies them, then that it did",
+    ),
+    Transition(
+        name="remove",
+        to=dict.fromkeys(ENDED, (NONE,)),
+        by="client, retention",
+        guard="",
+        writes="all rows of the run but its messages",
+    ),
+)

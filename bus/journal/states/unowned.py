@@ -1,0 +1,159 @@
+"""Transitions of a run that no process holds a lease of: a stop, an answer, code that came, an expiry, a crash.
+
+Each takes the run's row as ``lock_run`` returned it. Where events are written, the fence is raised, so that the writes
+of an earlier owner are refused; missing numbers are declared as a new owner would, and then the next ones are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+
+from bus.journal.log.commit import Commit, record
+from bus.journal.log.events import undeclared
+from bus.journal.outbox import announce
+from bus.journal.states.codes import CODE, Reason, RunStatus
+from bus.payloads import EndPayload, Payload, StatusPayload, WithdrawnPayload
+from config.clock import stamp
+from config.database.engine import WALL_MS
+from config.database.tables import controls, runs, timers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommitResult:
+    """The result of a transition without a lease."""
+
+    run_id: str
+    thread_id: str
+    status: str
+    """The run's status afterwards."""
+    fence: int
+    events: tuple[Payload, ...] = ()
+    """The events that were written; the caller publishes them to viewers."""
+    wake: str | None = None
+    """The run whose wake-up the caller publishes: this one, the thread's next one, or None."""
+
+
+def lock_run(connection: Connection, run_id: str) -> Row[Any] | None:
+    """Lock the run's row until the transaction ends and return it, or None where there is no such run.
+
+    Besides its columns it has ``run_id``, and ``age_ms``: the milliseconds since its acceptance.
+    """
+    columns = runs, runs.c.id.label("run_id"), (WALL_MS - runs.c.created_ms).label("age_ms")
+    query = select(*columns).where(runs.c.id == run_id)
+    return connection.execute(query.with_for_update()).first()
+
+
+def untouched(row: Row[Any]) -> CommitResult:
+    """Return the result for a run that was not changed."""
+    return CommitResult(run_id=row.id, thread_id=row.thread_id, status=row.status, fence=row.fence)
+
+
+def write(connection: Connection, row: Row[Any], change: Commit, **values: Any) -> CommitResult:
+    """Add ``change`` to the run and set columns of its row; the run has no owner afterwards."""
+    fence, at = row.fence + 1, stamp()
+    ranges = undeclared(connection, row.id, row.declared_to, row.reserved_to)
+    events = [WithdrawnPayload(ranges=ranges), *change.events] if ranges else change.events
+    numbered = tuple(replace(payload, seq=row.reserved_to + 1 + i, at=at) for i, payload in enumerate(events))
+    last = row.reserved_to + len(numbered)
+    ours = {"fence": fence, "owner": None, "lease_until": None, "reserved_to": last, "declared_to": last}
+    connection.execute(update(runs).where(runs.c.id == row.id).values(**(ours | values)))
+    return CommitResult(
+        run_id=row.id,
+        thread_id=row.thread_id,
+        status=values.get("status", row.status),
+        fence=fence,
+        events=numbered,
+        wake=record(connection, row, fence, change, numbered),
+    )
+
+
+def request(connection: Connection, row: Row[Any], kind: str, by: str, *, is_stop: bool) -> None:
+    """running -> running: the owner learns of a request; a second one of this kind changes nothing."""
+    if connection.execute(_REQUESTED, {"run_": row.id, "kind_": kind}).first() is not None:
+        return
+    if is_stop:
+        connection.execute(update(runs).where(runs.c.id == row.id).values(stop_requested=True))
+    connection.execute(insert(controls).values(run_id=row.id, kind=kind, by=by, created_ms=WALL_MS))
+
+
+_REQUESTED = select(controls.c.id).where(
+    controls.c.run_id == bindparam("run_"), controls.c.kind == bindparam("kind_"), controls.c.taken_ms.is_(None)
+)
+
+
+def requeue(connection: Connection, row: Row[Any], crashes: Sequence[dict[str, Any]] | None) -> CommitResult:
+    """running -> queued: the owner is lost. ``crashes`` has the notes of all crashes; None if this one does not count.
+
+    No event is written: the next owner declares missing numbers and writes ``status running`` with its attempt.
+    """
+    values = {"status": RunStatus.QUEUED, "reason": Reason.WORKER_LOST, "detail": "its worker was lost"}
+    values |= {"owner": None, "lease_until": None} | counted(crashes)
+    connection.execute(update(runs).where(runs.c.id == row.id).values(**values))
+    announce(connection, row.id)
+    return CommitResult(run_id=row.id, thread_id=row.thread_id, status=RunStatus.QUEUED, fence=row.fence, wake=row.id)
+
+
+def counted(crashes: Sequence[dict[str, Any]] | None) -> dict[str, Any]:
+    """Return the columns that count one more crash; none where it does not count."""
+    if crashes is None:
+        return {}
+    return {"crashes": runs.c.crashes + 1, "crashes_json": orjson.dumps(crashes).decode()}
+
+
+def end(
+    connection: Connection, row: Row[Any], change: Commit, crashes: Sequence[dict[str, Any]] | None = None
+) -> CommitResult:
+    """queued, waiting, or running with an expired lease -> the status of the end, which is the last event.
+
+    A worker's maintenance delivers the end to observers.
+    """
+    last = change.events[-1]
+    assert isinstance(last, EndPayload)
+    values = {
+        "status": last.status,
+        "reason": last.reason,
+        "detail": None,
+        "stop_requested": True,
+        "observers_told": False,
+        "ended_ms": WALL_MS,
+        "steps": last.steps,
+        "cost_usd": last.cost_usd,
+        "usage_json": orjson.dumps(dict(last.usage)).decode() if last.usage else None,
+        "error_code": change.error_code,
+    }
+    return write(connection, row, change, **values, **counted(crashes))
+
+
+def answer(connection: Connection, row: Row[Any], event: Payload, *, is_last: bool) -> CommitResult:
+    """waiting -> waiting, or queued where ``is_last``: no other question of the run is open."""
+    if not is_last:
+        return write(connection, row, Commit(events=[event]))
+    return move(connection, row, RunStatus.QUEUED, Reason.ANSWERED, event)
+
+
+def move(connection: Connection, row: Row[Any], status: str, reason: Reason, *events: Payload) -> CommitResult:
+    """queued or waiting -> ``status``, with its event behind ``events``; a queued run is announced."""
+    change = Commit(events=[*events, StatusPayload(status=status, reason=reason)])
+    written = write(connection, row, change, status=status, reason=reason, detail=None)
+    if status != RunStatus.QUEUED:
+        return written
+    announce(connection, row.id)
+    return replace(written, wake=row.id)
+
+
+def resume(connection: Connection, row: Row[Any]) -> CommitResult | None:
+    """waiting -> queued: this process has the code that the run waits for; None where it waits for none.
+
+    No wake-up is published: an incompatible worker could get it.
+    """
+    if row.status != RunStatus.WAITING or row.reason != Reason.CODE_VERSION:
+        return None
+    connection.execute(delete(timers).where(timers.c.run_id == row.id, timers.c.kind == CODE))
+    goes_on = StatusPayload(status=RunStatus.QUEUED, reason=Reason.CODE_VERSION)
+    change = Commit(events=[goes_on])
+    return write(connection, row, change, status=RunStatus.QUEUED, reason=Reason.CODE_VERSION, detail=None)

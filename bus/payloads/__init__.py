@@ -1,0 +1,252 @@
+"""The events that observers and viewers get: every event type, declared once.
+
+A declaration has the type's name on the wire, its fields, the hook for observers and its line in a log; the codec, the
+observers' base class, the signals and the log files follow from it. A *delta* is a piece of a message that is still
+being made; every other event is committed in SQL before it is delivered. Unknown types and unknown fields survive a
+round trip.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from bus.payloads.codec import decode as decode
+from bus.payloads.codec import encode as encode
+from bus.payloads.codec import from_event as from_event
+from bus.payloads.payload import DELTA_TYPES as DELTA_TYPES
+from bus.payloads.payload import EVENT_TYPES as EVENT_TYPES
+from bus.payloads.payload import Payload as Payload
+from bus.payloads.payload import Record as Record
+from bus.payloads.payload import UnknownPayload as UnknownPayload
+from bus.payloads.payload import event
+from config.redaction import redact
+
+Outcome = Literal["done", "failed", "refused", "unknown"]
+EndStatus = Literal["succeeded", "failed", "cancelled", "dead"]
+TERMINAL: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "dead"})
+"""The terminal states of a run."""
+EXPIRED = "expired"
+"""The reason of a ``withdrawn`` event for an expired log."""
+
+
+@event("status")
+class StatusPayload(Payload):
+    """The run's state changed."""
+
+    status: str
+    """queued, running, waiting or moved."""
+    reason: str | None = None
+    attempt: int | None = None
+    """Which owner of the run this is, from 1."""
+    agent: str | None = None
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        return f"{record['status']}{_given(record, 'attempt', ', attempt {}')}{_given(record, 'reason', ': {}')}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextPayload(Payload):
+    """A piece of text, many times a second."""
+
+    is_delta: ClassVar[bool] = True
+
+    content: str = field(metadata={"if_absent": ""})
+    message_id: str = ""
+    step_id: str = ""
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        return str(record.get("content", ""))
+
+
+@event("response", hook="on_text")
+class ResponsePayload(TextPayload):
+    """A piece of the answer, many times a second."""
+
+
+@event("reasoning")
+class ReasoningPayload(TextPayload):
+    """A piece of the model's thinking, many times a second."""
+
+
+@event("tool")
+class ToolPayload(Payload):
+    """A tool call: first perhaps its name alone, then once with its arguments."""
+
+    call_id: str
+    name: str
+    arguments: Mapping[str, Any] | None = None
+    content: str | None = None
+    """A readable form of the call, for lines and cards."""
+    effect: str | None = None
+    message_id: str = ""
+    step_id: str = ""
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        return _call(record["name"], record.get("arguments")) + _given(record, "effect", " [{}]")
+
+
+@event("tool", delta_without="arguments")
+class ToolNamePayload(ToolPayload):
+    """The name of a tool whose arguments are still streamed."""
+
+
+@event("tool_result")
+class ToolResultPayload(Payload):
+    """The outcome of a tool call."""
+
+    call_id: str
+    name: str
+    outcome: Outcome
+    result: Any = None
+    duration_ms: int | None = None
+    message_id: str = ""
+    step_id: str = ""
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        took = _given(record, "duration_ms", " in {} ms")
+        result = f": {_text(record['result'])}" if "result" in record else ""
+        return f"{record['name']} {record['outcome']}{took}{result}"
+
+
+@event("approval")
+class ApprovalPayload(Payload):
+    """A question to a person, or its answer."""
+
+    approval_id: str
+    call_id: str | None = None
+    name: str | None = None
+    arguments: Mapping[str, Any] | None = None
+    digest: str | None = None
+    decisions: Sequence[str] | None = None
+    expires_at: str | None = None
+    reason: str | None = None
+    decision: str | None = None
+    by: str | None = None
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        if "decision" in record:
+            return f"{record['decision']} by {record.get('by', 'unknown')}"
+        return f"asked: {_call(record.get('name', 'the run'), record.get('arguments'))}"
+
+
+@event("message")
+class MessagePayload(Payload):
+    """The whole message as it entered the history; it makes the text of its pieces final."""
+
+    role: str
+    content: str | None = None
+    reasoning: str | None = None
+    tool_calls: Sequence[Mapping[str, Any]] | None = None
+    call_id: str | None = None
+    partial: bool | None = None
+    """True when the message was cut off by a stop or a failure."""
+    message_id: str = ""
+    step_id: str = ""
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        cut = " (cut off)" if record.get("partial") else ""
+        thought = _given(record, "reasoning", " <thought: {}>")
+        calls = f" <calls: {_text(record['tool_calls'])}>" if record.get("tool_calls") else ""
+        return f"{record['role']}{cut}: {record.get('content', '')}{thought}{calls}"
+
+
+@event("child")
+class ChildPayload(Payload):
+    """A child run's state changed."""
+
+    child_run_id: str
+    agent: str
+    status: str
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        return f"{record['agent']} {record['child_run_id']} {record['status']}"
+
+
+@event("withdrawn")
+class WithdrawnPayload(Payload):
+    """Numbers of events that a lost attempt had streamed, or of a log that was not kept; drop those events."""
+
+    ranges: Sequence[Sequence[int]]
+    """``[[first, last], ...]``, closed."""
+    reason: str | None = None
+    """``expired``: not a lost attempt; the log of an ended run was not kept any longer."""
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        return ", ".join("-".join(str(number) for number in pair) for pair in record["ranges"])
+
+
+@event("error")
+class ErrorPayload(Payload):
+    """An error; the run may continue."""
+
+    code: str
+    message: str
+    """A sentence; secrets in it are replaced, wherever it comes from."""
+    retryable: bool = False
+    attempt: int | None = None
+    retry_in_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", redact(str(self.message)))
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        attempt = _given(record, "attempt", ", attempt {}")
+        return f"{record['code']}: {record['message']}{attempt}{_given(record, 'retry_in_ms', ', again in {} ms')}"
+
+
+@event("end")
+class EndPayload(Payload):
+    """The last event of a run, exactly once."""
+
+    status: EndStatus
+    reason: str | None = None
+    output: Any = None
+    usage: Mapping[str, int] | None = None
+    cost_usd: float | None = None
+    steps: int | None = None
+    duration_ms: int | None = None
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        """Return how the run ended; its output is the line of its last message."""
+        usage = "".join(f" {key}={value}" for key, value in (record.get("usage") or {}).items())
+        totals = "".join(_given(record, name, f" {name}={{}}") for name in ("cost_usd", "steps", "duration_ms"))
+        return f"{record['status']}{_given(record, 'reason', ' {}')}{usage}{totals}"
+
+
+def _given(record: Record, name: str, template: str) -> str:
+    """Return ``template`` with the field's value, or nothing where the field is absent."""
+    return template.format(record[name]) if name in record else ""
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _call(name: Any, arguments: Any) -> str:
+    if not isinstance(arguments, Mapping):
+        return f"{name}(…)"
+    return f"{name}({', '.join(f'{key}={json.dumps(value, ensure_ascii=False)}' for key, value in arguments.items())})"
+
+
+def ranges_of(numbers: Iterable[int]) -> list[list[int]]:
+    """Return sorted numbers as closed ranges: ``[1, 2, 3, 7] -> [[1, 3], [7, 7]]``."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        elif not ranges or number > ranges[-1][1]:
+            ranges.append([number, number])
+    return ranges

@@ -1,0 +1,258 @@
+"""Every cell of the table of transitions, on each database: what is allowed happens, a refusal changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+from sqlalchemy import select
+
+from agents.errors import OutcomeUnknown
+from bus.journal.approvals import Decision
+from bus.journal.decisions import decide
+from bus.journal.endings import cancel, fail_owned
+from bus.journal.errors import StaleOwner
+from bus.journal.idempotency import IdempotencyKey
+from bus.journal.ownership.leases import beat, claim, defer_polling
+from bus.journal.ownership.maintenance import claim_undelivered, mark_delivered, resume_waiting
+from bus.journal.ownership.reaper import fire, reap
+from bus.journal.retention.removal import remove_runs
+from bus.journal.states import owned
+from bus.journal.states.codes import Reason, RunStatus
+from bus.journal.states.document import PAGE, document
+from bus.journal.states.release import Release, release
+from bus.journal.states.table import ENDED, LOST, NONE, STATES, TABLE, Transition
+from bus.journal.who import Who
+from bus.payloads import TERMINAL, EndPayload, StatusPayload, decode
+from config.database.tables import runs, timers
+from config.errors import CallboardError
+from tests.bus.asked import question
+from tests.bus.journal_harness import JournalHarness
+
+ME = Who()
+KEY = IdempotencyKey(key="k", method="POST", path="/v1/runs", body_digest="a" * 64)
+BY_NAME = {one.name: one for one in TABLE}
+
+
+@dataclass(kw_only=True)
+class Scene:
+    """A run in a state, and what the transitions of its last owner state."""
+
+    world: JournalHarness
+    run_id: str
+    asked: str = "apr_none"
+    """Its question, if it ever had one."""
+
+    @property
+    def row(self) -> Any:
+        rows = self.world.rows(select(runs).where(runs.c.id == self.run_id))
+        return rows[0] if rows else None
+
+    @property
+    def state(self) -> str:
+        row = self.row
+        if row is None:
+            return NONE
+        return LOST if row.status == "running" and row.lease_until == 0 else str(row.status)
+
+    @property
+    def fence(self) -> int:
+        return self.row.fence if self.row is not None else 1
+
+    @property
+    def last(self) -> int:
+        return self.row.reserved_to if self.row is not None else 1
+
+    @property
+    def owned(self) -> owned.Owned:
+        commits = self.row.commits if self.row is not None else 0
+        return {"id_": self.run_id, "fence_": self.fence, "commits_": commits}
+
+    def write(self, function: Callable[..., Any], *args: Any) -> Any:
+        with self.world.database.write() as connection:
+            return function(connection, *args)
+
+    def lose(self) -> None:
+        self.world.expire_lease(self.run_id)
+
+    def release_for(self, reason: Reason) -> None:
+        status: Literal["queued", "waiting"] = "queued" if reason is Reason.DRAIN else "waiting"
+        asked = (question(expires_in_s=60),) if reason is Reason.APPROVAL else ()
+        ends_ms = 0 if reason is Reason.CODE_VERSION else None
+        change = Release(status=status, reason=reason, questions=asked, ends_ms=ends_ms)
+        self.asked = asked[0].id if asked else self.asked
+        self.write(release, self.owned, change, self.last)
+
+    def finish(self) -> None:
+        self.write(owned.finish, self.owned, EndPayload(status="succeeded", seq=self.last), None)
+
+
+def scene_in(world: JournalHarness, state: str, transition: str) -> Scene:
+    """Return a run that had an owner, and is in this state as the transition may find it."""
+    scene = Scene(world=world, run_id=world.accept(idempotency=KEY).run_id)
+    world.own(scene.run_id)
+    REACH[state](scene, transition)
+    assert scene.state == state
+    return scene
+
+
+def queued(scene: Scene, _: str) -> None:
+    scene.release_for(Reason.DRAIN)
+
+
+def waiting(scene: Scene, transition: str) -> None:
+    scene.release_for(Reason.CODE_VERSION if transition == "resume" else Reason.APPROVAL)
+
+
+def failed(scene: Scene, transition: str) -> None:
+    waiting(scene, transition)
+    ((timer_id,),) = scene.world.rows(select(timers.c.id).where(timers.c.run_id == scene.run_id))
+    fire(scene.world.database, scene.run_id, timer_id)
+
+
+def cancelled(scene: Scene, _: str) -> None:
+    scene.lose()
+    cancel(scene.world.database, ME, scene.run_id, "ann")
+
+
+def dead(scene: Scene, _: str) -> None:
+    while scene.state != "dead":
+        scene.lose()
+        reap(scene.world.database, scene.run_id)
+        claim(scene.world.database, scene.run_id, "own_1", 60)
+
+
+def removed(scene: Scene, _: str) -> None:
+    scene.finish()
+    remove_runs(scene.world.database, ME, [scene.run_id])
+
+
+REACH: dict[str, Callable[[Scene, str], None]] = {
+    "none": removed,
+    "queued": queued,
+    "running": lambda scene, _: None,
+    "lost": lambda scene, _: scene.lose(),
+    "waiting": waiting,
+    "succeeded": lambda scene, _: scene.finish(),
+    "failed": failed,
+    "cancelled": cancelled,
+    "dead": dead,
+}
+
+
+def accept(scene: Scene) -> None:
+    scene.run_id = scene.world.accept(idempotency=KEY).run_id
+
+
+def tell(scene: Scene) -> None:
+    for row in claim_undelivered(scene.world.database, "own_teller", 60):
+        mark_delivered(scene.world.database, row.id)
+
+
+ATTEMPT: dict[str, Callable[[Scene], object]] = {
+    "accept": accept,
+    "defer polling": lambda one: defer_polling(one.world.database, one.run_id, 60),
+    "claim": lambda one: claim(one.world.database, one.run_id, "own_2", 60),
+    "extend lease": lambda one: beat(one.world.database, "own_1", 90, [(one.run_id, one.fence)]),
+    "reserve numbers": lambda one: one.write(owned.reserve, one.run_id, one.fence, one.last + 1000),
+    "commit": lambda one: one.write(owned.commit, one.owned, 1),
+    "clear suspicion": lambda one: one.write(owned.set_crashes, one.run_id, one.fence, '["noted"]'),
+    "finish": lambda one: one.finish(),
+    "release": lambda one: one.release_for(Reason.DRAIN),
+    "wait": lambda one: one.release_for(Reason.APPROVAL),
+    "stop": lambda one: cancel(one.world.database, ME, one.run_id, "ann"),
+    "requeue": lambda one: reap(one.world.database, one.run_id),
+    "fail claimed": lambda one: fail_owned(one.world.database, one.run_id, one.fence, OutcomeUnknown("cannot go on")),
+    "answer": lambda one: decide(
+        one.world.database, ME, one.run_id, one.asked, Decision(decision="run_again"), by="ann"
+    ),
+    "expire": lambda one: fire(one.world.database, one.run_id, one.asked),
+    "resume": lambda one: resume_waiting(one.world.database, one.run_id),
+    "notify observers": tell,
+    "remove": lambda one: remove_runs(one.world.database, ME, [one.run_id]),
+}
+OF_OWNERS = [one.name for one in TABLE if one.guard.startswith("fence")]
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("transition", TABLE, ids=lambda one: one.name)
+def test_a_cell(world: JournalHarness, transition: Transition, state: str) -> None:
+    scene = scene_in(world, state, transition.name)
+    before = scene.row
+
+    try:
+        ATTEMPT[transition.name](scene)
+    except CallboardError:
+        assert state not in transition.to, "refused, and the table allows it"
+
+    if state in transition.to:
+        assert scene.state == transition.to[state][0]
+        assert scene.row != before
+    else:
+        assert scene.row == before
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [("requeue", "lost"), ("stop", "queued"), ("stop", "lost"), ("stop", "waiting"), ("fail claimed", "running"),
+     ("release", "running"), ("wait", "running"), ("answer", "waiting"), ("expire", "waiting"), ("resume", "waiting")],
+)  # fmt: skip
+def test_a_reason_is_a_code_in_the_row_and_in_the_log(world: JournalHarness, name: str, state: str) -> None:
+    scene = scene_in(world, state, name)
+
+    ATTEMPT[name](scene)
+
+    written = [decode(line.data) for line in world.lines(scene.run_id)]
+    logged = {one.reason for one in written if isinstance(one, StatusPayload | EndPayload)}
+    assert logged | {scene.row.reason} <= {None, *Reason, scene.row.error_code}
+    assert scene.row.reason is not None
+
+
+@pytest.mark.parametrize("state", ["running", "lost"])
+@pytest.mark.parametrize("name", OF_OWNERS)
+def test_an_earlier_owner_changes_nothing(
+    world: JournalHarness, name: str, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = scene_in(world, state, name)
+    before = scene.row
+    monkeypatch.setattr(Scene, "fence", before.fence - 1)
+
+    with contextlib.suppress(StaleOwner):
+        ATTEMPT[name](scene)
+
+    assert scene.row == before
+
+
+@pytest.mark.parametrize(("name", "after"), [("wait", "queued"), ("requeue", "cancelled")])
+def test_a_stop_that_came_meanwhile_leads_elsewhere(world: JournalHarness, name: str, after: str) -> None:
+    scene = scene_in(world, "running", name)
+    cancel(world.database, ME, scene.run_id, "ann")
+    scene.lose()
+
+    ATTEMPT[name](scene)
+
+    assert scene.state == after
+    assert after in BY_NAME[name].to["lost"]
+
+
+def test_a_run_with_another_open_question_still_waits(world: JournalHarness) -> None:
+    scene = scene_in(world, "running", "answer")
+    asked = (question(), question())
+    scene.write(release, scene.owned, Release(status="waiting", reason=Reason.APPROVAL, questions=asked), scene.last)
+    scene.asked = asked[0].id
+
+    ATTEMPT["answer"](scene)
+
+    assert scene.state == "waiting"
+
+
+def test_the_tables_states_are_those_of_the_column() -> None:
+    assert set(STATES) - {NONE, LOST} == {str(status) for status in RunStatus}
+    assert set(ENDED) == TERMINAL
+
+
+def test_the_page_is_written_from_the_table() -> None:
+    assert PAGE.read_text() == document(), "python -m bus.journal.states.document"

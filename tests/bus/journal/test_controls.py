@@ -1,0 +1,124 @@
+"""A verb is one row: the same request is done at once without an owner, and at the end of a step by one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from bus.journal.controls import Control
+from bus.journal.endings import cancel, control
+from bus.journal.log.commit import Commit
+from bus.journal.ownership.lease_manager import LeaseManager
+from bus.journal.ownership.leases import requests
+from bus.journal.ownership.reaper import reap
+from bus.journal.states.codes import Reason
+from bus.journal.states.release import Release
+from bus.journal.who import Who
+from bus.keys import Keys
+from bus.payloads import StatusPayload, decode
+from config.settings import Settings
+from tests.bus.journal_harness import HandWork, JournalHarness
+
+ME = Who()
+LEFT = Release(status="waiting", reason=Reason.CODE_VERSION, control="leave")
+LEAVE = Control(verb="leave", kind="leave", to=LEFT, request="to leave the run", help="Leave RUN.")
+"""A verb of this test alone."""
+
+
+def leave(world: JournalHarness, run_id: str) -> str:
+    return control(world.database, ME, run_id, LEAVE, "ann").status
+
+
+def test_without_an_owner_it_is_done_at_once_and_once(world: JournalHarness) -> None:
+    run_id = world.accept().run_id
+
+    assert [leave(world, run_id), leave(world, run_id)] == ["waiting", "waiting"]
+
+    row = world.run_row(run_id)
+    assert (row.status, row.reason, row.owner) == ("waiting", "code_version", None)
+    said = [decode(line.data) for line in world.lines(run_id)]
+    assert [one.status for one in said if isinstance(one, StatusPayload)] == ["queued", "waiting"]
+
+
+def test_an_owner_is_asked_once_and_the_next_one_no_more(world: JournalHarness) -> None:
+    owner = world.own()
+    run_id = owner.lease.run_id
+
+    assert [leave(world, run_id), leave(world, run_id)] == ["running", "running"]
+    assert requests(world.database, "own_1") == [(run_id, "leave")]
+    world.do(owner.writer.commit(Commit(release=LEFT)))
+
+    assert world.run_row(run_id).status == "waiting"
+    control(world.database, ME, run_id, BACK, "ann")
+    world.own(run_id)
+    assert requests(world.database, "own_1") == []
+
+
+BACK = Control(
+    verb="back",
+    kind="back",
+    to=Release(status="queued", reason=Reason.CODE_VERSION),
+    request="to go on",
+    help="Go on with RUN.",
+    before="waiting",
+)
+
+
+def test_the_request_outlives_an_owner_that_is_lost(world: JournalHarness) -> None:
+    run_id = world.own().lease.run_id
+    leave(world, run_id)
+    world.expire_lease(run_id)
+    reap(world.database, run_id)
+
+    world.own(run_id, "own_2")
+
+    assert requests(world.database, "own_2") == [(run_id, "leave")]
+
+
+def test_a_stop_counts_for_more(world: JournalHarness) -> None:
+    owner = world.own()
+    run_id = owner.lease.run_id
+    leave(world, run_id)
+    cancel(world.database, ME, run_id, "ann")
+    world.do(owner.writer.commit(Commit(release=LEFT)))
+
+    assert world.run_row(run_id).status == "queued"
+    assert world.own(run_id).lease.stop_requested
+
+
+def test_a_run_that_ended_stays_as_it_is(world: JournalHarness) -> None:
+    owner = world.own()
+    world.do(owner.end())
+
+    assert leave(world, owner.lease.run_id) == "succeeded"
+    assert LEAVE.is_done("succeeded")
+
+
+@pytest.fixture
+def manager(small_world: JournalHarness, settings: Settings) -> Iterator[LeaseManager]:
+    made = LeaseManager(
+        "own_1", settings, small_world.database, small_world.loop, small_world.hot_log, Keys("blue"), [LEAVE]
+    )
+    yield made
+    small_world.loop.call_soon(made.close)
+
+
+def test_a_lease_manager_passes_on_what_is_requested_and_nothing_that_it_does_not_know(
+    manager: LeaseManager, small_world: JournalHarness
+) -> None:
+    known, unknown = small_world.own(), small_world.own()
+    leave(small_world, known.lease.run_id)
+    control(small_world.database, ME, unknown.lease.run_id, BACK, "ann")
+    works = HandWork(), HandWork()
+
+    async def play() -> None:
+        for owner, work in zip((known, unknown), works, strict=True):
+            await manager.track(owner.writer, work)
+        while works[0].released_as is None:
+            await asyncio.sleep(0.01)
+
+    small_world.do(play())
+
+    assert (works[0].released_as, works[1].released_as) == (LEFT, None)
