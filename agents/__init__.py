@@ -1,6 +1,6 @@
-"""Everything that thinks: runner, loop, models and tools.
+"""The runner, the agent loop, models and tools.
 
-It may not know who listens (observers are called through the invoker) or how a message arrived.
+Nothing here depends on which observers exist (the invoker calls them) or on the transport of a message.
 """
 
 import runpy

@@ -1,6 +1,6 @@
-"""Looks an agent's definition over as deeply as can be done without spending anything.
+"""Checks an agent's definition as deeply as is possible without a model call.
 
-For ``./callboard agents`` and ``doctor``: imports LiteLLM, the tools and the observers, and calls nobody.
+For ``./callboard agents`` and ``doctor``: imports LiteLLM, the tools and the observers, and calls no provider.
 """
 
 from __future__ import annotations
@@ -14,35 +14,38 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agents.models.auto import resolve_model
-from agents.models.demo import is_demo
+from agents.models.in_process import is_in_process
 from agents.tools.catalogue import find_tool, tools_of
-from config.definitions import AgentDefinition
-from config.dotted_path import reason_of
-from config.errors import CallboardError, DefinitionInvalid, PluginUnknown, ToolUnknown
+from config.definitions.agent import AgentDefinition
+from config.definitions.dotted_path import reason_of
+from config.definitions.errors import DefinitionInvalid, PluginUnknown, ToolUnknown
+from config.definitions.yaml_lines import LinedYaml, Place, read_yaml
+from config.errors import CallboardError
 from config.settings import Settings
-from config.yaml_lines import LinedYaml, Place, read_yaml
 
 log = logging.getLogger(__name__)
 
 Severity = Literal["error", "warning"]
 
-_ANY_NAME = frozenset([
-    "ollama", "ollama_chat", "hosted_vllm", "vllm", "openrouter", "azure", "azure_ai", "bedrock", "vertex_ai",
-    "huggingface", "replicate", "sagemaker", "together_ai", "fireworks_ai", "databricks", "lm_studio", "llamafile",
-    "xinference", "litellm_proxy", "custom_openai", "text-completion-openai", "openai_like", "docker_model_runner",
-    "lemonade", "oobabooga", "petals", "watsonx", "baseten",
-])  # fmt: skip
-"""Providers whose models are whatever somebody deployed there, so no list can know them."""
-_LOCAL = frozenset([
-    "ollama", "ollama_chat", "hosted_vllm", "vllm", "lm_studio", "llamafile", "xinference", "docker_model_runner",
-    "lemonade",
-])  # fmt: skip
+_ANY_NAME = frozenset(
+    """
+    ollama ollama_chat hosted_vllm vllm openrouter azure azure_ai bedrock vertex_ai huggingface replicate sagemaker
+    together_ai fireworks_ai databricks lm_studio llamafile xinference litellm_proxy custom_openai
+    text-completion-openai openai_like docker_model_runner lemonade oobabooga petals watsonx baseten
+    """.split()
+)
+"""Providers that serve their users' own models, which are in no list."""
+_LOCAL = frozenset(
+    """
+    ollama ollama_chat hosted_vllm vllm lm_studio llamafile xinference docker_model_runner lemonade
+    """.split()
+)
 """Providers that need no key."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """Something wrong with a definition. An error ends every run of the agent, a warning some."""
+    """A problem of a definition: an ``error`` fails every run of the agent, a ``warning`` may fail some."""
 
     severity: Severity
     file: str
@@ -51,7 +54,7 @@ class Problem:
     text: str
     """A sentence with the remedy."""
     code: str = "definition_invalid"
-    """The code a run would fail with."""
+    """The error code that a run would fail with."""
 
     def __str__(self) -> str:
         where = self.file if self.line is None else f"{self.file}:{self.line}"
@@ -61,17 +64,17 @@ class Problem:
 def deep_check(
     definition: AgentDefinition, settings: Settings, environment: Mapping[str, str] | None = None
 ) -> list[Problem]:
-    """Return everything that is wrong with ``definition``, in the order of its fields; empty when it can run."""
+    """Return all problems of ``definition``, in the order of its fields; empty when it can run."""
     check = _Check(definition, settings, os.environ if environment is None else environment)
     return [problem for look in (check.model, check.tools, check.observers) for problem in check.guarded(look)]
 
 
-def problem_of(wrong: DefinitionInvalid) -> Problem:
-    """Return a definition that could not even be read as a problem among the others."""
-    facts = wrong.facts
+def problem_of(error: DefinitionInvalid) -> Problem:
+    """Return the problem of a definition that could not be read."""
+    facts = error.facts
     file, line, field = str(facts["file"]), facts.get("line"), facts.get("field")
     where = f"{file}:{line}:" if line is not None else f"{file}:"
-    text = str(wrong).removeprefix(where).strip()
+    text = str(error).removeprefix(where).strip()
     return Problem(
         severity="error",
         file=file,
@@ -89,26 +92,26 @@ class _Check:
         self._lines = _lines_of(definition)
 
     def guarded(self, look: Callable[[], Iterator[Problem]]) -> Iterator[Problem]:
-        """Yield what ``look`` finds; where it fails that is a problem of this agent, and the next is looked at."""
+        """Yield the problems that ``look`` finds; if ``look`` raises, yield that as a problem."""
         try:
             yield from look()
-        except (Exception, SystemExit) as wrong:
-            yield self._wrong((), f"its {look.__name__} could not be checked ({reason_of(wrong)}).", "internal")
+        except (Exception, SystemExit) as error:
+            yield self._wrong((), f"its {look.__name__} could not be checked ({reason_of(error)}).", "internal")
 
     def model(self) -> Iterator[Problem]:
         """Yield what is wrong with the model: its name, then its key."""
         name = resolve_model(self._agent.model, self._environment)
-        if is_demo(name):
+        if is_in_process(name):
             return
         from agents.models.lite import litellm_module
 
         litellm = litellm_module()
         try:
             model, provider = litellm.get_llm_provider(name, api_base=self._agent.api_base)[:2]
-        except Exception as wrong:  # LiteLLM raises its own BadRequestError, and others for odd names
+        except Exception as error:  # LiteLLM raises its own BadRequestError, and others for odd names
             near = _nearest_model(name, litellm)
             text = f"LiteLLM knows no provider for '{name}'.{near} Write provider/model, for example openai/gpt-5-mini."
-            log.debug("LiteLLM found no provider", extra={"reason": str(wrong)[:200]})
+            log.debug("LiteLLM found no provider", extra={"reason": str(error)[:200]})
             yield self._wrong(("model",), text, "model_unknown")
             return
         if not self._is_known(name, model, provider, litellm):
@@ -123,35 +126,25 @@ class _Check:
         for position, path in enumerate(self._agent.tools):
             try:
                 find_tool(path, self._settings)
-            except ToolUnknown as wrong:
+            except ToolUnknown as error:
                 broken = True
-                yield self._wrong(("tools", position), str(wrong), wrong.code)
+                yield self._wrong(("tools", position), str(error), error.code)
         if broken:
             return
         try:
             tools_of(self._agent, self._settings)
-        except DefinitionInvalid as wrong:
-            yield self._wrong(_place_of(str(wrong.facts["field"])), problem_of(wrong).text, wrong.code)
+        except DefinitionInvalid as error:
+            yield self._wrong(_place_of(str(error.facts["field"])), problem_of(error).text, error.code)
 
     def observers(self) -> Iterator[Problem]:
-        """Yield each observer nobody knows."""
-        from observers.discovery import known_observers, load_class
+        """Yield each observer that is not known or cannot be used."""
+        from observers.discovery import OBSERVERS
 
-        known = known_observers(self._settings)
         for position, name in enumerate(self._agent.observers):
-            if name in known:
-                continue
-            if ":" in name:
-                try:
-                    load_class(name, self._settings)
-                except PluginUnknown as wrong:
-                    yield self._wrong(("observers", position), str(wrong), wrong.code)
-                continue
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            listing = ", ".join(known) or "none"
-            text = f"there is no observer '{name}'.{hint} Known observers: {listing}."
-            yield self._wrong(("observers", position), text, "plugin_unknown")
+            try:
+                OBSERVERS.find(name, self._settings)
+            except PluginUnknown as error:
+                yield self._wrong(("observers", position), str(error), error.code)
 
     def _key(self, name: str, provider: str, litellm: Any) -> Iterator[Problem]:
         named = self._agent.api_key_env

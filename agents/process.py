@@ -1,16 +1,18 @@
-"""What one process needs to accept and work off runs: opened on first use, forgotten in a forked child."""
+"""What one process needs to accept and execute runs: opened on first use, and reset in a forked child."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agents.registry import AgentRegistry
+from agents.tools.tool import Tool
 from bus.celery_app import Publisher
-from bus.journal.journal import Journal
+from bus.journal import Journal
+from config.database.migrate import require_current
 from config.forks import after_fork, leave_to_parent
-from config.migrate import require_current
-from config.redis_socket import with_running_redis
+from config.redis.socket import with_running_redis
 from config.settings import Settings, settings
 from observers.base import AgentObserver
 
@@ -22,19 +24,21 @@ class Process:
     settings: Settings
     journal: Journal
     registry: AgentRegistry
-    guests: dict[str, tuple[AgentObserver, ...]] = field(default_factory=dict)
-    """Observers given as objects, by the synchronous run they were given for."""
+    local_observers: dict[str, tuple[AgentObserver, ...]] = field(default_factory=dict)
+    """Observers given as objects, by the id of their inline run."""
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    """Tools given as objects, by name; they take precedence over plugins and dotted paths."""
 
 
 _process: Process | None = None
 _opening = threading.Lock()
 
 
-def process(with_settings: Settings | None = None) -> Process:
-    """Return this process's things; opened when first asked for, and again where they have other settings.
+def current_process(with_settings: Settings | None = None) -> Process:
+    """Return this process's journal and registry, opened at the first call and reopened for other settings.
 
     Raises:
-        SchemaOld, SchemaNew: the database does not fit this code.
+        SchemaOld, SchemaNew: the database has another schema than this code.
     """
     global _process
     with _opening:
@@ -46,7 +50,7 @@ def process(with_settings: Settings | None = None) -> Process:
 def open_process(with_settings: Settings) -> Process:
     """Return a journal and a registry for these settings.
 
-    Where they name no Redis and `up` runs on the same state folder, its Redis is used: events arrive as they happen.
+    If they name no Redis and `up` runs on the same state folder, its Redis is used, so that live events arrive.
     """
     with_settings = with_running_redis(with_settings)
     journal = Journal(with_settings, publish=Publisher(with_settings))
@@ -55,7 +59,7 @@ def open_process(with_settings: Settings) -> Process:
 
 
 def use_process(given: Process | None) -> None:
-    """Make ``given`` this process's things: a Runner and the handler in one process share one journal."""
+    """Set the result of ``current_process``, so that a Runner and the handler in one process share one journal."""
     global _process
     with _opening:
         _process = given

@@ -1,4 +1,4 @@
-"""What the model is shown: the system prompt, and the history in OpenAI's form with every call answered."""
+"""Builds a call's messages: the system prompt, and the history in OpenAI's format with a result for every call."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 
 from agents.tools.tool import Tool
-from bus.journal.threads import HistoryItem
-from config.definitions import AgentDefinition
+from bus.journal import HistoryItem
+from config.definitions.agent import AgentDefinition
 
 Message = dict[str, Any]
 
-LAST_CALL = (
+FINAL_TURN_PROMPT = (
     "You have used all the tool calls you may make for this answer. Answer now with what you know, without calling "
     "tools, and say plainly what is still missing."
 )
@@ -27,7 +27,7 @@ LEFT_OUT = (
 
 
 MAX_RESULT_CHARS = 64_000
-"""Characters of a tool's result that the model is shown, unless the settings say otherwise."""
+"""Characters of a tool's result that are sent to the model, unless the settings say otherwise."""
 RESULT_CUT = "\n[cut here: {shown:,} of {whole:,} characters are shown; ask for less at once to see the rest]"
 
 
@@ -38,7 +38,7 @@ def messages_for(
     is_cut: bool = False,
     max_result_chars: int = MAX_RESULT_CHARS,
 ) -> list[Message]:
-    """Return the messages of a model call; where the history ``is_cut``, or a result is, the model is told."""
+    """Return the messages of a model call; they state where the history or a result is truncated."""
     prompt = definition.system_prompt.rstrip()
     if definition.output_schema is not None:
         schema = orjson.dumps(definition.output_schema).decode()
@@ -49,7 +49,7 @@ def messages_for(
 
 
 def _conversation(history: Sequence[HistoryItem], max_result_chars: int) -> Iterable[Message]:
-    """Yield the history; a call nobody answered gets an answer, or providers refuse the whole conversation."""
+    """Yield the history; a call without a result gets one, since providers refuse the conversation otherwise."""
     unanswered: dict[str, str] = {}
     for item in history:
         if item.role == "tool":
@@ -94,7 +94,7 @@ def _assistant_message(data: Mapping[str, Any]) -> Message | None:
 
 
 def _shown(result: Any, max_chars: int) -> str:
-    """Return a result as the model is shown it; what is longer is cut and says so."""
+    """Return a result as it is sent to the model, truncated with a note where it is longer than ``max_chars``."""
     text = result if isinstance(result, str) else orjson.dumps(result).decode()
     return text if len(text) <= max_chars else text[:max_chars] + RESULT_CUT.format(shown=max_chars, whole=len(text))
 
@@ -104,7 +104,7 @@ def _tool_message(call_id: str, name: str, content: str) -> Message:
 
 
 def offered(tools: Mapping[str, Tool]) -> list[Message]:
-    """Return tools in OpenAI's form."""
+    """Return tools in OpenAI's format."""
     return [
         {
             "type": "function",

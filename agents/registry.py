@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
-from config.definitions import AGENT_ID, AgentDefinition, load_definition
-from config.errors import AgentUnknown, DefinitionInvalid
+from agents.errors import AgentUnknown
+from config.definitions.agent import AGENT_ID, AgentDefinition, load_definition
+from config.definitions.errors import DefinitionInvalid
 
 _ENDINGS = (".yaml", ".yml")
 _Stamp = tuple[str, int, int, int]
 
 
 class AgentRegistry:
-    """Finds agents by id; a file that was edited is used from the next look on. Safe from every thread."""
+    """Finds agents by id; an edited file is used from the next call on. Safe for any thread."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = tuple(folders)
@@ -26,14 +27,14 @@ class AgentRegistry:
         self._lock = Lock()
 
     def ids(self) -> list[str]:
-        """Return the ids that have a file, sorted, whether or not the file can be used."""
+        """Return the ids of all files, sorted, including invalid ones."""
         return sorted(path.stem for path in self._files() if AGENT_ID.fullmatch(path.stem))
 
     def get(self, agent_id: str) -> AgentDefinition:
         """Return the agent as its file defines it now.
 
         Raises:
-            AgentUnknown: no folder has it; names the nearest one.
+            AgentUnknown: no folder has it; suggests the most similar one.
             DefinitionInvalid: its file cannot be used.
         """
         path = self._find(agent_id)
@@ -41,12 +42,12 @@ class AgentRegistry:
             raise self._unknown(agent_id)
         found = self._load(path)
         if isinstance(found, DefinitionInvalid):
-            # A fresh one each time: a kept exception would collect the tracebacks of all who raise it.
+            # A new exception each time: a cached one would collect the tracebacks of all callers.
             raise found.with_traceback(None)
         return found
 
     def all(self) -> list[AgentDefinition | DefinitionInvalid]:
-        """Return every agent, by id; a file that cannot be used stands as its error and hides no other."""
+        """Return every agent, sorted by id, with the error in place of an invalid one."""
         return [self._load(path) for path in sorted(self._files(), key=lambda path: path.stem)]
 
     def _files(self) -> list[Path]:
@@ -74,8 +75,8 @@ class AgentRegistry:
     def _load(self, path: Path) -> AgentDefinition | DefinitionInvalid:
         try:
             stamp = _stamp_of(path)
-        except OSError as wrong:
-            return DefinitionInvalid(str(path), None, None, f"cannot be read: {wrong.strerror}.")
+        except OSError as error:
+            return DefinitionInvalid(str(path), None, None, f"cannot be read: {error.strerror}.")
         with self._lock:
             known = self._read.get(path.stem)
         if known is not None and known[0] == stamp:
@@ -83,8 +84,8 @@ class AgentRegistry:
         found: AgentDefinition | DefinitionInvalid
         try:
             found = load_definition(path)
-        except DefinitionInvalid as wrong:
-            found = wrong
+        except DefinitionInvalid as error:
+            found = error
         with self._lock:
             self._read[path.stem] = (stamp, found)
         return found
@@ -102,7 +103,7 @@ def _stamp_of(path: Path) -> _Stamp:
 
 
 def _short(folder: str) -> str:
-    """Return the folder as people type it, from the root of the project."""
+    """Return the folder relative to the project's root."""
     try:
         return str(Path(folder).relative_to(Path.cwd()))
     except ValueError:

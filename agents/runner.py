@@ -1,4 +1,4 @@
-"""The one way in: a sentence and an agent's name become an accepted run."""
+"""The runner: accepts runs, and sends their messages to a transport."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agents.errors import GrantRefused, InputEmpty, InputTooLarge, ObserverTravels
 from agents.handle import RunHandle
 from agents.models.auto import resolve_model
-from agents.process import Process, open_process, process, use_process
+from agents.process import Process, current_process, open_process, use_process
 from agents.registry import AgentRegistry
-from bus.dispatcher import Dispatcher
-from bus.journal.accept import NewRun
-from bus.journal.idempotency import IdempotencyKey, used_before
-from bus.journal.journal import Journal
-from bus.journal.runs import find_run
-from bus.journal.who import Who
-from bus.messages import RunAgentMessage
-from bus.routes import AsynchronousRoute, SynchronousRoute
-from config.definitions import AgentDefinition
-from config.errors import BadRequest, CallboardError, GrantRefused, InputEmpty, InputTooLarge, ObserverTravels
+from bus.dispatcher import INLINE, OTHERS, Dispatcher
+from bus.journal import IdempotencyKey, Journal, NewRun, Who
+from bus.routes import BrokerTransport, InlineTransport
+from config.definitions.agent import AgentDefinition
+from config.errors import BadRequest, CallboardError
 from config.forks import leave_to_parent
 from config.settings import Settings
 from observers.base import AgentObserver
@@ -28,55 +24,59 @@ MAX_THREAD_ID = 128
 
 
 class Runner:
-    """Accepts runs and sends them on their way; one a process.
+    """Accepts runs and sends their messages; one per process.
 
-    A process that was forked from the one it was opened in (a child of Celery's prefork pool, of gunicorn with
-    ``preload_app``, of ``multiprocessing``) opens a journal of its own when the runner or a handle is first used there.
+    In a forked process (a child of Celery's prefork pool, of gunicorn with ``preload_app``, of ``multiprocessing``) the
+    first use of the runner or a handle opens a journal of its own.
     """
 
-    def __init__(self, here: Process) -> None:
-        self._bind(here)
+    def __init__(self, process: Process, *, inline: bool = True) -> None:
+        self._works_inline = inline
+        self._bind(process)
 
-    def _bind(self, here: Process) -> None:
-        self._here = here
-        self._synchronous = SynchronousRoute(here.journal.loop)
-        self._dispatcher = Dispatcher(self._synchronous, AsynchronousRoute(here.journal.relay))
+    def _bind(self, process: Process) -> None:
+        self._process = process
+        self._inline = InlineTransport(process.journal.loop)
+        inline = {INLINE: self._inline} if self._works_inline else {}
+        self._dispatcher = Dispatcher({**inline, OTHERS: BrokerTransport(process.journal.relay)})
         self._pid = os.getpid()
 
     def _own(self) -> Process:
-        """Return what belongs to this process: the threads and connections of the one it was forked from do not."""
+        """Return this process's journal and registry, reopened after a fork: threads and connections stay behind."""
         if self._pid != os.getpid():
-            leave_to_parent(self._here)
-            self._bind(process(self._here.settings))
-        return self._here
+            leave_to_parent(self._process)
+            self._bind(current_process(self._process.settings))
+        return self._process
 
     @property
     def settings(self) -> Settings:
-        """What this runner works with."""
-        return self._here.settings
+        """The settings of this runner."""
+        return self._process.settings
 
     @property
     def journal(self) -> Journal:
-        """Where runs are written to and read from."""
+        """This process's journal."""
         return self._own().journal
 
     @property
     def registry(self) -> AgentRegistry:
-        """The agents."""
+        """The configured agents."""
         return self._own().registry
 
     @classmethod
-    def open(cls, settings: Settings | None = None) -> Runner:
-        """Return the runner of this process; with ``settings``, one that works with those from now on.
+    def open(cls, settings: Settings | None = None, *, inline: bool = True) -> Runner:
+        """Return the runner of this process; ``settings`` replace the process's present ones.
+
+        With ``inline=False`` this process executes no run: workers do, also where the caller waits.
 
         Raises:
-            SchemaOld, SchemaNew: the database does not fit this code.
+            SchemaOld, SchemaNew: the database has another schema than this code.
         """
         if settings is None:
-            return cls(process())
-        here = open_process(settings)
-        use_process(here)
-        return cls(here)
+            return cls(current_process(), inline=inline)
+        opened = open_process(settings)
+        use_process(opened)
+        return cls(opened, inline=inline)
 
     def run(
         self,
@@ -90,92 +90,83 @@ class Runner:
         who: Who = Who(),
         metadata: Mapping[str, Any] | None = None,
         idempotency: IdempotencyKey | None = None,
-        here: bool | None = None,
     ) -> RunHandle:
-        """Return a handle on a run that is accepted and committed, and on its way.
+        """Accept a run: commit it, send its message, and return a handle on it.
 
         Args:
-            objective: what to do, a sentence or a page.
-            agent_id: which agent does it; a definition's file name.
-            thread_id: a conversation to go on with, or a name for a new one; None makes one.
-            detached: whether nobody waits. A detached run is worked off by the fleet, else right here.
+            objective: the task, a sentence or a page.
+            agent_id: the agent; its definition's file name without ``.yaml``.
+            thread_id: the thread to continue, or a name for a new one; None creates one.
+            detached: True where no caller waits: workers execute the run. Otherwise this process does, inline.
             grant: the id of a privilege grant; there are none yet.
-            observers: more observers than the agent names: by name, or objects where the run is worked off here.
-            who: on whose behalf.
-            metadata: kept with the run and shown to observers.
-            idempotency: makes a repeated request the same run.
-            here: whether this process works it off; ``not detached`` unless said otherwise.
+            observers: observers besides those of the agent: names, or objects for an inline run.
+            who: the tenant and principal that own the run.
+            metadata: stored with the run and passed to observers.
+            idempotency: a key by which a repeated request returns the first one's run.
 
         Raises:
             AgentUnknown, DefinitionInvalid: there is no such agent, or its file is broken.
             InputEmpty, InputTooLarge, BadRequest: the objective or the thread's name cannot be used.
             GrantRefused: a grant was given.
-            ObserverTravels: an observer object was given for a run the fleet works off.
+            ObserverTravels: an observer object was given for a run that a worker executes.
         """
-        here = not detached if here is None else here
         if grant is not None:
             raise GrantRefused
         try:
             self._check(objective, thread_id)
             definition = self.registry.get(agent_id)
-        except CallboardError:  # the run may be there all the same: its agent's file was moved since
+        except CallboardError:  # a repeated request has its run, even if the agent's file was moved since
             if (earlier := self._started_before(who, idempotency)) is None:
                 raise
             return earlier
-        guests = tuple(observer for observer in observers if isinstance(observer, AgentObserver))
-        if guests and not here:
-            raise ObserverTravels(type(guest).__name__ for guest in guests)
-        named = [observer for observer in observers if isinstance(observer, str)]
-        accepted = self._own().journal.accept(
-            NewRun(
-                objective=objective,
-                agent_id=definition.id,
-                agent_name=definition.name,
-                definition_digest=definition.digest,
-                definition_json=definition.content_json,
-                model=resolve_model(definition.model, os.environ),
-                observers=tuple(dict.fromkeys([*definition.observers, *named])),
-                thread_id=thread_id,
-                tenant=who.tenant,
-                principal=who.principal,
-                detached=detached,
-                announce=not here,
-                metadata=metadata,
-                idempotency=idempotency,
-            )
+        new = NewRun(
+            objective=objective,
+            thread_id=thread_id,
+            tenant=who.tenant,
+            principal=who.principal,
+            detached=detached,
+            metadata=metadata,
+            idempotency=idempotency,
+            **_of_agent(definition, [name for name in observers if isinstance(name, str)]),
         )
-        if accepted.is_new:
-            if guests:
-                self._here.guests[accepted.run_id] = guests
-            self._dispatcher.dispatch(_message(accepted.run_id, accepted.thread_id, definition, detached), here=here)
-        return RunHandle(self, accepted.run_id, accepted.thread_id, who, is_new=accepted.is_new)
+        return self._accept(new, who, tuple(one for one in observers if isinstance(one, AgentObserver)))
+
+    def _accept(self, new: NewRun, who: Who, local: tuple[AgentObserver, ...]) -> RunHandle:
+        """Commit a run and send its message, unless an earlier request made the run."""
+        own, route = self._own(), self._dispatcher.route(new.queue, detached=new.detached)
+        if local and route is not self._inline:
+            raise ObserverTravels(type(observer).__name__ for observer in local)
+        accepted = own.journal.accept(new, route.record)
+        if accepted.message is not None:
+            if local:
+                own.local_observers[accepted.run_id] = local
+            route.send(accepted.message)
+        return RunHandle(lambda: self.journal, accepted.run_id, accepted.thread_id, who, is_new=accepted.is_new)
 
     def _started_before(self, who: Who, key: IdempotencyKey | None) -> RunHandle | None:
-        """Return the run that this very request began when it was made before."""
+        """Return the run of an earlier request with this key, or None."""
         if key is None:
             return None
-        with self.journal.read() as connection:
-            run_id = used_before(connection, who, key)
+        run_id = self.journal.runs.started_before(who, key)
         return self.handle(run_id, who) if run_id is not None else None
 
     def handle(self, run_id: str, who: Who = Who()) -> RunHandle:
-        """Return a handle on a run accepted anywhere.
+        """Return a handle on a run that any process accepted.
 
         Raises:
-            RunUnknown: there is none, or it is somebody else's.
+            RunUnknown: there is no such run, or another tenant's or user's.
         """
-        with self.journal.read() as connection:
-            row = find_run(connection, who, run_id)
-        return RunHandle(self, run_id, row.thread_id, who, is_new=False)
+        thread_id = self.journal.runs.row(who, run_id).thread_id
+        return RunHandle(lambda: self.journal, run_id, thread_id, who, is_new=False)
 
     def settle(self, timeout_s: float) -> None:
-        """Wait until what this process works on has ended, so that it can be left."""
-        self._synchronous.settle(timeout_s)
+        """Wait until the inline runs of this process have ended."""
+        self._inline.settle(timeout_s)
 
     def close(self) -> None:
-        """Let go of the process's journal; what was opened before a fork stays its parent's to close."""
+        """Close the process's journal; one that was opened before a fork is left to the parent."""
         if self._pid == os.getpid():
-            self._here.journal.close()
+            self._process.journal.close()
             use_process(None)
 
     def _check(self, objective: str, thread_id: str | None) -> None:
@@ -191,11 +182,24 @@ class Runner:
             raise BadRequest(f"a thread id may not be '{thread_id}', which addresses leave out; choose a name.")
 
 
+def _of_agent(definition: AgentDefinition, observers: Sequence[str]) -> dict[str, Any]:
+    """Return what a new run takes from its agent's definition, with the names of more observers."""
+    return {
+        "agent_id": definition.id,
+        "agent_name": definition.name,
+        "definition_digest": definition.digest,
+        "definition_json": definition.content_json,
+        "model": resolve_model(definition.model, os.environ),
+        "observers": tuple(dict.fromkeys([*definition.observers, *observers])),
+        "queue": definition.queue,
+    }
+
+
 def check_objective(objective: str, max_chars: int) -> None:
-    """Return where this can be asked of an agent.
+    """Check that a text can be the input of a run.
 
     Raises:
-        InputEmpty, InputTooLarge, BadRequest: it cannot.
+        InputEmpty, InputTooLarge, BadRequest: it cannot; ``max_chars`` is the limit.
     """
     if not isinstance(objective, str):
         raise BadRequest(f"the input has to be text, and this is {type(objective).__name__}.")
@@ -209,16 +213,9 @@ def check_objective(objective: str, max_chars: int) -> None:
 def _check_text(text: str, what: str) -> None:
     try:
         text.encode()
-    except UnicodeEncodeError as wrong:
+    except UnicodeEncodeError as error:
         raise BadRequest(
-            f"{what} has half a character at position {wrong.start} (a lone surrogate); send whole characters."
-        ) from wrong
+            f"{what} has half a character at position {error.start} (a lone surrogate); send whole characters."
+        ) from error
     if "\0" in text:
         raise BadRequest(f"{what} has the character NUL at position {text.index(chr(0))}; leave it out.")
-
-
-def _message(run_id: str, thread_id: str, definition: AgentDefinition, detached: bool) -> RunAgentMessage:
-    return RunAgentMessage(
-        run_id=run_id, agent_id=definition.id, thread_id=thread_id, detached=detached,
-        definition_digest=definition.digest,
-    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The newest part of a conversation that fits: what of a thread the model is shown."""
+"""The newest part of a conversation that fits the model's window; it is truncated at a stable boundary."""
 
 from __future__ import annotations
 
@@ -6,39 +6,38 @@ from collections import deque
 from collections.abc import Sequence
 from zlib import crc32
 
-from bus.journal.threads import OPENING_ROLES, HistoryItem, Past, chars_of
+from bus.journal import HistoryItem, Past
 
 STEADY_PART = 0.75
-"""A window that had to be cut begins somewhere between its bound and this part of it."""
+"""A truncated window has between this part of ``max_chars`` and all of it."""
 
 
 class _Unit:
-    """Messages that stay together: one of the user, or an answer with the results of its calls."""
+    """Messages that stay together: one message of the user, or an answer with the results of its calls."""
 
-    __slots__ = ("chars", "items", "lot")
+    __slots__ = ("chars", "checksum", "items")
 
     def __init__(self, item: HistoryItem) -> None:
         self.items = [item]
-        self.chars = chars_of(item)
-        self.lot = crc32(item.id.encode())
+        self.chars = item.chars
+        self.checksum = crc32(item.id.encode())
 
     def add(self, item: HistoryItem) -> None:
         self.items.append(item)
-        self.chars += chars_of(item)
+        self.chars += item.chars
 
 
 class Window:
-    """Keeps the newest messages, at most ``max_chars`` of them, however many are added.
+    """Keeps the newest messages of a conversation, at most ``max_chars`` of them.
 
-    It is cut only where a conversation can begin: never between a call and its results. The newest unit stays
-    whatever its length, and where the cut falls inside a turn that turn's own sentence stays in front, so the
-    sentence a run answers is always there.
+    It is truncated only between units, never between a call and its results. The newest unit always stays, and where
+    the boundary is inside a turn, the turn's user message stays in front, so that the message a run answers is always
+    included.
 
-    Providers keep the beginning of a prompt in a cache. A window that moved by a message at each step would
-    never be found there, so its beginning is chosen by lot, among the units with which the window has between
-    three quarters of the bound and all of it: the one whose id has the smallest checksum. It stays until the
-    conversation has grown by about an eighth of the bound. It depends on the conversation alone: the next run,
-    and an owner that takes over, begin at the same message.
+    Providers cache the beginning of a prompt. A window that moved by a message at each step would never hit that cache,
+    so its boundary is stable: among the units with which the window has between three quarters of the bound and all of
+    it, the one whose id has the smallest checksum. It stays until the conversation has grown by about an eighth of the
+    bound. It depends on the conversation alone: the next run, and an owner that takes over, choose the same boundary.
     """
 
     def __init__(self, past: Past, max_chars: int) -> None:
@@ -47,7 +46,7 @@ class Window:
         self._chars = 0
         self._sentence = past.sentence
         self.is_cut = not past.is_whole
-        """Whether the conversation is longer than this may be."""
+        """Whether older messages were left out."""
         for item in past.items:
             self._append(item)
         self._trim()
@@ -59,15 +58,15 @@ class Window:
         return shown if self._sentence is None else [self._sentence, *shown]
 
     def add(self, item: HistoryItem) -> None:
-        """Add a message behind the others, and let go of what no longer fits."""
+        """Add a message, and leave out the oldest ones that no longer fit."""
         self._append(item)
         self._trim()
 
     def _append(self, item: HistoryItem) -> None:
-        if item.role in OPENING_ROLES or not (self._units or self.is_cut):
+        if item.can_open or not (self._units or self.is_cut):
             self._units.append(_Unit(item))
             self._chars += self._units[-1].chars
-        elif self._units:  # else it belongs to something that was left out
+        elif self._units:  # else it belongs to a message that was left out
             self._chars -= self._units[-1].chars
             self._units[-1].add(item)
             self._chars += self._units[-1].chars
@@ -85,7 +84,7 @@ class Window:
             self._sentence = None
 
     def _first_shown(self) -> int:
-        """Return where the window begins: see the class. It never moves back."""
+        """Return the boundary as the class describes it; it never moves back."""
         chosen, left = None, self._chars
         for place, unit in enumerate(self._units):
             if left <= self._max_chars:
@@ -93,7 +92,7 @@ class Window:
                     chosen = place
                 elif left < STEADY_PART * self._max_chars:
                     break
-                elif unit.lot < self._units[chosen].lot:
+                elif unit.checksum < self._units[chosen].checksum:
                     chosen = place
             left -= unit.chars
         return max(len(self._units) - 1, 0) if chosen is None else chosen

@@ -1,4 +1,4 @@
-"""Models: opening a stream through LiteLLM, reading it, and the one layer that tries again.
+"""Models: opens a stream through LiteLLM, reads it, and defines the only retry policy.
 
-One file a wire format. Nothing here knows of runs, events or tools' code.
+Nothing here depends on runs, events or the code of tools.
 """

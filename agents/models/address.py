@@ -1,4 +1,4 @@
-"""A provider's address as it may be shown."""
+"""A provider's address for messages, without credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which model ``auto`` means here and now: the key that is there, else Ollama, else the demo."""
+"""Resolves the model ``auto``: the provider whose key is set, else Ollama if it answers, else the demo model."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ BY_KEY: Mapping[str, str] = {
     "OPENAI_API_KEY": "openai/gpt-5-mini",
     "GEMINI_API_KEY": "gemini/gemini-flash-latest",
 }
-"""The first variable that is set decides."""
+"""Variables and their models; the first variable that is set decides."""
 OLLAMA = "ollama_chat/llama3.2:3b"
 """Not ``ollama/``: with tools, LiteLLM makes that route answer everything as JSON and drops the calls."""
 DEMO = "demo/assistant"
 OLLAMA_URL = "http://127.0.0.1:11434"
 PROBE_S = 0.3
-"""Seconds Ollama has to answer; nobody waits for what is not there."""
+"""Seconds Ollama has to answer."""
 KEPT_S = 30
-"""Seconds the answer of the probe is kept."""
+"""Seconds for which the probe's result is reused."""
 
 
-def resolve_model(model: str, environment: Mapping[str, str], ollama_url: str = OLLAMA_URL) -> str:
-    """Return the model a run is accepted with; every name but ``auto`` stands as it is."""
+def resolve_model(model: str, environment: Mapping[str, str], ollama_url: str | None = None) -> str:
+    """Return the model a run is accepted with; names other than ``auto`` are returned as they are."""
     if model != "auto":
         return model
     for variable, named in BY_KEY.items():
         if has_key(environment, variable):
             return named
-    return OLLAMA if _answers(ollama_url, int(time.monotonic() // KEPT_S)) else DEMO
+    url = OLLAMA_URL if ollama_url is None else ollama_url
+    return OLLAMA if _answers(url, int(time.monotonic() // KEPT_S)) else DEMO
 
 
 @lru_cache(maxsize=16)

@@ -1,20 +1,22 @@
-"""What a call cost, where LiteLLM knows the price."""
+"""The price of a call, if LiteLLM has the model's prices."""
 
 from __future__ import annotations
 
 import logging
 from functools import lru_cache
 
-from agents.models.chunk import Usage
-from agents.models.demo import is_demo
+from agents.models.in_process import is_in_process
 from agents.models.lite import litellm_module
+from agents.models.streams.chunk import Usage
 
 log = logging.getLogger(__name__)
 
 
 def cost_of(model: str, usage: Usage | None) -> float | None:
-    """Return the price in US dollars, or None where usage or price is unknown: unknown is not free."""
-    if usage is None or is_demo(model):
+    """Return the price in US dollars, or None where usage or price is unknown."""
+    if usage is None or is_in_process(model):
+        return None
+    if not _has_price(model):
         return None
     flat = _flat_prices(model)
     if flat is not None:
@@ -24,11 +26,22 @@ def cost_of(model: str, usage: Usage | None) -> float | None:
 
 
 @lru_cache(maxsize=512)
-def _flat_prices(model: str) -> tuple[float, float, float] | None:
-    """Return dollars per fresh, cached and answered token of a model whose prices are just these three.
+def _has_price(model: str) -> bool:
+    """Return whether LiteLLM's list, which does not change while a process lives, knows the model."""
+    try:
+        litellm_module().cost_per_token(model=model, prompt_tokens=1, completion_tokens=1)
+    except Exception as unknown:  # several types, plain Exception among them
+        log.debug("found no price", extra={"model": model, "reason": type(unknown).__name__})
+        return False
+    return True
 
-    LiteLLM takes about a millisecond of the loop for each question. It is asked about models whose price
-    depends on the prompt's length; prices of batches, tiers and searches do not matter for what we count.
+
+@lru_cache(maxsize=512)
+def _flat_prices(model: str) -> tuple[float, float, float] | None:
+    """Return dollars per uncached input token, cached input token and output token of a model with just these prices.
+
+    LiteLLM's own calculation takes about 1 ms on the loop. It is used for models whose price depends on the prompt's
+    length; prices of batches, tiers and searches do not apply here.
     """
     try:
         info = dict(litellm_module().get_model_info(model))

@@ -1,4 +1,4 @@
-"""What a provider says about a failure, as a sentence: the forms of error bodies that are about, read into one."""
+"""Extracts one sentence from a provider's error body, in each of the formats in use."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _KINDS = ("type", "code", "status")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Said:
-    """A provider's words."""
+class ProviderMessage:
+    """A provider's explanation of an error."""
 
     text: str = ""
     """One line without secrets, at most ``MAX_CHARS``; empty where it gave no reason."""
@@ -31,18 +31,18 @@ class Said:
     """Its names for the failure, e.g. ``insufficient_quota``."""
 
 
-def said_in(body: Any) -> Said:
+def parse_error_body(body: Any) -> ProviderMessage:
     """Return what an error body says: decoded JSON, or a text that may hold JSON, HTML or a plain sentence."""
     if isinstance(body, bytes):
         body = body[:MAX_READ_CHARS].decode("utf-8", "replace")
     if isinstance(body, str):
         body = _decoded(body[:MAX_READ_CHARS])
     kinds: set[str] = set()
-    return Said(text=_line(_text(body, kinds, 0)), kinds=frozenset(kinds))
+    return ProviderMessage(text=_line(_text(body, kinds, 0)), kinds=frozenset(kinds))
 
 
 def _decoded(text: str) -> Any:
-    """Return the JSON in a text, which may stand behind somebody's own words; else the text."""
+    """Return the JSON in a text, which a proxy may have prefixed with words of its own; else the text."""
     for start in sorted(place for place in (text.find("{"), text.find("[")) if place >= 0):
         end = text.rfind("}" if text[start] == "{" else "]")
         try:

@@ -1,7 +1,7 @@
-"""LiteLLM's exceptions as Callboard's: whose problem it is, in a sentence with the remedy.
+"""Translates LiteLLM's exceptions into Callboard's, with a sentence that names the remedy.
 
-Decided by type and status, found along the chain of causes, because LiteLLM reports a refused connection
-as a 500, a missing key as a 500 or a 401, and a timeout as a 408.
+The type and the HTTP status are looked up along the chain of causes, because LiteLLM reports a refused connection as a
+500, a missing key as a 500 or a 401, and a timeout as a 408.
 """
 
 from __future__ import annotations
@@ -13,17 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agents.models.error_bodies import FINAL_KINDS, MAX_READ_CHARS, ProviderMessage, parse_error_body
+from agents.models.errors import ModelFailed, ModelKeyMissing, ModelRefused, ModelTimeout, ModelUnknown
 from agents.models.lite import litellm_module
-from agents.models.said import FINAL_KINDS, MAX_READ_CHARS, Said, said_in
+from agents.models.providers import unknown_provider
 from config.clock import utc_now
-from config.errors import (
-    CallboardError,
-    ModelFailed,
-    ModelKeyMissing,
-    ModelRefused,
-    ModelTimeout,
-    ModelUnknown,
-)
+from config.errors import CallboardError
 
 if TYPE_CHECKING:
     from agents.models.call import ModelCall
@@ -33,15 +28,15 @@ _MAY_PASS = frozenset({408, 409, 425, 429})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Answer:
-    """What the provider answered, if it did."""
+    """The provider's answer."""
 
     status: int | None
     headers: Any
-    said: Said
+    explanation: ProviderMessage
 
 
 def failure_of(error: BaseException, call: ModelCall) -> CallboardError:
-    """Return ``error`` as one of ours; raise the result ``from`` it."""
+    """Return the Callboard error for ``error``; the caller raises it ``from error``."""
     import httpx
 
     chain = list(_chain(error))
@@ -59,7 +54,7 @@ def failure_of(error: BaseException, call: ModelCall) -> CallboardError:
         return _answered(answer, call)
     if any(isinstance(link, (httpx.NetworkError, httpx.ProtocolError, OSError)) for link in chain):
         return _unreachable(chain, call)
-    return _never_sent(error, chain, call)
+    return _never_sent(chain, call)
 
 
 def key_missing(call: ModelCall) -> ModelKeyMissing | None:
@@ -86,28 +81,32 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _answer_of(chain: list[BaseException]) -> _Answer | None:
-    """Return what the provider said: from the HTTP error where there is one, else from LiteLLM's status."""
+    """Return the provider's answer: from the HTTP error where there is one, else from LiteLLM's status."""
     import httpx
 
     for link in chain:
         if isinstance(link, httpx.HTTPStatusError):
-            return _Answer(status=link.response.status_code, headers=link.response.headers, said=_said(chain))
+            return _Answer(
+                status=link.response.status_code, headers=link.response.headers, explanation=_explanation(chain)
+            )
     for link in chain:
         status = getattr(link, "status_code", None)
         if isinstance(status, int) and status != 500 and getattr(link, "message", None):
             headers = getattr(link, "litellm_response_headers", None) or getattr(link, "headers", None)
-            return _Answer(status=status, headers=headers or {}, said=_said(chain))
+            return _Answer(status=status, headers=headers or {}, explanation=_explanation(chain))
     return None
 
 
-def _said(chain: list[BaseException]) -> Said:
-    """Return the provider's own words: its body where the chain still has it, else what LiteLLM quotes of it."""
-    said = [said_in(body) for link in chain if (body := _body_of(link))]
-    said += [
-        said_in(_without_prefixes(str(text))) for link in reversed(chain) if (text := getattr(link, "message", None))
+def _explanation(chain: list[BaseException]) -> ProviderMessage:
+    """Return the provider's explanation: from its body where the chain has it, else from LiteLLM's message."""
+    explanation = [parse_error_body(body) for link in chain if (body := _body_of(link))]
+    explanation += [
+        parse_error_body(_without_prefixes(str(text)))
+        for link in reversed(chain)
+        if (text := getattr(link, "message", None))
     ]
-    found = next((one for one in said if one.text), None)
-    return found or Said(text=said_in(_without_prefixes(str(chain[0]))).text or "no reason given")
+    found = next((one for one in explanation if one.text), None)
+    return found or ProviderMessage(text=parse_error_body(_without_prefixes(str(chain[0]))).text or "no reason given")
 
 
 def _body_of(link: BaseException) -> bytes:
@@ -116,7 +115,7 @@ def _body_of(link: BaseException) -> bytes:
     response = getattr(link, "response", None)
     try:
         return response.content if isinstance(response, httpx.Response) else b""
-    except httpx.StreamError:  # nobody read it
+    except httpx.StreamError:  # the body was not read
         return b""
 
 
@@ -129,33 +128,33 @@ def _without_prefixes(text: str) -> str:
 
 def _answered(answer: _Answer, call: ModelCall) -> CallboardError:
     status = answer.status or 500
-    said = answer.said.text
+    explanation = answer.explanation.text
     facts = {"model": call.model, "provider_status": status}
     if status == 401 or status == 403:
-        return _key_refused(status, said, call)
+        return _key_refused(status, explanation, call)
     if status == 404:
         return ModelUnknown(
-            f"the provider does not know model '{call.model}' at {call.address}: {said}. "
+            f"the provider does not know model '{call.model}' at {call.address}: {explanation}. "
             "Check `model:` and `api_base:` in the agent's definition.",
             **facts,
         )
-    if answer.said.kinds & FINAL_KINDS:
+    if answer.explanation.kinds & FINAL_KINDS:
         return ModelRefused(
-            f"the provider of '{call.model}' gives no more (HTTP {status}): {said}. "
+            f"the provider of '{call.model}' gives no more (HTTP {status}): {explanation}. "
             "Trying again will not help; check the plan and the credit of the account behind the key.",
             **facts,
         )
     if status >= 500 or status in _MAY_PASS:
         what = "asks to wait" if status == 429 else "failed"
         return ModelFailed(
-            f"the provider of '{call.model}' {what} (HTTP {status}): {said}.",
+            f"the provider of '{call.model}' {what} (HTTP {status}): {explanation}.",
             retry_after_s=retry_after_s(answer.headers),
             **facts,
         )
     if not _provider_known(call):
-        return _unknown_provider(call)
+        return unknown_provider(call.model)
     return ModelRefused(
-        f"the provider of '{call.model}' refused the request (HTTP {status}): {said}. "
+        f"the provider of '{call.model}' refused the request (HTTP {status}): {explanation}. "
         "It will refuse it again; change the request or the agent's definition.",
         **facts,
     )
@@ -164,20 +163,12 @@ def _answered(answer: _Answer, call: ModelCall) -> CallboardError:
 def _provider_known(call: ModelCall) -> bool:
     try:
         litellm_module().get_llm_provider(model=call.model, api_base=call.api_base)
-    except Exception:  # its way to say no
+    except Exception:  # LiteLLM raises for unknown providers
         return False
     return True
 
 
-def _unknown_provider(call: ModelCall) -> ModelUnknown:
-    return ModelUnknown(
-        f"model '{call.model}' names no provider LiteLLM knows; write it as provider/model, "
-        "for example openai/gpt-5-mini, anthropic/claude-sonnet-4-5 or demo/assistant.",
-        model=call.model,
-    )
-
-
-def _key_refused(status: int, said: str, call: ModelCall) -> CallboardError:
+def _key_refused(status: int, explanation: str, call: ModelCall) -> CallboardError:
     if call.api_key is None and call.api_base is None:
         missing = _missing_keys(call.model)
         if missing:
@@ -190,7 +181,7 @@ def _key_refused(status: int, said: str, call: ModelCall) -> CallboardError:
     else:
         remedy = f"Check the key in {call.api_key_env or 'the environment'} and what it may do."
     return ModelRefused(
-        f"the provider of '{call.model}' did not accept the key (HTTP {status}): {said}. {remedy}",
+        f"the provider of '{call.model}' did not accept the key (HTTP {status}): {explanation}. {remedy}",
         model=call.model,
         provider_status=status,
     )
@@ -209,7 +200,7 @@ def _key_error(call: ModelCall, names: list[str]) -> ModelKeyMissing:
 def _missing_keys(model: str) -> list[str]:
     try:
         found = litellm_module().validate_environment(model=model)
-    except Exception:  # LiteLLM raises what it likes for models it does not know; then nothing is known to miss
+    except Exception:  # LiteLLM raises various errors for unknown models; then no key is known to be missing
         return []
     return [] if found.get("keys_in_environment") else list(found.get("missing_keys") or [])
 
@@ -263,18 +254,18 @@ def _unreachable(chain: list[BaseException], call: ModelCall) -> CallboardError:
 
 
 def broken_off(call: ModelCall) -> ModelFailed:
-    """Return the error for a connection that was there and broke."""
+    """Return the error for a connection that broke during the answer."""
     return ModelFailed(f"the connection to {call.address} broke before the answer was complete.", model=call.model)
 
 
-def _never_sent(error: BaseException, chain: list[BaseException], call: ModelCall) -> CallboardError:
+def _never_sent(chain: list[BaseException], call: ModelCall) -> CallboardError:
     """Return the error for a call that failed before or beside HTTP."""
     missing = _missing_keys(call.model) if call.api_key is None else []
     if missing:
         return _key_error(call, missing)
     if not _provider_known(call):
-        return _unknown_provider(call)
-    return ModelFailed(f"the call of '{call.model}' failed: {_said(chain).text}.", model=call.model)
+        return unknown_provider(call.model)
+    return ModelFailed(f"the call of '{call.model}' failed: {_explanation(chain).text}.", model=call.model)
 
 
 def retry_after_s(headers: Any) -> float | None:

@@ -1,15 +1,22 @@
-"""LiteLLM, imported where it is first used and set so that it does nothing of its own accord."""
+"""LiteLLM, imported on first use and configured so that it makes no requests, logs and retries of its own."""
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import threading
 import warnings
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
+from agents.models.errors import ModelFailed
+from agents.models.http.provider_call import in_provider_call
 from agents.models.plain_messages import send_plain_messages
 from agents.models.releases import require_sound_release
+from config.definitions.dotted_path import reason_of
+from config.errors import CallboardError
 from config.forks import after_fork
 from config.redaction import redact
 
@@ -20,47 +27,77 @@ _ENVIRONMENT = {
     "AIOHTTP_CONNECTOR_LIMIT": "4000",
     "AIOHTTP_CONNECTOR_LIMIT_PER_HOST": "4000",
 }
-_ITS_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+log = logging.getLogger(__name__)
 
-_module: Any = None
-_importing = threading.Lock()
+_ITS_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 
 
 def litellm_module() -> Any:
-    """Return LiteLLM, imported once: three seconds the first time, for every thread that asks meanwhile.
+    """Return LiteLLM, imported once; the import takes about 3 s, and concurrent callers wait for it.
 
-    Its price list is the one that came with it (no look-up on the network at import), it prints nothing,
-    reports nothing, and tries nothing again: the one retry layer is ours.
+    It uses its bundled price list instead of a download, prints and reports nothing, and does not retry:
+    ``agents.models.retry`` is the only retry layer.
 
     Raises:
-        ReleaseRefused: the release that is installed steals keys.
+        ReleaseRefused: the installed release is malicious.
+        ModelFailed: it cannot be imported or set up; the message says why. The next call tries again.
     """
-    global _module
-    if _module is None:
-        with _importing:
-            if _module is None:
-                _module = _imported()
-    return _module
+    return process_import.module()
 
 
 def is_imported() -> bool:
-    """Return whether ``litellm_module`` answers at once in this process."""
-    return _module is not None
+    """Return whether LiteLLM is imported in this process."""
+    return process_import.is_done
+
+
+class LiteLLMImport:
+    """Imports LiteLLM once; concurrent callers wait for the same import."""
+
+    def __init__(self, load: Callable[[], Any]) -> None:
+        self._load = load
+        self._module: Any = None
+        self._logged: set[str] = set()  # why it could not be imported, as far as the log has it with a traceback
+        self.lock = threading.Lock()
+
+    @property
+    def is_done(self) -> bool:
+        return self._module is not None
+
+    def module(self) -> Any:
+        if self._module is None:
+            with self.lock:
+                if self._module is None:
+                    try:
+                        self._module = self._load()
+                    except CallboardError:
+                        raise
+                    except (Exception, SystemExit) as error:
+                        raise self._unusable(error) from error
+        return self._module
+
+    def _unusable(self, error: BaseException) -> ModelFailed:
+        """Return the error of each run that needs LiteLLM; the log has the traceback of each reason once."""
+        reason = redact(reason_of(error))
+        if reason not in self._logged:
+            self._logged.add(reason)
+            log.error("LiteLLM cannot be imported", exc_info=error)
+        return ModelFailed(
+            f"LiteLLM cannot be imported here ({reason}); each model but the demo's needs it. Install the release that "
+            "requirements.lock names, which ./callboard does, and start the workers again."
+        )
 
 
 def _imported() -> Any:
     require_sound_release()
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    from agents.models.guard import install_guard  # imports httpx
+    from agents.models.http.guard import install_guard  # imports httpx
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pydantic's remarks about LiteLLM's classes; nothing of ours to mend
         import litellm
-        from litellm.types.utils import Delta, ModelResponse, ModelResponseStream, StreamingChoices
 
-        ModelResponse()  # both are built when first used, with the same remarks
-        ModelResponseStream(choices=[StreamingChoices(delta=Delta(content=""))])
+        _import_what_comes_late()
 
     warnings.filterwarnings("ignore", message="Item.* on TypedDict class", category=UserWarning)  # the same, later
     for name in _ITS_LOGGERS:
@@ -74,18 +111,65 @@ def _imported() -> Any:
     litellm.failure_callback = []
     install_guard()
     _redact_with_ours()
+    _price_no_opened_stream()
     send_plain_messages()
     return litellm
 
 
-def _redact_with_ours() -> None:
-    """LiteLLM redacts error texts with our redactor: its own pattern takes 12 s for 16 KiB of PEM headers."""
-    from litellm.litellm_core_utils import secret_redaction
+def _import_what_comes_late() -> None:
+    """Import and build now what LiteLLM would import and build during its first call."""
+    try:
+        # LiteLLM's clients import it when they are collected. At the interpreter's end that import waits for ever if
+        # the loop's thread ended in the middle of another one.
+        importlib.import_module("litellm.llms.custom_httpx.aiohttp_transport")
+        from litellm.types.utils import Delta, ModelResponse, ModelResponseStream, StreamingChoices
 
-    secret_redaction.python_redact_string = redact  # looked up at each call
+        ModelResponse()  # both are built when first used, with pydantic's remarks
+        ModelResponseStream(choices=[StreamingChoices(delta=Delta(content=""))])
+    except Exception as error:
+        log.warning("this release of LiteLLM keeps its classes elsewhere (%s); the first answer takes longer", error)
+
+
+def _redact_with_ours() -> None:
+    """Make LiteLLM redact error texts with ``config.redaction``: its own takes 12 s for 16 KiB of PEM headers."""
+    redaction = _part("litellm.litellm_core_utils.secret_redaction")
+    if hasattr(redaction, "python_redact_string"):
+        redaction.python_redact_string = redact  # looked up at each call
+    else:
+        log.warning("this release of LiteLLM redacts errors itself; a provider's long error may stop the loop")
+
+
+def _price_no_opened_stream() -> None:
+    """Keep LiteLLM from pricing a provider's call when its stream opens.
+
+    There is no usage then, and it takes 1 ms on the loop; ``agents.models.cost`` prices the usage. Calls that users'
+    tools make are still priced.
+    """
+    logging_class = getattr(_part("litellm.litellm_core_utils.litellm_logging"), "Logging", None)
+    price: Callable[..., float | None] | None = getattr(logging_class, "response_cost_calculator", None)
+    if logging_class is None or price is None:
+        log.warning("this release of LiteLLM prices each stream that opens; each model call takes longer")
+        return
+
+    @wraps(price)
+    def quick(self: Any, *args: Any, **kwargs: Any) -> float | None:
+        return None if in_provider_call() else price(self, *args, **kwargs)
+
+    logging_class.response_cost_calculator = quick
+
+
+def _part(name: str) -> Any:
+    """Return one of LiteLLM's submodules; None where this release has none of that name."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+process_import = LiteLLMImport(_imported)
+"""LiteLLM in this process."""
 
 
 @after_fork
 def _renew() -> None:
-    global _importing
-    _importing = threading.Lock()
+    process_import.lock = threading.Lock()

@@ -1,6 +1,6 @@
-"""Opens a model's stream: LiteLLM chooses the provider, the address, the key and the parameters' names.
+"""Opens a model's stream through LiteLLM, which chooses the provider, the address, the key and the parameters' names.
 
-The demo model answers in this process, and a call of it does not import LiteLLM.
+A call of a shipped model (``in_process.py``) does not import LiteLLM.
 """
 
 from __future__ import annotations
@@ -9,55 +9,55 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from agents.models.call import ModelCall, Timeouts
-from agents.models.demo import is_demo
+from agents.models.call import ModelCall
 from agents.models.failures import failure_of, key_missing, refused_unprocessed, too_slow, unguarded
-from agents.models.fast import fast_reader
+from agents.models.http.provider_call import provider_call
+from agents.models.in_process import is_in_process, open_in_process
 from agents.models.lite import litellm_module
-from agents.models.provider_call import provider_call
-from agents.models.reader import Reader
-from agents.models.wrapper import WrapperReader
+from agents.models.preparation import prepare_on_loop
+from agents.models.streams.fast import fast_reader
+from agents.models.streams.reader import ChunkReader
+from agents.models.streams.wrapper import WrapperReader
+from config.definitions.agent import Timeouts
 from config.redaction import register_secrets
 
-__all__ = ["ModelCall", "ModelStream", "Timeouts", "open_stream"]
-
 _NO_KEY = "none"
-"""Sent to an ``api_base`` for which no key was named: its client insists on one, and ours stays here."""
+"""The key sent to an ``api_base`` without ``api_key_env``: the client requires one, and no real key may be sent."""
 _UNGUARDED = "aiohttp_openai/"
-"""LiteLLM's route that does not use httpx, so that no rule of ``agents.models.guard`` holds there."""
-_OURS = frozenset({
-    "model", "messages", "stream", "stream_options", "timeout", "request_timeout", "max_retries", "num_retries",
-    "fallbacks", "context_window_fallback_dict", "callbacks", "acompletion", "mock_response",
-})  # fmt: skip
-"""What an agent's ``params`` cannot set: it would add a retry layer, a log or a timeout beside ours."""
+"""LiteLLM's route that does not use httpx, so that ``agents.models.http.guard`` cannot limit it."""
+_OURS = frozenset(
+    """
+    model messages stream stream_options timeout request_timeout max_retries num_retries fallbacks
+    context_window_fallback_dict callbacks acompletion mock_response
+    """.split()
+)
+"""Parameters that an agent's ``params`` cannot set: they would add a second retry layer, log or timeout."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelStream:
-    """A stream that was opened; ``StreamedResponseWrapper`` reads it."""
+    """An opened stream; ``StreamedResponseWrapper`` reads it."""
 
     call: ModelCall
-    reader: Reader
+    reader: ChunkReader
     started_at: float
-    """The loop's time when the call began; the timers count from here."""
+    """The loop's time when the call began; the timeouts count from here."""
 
 
 async def open_stream(call: ModelCall) -> ModelStream:
-    """Return the stream of ``call``, answered by the provider with 200 but not read yet.
+    """Return the stream of ``call``: the provider has answered with 200, and nothing is read yet.
 
     Raises:
-        ModelKeyMissing, ModelUnknown, ModelRefused: somebody has to change something first.
-        ModelFailed, ModelTimeout: trying again may work.
+        ModelKeyMissing, ModelUnknown, ModelRefused: the agent or the environment has to be changed.
+        ModelFailed, ModelTimeout: a retry may succeed.
     """
     started = asyncio.get_running_loop().time()
-    if is_demo(call.model):
-        from agents.models.demo.reader import DemoReader
-
-        return ModelStream(call=call, reader=DemoReader(call), started_at=started)
+    if is_in_process(call.model):
+        return ModelStream(call=call, reader=open_in_process(call), started_at=started)
     return ModelStream(call=call, reader=await _opened_by_litellm(call, started), started_at=started)
 
 
-async def _opened_by_litellm(call: ModelCall, started: float) -> Reader:
+async def _opened_by_litellm(call: ModelCall, started: float) -> ChunkReader:
     litellm = litellm_module()
     if call.model.startswith(_UNGUARDED):
         raise unguarded(call)
@@ -65,6 +65,7 @@ async def _opened_by_litellm(call: ModelCall, started: float) -> Reader:
     if missing is not None:
         raise missing
     patience = min(call.timeouts.first_token_s, call.timeouts.total_s)
+    prepare_on_loop()
     try:
         async with asyncio.timeout_at(started + patience):
             with provider_call():
@@ -79,7 +80,7 @@ async def _opened_by_litellm(call: ModelCall, started: float) -> Reader:
 
 
 def arguments_of(call: ModelCall) -> dict[str, Any]:
-    """Return what LiteLLM is called with; the key is a secret from then on, whatever its variable is called."""
+    """Return LiteLLM's arguments; the key is registered as a secret for redaction."""
     register_secrets(filter(None, [call.api_key]))
     wanted: dict[str, Any] = {key: value for key, value in call.params.items() if key not in _OURS}
     wanted.update(
@@ -104,8 +105,12 @@ def arguments_of(call: ModelCall) -> dict[str, Any]:
 
 
 def _timeout(timeouts: Timeouts) -> Any:
-    """Return LiteLLM's timeouts: the connection is theirs to watch. Reading is ours alone, see StreamTimer;
-    a read timeout down there would arm and cancel a timer for each chunk."""
+    """Return the timeouts for LiteLLM, which limit connecting only.
+
+    ``StreamTimer`` limits reading: a read timeout in the client would start and cancel a timer for each chunk. ``pool``
+    limits the DNS lookup too, since aiohttp applies ``connect`` only after the lookup.
+    """
     import httpx
 
-    return httpx.Timeout(connect=timeouts.connect_s, read=None, write=timeouts.first_token_s, pool=None)
+    connect_s = timeouts.connect_s
+    return httpx.Timeout(connect=connect_s, read=None, write=timeouts.first_token_s, pool=connect_s)

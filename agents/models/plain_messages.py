@@ -1,7 +1,7 @@
-"""Lets the OpenAI SDK send messages as they are, instead of looking at each field of each message again.
+"""Makes the OpenAI SDK send plain JSON messages without transforming each of them.
 
-``AsyncCompletions.create`` holds every message against each of six types, recursively, to rename fields and to
-format dates. Messages that are plain JSON come out as they went in, after 140 µs each: 150 ms for a thousand.
+``AsyncCompletions.create`` matches every message against six types, recursively, to rename fields and format dates.
+Messages that are plain JSON are unchanged by that, at 140 µs each.
 See docs/decisions/0034-plain-messages.md.
 """
 
@@ -10,22 +10,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import wraps
+from importlib import import_module
 from typing import Any
 
 log = logging.getLogger(__name__)
 
 _NAME = "async_maybe_transform"
-"""What the SDK's module of chat completions calls its transformation."""
+"""The name of the transformation in the SDK's module of chat completions."""
 Transform = Callable[[object, object], Awaitable[Any]]
 
 
 def send_plain_messages() -> bool:
-    """Have ``create`` hand over plain messages untouched from now on; returns whether this SDK lets us.
+    """Patch the SDK so that ``create`` sends plain messages unchanged; return False where this release differs.
 
-    An SDK that calls its transformation otherwise keeps it, and is only slower.
+    Then the SDK keeps its transformation and is only slower.
     """
-    from openai.resources.chat.completions import completions
-
+    try:
+        completions: Any = import_module("openai.resources.chat.completions.completions")
+    except ImportError:
+        completions = None
     transform: Transform | None = getattr(completions, _NAME, None)
     if transform is None:
         log.warning("this release of the OpenAI SDK transforms each message; long conversations take longer")
@@ -49,7 +52,7 @@ def _without_messages(transform: Transform) -> Transform:
 
 
 def _are_plain(value: object) -> bool:
-    """Whether ``value`` is a list of what JSON has: the transformation would return it unchanged."""
+    """Return whether ``value`` is a list of JSON data, which the transformation would return unchanged."""
     if type(value) is not list:
         return False
     waiting: list[object] = [value]

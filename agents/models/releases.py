@@ -1,15 +1,15 @@
-"""Releases of LiteLLM that nobody may run: known by their number, so without importing them."""
+"""Refuses compromised releases of LiteLLM, by their version number and without importing them."""
 
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from config.errors import ReleaseRefused
+from agents.models.errors import ReleaseRefused
 
 TROJANED = ("1.82.7", "1.82.8")
-"""Of March 2026: both collected keys and sent them away, the second whenever any Python started."""
+"""Releases of March 2026: both sent keys to an attacker, the second one at every start of Python."""
 TROJAN_FILE = "litellm_init.pth"
-"""What 1.82.8 put beside the packages; an upgrade may leave it there."""
+"""The file that 1.82.8 put into site-packages; an upgrade may leave it there."""
 REMEDY = "change every key this machine could read, then remove .venv and run ./callboard again"
 
 
@@ -22,10 +22,10 @@ def installed_release() -> str | None:
 
 
 def require_sound_release() -> None:
-    """LiteLLM may be imported.
+    """Check that LiteLLM may be imported.
 
     Raises:
-        ReleaseRefused: it is one that steals keys.
+        ReleaseRefused: the installed release is malicious.
     """
     found = installed_release()
     if found in TROJANED:

@@ -1,4 +1,4 @@
-"""One timer for a whole stream, however many chunks it has."""
+"""One timer for all timeouts of a stream."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 
 
 class StreamTimer:
-    """Cancels the task that reads when the deadline of the moment passes.
+    """Cancels the reading task when the current deadline passes.
 
-    ``asyncio.timeout`` around each read would arm and cancel a timer a chunk. This one is armed once and
-    looks, when it rings, whether the deadline has moved on; moving it is an assignment.
+    ``asyncio.timeout`` around each read would start and cancel a timer per chunk. This one is started once; when it
+    fires, it checks whether the deadline has moved. Moving the deadline is an assignment.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -20,7 +20,7 @@ class StreamTimer:
         self.has_rung = False
         """Whether the task was cancelled by this timer."""
         self.cancelled_before = 0
-        """How many cancellations the task had pending when it rang."""
+        """Pending cancellations of the task when the timer fired."""
 
     def watch(self, deadline: float) -> None:
         """Cancel the current task at loop time ``deadline``, unless ``rest`` is called before."""
@@ -30,11 +30,11 @@ class StreamTimer:
             self._arm()
 
     def rest(self) -> None:
-        """Leave the task alone: what it does now is not waiting for the model."""
+        """Suspend the deadline: the task is not waiting for the model now."""
         self._task = None
 
     def stop(self) -> None:
-        """Ring no more."""
+        """Stop the timer for good."""
         self._task = None
         if self._handle is not None:
             self._handle.cancel()

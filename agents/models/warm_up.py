@@ -1,8 +1,7 @@
-"""The first model call of a process, made before anybody waits for it.
+"""Warms LiteLLM up: a worker makes its first model calls while it starts, to a server of its own on loopback.
 
-Importing LiteLLM takes three seconds and its first call half a second more of one core, which a user would
-see as the time to the first token. So a worker makes that call while it starts: to itself, on loopback. Where no
-agent needs LiteLLM, a worker takes runs at once and warms up behind them, one process of a machine at a time.
+Importing LiteLLM takes 3 s of one core, and its first call another 0.5 s, which would delay the first token. Where no
+agent needs LiteLLM, a worker takes runs at once and warms up in the background, one process per machine at a time.
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agents.models.auto import resolve_model
-from agents.models.demo import is_demo
+from agents.models.errors import ModelFailed, ReleaseRefused
+from agents.models.in_process import is_in_process
 from agents.registry import AgentRegistry
-from bus.heap import settle_heap
+from bus.gc_tuning import freeze_gc
 from bus.loop import ProcessLoop
 from config.errors import CallboardError
 from config.private_files import open_private
@@ -38,43 +38,47 @@ _ANSWER = (
     b"Content-Length: " + str(len(_CHUNK)).encode() + b"\r\n\r\n" + _CHUNK
 )
 _CALLS = 3
-"""The first one pays nearly everything; two more exercise what is set up lazily behind it."""
+"""The first call takes nearly all of the time; two more initialise what is set up lazily."""
+
+TURN_FILE = "warm-up.lock"
+"""The lock file in the state folder by which processes warm up one at a time."""
 
 
 def warm_up(loop: ProcessLoop) -> None:
-    """Import LiteLLM and make a few calls on the loop; what fails here fails later with a better message."""
+    """Import LiteLLM and make a few calls on the loop; errors are logged, and the first run reports them again."""
     from agents.models.lite import litellm_module
 
-    litellm_module()
     try:
+        litellm_module()
         loop.run(_call_ourselves(), timeout_s=30)
-    except (CallboardError, OSError, TimeoutError) as wrong:
-        log.warning("warm-up was cut short: %s", wrong)
+    except ReleaseRefused:
+        raise
+    except (CallboardError, OSError, TimeoutError) as error:
+        log.warning("warm-up was cut short: %s", error)
 
 
 def needs_litellm(registry: AgentRegistry, environment: Mapping[str, str]) -> bool:
-    """Return whether an agent of this installation asks another model than the demo's; broken ones ask none."""
+    """Return whether a valid agent of this installation has a model that needs LiteLLM."""
     models = []
     for agent_id in registry.ids():
         try:
             models.append(registry.get(agent_id).model)
         except CallboardError:
             continue
-    return any(not is_demo(resolve_model(model, environment)) for model in models)
+    return any(not is_in_process(resolve_model(model, environment)) for model in models)
 
 
 def warm_up_later(loop: ProcessLoop, folder: Path) -> None:
-    """Warm up on a thread of its own, while runs that need no LiteLLM are worked on.
+    """Warm up on a thread of its own, while the worker executes runs that do not need LiteLLM.
 
-    ``folder`` is the machine's state folder, where the processes take turns. A run that needs LiteLLM earlier does not
-    wait for the turn: it imports LiteLLM itself.
+    ``folder`` is the state folder with the lock file. A run that needs LiteLLM earlier imports it without the lock.
     """
 
     def work() -> None:
         try:
             with _turn(folder):
                 warm_up(loop)
-                settle_heap()
+                freeze_gc()
         except Exception:  # the first run that needs LiteLLM says what is wrong, with its run's id
             log.exception("warm-up failed")
 
@@ -83,13 +87,13 @@ def warm_up_later(loop: ProcessLoop, folder: Path) -> None:
 
 @contextmanager
 def _turn(folder: Path) -> Iterator[None]:
-    """Hold the turn of this machine; the kernel gives it to the next process when this one ends."""
+    """Hold the machine's lock; the kernel releases it when this process ends."""
     try:
         import fcntl
     except ImportError:  # Windows: all at once
         yield
         return
-    descriptor = open_private(folder / "warm-up.lock")
+    descriptor = open_private(folder / TURN_FILE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -98,13 +102,17 @@ def _turn(folder: Path) -> Iterator[None]:
 
 
 def warm_up_to_fork() -> None:
-    """Make those calls on a loop that is gone afterwards, with its threads and connections: children inherit the rest.
+    """Warm up before a fork, on a temporary loop, so that children inherit the imports but no threads or connections.
 
-    A child's own first calls take hundredths of a second then, instead of seconds of a busy core.
+    A child's first calls then take hundredths of a second instead of seconds.
     """
     from agents.models.lite import litellm_module
 
-    litellm = litellm_module()
+    try:
+        litellm = litellm_module()
+    except ModelFailed as error:
+        log.warning("nothing was warmed up: %s", error)
+        return
 
     async def call() -> None:
         await _call_ourselves()
@@ -112,23 +120,21 @@ def warm_up_to_fork() -> None:
 
     try:
         asyncio.run(call())
-    except (CallboardError, OSError, TimeoutError) as wrong:
-        log.warning("warm-up was cut short: %s", wrong)
+    except (CallboardError, OSError, TimeoutError) as error:
+        log.warning("warm-up was cut short: %s", error)
     litellm.in_memory_llm_clients_cache.flush_cache()
 
 
 async def _call_ourselves() -> None:
     from agents.models.call import ModelCall
     from agents.models.open import open_stream
-    from agents.streaming import StreamedResponseWrapper
+    from agents.steps.streaming import StreamedResponseWrapper
 
     server = await asyncio.start_server(_answer, "127.0.0.1", 0)
     async with server:
-        port = server.sockets[0].getsockname()[1]
-        call = ModelCall(
-            model="openai/gpt-5-mini", messages=[{"role": "user", "content": "warm-up"}], tools=[_TOOL],
-            api_base=f"http://127.0.0.1:{port}/v1",
-        )  # fmt: skip
+        base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        prompt = [{"role": "user", "content": "warm-up"}]
+        call = ModelCall(model="openai/gpt-5-mini", messages=prompt, tools=[_TOOL], api_base=base)
         for _ in range(_CALLS):
             async with StreamedResponseWrapper(await open_stream(call)) as stream:
                 async for _batch in stream:

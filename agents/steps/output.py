@@ -1,4 +1,4 @@
-"""Structured output: the answer as data that fits the agent's schema, or why it does not."""
+"""Structured output: parses and validates the answer against the agent's schema."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from typing import Any
 
 import orjson
 
-from config.errors import OutputInvalid
-from config.json_schema import misfits
+from agents.errors import OutputInvalid
+from config.definitions.json_schema import schema_errors
 
 MAX_CHARS = 512 * 1024
-"""Longest structured answer; decoding and checking it takes the loop of all the worker's runs."""
+"""Longest structured answer; a worker decodes and checks it on the loop of all its runs."""
 _FENCE = "```"
 
 
 def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema as providers take it."""
+    """Return the schema as OpenAI's ``response_format``."""
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
 
 
 def parse_output(text: str, schema: Mapping[str, Any]) -> Any:
-    """Return the data in an answer; a code fence around it is taken off.
+    """Return the data in an answer, without a code fence around it.
 
     Raises:
-        OutputInvalid: it is not JSON, does not fit, or is too long; the message says where, for a person and the model.
+        OutputInvalid: it is not JSON, fails the schema, or is too long; the message is for people and the model.
     """
     if len(text) > MAX_CHARS:
         raise OutputInvalid(f"the answer has {len(text):,} characters and the limit is {MAX_CHARS:,}.")
     try:
         value = orjson.loads(_without_fence(text))
-    except orjson.JSONDecodeError as wrong:
-        raise OutputInvalid(f"the answer is not JSON ({wrong}).") from wrong
-    problems = misfits(schema, value)
+    except orjson.JSONDecodeError as error:
+        raise OutputInvalid(f"the answer is not JSON ({error}).") from error
+    problems = schema_errors(schema, value)
     if problems:
         raise OutputInvalid(f"the answer does not fit the schema: {'; '.join(problems)}.")
     return value
 
 
 def _without_fence(text: str) -> str:
-    """Return what stands between the first and the last line, where these are a code fence; else ``text``."""
+    """Return ``text`` without its first and last line where these are a code fence."""
     answer = text.strip()
     opening, newline, inside = answer.partition("\n")
     if not newline or not inside.endswith(_FENCE) or opening.rstrip() not in (_FENCE, f"{_FENCE}json"):
@@ -48,5 +48,5 @@ def _without_fence(text: str) -> str:
 
 
 def repair_request(problem: str) -> str:
-    """Return what the model is told so that it can mend its answer."""
+    """Return the message that asks the model to correct its answer."""
     return f"Your last answer cannot be used: {problem} Answer again with only the corrected JSON object."

@@ -1,4 +1,4 @@
-"""A model's answer while it arrives: batches of chunks, four timers, and the result so far."""
+"""Reads a model's answer as it streams: batches of chunks, four timeouts, and the result so far."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
-from agents.models.calls import CallCollector, ToolCall
-from agents.models.chunk import Chunk, Usage
+from agents.models.errors import ModelFailed, ModelRefused
 from agents.models.failures import too_slow
 from agents.models.open import ModelStream
+from agents.models.streams.chunk import Chunk, Usage
+from agents.models.streams.tool_calls import CallCollector, ToolCall
 from agents.models.timer import StreamTimer
-from config.errors import ModelFailed, ModelRefused
 
 __all__ = ["StreamedResponseWrapper", "ToolCall"]
 
 _LAST_WORDS_S = 0.25
-"""How long the end of a finished stream is waited for, so that its connection can be used again."""
+"""Seconds to wait for the end of a finished stream, so that its connection can be used again."""
 _CLOSE_S = 0.8
 
 
 class StreamedResponseWrapper:
-    """Iterates over an opened stream and gathers its result.
+    """Iterates over an opened stream and collects its result.
 
-    ``async for batch in stream: for chunk in batch:`` where a batch is what arrived in one read. After the
-    loop ``text``, ``tool_calls`` and the rest are the whole answer, which is never an empty one: that, a
-    stream that breaks off and one that never ends are raised. Use it as ``async with``, or call ``aclose``.
+    ``async for batch in stream: for chunk in batch:``, where a batch is what arrived in one read. After the loop
+    ``text``, ``tool_calls`` and the other properties have the whole answer. Empty, incomplete and endless answers are
+    raised as errors. Use it as ``async with``, or call ``aclose``.
     """
 
     def __init__(self, stream: ModelStream) -> None:
@@ -50,7 +50,7 @@ class StreamedResponseWrapper:
         self.usage: Usage | None = None
         """Tokens as the provider counted them; None when it did not."""
         self.signature = ""
-        """The last proof of a thinking block, Anthropic's."""
+        """The last signature of a thinking block (Anthropic)."""
 
     @property
     def text(self) -> str:
@@ -69,11 +69,11 @@ class StreamedResponseWrapper:
 
     @property
     def thinking_blocks(self) -> list[dict[str, Any]]:
-        """Signed and sealed thinking in LiteLLM's form; goes back unchanged with the assistant's message."""
+        """Signed and encrypted thinking in LiteLLM's format; sent back unchanged with the assistant's message."""
         return list(self._thinking)
 
     def newly_named(self) -> list[ToolCall]:
-        """Return the calls whose name became complete since this was asked last; their arguments still stream."""
+        """Return the calls whose names became complete since the last call; their arguments may be incomplete."""
         return self._calls.newly_named()
 
     def __aiter__(self) -> AsyncIterator[list[Chunk]]:
@@ -83,9 +83,9 @@ class StreamedResponseWrapper:
         """Return the next batch, never empty.
 
         Raises:
-            ModelTimeout: names the timer and its setting.
-            ModelFailed: broken, cut off, empty or endless.
-            ModelRefused: the provider's own refusal.
+            ModelTimeout: one of the four timeouts passed; the message names its setting.
+            ModelFailed: the stream is malformed, incomplete, empty or too long.
+            ModelRefused: the provider refused the request.
         """
         if self._is_closed:
             raise StopAsyncIteration
@@ -110,7 +110,7 @@ class StreamedResponseWrapper:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Let go of the provider's connection, in less than a second; what was gathered stays."""
+        """Close the provider's connection, within a second; the collected result stays."""
         self._timer.stop()
         if self._is_closed:
             return
@@ -120,7 +120,7 @@ class StreamedResponseWrapper:
                 await self._reader.aclose()
 
     async def _read(self) -> list[Chunk] | None:
-        """Return what arrived next; None at the end, also when a finished stream only stays open."""
+        """Return what arrived next; None at the end, also where a finished stream's connection stays open."""
         which, deadline = self._deadline()
         self._timer.watch(deadline)
         try:
@@ -150,7 +150,7 @@ class StreamedResponseWrapper:
         return (which, deadline) if deadline < self._total_by else ("total_s", self._total_by)
 
     def _late(self, which: str) -> None:
-        """Raise the timer's error, unless the answer is complete; a cancellation from outside goes first."""
+        """Raise the timeout's error unless the answer is complete; a cancellation of the task takes precedence."""
         task = asyncio.current_task()
         if task is not None and task.uncancel() > self._timer.cancelled_before:
             raise asyncio.CancelledError
@@ -182,7 +182,7 @@ class StreamedResponseWrapper:
             )
 
     def _gather_thinking(self, chunk: Chunk) -> None:
-        """Close a thinking block with its proof, or keep a sealed one."""
+        """Complete a thinking block with its signature, or keep an encrypted one."""
         if chunk.redacted:
             self._thinking.append({"type": "redacted_thinking", "data": chunk.redacted})
         if chunk.signature:
@@ -192,7 +192,7 @@ class StreamedResponseWrapper:
             self._thinking.append({"type": "thinking", "thinking": thought, "signature": chunk.signature})
 
     def _check_result(self) -> None:
-        """Refuse an answer that says nothing."""
+        """Raise for an answer without text and tool calls."""
         self._calls.finish()
         if any(not call.name for call in self._calls.calls()):
             raise ModelFailed(f"'{self._call.model}' called a tool without naming it.")

@@ -1,6 +1,6 @@
-"""What an agent can do besides talking: plain functions, one file a tool.
+"""Tools: plain functions, one file each.
 
-The name, the docstring and the type hints of a function become the schema the model is shown.
+A function's name, docstring and type hints become the tool's schema for the model.
 """
 
 from agents.tools.tool import Tool, ToolContext, current_call, tool

@@ -1,4 +1,4 @@
-"""Arguments of a tool call: text from a model, held against the tool's schema before anything happens."""
+"""Arguments of a tool call: decodes the model's text and validates it against the tool's schema."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, NoReturn
 
 import orjson
 
+from agents.tools.errors import ArgumentsInvalid
 from agents.tools.tool import Tool
-from config.errors import ArgumentsInvalid
-from config.json_schema import misfits
+from config.definitions.json_schema import schema_errors
 
 MAX_BYTES = 1024 * 1024
 """Longest arguments text."""
 MAX_DEPTH = 64
 """Deepest nesting."""
 MAX_DIGITS = 400
-"""Longest number; Python itself stops at 4300 digits and long ones cost quadratic time."""
+"""Longest number; Python's own limit is 4300 digits, and decoding takes quadratic time."""
 
 # The possessive loops and the optional quote keep it linear, whatever the text.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -27,10 +27,10 @@ _TOO_DEEP = re.compile(rb"[\[{]{%d}" % (MAX_DEPTH + 1))
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments a model wrote as JSON; nothing at all counts as no arguments.
+    """Return the arguments that a model wrote as JSON; an empty text means no arguments.
 
     Raises:
-        ArgumentsInvalid: not a JSON object, or one that two readers could read differently.
+        ArgumentsInvalid: it is not a JSON object, or an ambiguous one (a repeated key, NaN).
     """
     if len(text) > MAX_BYTES:
         raise ArgumentsInvalid(f"the arguments have {len(text):,} characters and the limit is {MAX_BYTES:,}.")
@@ -40,24 +40,24 @@ def parse_arguments(text: str) -> dict[str, Any]:
         raise ArgumentsInvalid(f"the arguments are nested more than {MAX_DEPTH} levels deep.")
     try:
         value = _decoder().decode(text.strip())
-    except json.JSONDecodeError as wrong:
-        raise ArgumentsInvalid(f"the arguments are not JSON: {wrong.msg} at character {wrong.pos}.") from wrong
+    except json.JSONDecodeError as error:
+        raise ArgumentsInvalid(f"the arguments are not JSON: {error.msg} at character {error.pos}.") from error
     if not isinstance(value, dict):
         raise ArgumentsInvalid('the arguments have to be a JSON object, like {"name": "value"}.')
     try:
         orjson.dumps(value)
-    except (TypeError, ValueError) as wrong:  # half a surrogate pair, or a number beyond 64 bits
-        raise ArgumentsInvalid(f"the arguments cannot be kept: {_reason(wrong)}.") from wrong
+    except (TypeError, ValueError) as error:  # half a surrogate pair, or a number beyond 64 bits
+        raise ArgumentsInvalid(f"the arguments cannot be kept: {_reason(error)}.") from error
     return value
 
 
 def validate_arguments(tool: Tool, arguments: Mapping[str, Any]) -> None:
-    """Return when ``arguments`` fit the schema of ``tool``.
+    """Check that ``arguments`` conform to the schema of ``tool``.
 
     Raises:
-        ArgumentsInvalid: says for each misfit where it is and what is expected there.
+        ArgumentsInvalid: the message names the place of each problem and what is expected there.
     """
-    found = misfits(tool.parameters, dict(arguments))
+    found = schema_errors(tool.parameters, dict(arguments))
     if found:
         raise ArgumentsInvalid(f"the arguments of {tool.name} do not fit: {'; '.join(found)}.", misfits=found)
 
@@ -97,8 +97,7 @@ def _finite(text: str) -> float:
 def _is_too_deep(text: str) -> bool:
     """Return whether brackets outside strings nest too deeply, without recursion (the decoder recurses).
 
-    Each round takes off the innermost pairs; what is left after as many rounds as levels are allowed is deeper, or is
-    no JSON.
+    Each round removes the innermost pairs; brackets that remain after ``MAX_DEPTH`` rounds are deeper, or not JSON.
     """
     brackets = _STRING.sub("", text).encode("utf-8", "replace").translate(None, _NO_BRACKET)
     for _ in range(MAX_DEPTH):
@@ -114,8 +113,8 @@ def _opens(brackets: bytes) -> bool:
     return b"[]" in brackets or b"{}" in brackets
 
 
-def _reason(wrong: Exception) -> str:
-    text = str(wrong)
+def _reason(error: Exception) -> str:
+    text = str(error)
     if "surrogate" in text:
         return "half of a surrogate pair is not text"
     if "64-bit" in text:

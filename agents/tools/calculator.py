@@ -1,4 +1,4 @@
-"""Arithmetic, exactly as far as Python's numbers go, and never more than arithmetic."""
+"""Arithmetic with Python's numbers; expressions are parsed, and only arithmetic is evaluated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from agents.tools.tool import tool
-from config.errors import ToolFailed, did_you_mean
+from config.errors import ToolFailed
+from config.spelling import did_you_mean
 
 MAX_CHARS = 500
 """Longest expression."""
@@ -24,11 +25,11 @@ _BINARY: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_MATH = (math.sqrt, math.floor, math.ceil, math.exp, math.log, math.log10, math.log2, math.sin, math.cos, math.tan)
 _FUNCTIONS: Mapping[str, Callable[..., float]] = {
-    "sqrt": math.sqrt, "abs": abs, "round": lambda number, digits=0: _rounded(number, digits), "min": min,
-    "max": max, "floor": math.floor, "ceil": math.ceil, "exp": math.exp, "log": math.log,
-    "log10": math.log10, "log2": math.log2, "sin": math.sin, "cos": math.cos, "tan": math.tan,
-}  # fmt: skip
+    **{function.__name__: function for function in (abs, min, max, *_MATH)},
+    "round": lambda number, digits=0: _rounded(number, digits),
+}
 _CONSTANTS = {"pi": math.pi, "e": math.e, "tau": math.tau}
 _SIGNS = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", "^": "**", "π": "pi"})
 _PERCENT_OF = re.compile(r"(\d+(?:\.\d+)?)\s*%\s*of\b", re.IGNORECASE)
@@ -51,14 +52,14 @@ def calculator(expression: str) -> str:
     try:
         tree = ast.parse(_as_python(expression), mode="eval")
         return _written(_value(tree.body))
-    except (SyntaxError, MemoryError, RecursionError) as wrong:
-        raise ToolFailed(f"{expression[:80]!r} is not arithmetic; write something like 17 * (23 + 4).") from wrong
-    except ZeroDivisionError as wrong:
-        raise ToolFailed("that divides by zero.") from wrong
-    except OverflowError as wrong:
-        raise ToolFailed("the result is too large.") from wrong
-    except (ValueError, TypeError) as wrong:
-        raise ToolFailed(f"that cannot be calculated: {wrong}.") from wrong
+    except (SyntaxError, MemoryError, RecursionError) as error:
+        raise ToolFailed(f"{expression[:80]!r} is not arithmetic; write something like 17 * (23 + 4).") from error
+    except ZeroDivisionError as error:
+        raise ToolFailed("that divides by zero.") from error
+    except OverflowError as error:
+        raise ToolFailed("the result is too large.") from error
+    except (ValueError, TypeError) as error:
+        raise ToolFailed(f"that cannot be calculated: {error}.") from error
 
 
 def _as_python(expression: str) -> str:

@@ -1,34 +1,30 @@
-"""Finds tools by name: the ones that ship and everybody else's come in by the same door.
+"""The tools that definitions name, and each agent's tools as its definition changes them.
 
-The door is the entry-point group ``callboard.tools``; beside it a definition may write a dotted path,
-``package.module:function``, and the settings may list such paths as plugins.
+A tool is an entry point of the group ``callboard.tools``, a plugin of the settings, or a dotted path,
+``package.module:function`` (``config/definitions/plugins.py``).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import logging
 import threading
-from collections.abc import Callable
-from functools import lru_cache
-from importlib.metadata import EntryPoint
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from agents.tools.schema import build_tool
-from agents.tools.tool import MARKS, Effect, Tool
-from config import dotted_path
-from config.definitions import AgentDefinition
-from config.dotted_path import NotImportable, import_path, reason_of
-from config.errors import DefinitionInvalid, ToolUnknown, did_you_mean
+from agents.tools.tool import MARKS, Tool
+from config.definitions import plugins
+from config.definitions.agent import AgentDefinition
+from config.definitions.dotted_path import NotImportable, reason_of, require_own
+from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.plugins import PluginLoader
 from config.forks import after_fork
-from config.project import installed_entries, shipped_entries
 from config.settings import Settings
+from config.spelling import did_you_mean
 
-log = logging.getLogger(__name__)
-
-GROUP = "callboard.tools"
 MAX_KEPT = 256
-"""Agents whose tools a process keeps built."""
+"""Most agents whose built tools a process caches."""
 
 _lock = threading.RLock()
 
@@ -50,33 +46,18 @@ def find_tool(path: str, settings: Settings) -> Tool:
         ToolUnknown: there is none, or it cannot be imported or described; the message says what to change.
     """
     try:
-        return _found(path, settings)
+        return TOOLS.find(path, settings)
     except ToolUnknown:
         raise
-    except Exception as wrong:  # a stranger's object answers to everything in its own way
-        problem = f"tool '{path[:200]}' cannot be described ({reason_of(wrong)}); name a plain Python function."
-        raise ToolUnknown(problem, name=path) from wrong
+    except Exception as error:  # a foreign object may raise anything at any attribute
+        problem = f"tool '{path[:200]}' cannot be described ({reason_of(error)}); name a plain Python function."
+        raise ToolUnknown(problem, name=path) from error
 
 
-def _found(path: str, settings: Settings) -> Tool:
-    if ":" in path:
-        return _as_tool(_imported(path, settings), path)
-    entries = _entries(settings)
-    if path in entries:
-        return _as_tool(_imported(entries[path].value, settings), path, name=path)
-    plugins = _plugins(settings)
-    if path in plugins:
-        return plugins[path]
-    raise _unknown(path, sorted({*entries, *plugins}), settings)
-
-
-def known_tools(settings: Settings) -> list[str]:
-    """Return the short names that can be written in a definition, sorted; nothing but plugins is imported."""
-    return sorted({*_entries(settings), *_plugins(settings)})
-
-
-def tools_of(definition: AgentDefinition, settings: Settings) -> dict[str, Tool]:
-    """Return the agent's tools by the name the model uses, with the agent's overrides.
+def tools_of(
+    definition: AgentDefinition, settings: Settings, given: Mapping[str, Tool] = MappingProxyType({})
+) -> dict[str, Tool]:
+    """Return the agent's tools by the name the model uses, with the agent's overrides; ``given`` ones first.
 
     Built once per process and content of the definition; the dict is shared, leave it as it is.
 
@@ -84,12 +65,14 @@ def tools_of(definition: AgentDefinition, settings: Settings) -> dict[str, Tool]
         ToolUnknown: one of them cannot be found or built.
         DefinitionInvalid: two tools have one name, or an override names none.
     """
+    if given:
+        return _build(definition, settings, given)
     key = (definition.digest, settings)
     with _lock:
         known = _kept.get(key)
     if known is not None:
         return known
-    built = _build(definition, settings)  # without the lock: a module may take long to be imported
+    built = _build(definition, settings, given)  # without the lock: a module may take long to be imported
     with _lock:
         if len(_kept) >= MAX_KEPT:
             _kept.pop(next(iter(_kept)))
@@ -97,9 +80,9 @@ def tools_of(definition: AgentDefinition, settings: Settings) -> dict[str, Tool]
 
 
 def wrap_tools(wrap: Callable[[Tool], Tool] | None) -> None:
-    """Have each tool that is built for an agent go through ``wrap``, before the agent's overrides; None ends that.
+    """Apply ``wrap`` to each tool built for an agent, before the agent's overrides; None ends that.
 
-    The crash lab writes down there what is called.
+    The crash lab records calls with it.
     """
     global _wrap
     with _lock:
@@ -108,17 +91,16 @@ def wrap_tools(wrap: Callable[[Tool], Tool] | None) -> None:
 
 
 def forget() -> None:
-    """Look again at the next call."""
+    """Clear the cache of built tools."""
     with _lock:
         _kept.clear()
-        _entries.cache_clear()
-        dotted_path.forget()
+        plugins.forget()
 
 
-def _build(definition: AgentDefinition, settings: Settings) -> dict[str, Tool]:
+def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, Tool]) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
     for position, path in enumerate(definition.tools):
-        tool = find_tool(path, settings)
+        tool = given[path] if path in given else find_tool(path, settings)
         if tool.name in tools:
             raise DefinitionInvalid(
                 definition.file, None, f"tools[{position}]", f"'{path}' is another tool called '{tool.name}'; keep one."
@@ -134,58 +116,40 @@ def _build(definition: AgentDefinition, settings: Settings) -> dict[str, Tool]:
 
 
 def _overridden(tool: Tool, changes: dict[str, Any], file: str) -> Tool:
-    if "effect" in changes:
-        changes["effect"] = Effect(changes["effect"])
-        if changes["effect"] is Effect.CHECKABLE and tool.check is None:
-            problem = "the tool has no `check`, so nobody could ask it; write another effect."
-            raise DefinitionInvalid(file, None, f"tool_overrides.{tool.name}.effect", problem)
+    if "effect" in changes and changes["effect"].policy.needs_check and tool.check is None:
+        problem = "the tool has no `check`, so its outcome could not be checked; write another effect."
+        raise DefinitionInvalid(file, None, f"tool_overrides.{tool.name}.effect", problem)
     return dataclasses.replace(tool, **changes)
 
 
-def _as_tool(thing: Any, path: str, *, name: str | None = None) -> Tool:
+def _as_tool(thing: Any, path: str, name: str | None, settings: Settings) -> Tool:
+    """Return the object of a dotted path as a tool, called ``name`` unless it has a name of its own."""
+    if not _accepts(thing):
+        raise ToolUnknown(f"'{path}' is no function; name a function with a docstring and typed arguments.", name=path)
+    try:
+        require_own(thing.function if isinstance(thing, Tool) else thing, path, settings)
+    except NotImportable as error:
+        raise ToolUnknown(f"tool '{path}' {error}", name=path) from error
+    return as_tool(thing, name)
+
+
+def as_tool(thing: Tool | Callable[..., Any], name: str | None = None) -> Tool:
+    """Return a function as a tool, called ``name`` unless it has a name of its own; return a tool unchanged."""
     if isinstance(thing, Tool):
         return thing
-    if not callable(thing) or isinstance(thing, type):
-        raise ToolUnknown(f"'{path}' is no function; name a function with a docstring and typed arguments.", name=path)
     marks = getattr(thing, MARKS, None)
     return build_tool(thing, name=(marks.name if marks else None) or name)
 
 
-@lru_cache(maxsize=8)
-def _entries(settings: Settings) -> dict[str, EntryPoint]:
-    """Return what is registered; a name that ships cannot be taken while the shipped tools are on."""
-    return installed_entries(GROUP) | (shipped_entries(GROUP) if settings.builtins else {})
+def _accepts(thing: Any) -> bool:
+    return isinstance(thing, Tool) or (callable(thing) and not isinstance(thing, type))
 
 
-def _plugins(settings: Settings) -> dict[str, Tool]:
-    """Return the plugins that are tools. A broken plugin is left out and logged, so that it hides no other tool."""
-    found: dict[str, Tool] = {}
-    for path in settings.plugin_paths:
-        try:
-            thing = _imported(path, settings) if ":" in path else None
-            if isinstance(thing, Tool) or (callable(thing) and not isinstance(thing, type)):
-                tool = _as_tool(thing, path)
-                found[tool.name] = tool
-        except Exception as wrong:  # the doctor names it as well
-            log.warning("plugin '%s' cannot be used: %s", path, reason_of(wrong))
-    return found
-
-
-def _imported(path: str, settings: Settings) -> Any:
-    try:
-        return import_path(path, settings)
-    except NotImportable as wrong:
-        raise ToolUnknown(f"tool '{path}' {wrong}", name=path) from wrong
-
-
-def _unknown(path: str, known: list[str], settings: Settings) -> ToolUnknown:
-    if not settings.builtins and path in _entries(settings.model_copy(update={"builtins": True})):
-        remedy = "it ships with Callboard, but CALLBOARD_BUILTINS turns the shipped tools off; turn them on"
-    else:
-        listing = ", ".join(f"'{name}'" for name in known) or "none"
-        remedy = f"known tools: {listing}.{did_you_mean(path, known)} Name a known one"
-    return ToolUnknown(
-        f"tool '{path[:80]}' is not known: {remedy}, or write a dotted path, package.module:function.",
-        name=path,
-        known=known,
-    )
+TOOLS: PluginLoader[Tool] = PluginLoader(
+    noun="tool",
+    attribute="function",
+    error=ToolUnknown,
+    accepts=_accepts,
+    build=_as_tool,
+    name_of=lambda tool: tool.name,
+)

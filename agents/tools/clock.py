@@ -1,4 +1,4 @@
-"""The time, anywhere."""
+"""A tool that returns the date and time in any time zone."""
 
 from __future__ import annotations
 
@@ -8,21 +8,32 @@ from functools import lru_cache
 
 from agents.tools.tool import tool
 from config.clock import utc_now
-from config.errors import ToolFailed, did_you_mean
+from config.errors import ToolFailed
+from config.spelling import did_you_mean
 
-_ALSO = {
-    "beijing": "Asia/Shanghai", "mumbai": "Asia/Kolkata", "delhi": "Asia/Kolkata", "new delhi": "Asia/Kolkata",
-    "bangalore": "Asia/Kolkata", "san francisco": "America/Los_Angeles", "seattle": "America/Los_Angeles",
-    "washington": "America/New_York", "boston": "America/New_York", "miami": "America/New_York",
-    "dallas": "America/Chicago", "houston": "America/Chicago", "montreal": "America/Toronto",
-    "rio de janeiro": "America/Sao_Paulo", "rio": "America/Sao_Paulo", "brasilia": "America/Sao_Paulo",
-    "munich": "Europe/Berlin", "hamburg": "Europe/Berlin", "frankfurt": "Europe/Berlin", "cologne": "Europe/Berlin",
-    "barcelona": "Europe/Madrid", "milan": "Europe/Rome", "geneva": "Europe/Zurich", "edinburgh": "Europe/London",
-    "cape town": "Africa/Johannesburg", "abuja": "Africa/Lagos", "kyoto": "Asia/Tokyo", "osaka": "Asia/Tokyo",
-    "hanoi": "Asia/Ho_Chi_Minh", "abu dhabi": "Asia/Dubai", "islamabad": "Asia/Karachi", "saigon": "Asia/Ho_Chi_Minh",
-    "utc": "UTC", "gmt": "UTC", "here": "UTC",
-}  # fmt: skip
-"""Cities people ask for that the time zone database files under another one."""
+_CITIES = {
+    "Asia/Shanghai": "beijing",
+    "Asia/Kolkata": "mumbai, delhi, new delhi, bangalore",
+    "America/Los_Angeles": "san francisco, seattle",
+    "America/New_York": "washington, boston, miami",
+    "America/Chicago": "dallas, houston",
+    "America/Toronto": "montreal",
+    "America/Sao_Paulo": "rio de janeiro, rio, brasilia",
+    "Europe/Berlin": "munich, hamburg, frankfurt, cologne",
+    "Europe/Madrid": "barcelona",
+    "Europe/Rome": "milan",
+    "Europe/Zurich": "geneva",
+    "Europe/London": "edinburgh",
+    "Africa/Johannesburg": "cape town",
+    "Africa/Lagos": "abuja",
+    "Asia/Tokyo": "kyoto, osaka",
+    "Asia/Ho_Chi_Minh": "hanoi, saigon",
+    "Asia/Dubai": "abu dhabi",
+    "Asia/Karachi": "islamabad",
+    "UTC": "utc, gmt, here",
+}
+_ALSO = {city: zone for zone, cities in _CITIES.items() for city in cities.split(", ")}
+"""Cities that the time zone database lists under another city's name."""
 
 
 @tool(effect="pure", timeout_s=5)

@@ -1,14 +1,15 @@
-"""Questions to the countries' data set, in SQL that can read and nothing else."""
+"""A tool that queries the countries data set with read-only SQL."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from agents.tools.sql_process import OUT_OF_MEMORY, OUT_OF_TIME, QueryFailed, ask
+from agents.tools.isolation.sql_process import OUT_OF_MEMORY, OUT_OF_TIME, QueryFailed, ask
 from agents.tools.tool import tool
-from config.errors import ToolFailed, did_you_mean
+from config.errors import ToolFailed
 from config.settings import ROOT
+from config.spelling import did_you_mean
 
 DATA = ROOT / "config" / "data" / "countries.sqlite"
 MAX_ROWS = 200
@@ -43,8 +44,8 @@ def query_countries(sql: str) -> dict[str, Any]:
         raise ToolFailed(f"the query has {len(sql):,} characters and the limit is {MAX_SQL:,}.")
     try:
         found = ask(DATA, sql, time_s=TIME_S, max_rows=MAX_ROWS, max_cell=MAX_CELL)
-    except QueryFailed as wrong:
-        raise ToolFailed(_problem(str(wrong))) from wrong
+    except QueryFailed as error:
+        raise ToolFailed(_problem(str(error))) from error
     if not found["columns"]:
         raise ToolFailed("that is not a question; write one SELECT.")
     answer: dict[str, Any] = {"columns": found["columns"], "rows": found["rows"]}

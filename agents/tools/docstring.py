@@ -1,4 +1,4 @@
-"""What a Google-style docstring says about a function and each of its arguments."""
+"""Parses a Google-style docstring into a description of the function and of each argument."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ARGUMENT = re.compile(r"^\*{0,2}(\w+)\s*+(?:\([^)]*+\))?+\s*+:\s*+(.*)$")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Described:
-    """A docstring taken apart."""
+    """The parts of a docstring."""
 
     text: str = ""
     """All before the first section."""

@@ -1,12 +1,13 @@
-"""Files in the run's sandbox folder: list, read, write."""
+"""Tools that list, read and write files in the agent's sandbox folder."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from agents.tools.sandbox import MAX_LISTED, Sandbox
+from agents.tools.errors import PathRefused
+from agents.tools.isolation.sandbox import MAX_LISTED, Sandbox
 from agents.tools.tool import current_call, tool
-from config.errors import PathRefused, did_you_mean
+from config.spelling import did_you_mean
 
 
 @tool(effect="pure", timeout_s=20)
@@ -33,12 +34,12 @@ def read_file(path: str) -> str:
     sandbox = Sandbox(current_call().sandbox)
     try:
         return sandbox.read_text(path)
-    except PathRefused as wrong:
-        if "no such file" not in str(wrong):
+    except PathRefused as error:
+        if "no such file" not in str(error):
             raise
         names = [file.path for file in sandbox.files()]
         known = f" The files are: {', '.join(names[:20])}." if names else " The sandbox is empty."
-        raise PathRefused(f"{wrong}{did_you_mean(path, names)}{known}") from wrong
+        raise PathRefused(f"{error}{did_you_mean(path, names)}{known}") from error
 
 
 @tool(effect="idempotent", timeout_s=20)

@@ -1,35 +1,56 @@
-"""What a tool returned, as the model and the log can hold it: JSON, whole characters, bounded."""
+"""Converts a tool's return value to JSON data of bounded size, without lone surrogates."""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel
+
+T = TypeVar("T")
 
 MAX_BYTES = 256 * 1024
 """Longest result, as UTF-8 text."""
 
 
 def to_result(value: Any) -> Any:
-    """Return ``value`` as plain JSON data; text stays text, and what is too long is cut and says so."""
+    """Return ``value`` as plain JSON data; text stays text, and a longer result is truncated with a note."""
     if isinstance(value, str):
-        return _bounded(value)
+        return _bounded(value.encode("utf-8", "replace"))
     if value is None or isinstance(value, bool):
         return value
-    encoded = _encode(value)
-    if len(encoded) > MAX_BYTES:
-        return _bounded(encoded.decode())
-    return orjson.loads(encoded)
+    return _decoded(*_encode(value))
 
 
-def _encode(value: Any) -> bytes:
+async def to_result_beside_loop(value: Any) -> Any:
+    """Convert as ``to_result`` does, on a thread where orjson alone cannot, so that the loop is not blocked."""
+    if isinstance(value, BaseModel) or (isinstance(value, str) and len(value) > MAX_BYTES):
+        return await asyncio.to_thread(to_result, value)
+    if isinstance(value, str):
+        return to_result(value)
+    try:
+        encoded = orjson.dumps(_plain(value, 0), option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # also half a surrogate pair and a number beyond 64 bits
+        return await asyncio.to_thread(to_result, value)
+    return _decoded(encoded, is_whole=True)
+
+
+def _decoded(encoded: bytes, is_whole: bool) -> Any:
+    return _bounded(encoded, is_whole) if len(encoded) > MAX_BYTES or not is_whole else orjson.loads(encoded)
+
+
+def _encode(value: Any) -> tuple[bytes, bool]:
+    """Return the value's JSON, and whether it is all of it."""
     plain = _plain(value, 0)
     try:
-        return orjson.dumps(plain, default=_known, option=orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(plain, default=_known, option=orjson.OPT_NON_STR_KEYS), True
     except TypeError:  # half a surrogate pair, a number beyond 64 bits, a loop
-        return orjson.dumps(_cleaned(plain, 0), default=_known, option=orjson.OPT_NON_STR_KEYS)
+        cleaner = _Cleaner()
+        cleaned = cleaner.cleaned(plain, 0)
+        return orjson.dumps(cleaned, default=_known, option=orjson.OPT_NON_STR_KEYS), cleaner.left > 0
 
 
 def _plain(value: Any, depth: int) -> Any:
@@ -50,22 +71,44 @@ def _known(value: Any) -> Any:
     return _whole(str(value))
 
 
-def _cleaned(value: Any, depth: int) -> Any:
-    if depth > 64:
-        return "..."
-    if isinstance(value, str):
-        return _whole(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value if -(2**63) <= value < 2**64 else _digits(value)
-    if isinstance(value, dict):
-        return {_whole(str(key)): _cleaned(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_cleaned(item, depth + 1) for item in value]
-    if isinstance(value, BaseModel):
-        return _cleaned(value.model_dump(), depth + 1)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _cleaned(getattr(value, f.name), depth + 1) for f in dataclasses.fields(value)}
-    return value
+class _Cleaner:
+    """Replaces values that are not JSON, and stops when it has collected ``MAX_BYTES``."""
+
+    def __init__(self) -> None:
+        self.left = MAX_BYTES
+        """A lower bound of the bytes that may still be collected."""
+
+    def cleaned(self, value: Any, depth: int) -> Any:
+        """Return as much of ``value`` as fits."""
+        self.left -= 1
+        if depth > 64:
+            return "..."
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value if -(2**63) <= value < 2**64 else self._text(_digits(value))
+        if isinstance(value, BaseModel):
+            value = value.model_dump()
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        if isinstance(value, dict):
+            return {
+                self._text(str(key)): self.cleaned(item, depth + 1) for key, item in self._while_room(value.items())
+            }
+        if isinstance(value, list | tuple):
+            return [self.cleaned(item, depth + 1) for item in self._while_room(value)]
+        return value
+
+    def _while_room(self, items: Iterable[T]) -> Iterator[T]:
+        for item in items:
+            if self.left <= 0:
+                return
+            yield item
+
+    def _text(self, text: str) -> str:
+        kept = _whole(text[: max(self.left, 0)])
+        self.left -= len(text)
+        return kept
 
 
 def _digits(value: int) -> str:
@@ -79,9 +122,9 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _bounded(text: str) -> str:
-    data = text.encode("utf-8", "replace")
-    if len(data) <= MAX_BYTES:
+def _bounded(data: bytes, is_whole: bool = True) -> str:
+    if len(data) <= MAX_BYTES and is_whole:
         return data.decode()
-    note = f"\n[cut here: {MAX_BYTES:,} of {len(data):,} bytes are shown]"
+    total = f"{len(data):,}" if is_whole else "more than that many"
+    note = f"\n[cut here: {MAX_BYTES:,} of {total} bytes are shown]"
     return data[: MAX_BYTES - len(note)].decode("utf-8", "ignore") + note

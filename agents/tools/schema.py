@@ -1,4 +1,4 @@
-"""From a function to a tool: name, docstring and type hints become what the model is told."""
+"""Builds a tool from a function: its name, docstring and type hints become the schema for the model."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema
 
 from agents.tools.docstring import describe
+from agents.tools.errors import ArgumentsInvalid
 from agents.tools.tool import MARKS, Tool, ToolMarks
-from config.errors import ArgumentsInvalid, ToolUnknown
-from config.json_schema import SchemaRefused, check_schema
+from config.definitions.errors import ToolUnknown
+from config.definitions.json_schema import SchemaRefused, check_schema
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-"""What every provider takes as a tool's name."""
+"""Names of tools that every provider accepts."""
 _KINDS: Mapping[Any, str] = {
     inspect.Parameter.VAR_POSITIONAL: "takes *{name}, which no schema can describe; name its arguments",
     inspect.Parameter.VAR_KEYWORD: "takes **{name}, which no schema can describe; name its arguments",
@@ -39,7 +40,7 @@ def build_tool(function: Callable[..., Any], *, name: str | None = None) -> Tool
     """Return ``function`` as a tool, with the JSON Schema of its arguments.
 
     Raises:
-        ToolUnknown: the function cannot be a tool; says which part of it has to change.
+        ToolUnknown: the function cannot be a tool; the message names what to change.
     """
     marks: ToolMarks | None = getattr(function, MARKS, None)
     own_name = str(getattr(function, "__name__", type(function).__name__))
@@ -64,8 +65,8 @@ def _model(function: Callable[..., Any], called: str, where: str, descriptions: 
     fields = _fields(function, called, where, descriptions)
     try:
         return create_model(called, __config__=ConfigDict(extra="forbid"), **fields)
-    except (PydanticSchemaGenerationError, PydanticUserError) as wrong:
-        raise _no_schema(called, where, {info.alias: hint for hint, info in fields.values()}) from wrong
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise _no_schema(called, where, {info.alias: hint for hint, info in fields.values()}) from error
 
 
 def _parameters(model: type[BaseModel], called: str, where: str) -> Mapping[str, Any]:
@@ -74,23 +75,23 @@ def _parameters(model: type[BaseModel], called: str, where: str) -> Mapping[str,
         schema.setdefault("properties", {})
         schema.pop("title", None)
         check_schema(schema)
-    except (PydanticInvalidForJsonSchema, PydanticUserError) as wrong:
+    except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
         hints = {info.alias: info.annotation for info in model.model_fields.values()}
-        raise _no_schema(called, where, hints) from wrong
-    except SchemaRefused as wrong:
-        raise ToolUnknown(f"tool '{called}' ({where}): {wrong}") from wrong
+        raise _no_schema(called, where, hints) from error
+    except SchemaRefused as error:
+        raise ToolUnknown(f"tool '{called}' ({where}): {error}") from error
     return schema
 
 
 def _converting(function: Callable[..., Any], model: type[BaseModel]) -> Callable[..., Any]:
-    """Return ``function`` taking plain JSON values, which become what its hints say (an Enum, a model, a date)."""
+    """Wrap ``function`` so that plain JSON values are converted to its annotated types (an Enum, a model, a date)."""
 
     def converted(arguments: dict[str, Any]) -> dict[str, Any]:
         try:
             values = model.model_validate(arguments)
-        except ValidationError as wrong:
-            found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in wrong.errors(include_url=False)]
-            raise ArgumentsInvalid(f"the arguments do not fit: {'; '.join(found)[:1000]}.", misfits=found) from wrong
+        except ValidationError as error:
+            found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False)]
+            raise ArgumentsInvalid(f"the arguments do not fit: {'; '.join(found)[:1000]}.", misfits=found) from error
         fields = type(values).model_fields
         return {str(fields[name].alias): getattr(values, name) for name in values.model_fields_set}
 
@@ -110,7 +111,7 @@ def _converting(function: Callable[..., Any], model: type[BaseModel]) -> Callabl
 
 
 class _Short(GenerateJsonSchema):
-    """Leaves out the titles pydantic invents from names: the model pays for each as tokens."""
+    """Omits the titles that pydantic derives from names, since they cost tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -119,8 +120,8 @@ class _Short(GenerateJsonSchema):
 def _fields(function: Callable[..., Any], called: str, where: str, descriptions: Mapping[str, str]) -> dict[str, Any]:
     try:
         hints = get_type_hints(function, include_extras=True)
-    except Exception as wrong:  # evaluates the user's annotations, which may raise anything
-        raise ToolUnknown(f"tool '{called}' ({where}): its annotations cannot be read: {wrong}.") from wrong
+    except Exception as error:  # evaluates the user's annotations, which may raise anything
+        raise ToolUnknown(f"tool '{called}' ({where}): its annotations cannot be read: {error}.") from error
     fields: dict[str, Any] = {}
     for parameter in _signature(function, called, where).parameters.values():
         problem = _KINDS.get(parameter.kind)
@@ -142,10 +143,10 @@ def _fields(function: Callable[..., Any], called: str, where: str, descriptions:
 def _signature(function: Callable[..., Any], called: str, where: str) -> inspect.Signature:
     try:
         return inspect.signature(function)
-    except (TypeError, ValueError) as wrong:  # functions written in C often have none
+    except (TypeError, ValueError) as error:  # functions written in C often have none
         raise ToolUnknown(
             f"tool '{called}' ({where}): its arguments cannot be read; wrap it in a Python function."
-        ) from wrong
+        ) from error
 
 
 def _no_schema(called: str, where: str, hints: Mapping[str | None, Any]) -> ToolUnknown:

@@ -1,4 +1,4 @@
-"""Ordering for the office: a small stand-in for a call that costs money, so a person has to agree to it."""
+"""A tool that orders office supplies: an example of a call that costs money and needs a person's approval."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field
 
-from agents.tools.sandbox import Sandbox
+from agents.tools.errors import PathRefused
+from agents.tools.isolation.sandbox import Sandbox
 from agents.tools.tool import current_call, tool
 from config.clock import stamp
-from config.errors import PathRefused
 
 ORDERS = "orders.jsonl"
 PRICES_EUR = {"paper": 24.90, "pens": 8.50, "coffee": 13.20, "envelopes": 11.00, "toner": 79.00, "notebooks": 15.60}
@@ -43,8 +43,8 @@ def order_supplies(
     sandbox = Sandbox(call.sandbox)
     try:
         book = sandbox.read_text(ORDERS)
-    except PathRefused as wrong:
-        if "no such file" not in str(wrong):
+    except PathRefused as error:
+        if "no such file" not in str(error):
             raise
         book = ""
     sandbox.write_text(ORDERS, book + orjson.dumps(order).decode() + "\n")

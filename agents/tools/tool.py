@@ -1,4 +1,4 @@
-"""A tool: a function, what the model is told about it, and what calling it does to the world."""
+"""A tool: a function, its description for the model, and its effect."""
 
 from __future__ import annotations
 
@@ -6,31 +6,18 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar, overload
+
+from config.definitions.errors import ToolUnknown
+from config.effects import Effect
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Effect(StrEnum):
-    """What calling a tool once more would do."""
-
-    PURE = "pure"
-    """Nothing: it only reads or computes."""
-    IDEMPOTENT = "idempotent"
-    """Nothing more than calling it once."""
-    KEYED = "keyed"
-    """Nothing, if the same idempotency key is sent."""
-    CHECKABLE = "checkable"
-    """Something, but the tool can say whether it happened: ``check(key)``."""
-    UNSAFE = "unsafe"
-    """Something, and nobody can tell. The default."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tool:
-    """A function the model may call, with its schema."""
+    """A function that the model may call, with its schema."""
 
     name: str
     description: str
@@ -43,7 +30,21 @@ class Tool:
     confirm: bool = False
     """Whether a person has to agree to each call."""
     check: Callable[[str], Any] | None = None
-    """For ``checkable``: takes the idempotency key, returns the result if the call happened, else None."""
+    """For ``checkable`` tools: takes the idempotency key, and returns the call's result, or None without effect."""
+
+    def __post_init__(self) -> None:
+        """Refuse, before any call, an effect whose recovery asks a ``check`` that is not there.
+
+        Raises:
+            ToolUnknown: the tool has none.
+        """
+        if self.effect.policy.needs_check and self.check is None:
+            where = f"{self.function.__module__}:{self.name}"
+            raise ToolUnknown(
+                f"tool '{self.name}' ({where}) is '{self.effect}' and has no `check`, so its outcome could not be "
+                f"checked; write @tool(effect='{self.effect}', check=...), or another effect.",
+                name=self.name,
+            )
 
     @property
     def is_async(self) -> bool:
@@ -52,13 +53,13 @@ class Tool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolContext:
-    """The call a tool is in; ``current_call()`` returns it inside the tool."""
+    """The present call of a tool; ``current_call()`` returns it inside the tool."""
 
     run_id: str
     thread_id: str
     call_id: str
     idempotency_key: str
-    """Stable across retries of this step; send it along where the other side can use it."""
+    """The same for all retries of this step; to be sent to services that support idempotency keys."""
     tenant: str
     principal: str
     sandbox: Path
@@ -66,7 +67,7 @@ class ToolContext:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What to add to an HTTP request so that the other side does it once: the ``Idempotency-Key``."""
+        """The ``Idempotency-Key`` header for HTTP requests of the tool."""
         return {"Idempotency-Key": self.idempotency_key}
 
 
@@ -74,10 +75,10 @@ _current: ContextVar[ToolContext | None] = ContextVar("callboard_tool_call", def
 
 
 def current_call() -> ToolContext:
-    """Return the call the running tool is in.
+    """Return the call of the running tool.
 
     Raises:
-        LookupError: no tool is being called.
+        LookupError: called outside a tool.
     """
     context = _current.get()
     if context is None:
@@ -92,7 +93,7 @@ def enter_call(context: ToolContext) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolMarks:
-    """What ``@tool`` wrote on a function, until the schema is built."""
+    """The arguments of ``@tool``, kept on the function until the schema is built."""
 
     name: str | None
     effect: Effect
@@ -130,7 +131,7 @@ def tool(
     Args:
         function: the function, when used without parentheses.
         name: what the model calls it; the function's name by default.
-        effect: what calling it once more would do; ``unsafe`` unless said otherwise.
+        effect: the effect class (docs/glossary.md), by which retries are decided; ``unsafe`` by default.
         timeout_s: seconds a call may take.
         confirm: whether a person has to agree to each call.
         check: for ``checkable`` tools, see ``Tool.check``.

@@ -1,4 +1,4 @@
-"""The synchronous route in this process: SQLite, the hot log in memory, a model server on a socket."""
+"""Agents in this process: with the kit's scripted model, or through LiteLLM and a model server on a socket."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from pathlib import Path
 import pytest
 
 from agents.runner import Runner
-from config.migrate import migrate
+from agents.testing import AgentKit
+from config.database.migrate import migrate
 from config.settings import Settings
-from tests.house import House
+from tests.app_harness import AppHarness
 from tests.model_server import ModelServer
+
+
+@pytest.fixture
+def kit() -> Iterator[AgentKit]:
+    """An agent called ``tester`` in memory, and its scripted model."""
+    with AgentKit() as made:
+        yield made
 
 
 @pytest.fixture
@@ -22,13 +30,13 @@ def model() -> Iterator[ModelServer]:
 
 
 @pytest.fixture
-def house(settings: Settings, tmp_path: Path, model: ModelServer) -> Iterator[House]:
+def house(settings: Settings, tmp_path: Path, model: ModelServer) -> Iterator[AppHarness]:
     """A runner and an agent called ``tester``."""
     # A lease that outlives LiteLLM's first call, which holds the loop for half a second and more.
     ours = settings.model_copy(update={"agents_dir": str(tmp_path / "agents"), "lease_s": 15.0, "beat_s": 5.0})
     migrate(ours)
     runner = Runner.open(ours)
-    house = House(runner, model, tmp_path / "agents")
+    house = AppHarness(runner, model, tmp_path / "agents", "openai")
     house.agent()
     yield house
     runner.settle(10)

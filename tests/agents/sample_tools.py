@@ -25,6 +25,12 @@ def add(a: int, b: int) -> int:
 
 
 @tool(effect="pure")
+def echo(text: str) -> str:
+    """Return the text."""
+    return text
+
+
+@tool(effect="pure")
 def meet(name: str) -> str:
     """Return when another call has come here too; alone it fails after five seconds."""
     meeting.wait(5)

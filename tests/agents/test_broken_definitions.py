@@ -13,19 +13,18 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agents import fitting
+from agents import claimed_run, compatibility
 from agents.checkup import deep_check, problem_of
-from agents.process import process
+from agents.process import current_process
 from agents.registry import AgentRegistry
 from agents.tools.catalogue import find_tool, tools_of
-from config import definitions
-from config.definitions import AgentDefinition, DefinitionFields, load_definition, pinned_definition
-from config.errors import DefinitionInvalid, ToolUnknown
+from config.definitions import agent as definitions
+from config.definitions.agent import AgentDefinition, DefinitionFields, load_definition, pinned_definition
+from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.settings import read_settings
-from handlers import run_agent
-from handlers.run_agent import RunAgentHandler
+from handlers.worker.warm_up import rehearse
 from tests.agents.broken_tools import KINDS
-from tests.house import House
+from tests.app_harness import AppHarness
 from web.api.agents import shown
 
 CHAIN: dict[str, Any] = {f"a{number}": {"$ref": f"#/$defs/a{number + 1}"} for number in range(1500)} | {"a1500": {}}
@@ -51,10 +50,10 @@ def test_a_schema_of_chained_references_breaks_its_own_definition(tmp_path: Path
     written(tmp_path, fields(output_schema={"type": "object", "$ref": "#/$defs/a0", "$defs": chain}))
     written(tmp_path, fields(), "fine")
 
-    wrong, fine = AgentRegistry([tmp_path]).all()
+    error, fine = AgentRegistry([tmp_path]).all()
 
-    assert isinstance(wrong, DefinitionInvalid)
-    assert "follow one another more than 128 times" in str(wrong)
+    assert isinstance(error, DefinitionInvalid)
+    assert "follow one another more than 128 times" in str(error)
     assert isinstance(fine, AgentDefinition)
 
 
@@ -74,13 +73,13 @@ def test_whatever_reading_a_definition_raises_is_its_own_problem(
         pinned_definition("broken", "digest", path.read_text())
 
 
-def test_a_file_whose_name_is_no_text_can_still_be_told(tmp_path: Path) -> None:
+def test_a_file_whose_name_is_no_text_can_still_be_reported(tmp_path: Path) -> None:
     (tmp_path / "\udcff.yaml").write_text("name: A")
 
-    (wrong,) = AgentRegistry([tmp_path]).all()
+    (error,) = AgentRegistry([tmp_path]).all()
 
-    assert isinstance(wrong, DefinitionInvalid)
-    assert b"udcff" in orjson.dumps({"detail": str(wrong), "file": wrong.facts["file"]})
+    assert isinstance(error, DefinitionInvalid)
+    assert b"udcff" in orjson.dumps({"detail": str(error), "file": error.facts["file"]})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -98,7 +97,7 @@ def test_a_thing_that_is_no_tool_is_refused_with_a_sentence(tmp_path: Path, kind
 
 def test_a_function_without_a_signature_says_what_to_do() -> None:
     with pytest.raises(ToolUnknown, match=r"its arguments cannot be read; wrap it in a Python function"):
-        find_tool("tests.agents.broken_tools:smallest", read_settings())
+        find_tool("tests.agents.broken_tools:smallest", read_settings(tool_modules=".,builtins"))
 
 
 def test_a_broken_plugin_hides_no_other_tool(caplog: pytest.LogCaptureFixture) -> None:
@@ -126,7 +125,7 @@ def test_a_check_that_fails_is_a_problem_of_its_agent(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("tool", ["builtins:min", "pip:main", *(f"tests.agents.broken_tools:{kind}" for kind in KINDS)])
-def test_a_run_of_a_broken_agent_ends_with_the_true_reason_and_another_is_unhurt(house: House, tool: str) -> None:
+def test_a_run_of_a_broken_agent_ends_with_the_true_reason_and_another_is_unhurt(house: AppHarness, tool: str) -> None:
     house.agent(f"tools: ['{tool}']", agent_id="broken")
     house.agent("tools: [clock]", agent_id="fine")
     broken, fine = house.run(agent_id="broken"), house.run(agent_id="fine")
@@ -136,19 +135,18 @@ def test_a_run_of_a_broken_agent_ends_with_the_true_reason_and_another_is_unhurt
     assert fine.result(timeout_s=90).status == "succeeded"
 
 
-def test_what_loading_an_agent_raises_ends_its_run_alone(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_loading_an_agent_raises_ends_its_run_alone(house: AppHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     house.agent(agent_id="broken")
-    real = fitting.load_agent
+    real = compatibility.load_agent
 
     def load(here: Any, agent_id: str, digest: str = "") -> Any:
         if agent_id == "broken":
             raise RecursionError("too deep")
         return real(here, agent_id, digest)
 
-    monkeypatch.setattr(run_agent, "load_agent", load)
+    monkeypatch.setattr(claimed_run, "load_agent", load)
     house.agent(agent_id="fine")
-    handler = RunAgentHandler(process())  # as a worker begins
-    house.runner.journal.loop.run(handler.rehearse())
+    house.runner.journal.loop.run(rehearse(current_process()))  # as a worker begins
 
     assert house.run(agent_id="broken").result(timeout_s=90).reason == "internal"
     assert house.run(agent_id="fine").result(timeout_s=90).status == "succeeded"
@@ -200,8 +198,8 @@ def test_loading_any_file_raises_its_own_error_only(tmp_path: Path, text: str) -
 
     try:
         agent = load_definition(path)
-    except DefinitionInvalid as wrong:
-        said = str(problem_of(wrong))
+    except DefinitionInvalid as error:
+        said = str(problem_of(error))
     else:
         said = str(shown(agent))
         assert pinned_definition(agent.id, agent.digest, agent.content_json).digest == agent.digest

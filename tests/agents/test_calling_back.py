@@ -10,7 +10,7 @@ import pytest
 from agents.handle import RunHandle
 from bus.payloads import EndPayload, Payload
 from observers.base import AgentFacts, AgentObserver, RunFacts
-from tests.house import House
+from tests.app_harness import AppHarness
 from tests.model_server import Turn
 
 LONG = Turn(text=[f"word {n} " for n in range(200)], pace=100)
@@ -21,7 +21,7 @@ class CallsBack(AgentObserver):
 
     name = "calls_back"
 
-    def __init__(self, house: House, deed: str) -> None:
+    def __init__(self, house: AppHarness, deed: str) -> None:
         self._house = house
         self._deed = deed
         self.done = threading.Event()
@@ -33,8 +33,8 @@ class CallsBack(AgentObserver):
         handle = self._house.runner.handle(context.run_id)
         try:
             self.outcome = getattr(self, self._deed)(handle)
-        except Exception as wrong:
-            self.outcome = wrong
+        except Exception as error:
+            self.outcome = error
             raise
         finally:
             self.done.set()
@@ -54,7 +54,7 @@ class CallsBackInline(CallsBack):
     inline = True
 
 
-def watched(house: House, observer: CallsBack, turn: Turn) -> EndPayload:
+def watched(house: AppHarness, observer: CallsBack, turn: Turn) -> EndPayload:
     house.model.script([turn])
     end = house.run(observers=[observer]).result(30)
     assert observer.done.wait(30)
@@ -62,7 +62,7 @@ def watched(house: House, observer: CallsBack, turn: Turn) -> EndPayload:
 
 
 @pytest.mark.parametrize("kind", [CallsBack, CallsBackInline])
-def test_one_may_stop_its_run(house: House, kind: type[CallsBack]) -> None:
+def test_one_may_stop_its_run(house: AppHarness, kind: type[CallsBack]) -> None:
     house.agent()
 
     end = watched(house, kind(house, "stop"), LONG)
@@ -71,7 +71,7 @@ def test_one_may_stop_its_run(house: House, kind: type[CallsBack]) -> None:
 
 
 @pytest.mark.parametrize("deed", ["wait_for_its_end", "start_another"])
-def test_one_behind_a_queue_may_wait(house: House, deed: str) -> None:
+def test_one_behind_a_queue_may_wait(house: AppHarness, deed: str) -> None:
     house.agent()
     observer = CallsBack(house, deed)
 
@@ -81,7 +81,7 @@ def test_one_behind_a_queue_may_wait(house: House, deed: str) -> None:
 
 
 @pytest.mark.parametrize("deed", ["wait_for_its_end", "start_another"])
-def test_one_on_the_loop_is_told_that_it_cannot_wait_there(house: House, deed: str) -> None:
+def test_a_caller_on_the_loop_gets_an_error_that_it_cannot_wait_there(house: AppHarness, deed: str) -> None:
     house.agent()
     observer = CallsBackInline(house, deed)
 

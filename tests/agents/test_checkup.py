@@ -4,8 +4,8 @@ import pytest
 
 from agents.checkup import deep_check, problem_of
 from agents.models import auto
-from config.definitions import load_definition
-from config.errors import DefinitionInvalid
+from config.definitions.agent import load_definition
+from config.definitions.errors import DefinitionInvalid
 from config.settings import read_settings
 
 
@@ -22,6 +22,7 @@ def check(tmp_path):
     return check
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize(
     "lines",
     [
@@ -35,17 +36,19 @@ def test_what_can_run_has_no_problems(check, lines):
     assert check(*lines) == []
 
 
+@pytest.mark.parity
 def test_a_key_that_is_there_is_no_problem(check):
     assert check("model: openai/gpt-5-mini", environment={"OPENAI_API_KEY": "x"}) == []
     assert check("model: openai/gpt-5-mini", "api_key_env: MINE", environment={"MINE": "x"}) == []
 
 
 def test_auto_is_never_a_problem(check, monkeypatch):
-    monkeypatch.setattr(auto, "_answers", lambda *_: False)
+    monkeypatch.setattr(auto, "OLLAMA_URL", "")
 
     assert check("model: auto") == []
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize(
     ("lines", "severity", "line", "field", "words"),
     [
@@ -72,7 +75,8 @@ def test_a_problem_is_named_with_line_field_and_remedy(check, lines, severity, l
     assert words in found[0][3]
 
 
-def test_all_problems_are_told_at_once(check):
+@pytest.mark.parity
+def test_all_problems_are_reported_at_once(check):
     found = check("model: nope/x", "tools: [calculater, clok]", "observers: [loger]")
 
     assert [field for _, _, field, _ in found] == ["model", "tools[0]", "tools[1]", "observers[0]"]

@@ -4,31 +4,27 @@ through."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from sqlalchemy import func, select, update
 
-import agents.fitting
-import bus.journal.writer
-from agents.process import process
+import bus.journal.log.writer
+import bus.journal.version
+from agents.process import current_process
+from agents.testing import AgentKit, Call, Turn
 from agents.tools import catalogue
-from bus.journal.approvals import Decision
-from bus.journal.parting import CODE
-from bus.journal.reaper import claimable, due, fire, reap
-from bus.journal.threads import list_messages
-from bus.journal.who import Who
-from bus.journal.why import why_one
+from bus.journal import Decision, StaleOwner, Who
+from bus.journal.ownership.reaper import claimable, due, fire, reap
+from bus.journal.states.codes import CODE
 from bus.messages import RunAgentMessage
-from config.errors import StaleOwner
-from config.tables import approvals, definitions, runs, steps, timers
-from handlers.desk import Desk, open_desk
+from config.database.tables import approvals, definitions, runs, steps, timers
 from handlers.run_agent import RunAgentHandler, run_agent
-from handlers.upkeep import take_up_fitting
+from handlers.worker.maintenance import resume_compatible
+from handlers.worker.slots import SlotPool, open_slot_pool
 from tests.agents import changing_tools
-from tests.house import House
-from tests.model_server import Call, Turn
 
 WEIGH = Turn(text="I weigh it.", calls=[Call(name="weigh", arguments={"parcel": "A"}, id="call_1")])
 POST = Turn(text="I post it.", calls=[Call(name="post", arguments={"parcel": "A"}, id="call_1")])
@@ -39,18 +35,22 @@ TOOLS = "tools: [tests.agents.changing_tools:weigh, tests.agents.changing_tools:
 class Runs:
     """Runs that nobody works on unless a test says so, in a world whose code the test changes."""
 
-    def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.house = house
+    def __init__(self, kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.kit = kit
         self._patch = monkeypatch
-        self._journal = house.runner.journal
+        self._journal = kit.runner.journal
 
     def accept(self) -> str:
-        return self.house.run(detached=True).run_id
+        return self.kit.run("Hello", "clerk", detached=True).run_id
+
+    def write(self, tools: str = TOOLS, prompt: str = "You are a test.") -> None:
+        """Write the agent's file, which every run is accepted with."""
+        self.file.write_text(f"name: Clerk\nmodel: any/model\nsystem_prompt: {prompt}\n{tools}\n")
 
     def work(self, run_id: str) -> str:
         """Let one owner work until the run ended, waits or was lost, and return what it is then."""
         row = self.row(run_id)
-        handler = RunAgentHandler(process())
+        handler = RunAgentHandler(current_process())
         begun = handler.take(
             RunAgentMessage(
                 run_id=run_id, agent_id=row.agent_id, thread_id=row.thread_id, definition_digest=row.definition_digest
@@ -63,7 +63,7 @@ class Runs:
     def lose_owner(self, run_id: str) -> None:
         """Let the run's owner disappear behind the commit that writes its first calls down."""
         with self._patch.context() as patch:
-            patch.setattr(bus.journal.writer, "failpoint", _lose)
+            patch.setattr(bus.journal.log.writer, "failpoint", _lose)
             assert self.work(run_id) == "running"
         with self._journal.database.write() as connection:
             connection.execute(update(runs).where(runs.c.id == run_id).values(lease_until=0, owner="own_elsewhere"))
@@ -87,12 +87,13 @@ class Runs:
         self._patch.undo()
         catalogue.forget()
 
-    def remove_file(self) -> None:
-        (self.house.settings.agent_folders[0] / "tester.yaml").unlink()
+    @property
+    def file(self) -> Path:
+        return self.kit.settings.agent_folders[0] / "clerk.yaml"
 
     def prompt(self, number: int = -1) -> str:
         """Return the system prompt of a call of the model."""
-        return str(self.house.model.requests[number].body["messages"][0]["content"])
+        return str(self.kit.model.requests[number].messages[0]["content"])
 
     def row(self, run_id: str) -> Any:
         with self._journal.read() as connection:
@@ -104,8 +105,7 @@ class Runs:
             return list(connection.execute(query).all())
 
     def why(self, run_id: str) -> str:
-        with self._journal.read() as connection:
-            found = why_one(connection, self._journal.database, Who(), run_id)
+        found = self._journal.runs.explain_run(Who(), run_id)
         assert found is not None
         return f"{found.waits_for}: {found.sentence}"
 
@@ -120,13 +120,13 @@ class Runs:
             connection.execute(update(runs).where(runs.c.id == run_id).values(**values))
 
     def take_up(self) -> list[str]:
-        return take_up_fitting(process())
+        return resume_compatible(current_process())
 
     def expire(self, run_id: str) -> None:
         with self._journal.database.write() as connection:
             connection.execute(update(timers).where(timers.c.run_id == run_id).values(due_ms=1))
-        for its_run, timer_id in due(self._journal.database):
-            fire(self._journal.database, its_run, timer_id)
+        for run_of_agent, timer_id in due(self._journal.database):
+            fire(self._journal.database, run_of_agent, timer_id)
 
 
 def _lose(place: str) -> None:
@@ -135,10 +135,12 @@ def _lose(place: str) -> None:
 
 
 @pytest.fixture
-def its(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
+def its(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
     changing_tools.called.clear()
-    house.agent(TOOLS)
-    yield Runs(house, monkeypatch)
+    with AgentKit(agents_dir=tmp_path) as kit:
+        made = Runs(kit, monkeypatch)
+        made.write()
+        yield made
     catalogue.forget()
 
 
@@ -157,8 +159,8 @@ def assert_waits(its: Runs, run_id: str, *words: str) -> None:
 
 def test_a_queued_run_begins_with_the_definition_it_was_accepted_with(its: Runs) -> None:
     run_id = its.accept()
-    _rewrite(its, "You are a test.", "You are another test.")
-    its.house.model.script([DONE, DONE])
+    its.write(prompt="You are another test.")
+    its.kit.model.script(DONE, DONE)
 
     assert its.work(run_id) == "succeeded"
     assert its.prompt() == "You are a test."
@@ -166,39 +168,39 @@ def test_a_queued_run_begins_with_the_definition_it_was_accepted_with(its: Runs)
     assert its.prompt() == "You are another test."
 
 
-def test_a_run_between_two_owners_goes_on_with_its_definition(its: Runs) -> None:
-    its.house.model.script([WEIGH, DONE])
+def test_a_run_between_two_owners_continues_with_its_definition(its: Runs) -> None:
+    its.kit.model.script(WEIGH, DONE)
     run_id = its.halfway()
-    _rewrite(its, "You are a test.", "You are another test.")
+    its.write(prompt="You are another test.")
 
     assert its.work(run_id) == "succeeded"
     assert its.prompt() == "You are a test."
     assert changing_tools.called == ["weigh A"]
 
 
-def test_a_run_goes_on_whose_agent_has_no_file_any_more(its: Runs) -> None:
-    its.house.model.script([WEIGH, DONE, DONE])
+def test_a_run_continues_whose_agent_has_no_file_any_more(its: Runs) -> None:
+    its.kit.model.script(WEIGH, DONE, DONE)
     halfway, queued = its.halfway(), its.accept()
-    its.remove_file()
+    its.file.unlink()
 
     assert (its.work(halfway), its.work(queued)) == ("succeeded", "succeeded")
 
 
 def test_a_run_waits_whose_definition_was_not_kept(its: Runs) -> None:
-    its.house.model.script([WEIGH])
+    its.kit.model.script(WEIGH)
     run_id = its.halfway()
-    with its.house.runner.journal.database.write() as connection:
+    with its.kit.runner.journal.database.write() as connection:
         connection.execute(definitions.delete())
-    _rewrite(its, "You are a test.", "You are another test.")
+    its.write(prompt="You are another test.")
 
     assert its.work(run_id) == "waiting"
-    assert_waits(its, run_id, "the definition of 'tester'", "is not kept")
+    assert_waits(its, run_id, "the definition of 'clerk'", "is not kept")
 
 
 def test_a_run_waits_for_code_that_takes_its_definition_and_is_taken_up_by_it(its: Runs) -> None:
     run_id = its.accept()  # nothing is done of it yet, and still it is not begun with another definition
-    its.remove_file()
-    with its.house.runner.journal.database.write() as connection:
+    its.file.unlink()
+    with its.kit.runner.journal.database.write() as connection:
         kept = orjson.loads(connection.execute(select(definitions.c.content_json)).scalar_one())
         newer = orjson.dumps(kept | {"later_field": 1}).decode()
         connection.execute(update(definitions).values(content_json=newer))
@@ -207,9 +209,9 @@ def test_a_run_waits_for_code_that_takes_its_definition_and_is_taken_up_by_it(it
     assert "later_field" in its.row(run_id).detail
     assert its.take_up() == []
 
-    with its.house.runner.journal.database.write() as connection:
+    with its.kit.runner.journal.database.write() as connection:
         connection.execute(update(definitions).values(content_json=orjson.dumps(kept).decode()))
-    its.house.model.script([DONE])
+    its.kit.model.script(DONE)
     assert its.take_up() == [run_id]
     assert its.work(run_id) == "succeeded"
 
@@ -218,7 +220,7 @@ def test_a_run_waits_for_code_that_takes_its_definition_and_is_taken_up_by_it(it
 
 
 def test_a_run_waits_whose_unfinished_call_has_no_tool_any_more(its: Runs) -> None:
-    its.house.model.script([WEIGH, DONE])
+    its.kit.model.script(WEIGH, DONE)
     run_id = its.halfway()
     its.remove_tool("weigh")
 
@@ -234,9 +236,9 @@ def test_a_run_waits_whose_unfinished_call_has_no_tool_any_more(its: Runs) -> No
 
 
 def test_a_queued_run_of_a_newer_release_waits_for_a_worker_that_has_its_tools(its: Runs) -> None:
-    its.house.model.script([DONE])
+    its.kit.model.script(DONE)
     run_id = its.accept()
-    its.house.agent("tools: [tests.agents.changing_tools:post]")  # this worker has the definition of another release,
+    its.write("tools: [tests.agents.changing_tools:post]")  # this worker has the definition of another release,
     its.remove_tool("weigh")  # and not the tool
 
     assert its.work(run_id) == "waiting"
@@ -259,7 +261,7 @@ def test_a_queued_run_fails_whose_definition_is_the_one_here_and_names_no_tool(i
 
 
 def test_a_call_is_made_with_a_tool_that_has_a_new_optional_argument(its: Runs) -> None:
-    its.house.model.script([WEIGH, DONE])
+    its.kit.model.script(WEIGH, DONE)
     run_id = its.halfway()
     its.change_tool("weigh", "weigh_in_units")
 
@@ -275,7 +277,7 @@ def test_a_call_is_made_with_a_tool_that_has_a_new_optional_argument(its: Runs) 
     ],
 )
 def test_a_run_waits_whose_unfinished_call_does_not_fit_its_tool(its: Runs, into: str, words: tuple[str, ...]) -> None:
-    its.house.model.script([WEIGH, DONE])
+    its.kit.model.script(WEIGH, DONE)
     run_id = its.halfway()
     its.change_tool("weigh", into)
 
@@ -288,9 +290,19 @@ def test_a_run_waits_whose_unfinished_call_does_not_fit_its_tool(its: Runs, into
     assert its.work(run_id) == "succeeded"
 
 
+def test_a_run_waits_whose_unfinished_call_has_an_effect_of_a_later_release(its: Runs) -> None:
+    its.kit.model.script(WEIGH, DONE)
+    run_id = its.halfway()
+    with its.kit.runner.journal.database.write() as connection:
+        connection.execute(update(steps).where(steps.c.kind == "tool").values(effect="of_next_year"))
+
+    assert its.work(run_id) == "waiting"
+    assert_waits(its, run_id, "does not know its effect 'of_next_year'")
+
+
 def test_a_call_that_could_not_be_made_fails_as_it_did_the_first_time(its: Runs) -> None:
-    wrong = Call(name="weigh", arguments={"number": 7}, id="call_1")
-    its.house.model.script([Turn(calls=[wrong, Call(name="wiegh", arguments={}, id="call_2")]), DONE])
+    error = Call(name="weigh", arguments={"number": 7}, id="call_1")
+    its.kit.model.script(Turn(calls=[error, Call(name="wiegh", arguments={}, id="call_2")]), DONE)
     run_id = its.halfway()
     its.change_tool("weigh", "weigh_by_number")  # into which it would fit
 
@@ -300,7 +312,7 @@ def test_a_call_that_could_not_be_made_fails_as_it_did_the_first_time(its: Runs)
 
 
 def test_what_a_person_knows_of_a_call_needs_no_fitting_tool(its: Runs) -> None:
-    its.house.model.script([POST, DONE])
+    its.kit.model.script(POST, DONE)
     run_id, approval_id = _asked(its)
     _decide(its, run_id, approval_id, "take_as_done", "posted by hand")
     its.change_tool("post", "post_by_number")
@@ -311,7 +323,7 @@ def test_what_a_person_knows_of_a_call_needs_no_fitting_tool(its: Runs) -> None:
 
 
 def test_a_call_a_person_wants_made_again_waits_for_its_tool(its: Runs) -> None:
-    its.house.model.script([POST, DONE])
+    its.kit.model.script(POST, DONE)
     run_id, approval_id = _asked(its)
     _decide(its, run_id, approval_id, "run_again")
     its.remove_tool("post")
@@ -329,7 +341,7 @@ def test_a_call_a_person_wants_made_again_waits_for_its_tool(its: Runs) -> None:
 
 
 def test_a_run_with_a_newer_journal_waits_for_newer_code(its: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    its.house.model.script([WEIGH, DONE])
+    its.kit.model.script(WEIGH, DONE)
     run_id = its.halfway()
     its.set(run_id, journal=2)
 
@@ -337,14 +349,14 @@ def test_a_run_with_a_newer_journal_waits_for_newer_code(its: Runs, monkeypatch:
     assert_waits(its, run_id, "form 2", "update the worker")
     assert its.take_up() == []
 
-    monkeypatch.setattr(agents.fitting, "JOURNAL", 2)
+    monkeypatch.setattr(bus.journal.version, "JOURNAL_VERSION", 2)
     assert its.take_up() == [run_id]
     assert its.work(run_id) == "succeeded"
 
 
 def test_runs_that_do_not_fit_hide_none_that_does(its: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("handlers.upkeep.BATCH", 2)
-    its.house.model.script([WEIGH] * 6)
+    monkeypatch.setattr("bus.journal.ownership.maintenance.BATCH", 2)
+    its.kit.model.script(*[WEIGH] * 6)
     waiting = sorted(its.halfway() for _ in range(6))
     for run_id in waiting:
         its.set(run_id, journal=2)
@@ -355,27 +367,39 @@ def test_runs_that_do_not_fit_hide_none_that_does(its: Runs, monkeypatch: pytest
 
 
 def test_the_process_that_can_go_on_with_a_run_takes_it_itself(its: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    its.house.model.script([WEIGH])
+    its.kit.model.script(WEIGH)
     run_id = its.halfway()
     its.set(run_id, journal=2)
     its.work(run_id)
-    monkeypatch.setattr(agents.fitting, "JOURNAL", 2)
-    desk: Desk = open_desk(1)
+    monkeypatch.setattr(bus.journal.version, "JOURNAL_VERSION", 2)
+    slots: SlotPool = open_slot_pool(1)
 
     try:
         its.take_up()
-        assert desk.turned_away() == {run_id}
+        assert slots.deferred() == {run_id}
     finally:
-        open_desk(1_000_000)
+        open_slot_pool(1_000_000)
+
+
+def test_a_run_that_waits_for_code_is_left_to_workers_that_serve_its_queue(
+    its: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    its.kit.model.script(WEIGH)
+    run_id = its.halfway()
+    its.set(run_id, journal=2, queue="gpu")
+    assert its.work(run_id) == "waiting"
+    monkeypatch.setattr(bus.journal.version, "JOURNAL_VERSION", 2)
+
+    assert its.take_up() == []
 
 
 def test_a_run_for_which_no_code_comes_fails_in_the_end(its: Runs) -> None:
-    its.house.model.script([WEIGH])
+    its.kit.model.script(WEIGH)
     run_id = its.halfway()
     its.remove_tool("weigh")
     assert its.work(run_id) == "waiting"
-    ttl_ms = its.house.settings.approval_ttl_s * 1000
-    with its.house.runner.journal.read() as connection:
+    ttl_ms = its.kit.settings.approval_ttl_s * 1000
+    with its.kit.runner.journal.read() as connection:
         due_ms = connection.execute(select(timers.c.due_ms).where(timers.c.run_id == run_id)).scalar_one()
     assert abs(due_ms - its.row(run_id).started_ms - ttl_ms) < 60_000
 
@@ -388,7 +412,7 @@ def test_a_run_for_which_no_code_comes_fails_in_the_end(its: Runs) -> None:
 
 
 def test_a_run_that_was_taken_up_is_not_ended_by_its_old_timer(its: Runs) -> None:
-    its.house.model.script([WEIGH, DONE])
+    its.kit.model.script(WEIGH, DONE)
     run_id = its.halfway()
     its.remove_tool("weigh")
     its.work(run_id)
@@ -400,15 +424,15 @@ def test_a_run_that_was_taken_up_is_not_ended_by_its_old_timer(its: Runs) -> Non
 
 
 def test_a_message_of_a_newer_version_is_dropped_and_its_run_found_all_the_same(its: Runs) -> None:
-    its.house.model.script([DONE])
+    its.kit.model.script(DONE)
     run_id = its.accept()
-    newer = RunAgentMessage(run_id=run_id, agent_id="tester", thread_id=its.row(run_id).thread_id).to_wire() | {"v": 2}
+    newer = RunAgentMessage(run_id=run_id, agent_id="clerk", thread_id=its.row(run_id).thread_id).to_wire() | {"v": 2}
 
     run_agent(newer)
 
     assert its.row(run_id).status == "queued"
-    with its.house.runner.journal.read() as connection:
-        found = claimable(connection, its.house.runner.journal.database, 10)
+    with its.kit.runner.journal.read() as connection:
+        found = claimable(connection, its.kit.runner.journal.database, 10)
     assert [row.id for row in found] == [run_id]
     assert its.work(run_id) == "succeeded"
 
@@ -416,30 +440,25 @@ def test_a_message_of_a_newer_version_is_dropped_and_its_run_found_all_the_same(
 # --- what several tests do ------------------------------------------------------------------------
 
 
-def _rewrite(its: Runs, old: str, new: str) -> None:
-    file = its.house.settings.agent_folders[0] / "tester.yaml"
-    file.write_text(file.read_text().replace(old, new))
-
-
 def _asked(its: Runs) -> tuple[str, str]:
     """Return a run that asks what became of its unsafe call, which nobody made."""
     run_id = its.halfway()
     assert its.work(run_id) == "waiting"
-    with its.house.runner.journal.read() as connection:
+    with its.kit.runner.journal.read() as connection:
         approval_id = connection.execute(select(approvals.c.id).where(approvals.c.run_id == run_id)).scalar_one()
     return run_id, str(approval_id)
 
 
 def _decide(its: Runs, run_id: str, approval_id: str, decision: str, result: Any = None) -> None:
     answer = Decision(decision=decision, result=result)
-    its.house.runner.journal.decide(Who(), run_id, approval_id, answer, by="ann")
+    its.kit.runner.journal.decide(Who(), run_id, approval_id, answer, by="ann")
 
 
 # --- what no code mends ---------------------------------------------------------------------------
 
 
 def test_a_run_that_cannot_be_taken_up_ends_with_every_call_answered(its: Runs) -> None:
-    its.house.model.script([POST, DONE])
+    its.kit.model.script(POST, DONE)
     run_id = its.halfway()
     its.set(run_id, observers_json='["nobody_has_it"]')
 
@@ -449,7 +468,6 @@ def test_a_run_that_cannot_be_taken_up_ends_with_every_call_answered(its: Runs) 
     assert (row.reason, row.owner, row.steps) == ("plugin_unknown", None, 2)
     assert "output_tokens" in row.usage_json
     assert [step.status for step in its.steps(run_id)] == ["done", "unknown"]
-    with its.house.runner.journal.read() as connection:
-        said = list_messages(connection, Who(), row.thread_id)
+    said = its.kit.runner.journal.threads.messages(Who(), row.thread_id)
     assert [(one["role"], one.get("call_id")) for one in said][-2:] == [("tool", "call_1"), ("error", None)]
-    assert its.house.run("And now?", thread_id=row.thread_id).result(30).status == "succeeded"
+    assert its.kit.play("And now?", "clerk", thread_id=row.thread_id).end.status == "succeeded"

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from cli.supervisor.serving import clean_environment
 from config.settings import ROOT
-from web.terminal.serving import clean_environment
+
+pytestmark = pytest.mark.journey
 
 BEGIN = """
 import os, sys, threading, time
 from agents.runner import Runner
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import settings
 migrate(settings())
 runner = Runner.open()
@@ -62,7 +64,7 @@ def printed(folder: Path, code: str, **more: str) -> list[str]:
     return ran.stdout.splitlines()
 
 
-@pytest.fixture(params=["sqlite", "redis", "postgres"])
+@pytest.fixture(params=["sqlite", "redis", pytest.param("postgres", marks=pytest.mark.postgres)])
 def servers(request: pytest.FixtureRequest, deployment: str) -> dict[str, str]:
     """What the runner has connections to when the process forks."""
     if request.param == "sqlite":
@@ -120,12 +122,14 @@ print(in_child(lambda: list(events)))
 
 def test_a_lock_that_a_thread_held_during_the_fork_does_not_hold_the_child(tmp_path: Path) -> None:
     code = """
-import agents.models.lite, agents.process, agents.tools.catalogue, agents.tools.executor, bus.journal.pinned, bus.loop
-import config.dotted_path, handlers.desk, observers.discovery, observers.invoker
+import agents.models.lite, agents.process, agents.tools.catalogue, agents.tools.executor
+import bus.journal.definition_store, bus.loop
+import config.definitions.dotted_path, handlers.worker.slots, observers.discovery, observers.invoker
 held = [
-    agents.models.lite._importing, agents.process._opening, agents.tools.catalogue._lock, bus.journal.pinned._lock,
-    bus.loop._starting, config.dotted_path._lock, handlers.desk._desk._lock, observers.discovery._lock,
-    observers.invoker._lock, *[agents.tools.executor._places] * agents.tools.executor.MAX_THREADS,
+    agents.models.lite.process_import.lock, agents.process._opening, agents.tools.catalogue._lock,
+    bus.journal.definition_store._lock, bus.loop._starting, config.definitions.dotted_path._lock,
+    handlers.worker.slots._slot_pool._lock, observers.discovery._lock, observers.invoker._lock,
+    *[agents.tools.executor._slots] * agents.tools.executor.MAX_THREADS,
 ]
 taken, over = threading.Event(), threading.Event()
 def hold():

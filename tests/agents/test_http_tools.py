@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from agents.tool_step import GIVEN_UP
-from bus.journal.approvals import Decision, pending
-from bus.journal.steps import steps_of
-from bus.journal.who import Who
+from bus.journal import Decision, Who, steps_of
+from bus.journal.approvals import pending
+from bus.journal.closing import GIVEN_UP
 from bus.payloads import ToolResultPayload
 from tests.agents import http_tools
 from tests.agents.tools.shop_server import Shop, answer, close
-from tests.house import House
+from tests.app_harness import AppHarness
 from tests.model_server import Call, Turn
 
 DONE = Turn(text="Done.")
@@ -27,31 +26,31 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
         yield shop
 
 
-def agent(house: House, name: str, more: str = "") -> None:
+def agent(house: AppHarness, name: str, more: str = "") -> None:
     house.agent(f"tools: [tests.agents.http_tools:{name}]\n{more}")
     house.model.script([Turn(calls=[Call(name=name, arguments={"item": "tea"})]), DONE])
 
 
-def results(house: House, handle: Any) -> list[tuple[str, Any]]:
+def results(house: AppHarness, handle: Any) -> list[tuple[str, Any]]:
     return [(e.outcome, e.result) for e in house.events(handle) if isinstance(e, ToolResultPayload)]
 
 
-def key_of(house: House, run_id: str) -> str:
+def key_of(house: AppHarness, run_id: str) -> str:
     with house.runner.journal.read() as connection:
         (step,) = [step for step in steps_of(connection, run_id) if step["kind"] == "tool"]
     return str(step["idempotency_key"])
 
 
-def asked(house: House, run_id: str) -> list[dict[str, Any]]:
+def asked(house: AppHarness, run_id: str) -> list[dict[str, Any]]:
     """Return the run's questions, once it waits."""
-    for line in house.runner.journal.follow_here(run_id, house.runner.handle(run_id).thread_id, 0):
+    for line in house.runner.journal.follow_blocking(run_id, house.runner.handle(run_id).thread_id, 0):
         if line.type == "approval":
             break
     with house.runner.journal.read() as connection:
         return pending(connection, run_id)
 
 
-def test_a_keyed_call_is_made_again_with_the_same_key(house: House, shop: Shop) -> None:
+def test_a_keyed_call_is_made_again_with_the_same_key(house: AppHarness, shop: Shop) -> None:
     agent(house, "order")
     handle = house.run()
 
@@ -61,7 +60,7 @@ def test_a_keyed_call_is_made_again_with_the_same_key(house: House, shop: Shop) 
     assert shop.effects == 1
 
 
-def test_an_unsafe_call_is_not_repeated_and_a_person_is_asked(house: House, shop: Shop) -> None:
+def test_an_unsafe_call_is_not_repeated_and_a_person_is_asked(house: AppHarness, shop: Shop) -> None:
     agent(house, "buy")
     handle = house.run()
     (question,) = asked(house, handle.run_id)
@@ -75,7 +74,7 @@ def test_an_unsafe_call_is_not_repeated_and_a_person_is_asked(house: House, shop
     assert len(shop.arrived) == 1
 
 
-def test_an_unsafe_call_is_made_again_when_a_person_says_so(house: House, shop: Shop) -> None:
+def test_an_unsafe_call_is_made_again_when_a_person_says_so(house: AppHarness, shop: Shop) -> None:
     agent(house, "buy")
     handle = house.run()
     (question,) = asked(house, handle.run_id)
@@ -88,7 +87,7 @@ def test_an_unsafe_call_is_made_again_when_a_person_says_so(house: House, shop: 
     assert shop.effects == 1, "with the key of the first time"
 
 
-def test_a_run_fails_when_a_person_says_so_and_its_call_tells_why(house: House, shop: Shop) -> None:
+def test_a_run_fails_when_a_person_says_so_and_its_call_has_the_reason(house: AppHarness, shop: Shop) -> None:
     agent(house, "buy")
     handle = house.run()
     (question,) = asked(house, handle.run_id)
@@ -100,7 +99,7 @@ def test_a_run_fails_when_a_person_says_so_and_its_call_tells_why(house: House, 
     assert len(shop.arrived) == 1
 
 
-def test_a_run_fails_where_nobody_shall_be_asked(house: House, shop: Shop) -> None:
+def test_a_run_fails_where_the_agent_asks_no_person(house: AppHarness, shop: Shop) -> None:
     agent(house, "buy", "on_unknown: fail")
     handle = house.run()
 
@@ -110,7 +109,7 @@ def test_a_run_fails_where_nobody_shall_be_asked(house: House, shop: Shop) -> No
     assert len(shop.arrived) == 1
 
 
-def test_the_model_is_told_where_it_shall_decide(house: House, shop: Shop) -> None:
+def test_the_model_gets_the_unknown_outcome_where_it_shall_decide(house: AppHarness, shop: Shop) -> None:
     agent(house, "buy", "on_unknown: tell_model")
     handle = house.run()
 

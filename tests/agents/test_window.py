@@ -8,11 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from agents.prompt import LEFT_OUT, LOST_RESULT, messages_for
+from agents.testing import AgentKit, Call, Turn
 from agents.window import STEADY_PART, Window
-from bus.journal.threads import HistoryItem, Past, chars_of
-from config.definitions import AgentDefinition
-from tests.house import House
-from tests.model_server import Call, Turn
+from bus.journal import HistoryItem, Past
+from config.definitions.agent import AgentDefinition
 
 BOUND = 4000
 PADDING = 60
@@ -62,7 +61,7 @@ def grown(items: Sequence[HistoryItem], bound: int = BOUND) -> Window:
 
 
 def chars(items: Sequence[HistoryItem]) -> int:
-    return sum(chars_of(each) for each in items)
+    return sum(each.chars for each in items)
 
 
 def sentence_of(items: Sequence[HistoryItem], at: int) -> HistoryItem:
@@ -186,7 +185,7 @@ def test_its_beginning_stays_for_many_steps():
             window.add(each)
         beginnings.append(window.items[1].id)
 
-    a_step = sum(chars_of(each) for each in answer(1000, calls=1, chars=1))
+    a_step = sum(each.chars for each in answer(1000, calls=1, chars=1))
     moves = len(set(beginnings))
     assert moves < 2000 * a_step / (BOUND * (1 - STEADY_PART) / 4)
     assert [*dict.fromkeys(beginnings)] == sorted(set(beginnings), key=lambda name: int(name.removeprefix("msg_")))
@@ -201,7 +200,7 @@ def test_what_was_left_out_is_forgotten():
     assert len(window.items) < BOUND / PADDING + 2
 
 
-def test_the_model_is_told_when_something_was_left_out(tmp_path):
+def test_the_model_is_informed_when_something_was_left_out(tmp_path):
     definition = AgentDefinition(
         id="a", digest="d", content_json="{}", file="f", name="A", model="demo/assistant", system_prompt="Be brief.\n"
     )
@@ -216,7 +215,7 @@ def test_the_model_is_told_when_something_was_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("result", ["é" * 5_000_000, [{"row": number} for number in range(100_000)], "x" * 64_001])
-def test_the_model_is_shown_the_beginning_of_a_long_result_and_told_so(result):
+def test_the_model_is_shown_the_beginning_of_a_long_result_with_a_note(result):
     definition = AgentDefinition(
         id="a", digest="d", content_json="{}", file="f", name="A", model="demo/assistant", system_prompt="Be brief."
     )
@@ -235,15 +234,15 @@ def test_the_model_is_shown_the_beginning_of_a_long_result_and_told_so(result):
 # --- in a run --------------------------------------------------------------------------------------
 
 
-def test_a_run_whose_steps_outgrow_the_window_shows_its_sentence_and_its_last_steps(house: House):
-    house.agent("history_chars: 1000\ntools: [calculator]\nmax_iterations: 30")
+def test_a_run_whose_steps_outgrow_the_window_shows_its_sentence_and_its_last_steps(kit: AgentKit):
+    kit.agent(tools=["calculator"], history_chars=1000, max_iterations=30)
     sums = [Call(name="calculator", arguments={"expression": f"{number} + 0"}, id=f"c{number}") for number in range(30)]
-    house.model.script([*(Turn(calls=[call]) for call in sums), Turn(text="All done.")])
+    kit.model.script(*(Turn(calls=[call]) for call in sums), Turn(text="All done."))
 
-    end = house.run("Add them all, please.").result(60)
+    played = kit.play("Add them all, please.")
 
-    assert end.status == "succeeded"
-    sent = [request.body["messages"] for request in house.model.requests]
+    assert played.end.status == "succeeded"
+    sent = [request.messages for request in kit.model.requests]
     assert LEFT_OUT not in sent[0][0]["content"]
     assert LEFT_OUT in sent[-1][0]["content"]
     for number, messages in enumerate(sent):
@@ -254,13 +253,13 @@ def test_a_run_whose_steps_outgrow_the_window_shows_its_sentence_and_its_last_st
     assert len(sent[-1]) < 20
 
 
-def test_the_next_run_of_a_long_thread_is_shown_its_end(house: House):
-    house.agent("history_chars: 1000")
-    house.model.respond = lambda body: Turn(text=f"Answer to {body['messages'][-1]['content']}")
+def test_the_next_run_of_a_long_thread_is_shown_its_end(kit: AgentKit):
+    kit.agent(history_chars=1000)
+    kit.model.respond = lambda call: Turn(text=f"Answer to {call.messages[-1]['content']}")
     for number in range(25):
-        house.run(f"Sentence {number}.", thread_id="long").result(30)
+        kit.play(f"Sentence {number}.", thread_id="long")
 
-    sent = house.model.requests[-1].body["messages"]
+    sent = kit.model.requests[-1].messages
 
     assert sent[0]["content"].endswith(LEFT_OUT)
     assert [message["content"] for message in sent[-3:]] == ["Sentence 23.", "Answer to Sentence 23.", "Sentence 24."]

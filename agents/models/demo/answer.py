@@ -1,107 +1,125 @@
-"""What the demo model answers to a request: thoughts, then tool calls or text. Nothing here waits or streams."""
+"""The demo model's answer to a request: reasoning, then tool calls or text; ``reader`` streams it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agents.models.demo import saying
-from agents.models.demo.conversation import Conversation, read_conversation
-from agents.models.demo.filling import fill
-from agents.models.demo.manner import Manner, manner_of
-from agents.models.demo.offer import offers_of
-from agents.models.demo.plan import Call, Question, has_rule, plan
-from agents.models.demo.telling import tell
+from agents.models.demo.own_tools import Offer, command_in, lookup_in, offers_of
+from agents.models.demo.schema_filler import fill
+from agents.models.demo.shipped_tools import RULES, calls_in
+from agents.models.demo.texts import NOT_KNOWN, NOTE, THOUGHTS, listed, rendered, story
 
 if TYPE_CHECKING:
     from agents.models.call import ModelCall
 
+MAX_CHARS = 600
+"""How much of a sentence is read: its patterns are simple ones, and slow on long texts."""
+MAX_EXAMPLES = 8
+_ALWAYS = ("Think hard and write 120 words", "Fail once")
+_WORDS = re.compile(r"\bwrite (\d{1,4}) words\b", re.IGNORECASE)
+_SAY = re.compile(r"say[:,]?\s+(.+)", re.IGNORECASE | re.DOTALL)
+_FAIL = re.compile(r"(?:please )?fail\b(?: (once|halfway))?", re.IGNORECASE)
+
+PlannedCall = tuple[str, Mapping[str, Any]]
+"""A tool and its arguments."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """A whole answer."""
+class DemoAnswer:
+    """A complete answer, and how it is streamed."""
 
-    reasoning: str = ""
+    reasoning: str
     text: str = ""
-    calls: Sequence[tuple[str, str, str]] = field(default_factory=tuple)
+    calls: Sequence[tuple[str, str, str]] = ()
     """Id, tool and arguments as JSON."""
-    manner: Manner = field(default_factory=Manner)
+    is_slow: bool = False
+    failure: str | None = None
+    """``at once``, ``halfway`` or ``once``, where the sentence asks for it."""
 
 
-def answer(call: ModelCall) -> Answer:
+def answer(call: ModelCall) -> DemoAnswer:
     """Return the answer to ``call``."""
-    conversation = read_conversation(call.messages)
-    manner = manner_of(conversation.sentence)
+    start = max((at for at, each in enumerate(call.messages) if each.get("role") == "user"), default=0)
+    before, asked, after = call.messages[:start], call.messages[start : start + 1], call.messages[start + 1 :]
+    sentence = "".join(map(text_of, asked)).strip()[:MAX_CHARS]
+    results = _results(after)
+    calls, text = _plan(call, sentence, results)
+    reasoning = THOUGHTS if "think hard" in sentence.lower() and not results else ""
+    if calls:
+        reasoning += "".join(f"This is for {name}: {', '.join(map(str, said.values()))}. " for name, said in calls)
+        wire = [_wire_call(call.messages, position, *each) for position, each in enumerate(calls)]
+        return DemoAnswer(reasoning=reasoning, calls=wire)
+    if isinstance(call.response_format, Mapping) and "json_schema" in call.response_format:
+        text = json.dumps(fill(call.response_format["json_schema"]["schema"], sentence), ensure_ascii=False, indent=2)
+    elif not _WORDS.search(sentence) and not any(message.get("role") == "assistant" for message in before):
+        text = f"{text}\n\n{NOTE}"
+    failing = _FAIL.match(sentence)
+    failure = (failing[1] or "at once").lower() if failing else None
+    return DemoAnswer(reasoning=reasoning, text=text, is_slow="slow" in sentence.lower(), failure=failure)
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, also of one in parts."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return " ".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
+
+
+def _plan(call: ModelCall, sentence: str, results: Sequence[tuple[str, Any]]) -> tuple[list[PlannedCall], str]:
+    """Return the calls to make next, or what to say."""
     offers = offers_of(call)
-    todo = plan(conversation, offers)
-    if conversation.rounds < len(todo.rounds):
-        calls = todo.rounds[conversation.rounds]
-        return Answer(
-            reasoning=_thoughts(conversation, manner, calls),
-            calls=[_call(call.messages, made, position) for position, made in enumerate(calls)],
-            manner=manner,
-        )
-    schema = _schema(call.response_format)
-    if schema is not None:
-        text = json.dumps(fill(schema, conversation.sentence), ensure_ascii=False, indent=2)
-        thought = "I fill the form with what the sentence says and leave empty what it does not. "
-        return Answer(
-            reasoning=saying.ponder(conversation.sentence) if manner.ponder else thought, text=text, manner=manner
-        )
-    reasoning = saying.ponder(conversation.sentence) if manner.ponder and not conversation.done else ""
-    examples = saying.examples(offers, call.starters, has_rule)
-    text = _text(conversation, manner, todo.question, examples, has_tools=bool(offers))
-    return Answer(reasoning=reasoning, text=text, manner=manner)
+    unknown = [offer for name, offer in offers.items() if name not in RULES]
+    command = command_in(sentence, unknown)
+    calls = [] if command else calls_in(sentence, offers, dict(results))
+    if calls or results:
+        return calls, "\n\n".join(rendered(*each) for each in results)
+    command = command or lookup_in(sentence, unknown)
+    if command is None:
+        return [], _said(sentence) or listed(NOT_KNOWN, _examples(offers, call.starters))
+    if command.is_whole:
+        return [(command.offer.name, command.arguments)], ""
+    opening = f"Nothing was done: `{command.offer.name}` needs each value plainly. Say just this:"
+    return [], listed(opening, [command.offer.command(command.arguments)])
 
 
-def _text(
-    conversation: Conversation, manner: Manner, question: Question | None, examples: Sequence[str], *, has_tools: bool
-) -> str:
-    if conversation.done:
-        text = tell(conversation.done)
-    elif manner.words:
-        return saying.ramble(manner.words)
-    elif manner.echo:
-        text = manner.echo
-    elif manner.failure:
-        text = "This time it worked. What you saw was a model call that failed and was tried again."
-    elif question is not None:
-        text = saying.asked_back(question.offer, question.arguments, question.missing)
-    elif manner.help or (manner.greeting and conversation.first):
-        return saying.introduction(examples)
-    elif manner.greeting:
-        return saying.again(examples)
-    elif manner.thanks:
-        text = saying.welcome()
-    elif not has_tools and not conversation.first:
-        text = saying.without_tools()
-    else:
-        text = saying.not_understood(examples)
-    return f"{text}\n\n{saying.NOTE}" if conversation.first else text
+def _said(sentence: str) -> str:
+    """Return the answer to a sentence that needs no tool; empty for one that is not understood."""
+    if words := _WORDS.search(sentence):
+        return story(int(words[1]))
+    if echo := _SAY.fullmatch(sentence):
+        return echo[1]
+    return "This time it worked: the model call failed before and was tried again." if _FAIL.match(sentence) else ""
 
 
-def _thoughts(conversation: Conversation, manner: Manner, calls: Sequence[Call]) -> str:
-    start = saying.ponder(conversation.sentence) if manner.ponder else ""
-    reasons = list(dict.fromkeys(call.why for call in calls))
-    if len(calls) > 1:
-        reasons.append("They do not need each other, so I ask for all of them at once.")
-    return f"{start}{' '.join(reasons)} "
+def _examples(offers: Mapping[str, Offer], starters: Sequence[str]) -> list[str]:
+    """Return sentences for the agent that is asked: its starters, then one for each of its tools."""
+    offered = [RULES[name][0] if name in RULES else offer.command({}) for name, offer in offers.items()]
+    return list(dict.fromkeys([*starters, *offered, *_ALWAYS]))[:MAX_EXAMPLES]
 
 
-def _call(messages: Sequence[Mapping[str, Any]], call: Call, position: int) -> tuple[str, str, str]:
-    arguments = json.dumps(call.arguments, ensure_ascii=False)
-    seed = f"{len(messages)}/{position}/{call.name}/{arguments}/{messages[-1]}"
-    return f"call_{hashlib.sha256(seed.encode('utf-8', 'replace')).hexdigest()[:24]}", call.name, arguments
+def _results(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any]]:
+    """Return each tool that was called since the sentence, with its answer."""
+    names = {call.get("id"): call["function"]["name"] for each in messages for call in each.get("tool_calls") or ()}
+    answered = [message for message in messages if message.get("role") == "tool"]
+    return [(names.get(each.get("tool_call_id"), "tool"), _data(text_of(each))) for each in answered]
 
 
-def _schema(asked: Any) -> Mapping[str, Any] | None:
-    """Return the schema of a ``response_format``."""
-    if not isinstance(asked, Mapping):
-        return None
-    if asked.get("type") == "json_object":
-        return {"type": "object", "properties": {"text": {"type": "string"}}}
-    schema = (asked.get("json_schema") or {}).get("schema")
-    return schema if isinstance(schema, Mapping) else None
+def _data(text: str) -> Any:
+    try:
+        return json.loads(text) if text.startswith(("{", "[")) else text
+    except ValueError:
+        return text
+
+
+def _wire_call(
+    messages: Sequence[Mapping[str, Any]], position: int, name: str, said: Mapping[str, Any]
+) -> tuple[str, str, str]:
+    arguments = json.dumps(said, ensure_ascii=False)
+    seed = f"{len(messages)}/{position}/{name}/{arguments}/{messages[-1]}"
+    return f"call_{hashlib.sha256(seed.encode('utf-8', 'replace')).hexdigest()[:24]}", name, arguments

@@ -1,8 +1,8 @@
-"""What a provider may send back over HTTP: no redirect, no long error body, no compressed bomb.
+"""Limits on providers' HTTP responses: no redirects, no long error bodies, no decompression bombs.
 
-LiteLLM reaches providers through clients of its own, of the OpenAI SDK and of others, asynchronous and not. Each of
-them ends in ``send`` of httpx, which is where ``install_guard`` puts the rules. They hold inside ``provider_call()``
-alone: the clients of tools are left as they are.
+LiteLLM uses its own clients, the OpenAI SDK's and others, asynchronous and blocking ones. All of them call ``send`` of
+httpx, where ``install_guard`` applies the limits. They apply only inside ``provider_call()``, so that tools' clients
+are not affected.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Any
 import httpx
 
 from agents.models.address import address_of
-from agents.models.inflate import Inflated, InflatedSync, inflater_of
-from agents.models.provider_call import in_provider_call
-from config.errors import ModelFailed, ModelRefused
+from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.http.inflate import Inflated, InflatedSync, inflater_of
+from agents.models.http.provider_call import in_provider_call
 from config.redaction import redact_start
 
 MAX_ERROR_BYTES = 64 * 1024
-"""Longest body of an answer that is not 2xx, decompressed; what is longer is cut before LiteLLM sees it."""
+"""Longest body of a response that is not 2xx, decompressed; a longer one is truncated before LiteLLM reads it."""
 ERROR_BODY_S = 5.0
-"""Seconds such a body may take; what came until then counts."""
+"""Seconds that such a body may take; the part received by then is used."""
 MAX_WHOLE_BYTES = 32 * 1024 * 1024
-"""Longest answer that LiteLLM reads as a whole instead of as a stream."""
+"""Longest response that LiteLLM reads as a whole instead of as a stream."""
 _REMADE = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 """Headers that do not fit a body that was cut or decompressed."""
 
 
 def install_guard() -> None:
-    """Clients of httpx keep the rules inside ``provider_call()``. Doing it again changes nothing."""
+    """Patch httpx's clients so that they apply the limits inside ``provider_call()``; a second call does nothing."""
     if getattr(httpx.AsyncClient.send, "is_guarded", False):
         return
     send_async, send_sync = httpx.AsyncClient.send, httpx.Client.send
@@ -63,7 +63,7 @@ def install_guard() -> None:
 
 
 def _plain(request: httpx.Request) -> httpx.Request:
-    """Ask for an answer without compression, which would hold tokens back until a block is full."""
+    """Request a response without compression, which would delay tokens until a block is full."""
     request.headers["accept-encoding"] = "identity"
     return request
 
@@ -139,13 +139,13 @@ def _remade(answer: httpx.Response, **body: Any) -> httpx.Response:
 def _refuse_redirect(answer: httpx.Response) -> None:
     if not answer.has_redirect_location:
         return
-    here = address_of(str(answer.request.url), "")
+    url = address_of(str(answer.request.url), "")
     try:
         target = str(answer.request.url.join(answer.headers["location"]))
     except (httpx.InvalidURL, ValueError):
         target = "an address that cannot be read"
     raise ModelRefused(
-        f"{here} answered with a redirect (HTTP {answer.status_code}) to {redact_start(address_of(target, ''), 200)}. "
+        f"{url} answered with a redirect (HTTP {answer.status_code}) to {redact_start(address_of(target, ''), 200)}. "
         "Callboard does not follow it, because the prompt and the key would go there; write the address of the "
         "provider itself as `api_base:`.",
         provider_status=answer.status_code,

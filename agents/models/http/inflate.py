@@ -1,4 +1,4 @@
-"""A compressed answer, decompressed in steps of bounded size: a few KB may stand for gigabytes."""
+"""Decompresses a response in steps of bounded size, and refuses decompression bombs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Iterator
 
 import httpx
 
-from config.errors import ModelFailed
+from agents.models.errors import ModelFailed
 
 PIECE_BYTES = 256 * 1024
-"""Most that one step yields."""
+"""Most bytes that one step yields."""
 MAX_RATIO = 100
-"""Bytes one compressed byte may stand for, on the whole; event streams reach about 20 and gzip's limit is 1032."""
+"""Most decompressed bytes per compressed byte, over the whole body; event streams reach 20, gzip at most 1032."""
 _FREE_BYTES = 8 * 1024 * 1024
-"""Up to here the ratio is not looked at."""
+"""Decompressed bytes up to which the ratio is not checked."""
 _KNOWN = frozenset({"gzip", "x-gzip", "deflate"})
 _GZIP_OR_ZLIB = 47
 """zlib's ``wbits`` that recognises both headers."""
@@ -29,10 +29,10 @@ class Inflater:
         self._taken = self._given = 0
 
     def steps(self, data: bytes) -> Iterator[bytes]:
-        """Yield what the next bytes of the body stand for, in pieces of at most ``PIECE_BYTES``.
+        """Yield the decompressed form of the next bytes, in pieces of at most ``PIECE_BYTES``.
 
         Raises:
-            ModelFailed: the body is broken, or a bomb.
+            ModelFailed: the body is malformed, or a decompression bomb.
         """
         self._taken += len(data)
         try:
@@ -44,12 +44,12 @@ class Inflater:
                     raise ModelFailed("the provider's answer is a compressed bomb; it was not read further.")
                 if piece:
                     yield piece
-        except zlib.error as wrong:
-            raise ModelFailed("the provider's answer is compressed and broken; it cannot be read.") from wrong
+        except zlib.error as error:
+            raise ModelFailed("the provider's answer is compressed and broken; it cannot be read.") from error
 
 
 def inflater_of(answer: httpx.Response) -> Inflater | None:
-    """Return what decompresses the answer's body; None where it is not compressed.
+    """Return the decompressor for the response's body; None where it is not compressed.
 
     Raises:
         ModelFailed: the body is compressed by another method than gzip and deflate.
@@ -67,7 +67,7 @@ def inflater_of(answer: httpx.Response) -> Inflater | None:
 
 
 class Inflated(httpx.AsyncByteStream):
-    """The body of a compressed answer; other tasks get their turn between two steps."""
+    """The body of a compressed response; other tasks run between two steps."""
 
     def __init__(self, answer: httpx.Response, inflater: Inflater) -> None:
         self._answer = answer
@@ -84,7 +84,7 @@ class Inflated(httpx.AsyncByteStream):
 
 
 class InflatedSync(httpx.SyncByteStream):
-    """The same for a client that blocks."""
+    """The body of a compressed response for a blocking client."""
 
     def __init__(self, answer: httpx.Response, inflater: Inflater) -> None:
         self._answer = answer

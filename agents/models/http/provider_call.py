@@ -1,4 +1,4 @@
-"""Which requests of this process belong to a provider's call: those made inside ``provider_call()``."""
+"""Marks the requests that belong to a provider's call: those made inside ``provider_call()``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _is_on: ContextVar[bool] = ContextVar("callboard_provider_call", default=False)
 
 @contextmanager
 def provider_call() -> Iterator[None]:
-    """Requests of this task, and of what it starts, belong to a provider's call."""
+    """Mark the requests of this task, and of the tasks that it starts, as part of a provider's call."""
     token = _is_on.set(True)
     try:
         yield
@@ -20,5 +20,5 @@ def provider_call() -> Iterator[None]:
 
 
 def in_provider_call() -> bool:
-    """Return whether a request that is made now belongs to a provider's call."""
+    """Return whether a request made now belongs to a provider's call."""
     return _is_on.get()

@@ -1,20 +1,20 @@
-"""Anthropic's message stream, told in OpenAI's words."""
+"""Anthropic's message stream, translated into OpenAI's format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from agents.models.chunk import Chunk, ToolDelta, Usage
-from agents.models.finish import finish_word
-from agents.models.wire import Wire, carried_error, count, load, words
+from agents.models.streams.chunk import Chunk, ToolDelta, Usage
+from agents.models.streams.finish import finish_word
+from agents.models.streams.wire import Wire, carried_error, count, load, words
 
 
 class AnthropicWire(Wire):
     """Reads ``message_start`` to ``message_stop``.
 
-    Content blocks are numbered through all kinds; tool calls get numbers of their own, from 0. A call
-    without arguments is ``{}``, as LiteLLM tells it. Blocks of server-side tools are passed over.
+    Anthropic numbers content blocks of all kinds together; tool calls get numbers of their own, from 0. A call
+    without arguments is ``{}``, as LiteLLM reports it. Blocks of server-side tools are skipped.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""One piece of a model's stream, whatever the provider called it."""
+"""One chunk of a model's stream, independent of the provider."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class Usage:
 
 @dataclass(slots=True)
 class Chunk:
-    """What arrived at once. Mutable and plain: one is made for each token."""
+    """A chunk. Mutable and without validation, since one is made for each token."""
 
     text: str = ""
     reasoning: str = ""
     tools: list[ToolDelta] = field(default_factory=list)
     finish_reason: str | None = None
-    """stop, length, tool_calls or content_filter, in OpenAI's words whatever the provider."""
+    """stop, length, tool_calls or content_filter (OpenAI's words) for every provider."""
     usage: Usage | None = None
     signature: str = ""
-    """Anthropic's proof of a thinking block; goes back unchanged with the history."""
+    """Anthropic's signature of a thinking block; sent back unchanged with the history."""
     redacted: str = ""
-    """Anthropic's thinking that only it can read; goes back unchanged with the history."""
+    """Anthropic's encrypted thinking; sent back unchanged with the history."""

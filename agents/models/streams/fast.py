@@ -1,21 +1,20 @@
-"""Which streams we read ourselves: a feature test of what LiteLLM opened.
+"""The fast path: chooses a Callboard reader for streams that LiteLLM opened, where it recognises their format.
 
-LiteLLM's own wrapper costs 200 to 300 microseconds a chunk and this path a few (docs/performance.md).
-``completion_stream`` is no documented surface, so each family is named here, is covered by
-tests/agents/models/test_parity.py, and falls back to the wrapper when anything looks different.
+LiteLLM's own wrapper takes 200 to 300 µs per chunk, and these readers a few (docs/performance.md).
+``completion_stream`` is not a documented interface, so each provider is listed here and covered by
+tests/agents/models/test_parity.py; anything unexpected falls back to the wrapper.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from agents.models.anthropic_wire import AnthropicWire
-from agents.models.openai_wire import OpenAIWire
-from agents.models.reader import ByteReader
-from agents.models.wire import Wire
+from agents.models.streams.anthropic import AnthropicWire
+from agents.models.streams.openai import OpenAIWire
+from agents.models.streams.reader import ByteReader
+from agents.models.streams.wire import Wire
 from config.settings import settings
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 SWITCH = "CALLBOARD_FAST_STREAM"
 """The setting's variable; in the environment it is read at each call."""
 
-FAMILIES: Mapping[str, tuple[str, type[Wire]]] = MappingProxyType({
+FAMILIES: Mapping[str, tuple[str, type[Wire]]] = {
     "openai": ("AsyncStream", OpenAIWire),
     "azure": ("AsyncStream", OpenAIWire),
     "hosted_vllm": ("OpenAIChatCompletionStreamingHandler", OpenAIWire),
@@ -34,12 +33,12 @@ FAMILIES: Mapping[str, tuple[str, type[Wire]]] = MappingProxyType({
     "groq": ("GroqChatCompletionStreamingHandler", OpenAIWire),
     "openrouter": ("OpenRouterChatCompletionStreamingHandler", OpenAIWire),
     "anthropic": ("ModelResponseIterator", AnthropicWire),
-})  # fmt: skip
-"""Provider: the class LiteLLM 1.106 reads it with, and our wire format."""
+}
+"""By provider: the class with which LiteLLM 1.106 reads it, and Callboard's wire format."""
 
 
 def fast_reader(stream_wrapper: Any, call: ModelCall) -> ByteReader | None:
-    """Return a reader of the response's bytes, or None where LiteLLM's wrapper has to do it."""
+    """Return a reader of the response's bytes, or None where LiteLLM's wrapper has to be used."""
     if os.environ.get(SWITCH, "1" if settings().fast_stream else "0") == "0":
         return None
     family = FAMILIES.get(str(getattr(stream_wrapper, "custom_llm_provider", "")))
@@ -57,9 +56,9 @@ def fast_reader(stream_wrapper: Any, call: ModelCall) -> ByteReader | None:
 
 
 def response_of(stream: Any) -> httpx.Response | None:
-    """Return the HTTP response behind what LiteLLM opened, where it can be found.
+    """Return the HTTP response of a stream that LiteLLM opened, or None where it cannot be found.
 
-    Some of its iterators hold only the generator ``response.aiter_lines()``; then the response is that
+    Some of LiteLLM's iterators have only the generator ``response.aiter_lines()``; then the response is that
     generator's ``self``.
     """
     import httpx

@@ -1,4 +1,4 @@
-"""Why a model stopped, in OpenAI's four words."""
+"""Translates providers' finish reasons into OpenAI's four."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORDS = {
 
 
 def finish_word(word: str) -> str:
-    """Return stop, length, tool_calls or content_filter; a word nobody knows is ``stop``, as LiteLLM has it."""
+    """Return stop, length, tool_calls or content_filter; an unknown word is ``stop``, as in LiteLLM."""
     known = _WORDS.get(word)
     if known is None:
         log.debug("met an unknown finish reason, taken as stop", extra={"finish_reason": word[:40]})

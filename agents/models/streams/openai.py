@@ -1,4 +1,4 @@
-"""OpenAI's chat-completions stream, as OpenAI and the servers that imitate it send it."""
+"""OpenAI's chat-completions stream, as OpenAI and compatible servers send it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from agents.models.chunk import Chunk, ToolDelta, Usage
-from agents.models.finish import finish_word
-from agents.models.wire import Wire, carried_error, count, load, words
-from config.errors import ModelFailed
+from agents.models.errors import ModelFailed
+from agents.models.streams.chunk import Chunk, ToolDelta, Usage
+from agents.models.streams.finish import finish_word
+from agents.models.streams.wire import Wire, carried_error, count, load, words
 
 
 class OpenAIWire(Wire):
@@ -74,7 +74,7 @@ class OpenAIWire(Wire):
         return deltas
 
     def _index(self, piece: dict[str, Any], position: int) -> int:
-        """Return the piece's index; without one a new id opens a call, and no id goes on with the last."""
+        """Return the piece's index; without an index, a new id begins a call, and no id continues the last call."""
         index = piece.get("index")
         if isinstance(index, int):
             self._last_index = index

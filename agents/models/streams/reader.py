@@ -1,12 +1,12 @@
-"""The two ways to read an opened stream look alike: batches of chunks, then the end."""
+"""The interface of both ways to read an opened stream, and the fast one: batches of chunks, then the end."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agents.models.chunk import Chunk
 from agents.models.failures import failure_of
-from agents.models.wire import Wire
+from agents.models.streams.chunk import Chunk
+from agents.models.streams.wire import Wire
 
 if TYPE_CHECKING:
     import httpx
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from agents.models.call import ModelCall
 
 
-class Reader(Protocol):
-    """Reads one stream; ``read`` is not called again before it returned."""
+class ChunkReader(Protocol):
+    """Reads one stream; calls of ``read`` do not overlap."""
 
     @property
     def finished(self) -> bool:
-        """Whether the model said that it is through."""
+        """Whether the model sent a finish reason."""
 
     @property
     def done(self) -> bool:
@@ -33,11 +33,11 @@ class Reader(Protocol):
         """
 
     async def aclose(self) -> None:
-        """Let go of the connection; what is still being sent is lost."""
+        """Close the connection; the rest of the answer is lost."""
 
 
 class ByteReader:
-    """The fast path: the response's own bytes through our own wire format."""
+    """The fast path: reads the response's bytes with a ``Wire``."""
 
     def __init__(self, response: httpx.Response, wire: Wire, stream_wrapper: Any, call: ModelCall) -> None:
         self._response = response
@@ -71,7 +71,7 @@ class ByteReader:
         return self._wire.feed(data)
 
     def _broken(self, error: Exception) -> list[Chunk]:
-        """Return nothing more when the answer was complete, as LiteLLM does; else raise."""
+        """Return an empty batch if the answer was complete, as LiteLLM does; else raise the error."""
         self._over = True
         if self._wire.finished:
             return []

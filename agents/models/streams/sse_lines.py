@@ -1,19 +1,19 @@
-"""Server-sent events out of bytes, in whatever pieces the network makes of them."""
+"""Parses server-sent events from bytes that arrive in pieces of any size."""
 
 from __future__ import annotations
 
-from config.errors import ModelFailed
+from agents.models.errors import ModelFailed
 
 MAX_EVENT_BYTES = 4 * 1024 * 1024
-"""Longest event a provider may send; a longer one is a fault, not an answer."""
+"""Longest event that a provider may send; a longer one is an error."""
 MAX_STREAM_BYTES = 512 * 1024 * 1024
-"""Most a whole answer may weigh, decompressed; it ends streams that send anything but an answer."""
+"""Longest answer, decompressed; a longer one is an error."""
 _JUNK_BYTES = 2000
 _BOM = b"\xef\xbb\xbf"
 
 
 class EventLines:
-    """Cuts a stream of bytes into the ``data`` of its events (WHATWG HTML, 9.2.6); other fields are dropped."""
+    """Splits a stream of bytes into the ``data`` of its events (WHATWG HTML, 9.2.6); other fields are dropped."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -26,13 +26,13 @@ class EventLines:
         self.seen_event = False
         """Whether any line of an event stream was seen."""
         self.junk = b""
-        """The beginning of what is no event stream: an error page, a JSON body."""
+        """The beginning of a body that is not an event stream, such as an error page or JSON."""
 
     def feed(self, piece: bytes) -> list[bytes]:
         """Return the data of the events that are complete now.
 
         Raises:
-            ModelFailed: more came at once, or in all, than an answer can have.
+            ModelFailed: an event or the whole answer is too long.
         """
         self._total += len(piece)
         if len(piece) > MAX_EVENT_BYTES or self._total > MAX_STREAM_BYTES:
@@ -68,7 +68,7 @@ class EventLines:
         return events
 
     def end(self) -> list[bytes]:
-        """Return what was complete but for its blank line; the stream is over."""
+        """Return the last event if only its blank line was missing when the stream ended."""
         return self.feed(b"\n\n") if self._rest or self._held or self._data else []
 
     def _joined(self, piece: bytes) -> bytes | None:
@@ -124,5 +124,5 @@ def _too_much() -> ModelFailed:
 
 
 def _complete(data: bytes) -> bool:
-    """Return whether a line is an object of its own: some servers leave out the blank line between events."""
+    """Return whether a line is a complete JSON object: some servers omit the blank line between events."""
     return data[:1] == b"{" and data[-1:] == b"}"

@@ -1,18 +1,18 @@
-"""Tool calls, put together from their pieces."""
+"""Assembles tool calls from their streamed pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from agents.models.chunk import ToolDelta
-from config.errors import ModelFailed
+from agents.models.errors import ModelFailed
+from agents.models.streams.chunk import ToolDelta
 from config.ids import new_id
 
 
 @dataclass(slots=True)
 class ToolCall:
-    """One call the model made; its arguments are the text it wrote, not checked yet."""
+    """One call by the model; its arguments are the model's text, not validated yet."""
 
     id: str
     """Unique within the answer; the provider's own where it sent a usable one."""
@@ -55,6 +55,7 @@ class CallCollector:
         Raises:
             ModelFailed: the answer makes more calls than it may.
         """
+        delta = _without_nul(delta)
         call = self._by_index.get(delta.index)
         if call is None or _is_another(call, delta):
             call = self._begin(delta.index)
@@ -68,19 +69,19 @@ class CallCollector:
         return len(delta.arguments) + len(delta.name or "") + len(delta.id or "") + 1
 
     def newly_named(self) -> list[ToolCall]:
-        """Return the calls whose name became known since this was asked last; their arguments may still come."""
+        """Return the calls whose names became complete since the last call; their arguments may be incomplete."""
         if not self._fresh:
             return []
         fresh, self._fresh = self._fresh, []
         return [_whole(call) for call in fresh]
 
     def finish(self) -> None:
-        """Take every name as complete; no more pieces come."""
+        """Mark every name as complete: the stream has ended."""
         for call in self._calls:
             self._name(call)
 
     def calls(self) -> list[ToolCall]:
-        """Return the calls as far as they are known."""
+        """Return the calls with the pieces received so far."""
         return [_whole(call) for call in self._calls]
 
     def _begin(self, index: int) -> _Building:
@@ -102,8 +103,16 @@ class CallCollector:
         self._fresh.append(call)
 
 
+def _without_nul(delta: ToolDelta) -> ToolDelta:
+    """Return the piece with U+FFFD for each NUL of name and id, which Postgres cannot keep."""
+    if "\0" not in (delta.name or "") and "\0" not in (delta.id or ""):
+        return delta
+    name, given_id = (text and text.replace("\0", "\ufffd") for text in (delta.name, delta.id))
+    return replace(delta, name=name, id=given_id)
+
+
 def _is_another(call: _Building, delta: ToolDelta) -> bool:
-    """Return whether a piece opens a new call under an index that is in use: some servers send 0 for all."""
+    """Return whether a piece begins a new call under a used index: some servers send 0 for all calls."""
     return bool(delta.id and delta.name and call.given_id and delta.id != call.given_id)
 
 

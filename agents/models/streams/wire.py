@@ -1,4 +1,4 @@
-"""What the wire formats have in common: bytes in, chunks out, and how a stream goes wrong."""
+"""The base of the wire formats: bytes in, chunks out, and the errors of a stream."""
 
 from __future__ import annotations
 
@@ -8,48 +8,53 @@ from typing import Any
 
 import orjson
 
-from agents.models.chunk import Chunk
-from agents.models.said import FINAL_KINDS, said_in
-from agents.models.sse_lines import EventLines
-from config.errors import CallboardError, ModelFailed, ModelRefused
+from agents.models.error_bodies import FINAL_KINDS, parse_error_body
+from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.streams.chunk import Chunk
+from agents.models.streams.sse_lines import EventLines
+from config.errors import CallboardError
 from config.redaction import redact, redact_start
 
-_RETRYABLE_WORDS = frozenset({
-    "rate_limit_exceeded", "rate_limit_error", "overloaded_error", "overloaded", "api_error", "server_error",
-    "internal_server_error", "timeout_error", "timeout", "too_many_requests", "engine_overloaded",
-})  # fmt: skip
-_REFUSED_WORDS = frozenset({
-    "invalid_request_error", "authentication_error", "permission_error", "not_found_error", "request_too_large",
-    "billing_error", "insufficient_quota", "context_length_exceeded", "content_filter", "model_not_found",
-    "invalid_api_key", "BadRequestError", "NotFoundError",
-})  # fmt: skip
+_RETRYABLE_WORDS = frozenset(
+    """
+    rate_limit_exceeded rate_limit_error overloaded_error overloaded api_error server_error internal_server_error
+    timeout_error timeout too_many_requests engine_overloaded
+    """.split()
+)
+_REFUSED_WORDS = frozenset(
+    """
+    invalid_request_error authentication_error permission_error not_found_error request_too_large billing_error
+    insufficient_quota context_length_exceeded content_filter model_not_found invalid_api_key BadRequestError
+    NotFoundError
+    """.split()
+)
 
 
 _EXAMINED_BYTES = 64 * 1024
-"""Bytes of a provider's fault that are looked at for what is quoted of it."""
+"""Bytes of an error body that are read for the message."""
 
 
 class Wire(ABC):
-    """A provider's stream without its socket: ``feed`` bytes, get chunks.
+    """A parser of a provider's stream without I/O: ``feed`` takes bytes and returns chunks.
 
-    A fault behind good chunks does not eat them: ``feed`` returns the chunks, and raises the fault when it
-    is called next, as ``check`` and ``end`` do.
+    If an error follows valid chunks, ``feed`` returns the chunks, and the next call of ``feed``, ``check`` or ``end``
+    raises the error.
     """
 
     def __init__(self) -> None:
         self._lines = EventLines()
         self._fault: CallboardError | None = None
         self.finished = False
-        """Whether the model said that it is through: a finish reason, or the end mark."""
+        """Whether the model sent a finish reason or the end mark."""
         self.done = False
-        """Whether the end mark came; nothing that counts comes after it."""
+        """Whether the end mark was received; what follows is ignored."""
 
     def feed(self, data: bytes) -> list[Chunk]:
         """Return the chunks that are complete now.
 
         Raises:
-            ModelFailed: the stream is broken, or carries an error that may pass.
-            ModelRefused: it carries an error that will not.
+            ModelFailed: the stream is malformed, or has a temporary error.
+            ModelRefused: it has a permanent error.
         """
         self.check()
         chunks: list[Chunk] = []
@@ -62,15 +67,15 @@ class Wire(ABC):
         return chunks
 
     def check(self) -> None:
-        """Raise the fault that came behind the last chunks, if there was one."""
+        """Raise the error that followed the last chunks, if there was one."""
         if self._fault is not None:
             raise self._fault
 
     def end(self, content_type: str = "") -> list[Chunk]:
-        """Return the last chunks; the provider closed the stream.
+        """Return the last chunks after the provider closed the stream.
 
         Raises:
-            ModelFailed: it ended in the middle, or was no event stream at all.
+            ModelFailed: the stream was incomplete, or not an event stream.
         """
         self.check()
         chunks: list[Chunk] = []
@@ -88,14 +93,14 @@ class Wire(ABC):
                 return
             try:
                 chunk = self.event(data)
-            except (AttributeError, IndexError, KeyError, TypeError) as wrong:  # JSON, but of another shape
-                raise malformed(data) from wrong
+            except (AttributeError, IndexError, KeyError, TypeError) as error:  # JSON, but of another shape
+                raise malformed(data) from error
             if chunk is not None:
                 chunks.append(chunk)
 
     @abstractmethod
     def event(self, data: bytes) -> Chunk | None:
-        """Return the chunk of one event, or None where it says nothing new."""
+        """Return the chunk of one event, or None where it has nothing new."""
 
     def _ended_early(self, content_type: str) -> CallboardError:
         if self._lines.seen_event or not self._lines.junk:
@@ -104,20 +109,20 @@ class Wire(ABC):
 
 
 def count(value: Any) -> int:
-    """Return a number of tokens; what is none is 0."""
+    """Return ``value`` as a number of tokens; 0 where it is not a number."""
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def words(value: Any) -> str:
-    """Return ``value`` if it is text, else nothing."""
+    """Return ``value`` if it is text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def load(data: bytes) -> dict[str, Any]:
-    """Return an event's JSON object; what is no text in it (lone surrogates, bad UTF-8) is replaced.
+    """Return an event's JSON object; lone surrogates and invalid UTF-8 are replaced.
 
     Raises:
-        ModelFailed: it is no JSON object.
+        ModelFailed: it is not a JSON object.
     """
     try:
         value = orjson.loads(data)
@@ -129,15 +134,15 @@ def load(data: bytes) -> dict[str, Any]:
 
 
 def _load_slowly(data: bytes) -> Any:
-    """Read what orjson refuses and Python's json does not: lone surrogates, broken UTF-8."""
+    """Decode with Python's json, which accepts lone surrogates, after replacing invalid UTF-8."""
     try:
         return without_surrogates(json.loads(data.decode("utf-8", "replace")))
-    except (ValueError, RecursionError) as wrong:
-        raise malformed(data) from wrong
+    except (ValueError, RecursionError) as error:
+        raise malformed(data) from error
 
 
 def without_surrogates(value: Any) -> Any:
-    """Return ``value`` with each half of a broken pair replaced, so that it can be stored and sent."""
+    """Return ``value`` with each lone surrogate replaced, so that it can be stored and sent."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
@@ -148,7 +153,7 @@ def without_surrogates(value: Any) -> Any:
 
 
 def malformed(data: bytes) -> ModelFailed:
-    """Return the error for an event that is no JSON object."""
+    """Return the error for an event that is not a JSON object."""
     start = redact_start(data[:_EXAMINED_BYTES].decode("utf-8", "replace"), 80)
     return ModelFailed(f"the provider sent a malformed chunk: {start!r}.")
 
@@ -170,9 +175,9 @@ def not_a_stream(body: bytes, content_type: str) -> CallboardError:
 
 
 def carried_error(error: Any) -> CallboardError:
-    """Return the error a 200 stream carried: refused where it names a fault of the request, else failed."""
+    """Return the error of an error event in a 200 stream; ``ModelRefused`` where the request is at fault."""
     facts = error if isinstance(error, dict) else {"message": str(error)}
-    said = said_in(facts)
+    said = parse_error_body(facts)
     status = _status(facts)
     if said.kinds & FINAL_KINDS:
         refused = True

@@ -1,26 +1,26 @@
-"""The portable path: LiteLLM's own stream wrapper, read into chunks."""
+"""The fallback path: reads LiteLLM's own stream wrapper into chunks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agents.models.chunk import Chunk, ToolDelta, Usage
+from agents.models.errors import ModelFailed
 from agents.models.failures import failure_of
-from agents.models.fast import response_of
-from agents.models.finish import finish_word
-from agents.models.provider_call import provider_call
-from agents.models.wire import without_surrogates
-from config.errors import ModelFailed
+from agents.models.http.provider_call import provider_call
+from agents.models.streams.chunk import Chunk, ToolDelta, Usage
+from agents.models.streams.fast import response_of
+from agents.models.streams.finish import finish_word
+from agents.models.streams.wire import without_surrogates
 
 if TYPE_CHECKING:
     from agents.models.call import ModelCall
 
 
 class WrapperReader:
-    """Reads what LiteLLM made of a stream, a chunk at a time.
+    """Reads a stream through LiteLLM, a chunk at a time.
 
-    LiteLLM makes up what a provider left out: a finish reason ``stop`` when the stream was cut off, and a
-    usage counted with a tokenizer. Neither is believed here.
+    LiteLLM invents what a provider did not send: a finish reason ``stop`` for an interrupted stream, and a usage
+    counted by a tokenizer. Neither is used.
     """
 
     def __init__(self, stream_wrapper: Any, call: ModelCall) -> None:
@@ -47,7 +47,7 @@ class WrapperReader:
         if chunk.usage is not None:
             chunk.usage = self._counted()
         if chunk.finish_reason is not None:
-            self._believe(chunk)
+            self._accept()
         return [chunk]
 
     def _counted(self) -> Usage | None:
@@ -57,7 +57,7 @@ class WrapperReader:
                 return usage_of(piece.usage)
         return None
 
-    def _believe(self, chunk: Chunk) -> None:
+    def _accept(self) -> None:
         said = getattr(self._wrapper, "received_finish_reason", "") or getattr(
             self._wrapper, "intermittent_finish_reason", ""
         )
@@ -74,7 +74,7 @@ class WrapperReader:
 
 
 def chunk_of(piece: Any) -> Chunk:
-    """Return one of LiteLLM's chunks as ours; it may have no choices, and no usage."""
+    """Translate one of LiteLLM's chunks, which may have no choices and no usage."""
     chunk = Chunk(usage=usage_of(getattr(piece, "usage", None)))
     choices = getattr(piece, "choices", None)
     if not choices:
@@ -110,7 +110,7 @@ def _read_delta(delta: Any, chunk: Chunk) -> None:
 
 
 def usage_of(usage: Any) -> Usage | None:
-    """Return LiteLLM's usage as ours."""
+    """Translate LiteLLM's usage."""
     if usage is None:
         return None
     spent = getattr(usage, "completion_tokens_details", None)

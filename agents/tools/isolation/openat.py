@@ -1,7 +1,7 @@
-"""Opening a file below a folder by descriptor, so that no name can lead out of it, whatever happens meanwhile.
+"""Opens a file below a folder by descriptor, so that no path can lead out of the folder.
 
-A checked string that is opened later can be swapped in between (CVE-2025-53109 and its kin); here the
-kernel resolves and opens in one call, or every step is opened from the one before without following links.
+A path that is checked first and opened later can be replaced in between (CVE-2025-53109). Here the kernel resolves and
+opens it in one call, or each component is opened from the previous one without following links.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ class _OpenHow(ctypes.Structure):
 
 
 def open_by_kernel(folder: int, names: Sequence[str], flags: int) -> int:
-    """Open with openat2, which refuses links, mounts and every way out in one step (Linux 5.6)."""
+    """Open with openat2 (Linux 5.6), which refuses links, mounts and paths out of the folder."""
     how = _OpenHow(flags=flags, mode=0, resolve=_BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS | _NO_XDEV)
     path = "/".join(names).encode() or b"."
     for _ in range(8):
         descriptor = _libc().syscall(_SYS_OPENAT2, folder, path, ctypes.byref(how), ctypes.sizeof(how))
         if descriptor >= 0:
             return int(descriptor)
-        if ctypes.get_errno() not in (errno.EAGAIN, errno.EINTR):  # EAGAIN: somebody renamed meanwhile
+        if ctypes.get_errno() not in (errno.EAGAIN, errno.EINTR):  # EAGAIN: a concurrent rename
             break
     number = ctypes.get_errno()
     raise OSError(number, os.strerror(number))
 
 
 def open_by_walk(folder: int, names: Sequence[str], flags: int) -> int:
-    """Open name by name, each from the folder before, never following a link. Where openat2 is missing."""
-    here = os.open(".", FOLDER_FLAGS, dir_fd=folder)
+    """Open each component from the previous one without following links; for systems without openat2."""
+    current = os.open(".", FOLDER_FLAGS, dir_fd=folder)
     try:
-        device = os.fstat(here).st_dev
+        device = os.fstat(current).st_dev
         for name in names[:-1]:
-            below = os.open(name, FOLDER_FLAGS, dir_fd=here)
-            os.close(here)
-            here = below
-        target = os.open(names[-1] if names else ".", flags | os.O_NOFOLLOW, dir_fd=here)
+            below = os.open(name, FOLDER_FLAGS, dir_fd=current)
+            os.close(current)
+            current = below
+        target = os.open(names[-1] if names else ".", flags | os.O_NOFOLLOW, dir_fd=current)
     finally:
-        os.close(here)
+        os.close(current)
     if os.fstat(target).st_dev != device:
         os.close(target)
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
@@ -61,7 +61,7 @@ def open_by_walk(folder: int, names: Sequence[str], flags: int) -> int:
 
 @lru_cache(maxsize=1)
 def best_opener() -> Opener:
-    """Return the kernel's way where it works (a seccomp filter may forbid it), else the walk."""
+    """Return ``open_by_kernel`` where openat2 works (a seccomp filter may forbid it), else ``open_by_walk``."""
     if not sys.platform.startswith("linux") or platform.machine() not in ("x86_64", "aarch64"):
         return open_by_walk
     folder = os.open("/", FOLDER_FLAGS)

@@ -1,4 +1,4 @@
-"""The folder a run's files live in; nothing outside it can be read, written or even asked about."""
+"""The sandbox folder of an agent's files; nothing outside it can be read, written or probed for existence."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.tools.beneath import FOLDER_FLAGS, Opener, best_opener
-from config.errors import PathRefused
+from agents.tools.errors import PathRefused
+from agents.tools.isolation.openat import FOLDER_FLAGS, Opener, best_opener
 
 MAX_READ = 256 * 1024
 """Bytes of the largest file that is read."""
@@ -30,7 +30,7 @@ _TEMPORARY = ".callboard-"
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
 _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
-"""Characters that make a name look like another one."""
+"""Bidirectional control characters, which make a name look like another one."""
 _REASONS = {
     errno.ENOENT: "there is no such file",
     errno.ENOTDIR: "part of it is a file and not a folder",
@@ -67,22 +67,22 @@ class Sandbox:
     def read_text(self, path: str) -> str:
         """Return the text of a file; bytes that are not UTF-8 become replacement characters."""
         names = _names(path)
-        with self._root() as root, _told(path), _closing(self._open(root, names, _READ_FLAGS)) as descriptor:
+        with self._root() as root, _as_refusal(path), _closing(self._open(root, names, _READ_FLAGS)) as descriptor:
             size = _plain_file(descriptor, path)
             if size > MAX_READ:
                 raise _refused(path, f"it has {size:,} bytes and at most {MAX_READ:,} are read")
             return _read(descriptor).decode("utf-8", "replace")
 
     def write_text(self, path: str, text: str) -> int:
-        """Make ``path`` hold exactly ``text``, with the folders it needs, and return its size in bytes.
+        """Write ``text`` to the file ``path``, create missing folders, and return the size in bytes.
 
-        The file appears whole or not at all. Doing it twice changes nothing more.
+        The file is replaced atomically.
         """
         names = _names(path)
         data = text.encode("utf-8", "replace")
         if len(data) > MAX_WRITE:
             raise _refused(path, f"the text has {len(data):,} bytes and at most {MAX_WRITE:,} are written")
-        with self._root() as root, _told(path), _closing(self._folder_of(root, names)) as folder:
+        with self._root() as root, _as_refusal(path), _closing(self._folder_of(root, names)) as folder:
             self._refuse_odd_target(folder, names[-1], path)
             _replace(folder, names[-1], data)
         return len(data)
@@ -91,7 +91,7 @@ class Sandbox:
         """Return the plain files below ``path``, by name, at most ``MAX_LISTED``."""
         names = _names(path) if path not in ("", ".", "./") else []
         found: list[File] = []
-        with self._root() as root, _told(path or "."), _closing(self._open(root, names, FOLDER_FLAGS)) as folder:
+        with self._root() as root, _as_refusal(path or "."), _closing(self._open(root, names, FOLDER_FLAGS)) as folder:
             self._collect(folder, "/".join(names), found, MAX_LEVELS)
         return found
 
@@ -99,13 +99,13 @@ class Sandbox:
     def _root(self) -> Iterator[int]:
         try:
             descriptor = os.open(self._folder, FOLDER_FLAGS & ~os.O_NOFOLLOW)
-        except OSError as wrong:
-            raise PathRefused(f"the sandbox folder cannot be opened: {wrong.strerror}.") from wrong
+        except OSError as error:
+            raise PathRefused(f"the sandbox folder cannot be opened: {error.strerror}.") from error
         with _closing(descriptor):
             yield descriptor
 
     def _folder_of(self, root: int, names: list[str]) -> int:
-        """Return the open folder the last name belongs in, made where it was missing."""
+        """Return a descriptor of the file's folder, creating missing folders."""
         folder = os.dup(root)
         for name in names[:-1]:
             try:
@@ -118,7 +118,7 @@ class Sandbox:
         return folder
 
     def _refuse_odd_target(self, folder: int, name: str, path: str) -> None:
-        """Refuse to replace what is not a plain file. A swap after this is harmless: a rename follows nothing."""
+        """Refuse to replace anything but a plain file. A later replacement is harmless: a rename follows no links."""
         try:
             descriptor = self._open(folder, [name], _READ_FLAGS)
         except FileNotFoundError:
@@ -148,8 +148,8 @@ def _names(path: str) -> list[str]:
         raise _refused(path, "names may not hold control characters")
     try:
         size = len(path.encode())
-    except UnicodeEncodeError as wrong:
-        raise _refused(path, "half of a surrogate pair is not a name") from wrong
+    except UnicodeEncodeError as error:
+        raise _refused(path, "half of a surrogate pair is not a name") from error
     if size > MAX_PATH:
         raise _refused(path, f"the path has {size:,} bytes and at most {MAX_PATH:,} are read")
     if path.startswith("/"):
@@ -167,7 +167,7 @@ def _names(path: str) -> list[str]:
 
 
 def _plain_file(descriptor: int, path: str) -> int:
-    """Return the size of an open plain file; refuses every other kind and files with a second name elsewhere."""
+    """Return the size of an open plain file; refuse other kinds, and files with a second hard link."""
     facts = os.fstat(descriptor)
     if stat.S_ISDIR(facts.st_mode):
         raise _refused(path, "it is a folder")
@@ -209,13 +209,13 @@ def _closing(descriptor: int) -> Iterator[int]:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Turn what the system says into a sentence that names the path as it was given."""
+def _as_refusal(path: str) -> Iterator[None]:
+    """Turn an ``OSError`` into a ``PathRefused`` that names the path as it was given."""
     try:
         yield
-    except OSError as wrong:
-        reason = _REASONS.get(wrong.errno or 0, os.strerror(wrong.errno or 0).lower())
-        raise _refused(path, reason) from wrong
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0, os.strerror(error.errno or 0).lower())
+        raise _refused(path, reason) from error
 
 
 def _refused(path: str, reason: str) -> PathRefused:

@@ -1,7 +1,7 @@
-"""Answers one SELECT over a SQLite file in a process of its own, which the kernel ends when its time is up.
+"""Executes one SELECT over a SQLite file in a process of its own, which the kernel ends at its time limit.
 
-One instruction of SQLite's machine can run for minutes (``printf('%.*c', 2000000000, 'x')``), and no progress
-handler is called inside it. A thread cannot be ended, so the query gets a process. The process runs this file
+One instruction of SQLite's virtual machine can run for minutes (``printf('%.*c', 2000000000, 'x')``) without calling
+the progress handler. A thread cannot be ended, so the query gets a process. The process runs this file
 with ``-I -S`` and imports nothing but the standard library: it starts in about 20 ms.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 MAX_PROCESSES = 8
-"""Queries of one worker process that run at once; the next one waits for a place."""
+"""Concurrent queries of one worker process; the next one waits."""
 START_S = 8.0
 """Seconds a process may take to start on a busy machine, beside the query's own time."""
 MEMORY_BYTES = 256 * 1024 * 1024
@@ -26,22 +26,22 @@ MEMORY_BYTES = 256 * 1024 * 1024
 HEAP_BYTES = 64 * 1024 * 1024
 """What SQLite itself may allocate."""
 MAX_VALUE = 100_000
-"""Bytes of the longest value, also in between."""
+"""Bytes of the longest value, including intermediate ones."""
 MAX_ANSWER = 1024 * 1024
 """Characters of an answer's values together."""
 
 OUT_OF_TIME = "out of time"
 OUT_OF_MEMORY = "out of memory"
 
-FUNCTIONS = frozenset({
-    "abs", "avg", "ceil", "ceiling", "char", "coalesce", "concat", "concat_ws", "count", "cume_dist", "date",
-    "datetime", "dense_rank", "exp", "first_value", "floor", "format", "glob", "group_concat", "hex", "if", "ifnull",
-    "iif", "instr", "julianday", "lag", "last_value", "lead", "length", "like", "ln", "log", "log10", "log2", "lower",
-    "ltrim", "max", "median", "min", "mod", "nth_value", "ntile", "nullif", "octet_length", "percent_rank",
-    "percentile", "pi", "pow", "power", "printf", "rank", "replace", "round", "row_number", "rtrim", "sign", "sqrt",
-    "strftime", "string_agg", "substr", "substring", "sum", "time", "total", "trim", "trunc", "typeof", "unicode",
-    "unixepoch", "upper",
-})  # fmt: skip
+FUNCTIONS = frozenset(
+    """
+    abs avg ceil ceiling char coalesce concat concat_ws count cume_dist date datetime dense_rank exp first_value
+    floor format glob group_concat hex if ifnull iif instr julianday lag last_value lead length like ln log log10
+    log2 lower ltrim max median min mod nth_value ntile nullif octet_length percent_rank percentile pi pow power
+    printf rank replace round row_number rtrim sign sqrt strftime string_agg substr substring sum time total trim
+    trunc typeof unicode unixepoch upper
+    """.split()
+)
 """Functions a query may call; any other is refused."""
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE,
@@ -62,7 +62,7 @@ _places = threading.BoundedSemaphore(MAX_PROCESSES)
 
 
 def _renew() -> None:
-    """Those who hold places are threads of the parent."""
+    """Reset the semaphore in a forked child: threads of the parent hold it."""
     global _places
     _places = threading.BoundedSemaphore(MAX_PROCESSES)
 
@@ -76,23 +76,22 @@ class QueryFailed(Exception):
 
 
 def ask(file: Path, sql: str, *, time_s: float, max_rows: int, max_cell: int) -> dict[str, Any]:
-    """Return ``columns``, ``rows`` and ``is_cut`` of one SELECT; never takes longer than its time and a start.
+    """Return ``columns``, ``rows`` and ``is_cut`` of one SELECT, within ``time_s`` and the start of a process.
 
     ``rows`` has at most ``max_rows`` rows with values of at most ``max_cell`` characters; bytes are in hex.
 
     Raises:
-        QueryFailed: SQLite refused it, or it was ended.
+        QueryFailed: SQLite refused it, or it exceeded its time or memory.
     """
     question = {"file": file.as_uri(), "sql": sql, "time_s": time_s, "max_rows": max_rows, "max_cell": max_cell}
     if not _places.acquire(timeout=START_S):
         raise QueryFailed(OUT_OF_TIME)
     try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", __file__], input=json.dumps(question).encode(), capture_output=True,
-            timeout=START_S + time_s, check=False, cwd="/", env={},
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as wrong:
-        raise QueryFailed(OUT_OF_TIME) from wrong
+        command, limit_s = [sys.executable, "-I", "-S", __file__], START_S + time_s
+        asked = json.dumps(question).encode()
+        done = subprocess.run(command, input=asked, capture_output=True, timeout=limit_s, check=False, cwd="/", env={})
+    except subprocess.TimeoutExpired as error:
+        raise QueryFailed(OUT_OF_TIME) from error
     finally:
         _places.release()
     return _answer_of(done)
@@ -103,8 +102,8 @@ def _answer_of(done: subprocess.CompletedProcess[bytes]) -> dict[str, Any]:
         raise QueryFailed(OUT_OF_TIME)
     try:
         answer: dict[str, Any] = json.loads(done.stdout)
-    except ValueError as wrong:  # the process was ended from outside, or could not even say that memory is short
-        raise QueryFailed(OUT_OF_MEMORY) from wrong
+    except ValueError as error:  # the process was killed, or had no memory left to report that
+        raise QueryFailed(OUT_OF_MEMORY) from error
     if "problem" in answer:
         raise QueryFailed(answer["problem"])
     return answer
@@ -121,13 +120,13 @@ def main() -> None:
         answer = _answer(question)
     except MemoryError:
         answer = {"problem": OUT_OF_MEMORY}
-    except (sqlite3.Error, sqlite3.Warning, ValueError) as wrong:
-        answer = {"problem": str(wrong)}
+    except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+        answer = {"problem": str(error)}
     sys.stdout.write(json.dumps(answer))
 
 
 def _limit_process(time_s: float) -> None:
-    """Have the kernel end this process after ``time_s``, and give it little memory and no file to write."""
+    """Set the process's limits: end after ``time_s``, little memory, no writable file."""
     import resource
 
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -139,7 +138,7 @@ def _limit_process(time_s: float) -> None:
         try:
             resource.setrlimit(kind, (most, most))
         except (ValueError, OSError):
-            continue  # a system that has not this limit (macOS: address space); the timer holds everywhere
+            continue  # the system lacks this limit (macOS: address space); the timer works everywhere
 
 
 def _answer(question: dict[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agents.models.open import ModelCall, open_stream
+from agents.models.call import ModelCall
+from agents.models.lite import litellm_module
+from agents.models.open import open_stream
 from agents.models.warm_up import warm_up_to_fork
-from agents.streaming import StreamedResponseWrapper
+from agents.steps.streaming import StreamedResponseWrapper
 from tests.model_server import ModelServer
 
 T = TypeVar("T")
@@ -24,6 +26,14 @@ WEATHER = {
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
     },
 }
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """LiteLLM is imported before the first test: on a busy machine that takes longer than one test may."""
+    if not session.config.option.collectonly and any(
+        "_runner" in getattr(one, "fixturenames", ()) for one in session.items
+    ):
+        litellm_module()
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ from agents.models.auto import BY_KEY, DEMO, OLLAMA, resolve_model
 from config.provider_keys import without_keys
 from config.settings import ROOT
 
+pytestmark = pytest.mark.parity
+
 
 @pytest.fixture(autouse=True)
 def _forget():

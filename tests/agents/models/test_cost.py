@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agents.models.chunk import Usage
 from agents.models.cost import _asked, _flat_prices, cost_of
+from agents.models.lite import litellm_module
+from agents.models.streams.chunk import Usage
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,7 @@ def test_our_price_is_litellms_price(model: str, usage: Usage) -> None:
     assert cost_of(model, usage) == pytest.approx(_asked(model, usage))
 
 
+@pytest.mark.parity
 def test_the_usual_models_have_flat_prices() -> None:
     assert _flat_prices("openai/gpt-4o-mini") is not None
 
@@ -25,3 +27,11 @@ def test_the_usual_models_have_flat_prices() -> None:
 def test_unknown_is_not_free() -> None:
     assert cost_of("openai/nobody-knows-this", Usage(input_tokens=1)) is None
     assert cost_of("openai/gpt-5-mini", None) is None
+
+
+@pytest.mark.parity
+def test_a_model_without_a_price_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cost_of("openai/nobody-knows-this-one", Usage(input_tokens=1)) is None
+    monkeypatch.setattr(litellm_module(), "cost_per_token", lambda **_: pytest.fail("asked again"))
+
+    assert cost_of("openai/nobody-knows-this-one", Usage(input_tokens=1)) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.models.said import MAX_CHARS, said_in
+from agents.models.error_bodies import MAX_CHARS, parse_error_body
 from config.redaction import register_secrets
 
 
@@ -32,11 +32,11 @@ from config.redaction import register_secrets
     ],
 )
 def test_an_error_body_becomes_one_sentence(body: Any, sentence: str) -> None:
-    assert said_in(body).text == sentence
+    assert parse_error_body(body).text == sentence
 
 
 def test_its_kinds_are_kept() -> None:
-    said = said_in(b'{"error": {"message": "no", "type": "insufficient_quota", "code": 429}}')
+    said = parse_error_body(b'{"error": {"message": "no", "type": "insufficient_quota", "code": 429}}')
 
     assert said.kinds == {"insufficient_quota", "429"}
 
@@ -45,7 +45,7 @@ def test_its_kinds_are_kept() -> None:
 def test_a_secret_is_gone_also_where_the_sentence_is_cut(before: int) -> None:
     register_secrets(["plain words of a secret that nobody would guess"])
 
-    text = said_in("x" * before + "plain words of a secret that nobody would guess").text
+    text = parse_error_body("x" * before + "plain words of a secret that nobody would guess").text
 
     assert "plain" not in text
     assert len(text) <= MAX_CHARS

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from agents.models.call import ModelCall, Timeouts
-from agents.models.chunk import Usage
+from agents.models.call import ModelCall
 from agents.models.cost import cost_of
+from agents.models.errors import ModelFailed, ModelKeyMissing, ModelRefused, ModelTimeout, ModelUnknown
 from agents.models.failures import retry_after_s
 from agents.models.open import open_stream
-from config.errors import CallboardError, ModelFailed, ModelKeyMissing, ModelRefused, ModelTimeout, ModelUnknown
+from agents.models.streams.chunk import Usage
+from config.definitions.agent import Timeouts
+from config.errors import CallboardError
 from config.redaction import redact
 from tests.agents.models.conftest import read
 from tests.model_server import ModelServer, Turn
@@ -110,7 +112,7 @@ def test_retry_after_is_read_as_seconds_milliseconds_or_a_date() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_key_the_provider_repeats_is_not_told(
+def test_a_key_that_the_provider_repeats_is_not_shown(
     model: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any
 ) -> None:
     server.script([Turn(status=401, error={"message": "Incorrect API key provided: sk-test-0123456789abcdef"})])
@@ -162,7 +164,7 @@ def test_a_connection_that_breaks_before_the_answer_is_failed(
     assert call.address in str(told.value)
 
 
-def test_a_connection_nobody_accepts_is_the_connect_timeout(call_of: Callable[..., ModelCall], run: Any) -> None:
+def test_a_connection_that_is_not_accepted_is_the_connect_timeout(call_of: Callable[..., ModelCall], run: Any) -> None:
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -273,6 +275,7 @@ def test_a_call_that_is_cancelled_while_opening_lets_go_of_the_socket(
     assert server.closed_early.wait(5)
 
 
+@pytest.mark.parity
 def test_a_price_is_known_or_none_and_never_a_guess() -> None:
     usage = Usage(input_tokens=1_000_000, output_tokens=0)
 
@@ -284,6 +287,7 @@ def test_a_price_is_known_or_none_and_never_a_guess() -> None:
     assert cost_of("openai/gpt-4o-mini", None) is None
 
 
+@pytest.mark.parity
 def test_tokens_from_the_cache_are_cheaper() -> None:
     fresh = cost_of("openai/gpt-4o-mini", Usage(input_tokens=1000))
     cached = cost_of("openai/gpt-4o-mini", Usage(input_tokens=1000, cached_tokens=1000))

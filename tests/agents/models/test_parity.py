@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from agents.models.call import ModelCall
-from agents.models.fast import FAMILIES, SWITCH
+from agents.models.errors import ModelFailed, ModelRefused
 from agents.models.open import open_stream
-from agents.models.reader import ByteReader
-from agents.models.wrapper import WrapperReader
-from agents.streaming import StreamedResponseWrapper
-from config.errors import CallboardError, ModelFailed, ModelRefused
+from agents.models.streams.fast import FAMILIES, SWITCH
+from agents.models.streams.reader import ByteReader
+from agents.models.streams.wrapper import WrapperReader
+from agents.steps.streaming import StreamedResponseWrapper
+from config.errors import CallboardError
 from tests.agents.models.conftest import WEATHER
 from tests.model_server import Call, ModelServer, Turn
 
@@ -109,7 +110,7 @@ def test_the_fast_path_serves_the_family_and_the_switch_turns_it_off(
 
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("family", MODELS)
-def test_both_paths_tell_the_same(
+def test_both_paths_give_the_same_events(
     family: str,
     answer: str,
     server: ModelServer,
@@ -169,7 +170,7 @@ def test_a_refusal_in_a_200_stream_is_one_on_both_paths(
 
 
 @pytest.mark.parametrize("path", ["fast", "wrapper"])
-def test_a_usage_nobody_sent_is_not_made_up(
+def test_a_usage_that_was_not_sent_is_not_invented(
     path: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SWITCH, "1" if path == "fast" else "0")

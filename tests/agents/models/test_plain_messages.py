@@ -13,12 +13,6 @@ from agents.models.open import open_stream
 from agents.models.plain_messages import send_plain_messages
 from tests.agents.models.conftest import WEATHER
 
-litellm_module()
-from openai._utils import _transform  # noqa: E402 - LiteLLM is imported in our way first
-from openai.resources.chat.completions import completions as _completions  # noqa: E402
-
-completions: Any = _completions
-PLAIN = getattr(completions.async_maybe_transform, "__wrapped__", completions.async_maybe_transform)
 CALLED = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Pécs"}'}}
 CONVERSATION: list[dict[str, Any]] = [
     {"role": "system", "content": "Täglich."},
@@ -28,6 +22,15 @@ CONVERSATION: list[dict[str, Any]] = [
     {"role": "assistant", "content": "It is warm."},
     {"role": "user", "content": ""},
 ]
+
+
+@pytest.fixture
+def completions() -> Any:
+    """The SDK's module, whose function is ours. Imported here, or collecting tests would cost seconds of LiteLLM's."""
+    litellm_module()
+    from openai.resources.chat.completions import completions
+
+    return completions
 
 
 def sent(run: Any, server: Any, call: Any) -> Any:
@@ -43,20 +46,24 @@ def sent(run: Any, server: Any, call: Any) -> Any:
 
 
 @pytest.mark.parametrize("model", ["openai/gpt-5-mini", "openai/o1", "openai/test", "azure/test"])
-def test_what_the_provider_gets_is_the_same_to_the_byte(run, server, call_of, monkeypatch, model):
+def test_what_the_provider_gets_is_the_same_to_the_byte(run, server, call_of, completions, monkeypatch, model):
+    plain = completions.async_maybe_transform.__wrapped__
     call = call_of(
         model, messages=CONVERSATION, tools=[WEATHER], tool_choice="auto", params={"temperature": 1, "seed": 3}
     )
 
     quick = sent(run, server, call)
-    monkeypatch.setattr(completions, "async_maybe_transform", PLAIN)
+    monkeypatch.setattr(completions, "async_maybe_transform", plain)
     slow = sent(run, server, call)
 
     assert quick == slow
     assert json.loads(quick[1])["messages"]
 
 
+@pytest.mark.usefixtures("completions")
 def test_a_conversation_ten_times_as_long_takes_the_sdk_no_more_looks(run, server, call_of, monkeypatch):
+    from openai._utils import _transform
+
     looks = []
     real = _transform._async_transform_recursive
 
@@ -74,6 +81,7 @@ def test_a_conversation_ten_times_as_long_takes_the_sdk_no_more_looks(run, serve
     assert looks_at(1000) == looks_at(100) > 0
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize(
     "messages",
     [
@@ -82,7 +90,7 @@ def test_a_conversation_ten_times_as_long_takes_the_sdk_no_more_looks(run, serve
         None,
     ],
 )
-def test_what_is_not_plain_is_still_transformed(run, monkeypatch, messages):
+def test_what_is_not_plain_is_still_transformed(run, completions, monkeypatch, messages):
     given = []
 
     async def transform(data: Any, expected: object) -> Any:
@@ -97,14 +105,16 @@ def test_what_is_not_plain_is_still_transformed(run, monkeypatch, messages):
     assert given == [asked]
 
 
-def test_an_sdk_without_the_function_keeps_working(monkeypatch, caplog):
+@pytest.mark.parity
+def test_an_sdk_without_the_function_keeps_working(completions, monkeypatch, caplog):
     monkeypatch.delattr(completions, "async_maybe_transform")
 
     assert send_plain_messages() is False
     assert "long conversations take longer" in caplog.text
 
 
-def test_it_is_put_in_once():
+@pytest.mark.parity
+def test_it_is_put_in_once(completions):
     before = completions.async_maybe_transform
 
     send_plain_messages()

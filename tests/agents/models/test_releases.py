@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agents.models.errors import ReleaseRefused
 from agents.models.releases import TROJANED, installed_release, require_sound_release
-from config.errors import ReleaseRefused
-from config.rooms import ROOT
+from config.folders import ROOT
 
 
 def install(folder: Path, release: str) -> Path:
@@ -38,6 +38,7 @@ def test_a_trojaned_release_is_refused_with_what_to_do(monkeypatch, tmp_path, re
     assert caught.value.code == "release_refused"
 
 
+@pytest.mark.parity
 def test_a_trojaned_release_is_not_even_imported(tmp_path):
     install(tmp_path, "1.82.8")
     code = "from agents.models.lite import litellm_module\nlitellm_module()"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agents.models.errors import ModelFailed, ModelRefused, ModelTimeout
 from agents.models.retry import RetryPolicy
-from config.errors import ModelFailed, ModelRefused, ModelTimeout
 
 POLICY = RetryPolicy(max_attempts=3, base_s=0.5, cap_s=60)
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from agents.models.call import ModelCall, Timeouts
-from agents.models.fast import SWITCH
+from agents.models.call import ModelCall
+from agents.models.errors import ModelFailed, ModelTimeout
 from agents.models.open import open_stream
-from agents.streaming import StreamedResponseWrapper
-from config.errors import ModelFailed, ModelTimeout
+from agents.models.streams.fast import SWITCH
+from agents.steps.streaming import StreamedResponseWrapper
+from config.definitions.agent import Timeouts
 from tests.agents.models.conftest import read
 from tests.model_server import ModelServer, Turn
 
@@ -24,6 +25,14 @@ LONG = Turn(text=[f"word {n} " for n in range(10_000)], pace=100)
 def _path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "path" in request.fixturenames and request.getfixturevalue("path") == "wrapper":
         monkeypatch.setenv(SWITCH, "0")
+
+
+@pytest.fixture(autouse=True)
+def _first_call_is_over(_path: None, server: ModelServer, call_of: Callable[..., ModelCall], run: Any) -> None:
+    """What LiteLLM does in its first call to a provider may take longer than the timers of these tests."""
+    server.script([Turn(text="It is open.")])
+    run(read(call_of("hosted_vllm/test")))
+    server.forget()
 
 
 @PATHS

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from agents.models.call import ModelCall, Timeouts
-from agents.models.chunk import Chunk, ToolDelta, Usage
+from agents.models.call import ModelCall
+from agents.models.errors import ModelFailed, ModelRefused, ModelTimeout
 from agents.models.open import ModelStream
-from agents.streaming import StreamedResponseWrapper
-from config.errors import ModelFailed, ModelRefused, ModelTimeout
+from agents.models.streams.chunk import Chunk, ToolDelta, Usage
+from agents.steps.streaming import StreamedResponseWrapper
+from config.definitions.agent import Timeouts
 
 FOREVER = object()
 """In a script: the provider says nothing any more."""

@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
-from agents.tools.cut_off import leaves_open
+from agents.tools.ambiguous_failure import is_ambiguous
 from tests.agents.tools import shop_server
 from tests.agents.tools.shop_server import Shop
+
+pytestmark = pytest.mark.parity
 
 TIMEOUT_S = 0.3
 
@@ -95,24 +97,24 @@ def test_a_request_that_arrived_and_has_no_answer_is_open(
     post: Callable[[str], Any], behave: shop_server.Behaviour
 ) -> None:
     with Shop(behaves=[behave]) as shop:
-        wrong = raised_by(post, shop.url)
+        error = raised_by(post, shop.url)
 
         assert len(shop.arrived) == 1
-        assert leaves_open(wrong), repr(wrong)
+        assert is_ambiguous(error), repr(error)
 
 
 @pytest.mark.parametrize("code", [502, 504])
 @pytest.mark.parametrize("post", CLIENTS, ids=lambda post: post.__name__)
 def test_a_gateway_that_got_no_answer_leaves_it_open(post: Callable[[str], Any], code: int) -> None:
     with Shop(behaves=[shop_server.status(code)]) as shop:
-        assert leaves_open(raised_by(post, shop.url))
+        assert is_ambiguous(raised_by(post, shop.url))
 
 
 @pytest.mark.parametrize("code", [400, 404, 409, 429, 500, 503])
 @pytest.mark.parametrize("post", CLIENTS, ids=lambda post: post.__name__)
 def test_an_answer_is_an_answer_though_it_says_no(post: Callable[[str], Any], code: int) -> None:
     with Shop(behaves=[shop_server.status(code)]) as shop:
-        assert not leaves_open(raised_by(post, shop.url))
+        assert not is_ambiguous(raised_by(post, shop.url))
 
 
 @pytest.mark.parametrize("post", CLIENTS, ids=lambda post: post.__name__)
@@ -120,12 +122,12 @@ def test_a_refused_connection_took_no_effect(post: Callable[[str], Any]) -> None
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
 
-    assert not leaves_open(raised_by(post, f"http://127.0.0.1:{port}/orders"))
+    assert not is_ambiguous(raised_by(post, f"http://127.0.0.1:{port}/orders"))
 
 
 @pytest.mark.parametrize("post", CLIENTS, ids=lambda post: post.__name__)
-def test_a_name_nobody_has_took_no_effect(post: Callable[[str], Any]) -> None:
-    assert not leaves_open(raised_by(post, "http://nobody.invalid/orders"))
+def test_a_host_name_that_does_not_exist_took_no_effect(post: Callable[[str], Any]) -> None:
+    assert not is_ambiguous(raised_by(post, "http://nobody.invalid/orders"))
 
 
 def test_another_error_on_the_way_out_closes_nothing() -> None:
@@ -134,10 +136,10 @@ def test_another_error_on_the_way_out_closes_nothing() -> None:
         def post_and_stumble(url: str) -> None:
             try:
                 with_urllib(url)
-            except ConnectionError as wrong:
-                raise ValueError(wrong.errno.real)  # type: ignore[union-attr]  # noqa: B904  # a tool's own mistake
+            except ConnectionError as error:
+                raise ValueError(error.errno.real)  # type: ignore[union-attr]  # noqa: B904  # a tool's own mistake
 
-        assert leaves_open(raised_by(post_and_stumble, shop.url))
+        assert is_ambiguous(raised_by(post_and_stumble, shop.url))
 
 
 def test_a_second_try_elsewhere_decides_where_the_first_never_left() -> None:
@@ -151,7 +153,7 @@ def test_a_second_try_elsewhere_decides_where_the_first_never_left() -> None:
             except OSError:
                 with_urllib(url)
 
-        assert leaves_open(raised_by(post_to_either, shop.url))
+        assert is_ambiguous(raised_by(post_to_either, shop.url))
 
 
 # --- what is no HTTP
@@ -207,9 +209,9 @@ def hanging_up(greeting: bytes) -> Iterator[int]:
 @pytest.mark.parametrize("post", OTHERS, ids=lambda post: post.__name__)
 def test_another_server_that_hangs_up_leaves_it_open(post: Callable[[int], Any]) -> None:
     with hanging_up(b"220 hello\r\n" if post is with_smtplib else b"") as port:
-        wrong = raised_by_port(post, port)
+        error = raised_by_port(post, port)
 
-    assert leaves_open(wrong), repr(wrong)
+    assert is_ambiguous(error), repr(error)
 
 
 @pytest.mark.parametrize("post", OTHERS, ids=lambda post: post.__name__)
@@ -217,30 +219,30 @@ def test_another_server_that_is_not_there_took_no_effect(post: Callable[[int], A
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
 
-    wrong = raised_by_port(post, port)
+    error = raised_by_port(post, port)
 
-    assert not leaves_open(wrong), repr(wrong)
+    assert not is_ambiguous(error), repr(error)
 
 
 def test_a_silent_redis_leaves_it_open() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        wrong = raised_by_port(with_redis, silent.getsockname()[1])
+        error = raised_by_port(with_redis, silent.getsockname()[1])
 
-    assert leaves_open(wrong), repr(wrong)
+    assert is_ambiguous(error), repr(error)
 
 
 def test_a_program_that_does_not_end_leaves_it_open() -> None:
     with pytest.raises(subprocess.TimeoutExpired) as caught:
         subprocess.run([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, timeout=0.01, check=True)
 
-    assert leaves_open(caught.value)
+    assert is_ambiguous(caught.value)
 
 
 def test_a_program_that_failed_is_an_answer() -> None:
     with pytest.raises(subprocess.CalledProcessError) as caught:
         subprocess.run([sys.executable, "-c", "raise SystemExit(3)"], check=True)
 
-    assert not leaves_open(caught.value)
+    assert not is_ambiguous(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -252,8 +254,8 @@ def test_a_program_that_failed_is_an_answer() -> None:
         ("EndpointConnectionError", False), ("ValidationError", False), ("NoSuchOrder", False),
     ],
 )  # fmt: skip
-def test_libraries_nobody_knows_are_judged_by_their_words(name: str, is_open: bool) -> None:
-    assert leaves_open(type(name, (Exception,), {})()) is is_open
+def test_unknown_libraries_are_judged_by_their_names(name: str, is_open: bool) -> None:
+    assert is_ambiguous(type(name, (Exception,), {})()) is is_open
 
 
 def raised_by_port(post: Callable[[int], Any], port: int) -> BaseException:

@@ -3,7 +3,7 @@
 import pytest
 
 from agents.tools.arguments import parse_arguments
-from config.errors import ArgumentsInvalid
+from agents.tools.errors import ArgumentsInvalid
 
 
 @pytest.mark.parametrize(

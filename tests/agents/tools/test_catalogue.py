@@ -1,18 +1,20 @@
 """Tools by name: through one door for ours and everybody else's."""
 
+import importlib
 import sys
 
 import pytest
 
 from agents.tools import catalogue
-from agents.tools.catalogue import find_tool, known_tools, tools_of
-from agents.tools.tool import Effect
-from config.definitions import load_definition
-from config.errors import DefinitionInvalid, ToolUnknown
+from agents.tools.catalogue import TOOLS, find_tool, tools_of
+from config.definitions import dotted_path
+from config.definitions.agent import load_definition
+from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.effects import Effect
 from config.project import shipped_entries
 from config.settings import read_settings
 
-BUILT_IN = ["calculator", "clock", "list_files", "order_supplies", "query_countries", "read_file", "write_file"]
+BUILT_IN = sorted(shipped_entries("callboard.tools"))
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def plugin(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     yield
-    for name in ("my_tools", "my_broken"):
+    for name in ("my_tools", "my_broken", "my_borrowed", "my_shop", "shop_tools", "shop_inner", "shop_front"):
         sys.modules.pop(name, None)
     catalogue.forget()
 
@@ -56,8 +58,7 @@ def agent(tmp_path):
 
 
 def test_what_ships_is_registered_as_a_plugin_would_be(settings):
-    assert sorted(shipped_entries("callboard.tools")) == BUILT_IN
-    assert known_tools(settings) == BUILT_IN
+    assert TOOLS.names(settings) == BUILT_IN
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -75,17 +76,78 @@ def test_a_dotted_path_is_imported(settings, plugin):
     assert (tool.name, tool.effect, tool.function(number=7)) == ("lookup_order", Effect.PURE, "order 7")
 
 
+def test_of_the_modules_that_ship_only_what_is_registered_can_be_built(settings):
+    entries = [entry for group in dotted_path.GROUPS for entry in shipped_entries(group).values()]
+    named = {
+        f"{entry.module}:{name}" for entry in entries for name in dir(importlib.import_module(entry.module))
+    }  # with what these modules have imported: `agents.tools.countries:ask` reads every SQLite file
+
+    built = {path for path in named if _can_be_built(path, settings)}
+
+    assert len(named) > 100
+    assert built == {entry.value for entry in shipped_entries("callboard.tools").values()}
+
+
+def _can_be_built(path, settings):
+    try:
+        find_tool(path, settings)
+    except ToolUnknown:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", ["popen", "given", "ready", "kept", "Shell.pipe"])
+def test_a_function_is_no_tool_where_it_was_only_imported(settings, plugin, tmp_path, name):
+    (tmp_path / "my_borrowed.py").write_text(
+        "from os import popen\nfrom functools import partial, lru_cache\nfrom agents.tools.tool import Tool\n"
+        "given = partial(popen, mode='r')\nkept = lru_cache(popen)\n"
+        "ready = Tool(name='ready', description='x', parameters={}, function=popen)\n"
+        "class Shell:\n    pipe = staticmethod(popen)\n"
+    )
+
+    with pytest.raises(ToolUnknown, match=r"imported there from 'os', and 'os' is neither.*TOOL_MODULES=\.,os\."):
+        find_tool(f"my_borrowed:{name}", settings)
+
+
+def test_a_tool_of_an_installed_plugin_may_be_named_where_it_was_imported(plugin, tmp_path, monkeypatch):
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away/shop_tools.py").write_text(
+        "from agents.tools import tool\n"
+        "@tool(effect='pure')\ndef stock() -> str:\n    'Count what is there.'\n    return '3'\n"
+    )
+    (tmp_path / "my_shop.py").write_text(
+        "from agents.tools.calculator import calculator\nfrom my_tools import lookup_order\n"
+        "from shop_tools import stock\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path / "away")
+    installed = read_settings(plugins="shop_tools")
+
+    for name in ("stock", "lookup_order", "calculator"):
+        assert find_tool(f"my_shop:{name}", installed).name == name
+    with pytest.raises(ToolUnknown, match="imported there from 'shop_tools'"):
+        find_tool("my_shop:stock", read_settings())
+
+
+def test_a_registered_path_may_lead_to_a_function_of_another_package(plugin, tmp_path, monkeypatch):
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away/shop_inner.py").write_text("def stock() -> str:\n    'Count what is there.'\n    return '3'\n")
+    (tmp_path / "away/shop_front.py").write_text("from shop_inner import stock\n")
+    monkeypatch.syspath_prepend(tmp_path / "away")
+
+    assert find_tool("stock", read_settings(plugins="shop_front:stock")).function() == "3"
+
+
 def test_a_plugin_of_the_settings_has_a_short_name(plugin):
     settings = read_settings(plugins="my_tools:lookup_order, my_tools:Watcher")
 
     assert find_tool("lookup_order", settings).function(number=7) == "order 7"
-    assert "lookup_order" in known_tools(settings)
+    assert "lookup_order" in TOOLS.names(settings)
 
 
 def test_built_ins_can_be_turned_off():
     settings = read_settings(builtins=False)
 
-    assert known_tools(settings) == []
+    assert TOOLS.names(settings) == []
     with pytest.raises(ToolUnknown, match="CALLBOARD_BUILTINS turns the shipped tools off"):
         find_tool("clock", settings)
 
@@ -94,6 +156,8 @@ def test_built_ins_can_be_turned_off():
     ("path", "words"),
     [
         ("calculater", "Did you mean 'calculator'?"),
+        ("my_tools.lookup_order", "Did you mean 'my_tools:lookup_order'?"),
+        ("nowhere_at_all.x", "write a dotted path, package.module:function"),
         ("nowhere_at_all:x", "cannot be imported"),
         ("my_tools:lokup_order", "Did you mean 'lookup_order'?"),
         ("my_tools:Watcher", "is no function"),

@@ -42,7 +42,7 @@ def test_every_city_that_is_named_has_a_zone_that_exists():
     assert set(_ALSO.values()) <= zoneinfo.available_timezones()
 
 
-def test_tells_date_time_and_offset():
+def test_returns_date_time_and_offset():
     told = clock("Asia/Tokyo")
 
     assert told["utc_offset"] == "+09:00"

@@ -9,11 +9,13 @@ import time
 
 import pytest
 
-from agents.tools import countries, sql_process
+from agents.tools import countries
 from agents.tools.countries import DATA, query_countries
+from agents.tools.isolation import sql_process
 from config.errors import ToolFailed
 
 
+@pytest.mark.parity
 def test_answers_with_columns_and_rows():
     answer = query_countries("SELECT name, population FROM countries ORDER BY population DESC LIMIT 3")
 
@@ -23,6 +25,7 @@ def test_answers_with_columns_and_rows():
     }
 
 
+@pytest.mark.parity
 def test_tables_can_be_joined():
     answer = query_countries(
         "SELECT c.name, count(*) n FROM countries c JOIN borders b ON b.country = c.code "
@@ -32,6 +35,7 @@ def test_tables_can_be_joined():
     assert sorted(answer["rows"]) == [["China", 14], ["Russia", 14]]
 
 
+@pytest.mark.parity
 def test_many_rows_are_cut_and_said_to_be():
     answer = query_countries("SELECT a.name FROM countries a, countries b")
 
@@ -39,6 +43,7 @@ def test_many_rows_are_cut_and_said_to_be():
     assert "first 200 rows" in answer["note"]
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize(
     "sql",
     [
@@ -60,6 +65,7 @@ def test_nothing_but_reading_the_two_tables_is_allowed(sql):
     assert sorted(os.listdir(DATA.parent)) == ["README.md", "borders.csv", "countries.csv", "countries.sqlite"]
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
@@ -80,6 +86,7 @@ def test_a_mistake_is_answered_with_a_sentence(sql, words):
         query_countries(sql)
 
 
+@pytest.mark.parity
 def test_an_endless_query_is_ended(monkeypatch):
     monkeypatch.setattr(countries, "TIME_S", 0.05)
 
@@ -109,6 +116,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("sql", ATTACKS.values(), ids=ATTACKS.keys())
 def test_an_attack_ends_in_its_time_and_with_a_sentence(monkeypatch, sql):
     monkeypatch.setattr(countries, "TIME_S", 0.5)
@@ -124,6 +132,7 @@ def test_an_attack_ends_in_its_time_and_with_a_sentence(monkeypatch, sql):
     assert time.thread_time() - started_s < 0.5
 
 
+@pytest.mark.parity
 def test_a_large_answer_is_cut_before_it_leaves_the_process():
     answer = query_countries(
         f"SELECT {', '.join(['printf(' + chr(39) + '%9999d' + chr(39) + ', 1)'] * 90)} FROM countries"
@@ -133,6 +142,7 @@ def test_a_large_answer_is_cut_before_it_leaves_the_process():
     assert sum(len(str(value)) for row in answer["rows"] for value in row) < 2 * sql_process.MAX_ANSWER
 
 
+@pytest.mark.parity
 def test_the_process_gets_no_environment(monkeypatch):
     seen = {}
     real = subprocess.run

@@ -10,11 +10,12 @@ import pytest
 from pydantic import BaseModel
 
 from agents.tools import executor
+from agents.tools.errors import PathRefused, ToolTimeout
 from agents.tools.executor import MAX_THREADS, call_tool
 from agents.tools.results import MAX_BYTES, to_result
 from agents.tools.schema import build_tool
 from agents.tools.tool import current_call
-from config.errors import PathRefused, ToolCutOff, ToolFailed, ToolTimeout
+from config.errors import ToolCutOff, ToolFailed
 
 colour: contextvars.ContextVar[str] = contextvars.ContextVar("colour", default="none")
 
@@ -47,7 +48,7 @@ def test_context_variables_reach_the_thread(call):
 
 
 @pytest.mark.parametrize("kind", [ValueError, StopIteration, KeyError])
-def test_an_exception_is_told_by_type_and_text(call, kind):
+def test_an_exception_is_reported_by_type_and_text(call, kind):
     def broken() -> None:
         """Break."""
         raise kind("no luck")
@@ -141,7 +142,7 @@ def test_a_plain_tool_that_never_returns_keeps_its_place_until_it_does(context, 
         return await asyncio.gather(*calls, return_exceptions=True)
 
     found = asyncio.run(many())
-    taken = executor._places._value
+    taken = executor._slots._value
     forever.set()
 
     assert [type(item) for item in found] == [ToolTimeout] * MAX_THREADS + [ToolFailed] * 5
@@ -151,14 +152,14 @@ def test_a_plain_tool_that_never_returns_keeps_its_place_until_it_does(context, 
     assert "left behind" in caplog.text
     assert "at work: tool stuck" in caplog.text
     assert taken == 0
-    assert_places_return()
+    assert_slots_return()
 
 
-def assert_places_return():
+def assert_slots_return():
     for thread in threading.enumerate():
         if thread.name.startswith("tool "):
             thread.join(10)
-    assert executor._places._value == MAX_THREADS
+    assert executor._slots._value == MAX_THREADS
 
 
 def test_a_place_that_comes_free_is_taken_by_the_call_that_waits(context):
@@ -183,7 +184,7 @@ def test_a_place_that_comes_free_is_taken_by_the_call_that_waits(context):
         return await waiting
 
     assert asyncio.run(both()) == "here"
-    assert_places_return()
+    assert_slots_return()
 
 
 def test_an_async_tool_is_cancelled_at_its_timeout(call):
@@ -229,9 +230,20 @@ def test_cancelling_the_caller_leaves_the_thread_behind(context):
         return task.cancelled()
 
     assert asyncio.run(cancel()) is True
-    assert executor._places._value == MAX_THREADS - 1
+    assert executor._slots._value == MAX_THREADS - 1
     forever.set()
-    assert_places_return()
+    assert_slots_return()
+
+
+class Probe:
+    """Notes on which thread it is written out."""
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+
+    def __str__(self) -> str:
+        self.threads.append(threading.current_thread())
+        return "probe"
 
 
 class Point(BaseModel):
@@ -274,6 +286,37 @@ def test_a_loop_in_a_result_is_cut():
     loop.append(loop)
 
     assert "..." in str(to_result(loop))
+
+
+def test_a_result_full_of_itself_is_cut():
+    loop: list = []
+    loop.extend([loop, loop])
+
+    assert "cut here" in to_result(loop)
+
+
+@pytest.mark.parametrize("odd", ["half \ud800", 2**70])
+def test_what_json_cannot_hold_is_replaced_as_far_as_a_result_goes(odd):
+    behind = Probe()
+
+    text = to_result([odd, *["a" * 1000] * 1000, behind])
+
+    assert len(text.encode()) <= MAX_BYTES
+    assert text.endswith("of more than that many bytes are shown]")
+    assert behind.threads == []
+
+
+@pytest.mark.parametrize("beside", ["text", "half \ud800", 2**70])
+def test_a_thread_writes_out_what_an_async_tool_returns_where_json_alone_cannot(call, beside):
+    probe = Probe()
+
+    async def answer():
+        """Tell."""
+        return [beside, probe]
+
+    assert call(answer)[1] == "probe"
+    assert probe.threads
+    assert threading.main_thread() not in probe.threads
 
 
 @pytest.mark.parametrize("value", ["é" * MAX_BYTES, ["é" * 1000] * 1000])

@@ -3,11 +3,11 @@
 import orjson
 import pytest
 
+from agents.tools.errors import ArgumentsInvalid, PathRefused
 from agents.tools.files import list_files, read_file, write_file
 from agents.tools.schema import build_tool
 from agents.tools.supplies import ORDERS, order_supplies
-from agents.tools.tool import Effect
-from config.errors import ArgumentsInvalid, PathRefused
+from config.effects import Effect
 
 
 def test_what_was_written_is_listed_and_read(call):

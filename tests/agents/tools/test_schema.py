@@ -9,9 +9,10 @@ from pydantic import BaseModel, Field
 
 from agents.tools import tool
 from agents.tools.arguments import validate_arguments
+from agents.tools.errors import ArgumentsInvalid
 from agents.tools.schema import build_tool
-from agents.tools.tool import Effect
-from config.errors import ArgumentsInvalid, ToolUnknown
+from config.definitions.errors import ToolUnknown
+from config.effects import Effect
 
 
 class Colour(enum.Enum):
@@ -51,6 +52,16 @@ def paint(
         wall: not an argument.
     """
     return f"{wall} {colour!r} {coats} {where}"
+
+
+def test_a_tool_that_has_to_be_checked_and_cannot_be_is_refused_when_it_is_built():
+    @tool(effect="checkable")
+    def book(room: str) -> str:
+        """Book a room."""
+        return room
+
+    with pytest.raises(ToolUnknown, match=r"'book' .* has no `check`"):
+        build_tool(book)
 
 
 def test_name_docstring_hints_and_marks_become_the_tool():
@@ -157,7 +168,7 @@ def misnamed(a: int):
         (misnamed, "needs a name of letters"),
     ],
 )
-def test_a_function_that_cannot_be_a_tool_is_told_why(function, words):
+def test_a_function_that_cannot_be_a_tool_is_refused_with_the_reason(function, words):
     with pytest.raises(ToolUnknown, match=words):
         build_tool(function)
 
@@ -173,7 +184,7 @@ def test_a_function_that_cannot_be_a_tool_is_told_why(function, words):
         ({"wall": "n", "colour": "red", "__proto__": {}}, "__proto__"),
     ],
 )
-def test_arguments_that_do_not_fit_are_told_where(arguments, words):
+def test_arguments_that_do_not_fit_are_reported_where(arguments, words):
     with pytest.raises(ArgumentsInvalid, match="the arguments of paint do not fit") as caught:
         validate_arguments(build_tool(paint), arguments)
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 
 from agents.models.call import ModelCall
-from agents.models.demo.answer import Answer, answer
+from agents.models.demo.answer import DemoAnswer, answer
 from agents.prompt import offered
 from agents.tools.catalogue import find_tool
 from agents.tools.executor import call_tool
@@ -39,10 +39,10 @@ class Talk:
                 return given.text
             self.rounds.append([name for _, name, _ in given.calls])
             for call_id, name, text in given.calls:
-                self.messages.append({"role": "tool", "tool_call_id": call_id, "content": self._result(name, text)})
+                self.messages.append({"role": "tool", "tool_call_id": call_id, "content": self.result(name, text)})
         raise AssertionError("the model never stopped calling tools")
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> DemoAnswer:
         effects = {name: tool.effect for name, tool in self.tools.items()}
         given = answer(
             ModelCall(model="demo/instant", messages=self.messages, tools=offered(self.tools), effects=effects)
@@ -52,11 +52,11 @@ class Talk:
         self.messages.append({"role": "assistant", "content": given.text, "tool_calls": calls or None})
         return given
 
-    def _result(self, name: str, text: str) -> str:
+    def result(self, name: str, text: str) -> str:
         arguments = json.loads(text)
         self.calls.append((name, arguments))
         try:
             result = asyncio.run(call_tool(self.tools[name], arguments, self.context, 5))
-        except ModelVisible as wrong:
-            return f"Error: {wrong}"
+        except ModelVisible as error:
+            return f"Error: {error}"
         return result if isinstance(result, str) else json.dumps(result)

@@ -10,7 +10,8 @@ from agents.models.call import ModelCall
 from agents.models.demo.answer import answer
 from agents.prompt import offered
 from agents.tools.schema import build_tool
-from agents.tools.tool import Effect, tool
+from agents.tools.tool import tool
+from config.effects import Effect
 
 
 @tool(effect="pure")
@@ -103,17 +104,12 @@ def calls_of(sentence, *functions):
         ("Find book Emma", find_book, {"words": "Find book Emma"}),
         ("On which shelf does the book Emma stand?", find_book, {"words": "On which shelf does the book Emma stand?"}),
         ("exchange an amount of 20 at a rate of 1.1", exchange, {"amount": 20, "rate": 1.1}),
-        ("Refund 250 cents of order 1043", refund, {"order": 1043, "cents": 250}),
         ("refund: order 1043, cents 250", refund, {"order": 1043, "cents": 250}),
-        ("please refund order #1043 with cents=250.", refund, {"order": 1043, "cents": 250}),
-        ("Can you refund order number 1043, 250 cents?", refund, {"order": 1043, "cents": 250}),
-        ("refund order 1043, cents 250", refund_order, {"number": 1043, "cents": 250}),
-        ("refund cents: 5", refund_cents, {"cents": 5}),
-        ("Book room Garden", book, {"room": "Garden"}),
-        ("book: room Garden Hall", book, {"room": "Garden Hall"}),
-        ("Book the room \"for tomorrow\"", book, {"room": "for tomorrow"}),
-        ("Send note to Emma, text: see you at ten", send_note, {"text": "see you at ten", "to": "Emma"}),
-        ('Send a note: to Emma, text "see you at ten"', send_note, {"text": "see you at ten", "to": "Emma"}),
+        ("please refund: order #1043, cents=250.", refund, {"order": 1043, "cents": 250}),
+        ("Refund order: cents 250, number 7", refund_order, {"number": 7, "cents": 250}),
+        ("Book: room Garden", book, {"room": "Garden"}),
+        ("Book: room \"for tomorrow\"", book, {"room": "for tomorrow"}),
+        ('Send a note: to Emma, text "see you, at ten"', send_note, {"text": "see you, at ten", "to": "Emma"}),
         ("ring the bell", ring_bell, {}),
     ],
 )  # fmt: skip
@@ -129,6 +125,8 @@ def test_calls_what_a_sentence_asks_for(sentence, function, arguments):
         ("Refund order 1043", refund_cents),
         ("refund 1043", refund),
         ("refund order 1043 250", refund),
+        ("refund order 1043, cents 250", refund),
+        ("refund 250 cents of order 1043", refund),
         ("refund order 1043 cents", refund),
         ("refund order 5 cents 200", refund),
         ("refund order 1043, cents 1,200", refund),
@@ -143,7 +141,26 @@ def test_calls_what_a_sentence_asks_for(sentence, function, arguments):
         ("Should I refund 250 cents of order 1043?", refund),
         ("I never refund 250 cents of order 1043", refund),
         ("Where is order 1043? It cost 250 cents", refund),
+        ("refund order 1043 is 250 cents", refund),
+        ("refund is by order 1043 with cents 250", refund),
+        ("you refund 250 cents of order 1043", refund),
+        ("can refund 250 cents of order 1043", refund),
+        ("ring bell is", ring_bell),
+        ("ring is bell", ring_bell),
+        ("ring the bell: is this", ring_bell),
+        ("you ring the bell", ring_bell),
+        ("and you ring the bell", ring_bell),
+        ("hi, you can ring the bell", ring_bell),
+        ("could, you ring the bell", ring_bell),
+        ("refund: order 1043, cents 1,200", refund),
+        ("refund: order 1043, cents 2.5", refund),
+        ("refund: order 1043, cents 250 tomorrow", refund),
+        ("refund: order 1043, cents 250, if it is late", refund),
+        ("refund: order 1043, order 1044, cents 250", refund),
+        ("Don't refund: order 1043, cents 250", refund),
+        ("ring bell: now", ring_bell),
         ("Book a room for tomorrow", book),
+        ("Book: room for tomorrow", book),
         ("Book", book),
         ("I like the book about a room", book),
         ("send a note to Emma", send_note),
@@ -160,9 +177,9 @@ def test_never_guesses_an_effect(sentence, function):
 @pytest.mark.parametrize(
     ("sentence", "function", "words"),
     [
-        ("Refund order 1043", refund, ["Nothing was done", "I miss: cents", "Refund: order 1043, cents …"]),
-        ("refund order 1043, cents 250 if it is late", refund, ["Nothing was done", "Refund: order 1043, cents 250"]),
-        ("Where is my order? Look it up", lookup_order, ["does not say: number"]),
+        ("Refund order 1043", refund, ["Nothing was done", "Refund: order 1043, cents …"]),
+        ("refund: order 1043, cents 250 if it is late", refund, ["Nothing was done", "Refund: order 1043, cents …"]),
+        ("Where is my order? Look it up", lookup_order, ["Nothing was done", "Lookup order: number …"]),
     ],
 )
 def test_asks_for_what_is_missing(sentence, function, words):
@@ -176,9 +193,7 @@ def test_what_it_asks_for_works_when_it_is_said():
         text = said_to(build_tool(function).name.replace("_", " ") + " nonsense", function).text
         offered_line = text.split("\n- ")[1].splitlines()[0]
 
-        assert [name for name, _ in calls_of(offered_line.replace('"…"', '"x"').replace("…", "5"), function)] == [
-            function.__name__
-        ], text
+        assert [name for name, _ in calls_of(offered_line.replace("…", "5"), function)] == [function.__name__], text
 
 
 def test_a_refused_command_calls_nothing_else_either():
@@ -189,7 +204,7 @@ def test_offers_sentences_for_the_tools_of_this_agent():
     text = said_to("tell me a joke", lookup_order, refund, starters=["Where is order 1042?"]).text
 
     assert "- Where is order 1042?" in text
-    assert "- Lookup order: number 42" in text
+    assert "- Lookup order: number …" in text
     assert "- Refund: order …, cents …" in text
     assert "17 * 23" not in text
 
@@ -205,7 +220,6 @@ def test_a_shipped_tools_rule_is_not_used_for_another_tool_of_its_name():
         """Stop the clock."""
         return ""
 
-    assert "Write buy milk to notes.txt" not in said_to("tell me a joke", write_file).text
     assert calls_of("Write hello to notes.txt", write_file) == []
     assert calls_of("What time is it in Lima?", stop_clock) == []
 
@@ -250,13 +264,15 @@ def some_tool(draw, name):
 
 def some_sentence(draw, tools):
     named = draw.choice(tools)["function"]
-    words = [*named["name"].split("_")] if draw.random() < 0.9 else []
     arguments = [*named["parameters"]["properties"]]
-    for argument in draw.sample(arguments, draw.randint(0, len(arguments))):
-        words += [*argument.split("_"), draw.choice(PIECES[:14])] if draw.random() < 0.8 else [draw.choice(PIECES)]
-    for _ in range(draw.choice([0, 0, 1, 3])):
+    stated = draw.sample(arguments, draw.choice([len(arguments), draw.randint(0, len(arguments))]))
+    parts = [
+        f"{argument} {draw.choice(PIECES[:14])}" if draw.random() < 0.9 else draw.choice(PIECES) for argument in stated
+    ]
+    words = f"{named['name'].replace('_', ' ')}: {', '.join(parts)}".split(" ")
+    for _ in range(draw.choice([0, 0, 0, 1])):
         words.insert(draw.randint(0, len(words)), draw.choice([*PIECES, *ARGUMENTS]))
-    return " ".join(words).replace(" ,", ",").replace(" :", ":")
+    return " ".join(words)
 
 
 def test_each_argument_of_a_call_with_effects_stands_in_the_sentence_and_no_word_is_two_arguments():

@@ -14,10 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
-from agents.models import guard
 from agents.models.call import ModelCall
+from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.http import guard
 from agents.models.open import open_stream
-from config.errors import CallboardError, ModelFailed, ModelRefused
+from config.errors import CallboardError
 from tests.agents.models.conftest import read
 from tests.model_server import ModelServer, Turn
 
@@ -108,7 +109,7 @@ def test_a_redirect_is_not_followed_with_prompt_or_key(
     ("model", "status"),
     [("openai/gpt-test", 500), ("hosted_vllm/test", 429), ("anthropic/claude-sonnet-4-5", 400), ("azure/test", 422)],
 )
-def test_an_error_body_of_ten_megabytes_is_cut_before_anybody_reads_it(
+def test_an_error_body_of_ten_megabytes_is_truncated_before_it_is_read(
     unit: str, model: str, status: int, server: ModelServer, call_of: Callable[..., ModelCall], run: Any
 ) -> None:
     body = b'{"error": {"message": "' + unit.encode() * (10 * MIB // len(unit)) + b'"}}'
@@ -135,7 +136,7 @@ def test_a_compressed_bomb_is_not_unpacked(
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip"])
-def test_a_compression_nobody_asked_for_is_refused(
+def test_an_unrequested_compression_is_refused(
     encoding: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any
 ) -> None:
     server.script([Turn(raw=b"x" * 100, headers={"content-encoding": encoding})])
@@ -155,7 +156,7 @@ def test_an_answer_is_asked_for_without_compression_and_read_with_it_all_the_sam
     assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
-def test_an_error_body_that_drips_is_left_and_its_status_told(
+def test_an_error_body_that_drips_is_left_and_its_status_reported(
     server: ModelServer, call_of: Callable[..., ModelCall], run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "ERROR_BODY_S", 0.2)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agents.models.anthropic_wire import AnthropicWire
-from agents.models.chunk import Chunk, ToolDelta, Usage
-from config.errors import ModelFailed, ModelRefused
+from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.streams.anthropic import AnthropicWire
+from agents.models.streams.chunk import Chunk, ToolDelta, Usage
 from tests.model_turn import Call, Turn
 
 
@@ -38,7 +38,7 @@ def read(stream: bytes, piece: int | None = None) -> list[Chunk]:
 
 
 @pytest.mark.parametrize("piece", [1, 5, None])
-def test_thinking_text_and_calls_are_told(piece: int | None) -> None:
+def test_thinking_text_and_calls_are_delivered(piece: int | None) -> None:
     turn = Turn(
         reasoning="Hm. So.",
         signature="c2ln",

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.models.anthropic_wire import AnthropicWire
-from agents.models.chunk import Chunk, ToolDelta, Usage
-from agents.models.openai_wire import OpenAIWire
-from agents.models.sse_lines import MAX_EVENT_BYTES
-from agents.models.wire import Wire
-from config.errors import ModelFailed, ModelRefused
+from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.streams.anthropic import AnthropicWire
+from agents.models.streams.chunk import Chunk, ToolDelta, Usage
+from agents.models.streams.openai import OpenAIWire
+from agents.models.streams.sse_lines import MAX_EVENT_BYTES
+from agents.models.streams.wire import Wire
 from tests.model_turn import Call, Turn
 
 
@@ -120,7 +120,7 @@ def test_data_over_several_lines_is_one_event() -> None:
     assert text(read(stream)) == "joined"
 
 
-def test_events_without_blank_lines_between_them_are_told_apart() -> None:
+def test_events_without_blank_lines_between_them_are_distinguished() -> None:
     stream = (delta({"content": "a"}) + delta({"content": "b"}, "stop")).replace(b"\n\n", b"\n") + b"data: [DONE]\n"
 
     assert text(read(stream)) == "ab"
@@ -179,7 +179,7 @@ def test_nothing_is_read_behind_the_end_mark() -> None:
     assert wire.end() == []
 
 
-def test_calls_without_an_index_are_told_apart_by_id() -> None:
+def test_calls_without_an_index_are_distinguished_by_id() -> None:
     def call(**piece: Any) -> bytes:
         return delta({"tool_calls": [piece]})
 

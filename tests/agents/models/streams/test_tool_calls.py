@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
-from agents.models.calls import CallCollector, ToolCall
-from agents.models.chunk import ToolDelta
+from agents.models.streams.chunk import ToolDelta
+from agents.models.streams.tool_calls import CallCollector, ToolCall
 
 
 def collector() -> CallCollector:
@@ -68,7 +68,7 @@ def test_servers_that_number_every_call_0_are_understood() -> None:
     assert [(call.id, call.name) for call in made] == [("a", "one"), ("b", "two")]
 
 
-def test_a_name_is_told_once_as_soon_as_arguments_follow_it() -> None:
+def test_a_name_is_delivered_once_as_soon_as_arguments_follow_it() -> None:
     calls = collector()
     told = []
 
@@ -85,3 +85,12 @@ def test_a_name_is_told_once_as_soon_as_arguments_follow_it() -> None:
 
     assert told == [[], [], ["get_it"], [], []]
     assert [call.name for call in calls.newly_named()] == ["last"]
+
+
+def test_a_nul_in_a_name_or_an_id_is_replaced_since_postgres_keeps_none() -> None:
+    made = collect(
+        ToolDelta(index=0, id="a\0", name="get_\0weather"),
+        ToolDelta(index=0, id="a\0", name="get_\0weather", arguments="{}"),
+    )
+
+    assert made == [ToolCall("a\ufffd", "get_\ufffdweather", "{}")]

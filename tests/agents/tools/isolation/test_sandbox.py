@@ -11,10 +11,12 @@ from contextlib import suppress
 
 import pytest
 
-from agents.tools import beneath
-from agents.tools.beneath import best_opener, open_by_kernel, open_by_walk
-from agents.tools.sandbox import MAX_READ, MAX_WRITE, Sandbox
-from config.errors import PathRefused
+from agents.tools.errors import PathRefused
+from agents.tools.isolation import openat as beneath
+from agents.tools.isolation.openat import best_opener, open_by_kernel, open_by_walk
+from agents.tools.isolation.sandbox import MAX_READ, MAX_WRITE, Sandbox
+
+pytestmark = pytest.mark.parity
 
 SECRET = "the secret outside"
 OPENERS = [open_by_walk, *([open_by_kernel] if best_opener() is open_by_kernel else [])]
@@ -195,7 +197,7 @@ def test_a_swap_between_folder_and_link_never_lets_anything_out(sandbox, folder,
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file.txt").write_text(SECRET)
-    name, kept = folder / "swapped", folder / "real"
+    name, kept, new = folder / "swapped", folder / "real", folder / "new.txt"
     over, swaps = threading.Event(), []
 
     def swap():
@@ -206,7 +208,8 @@ def test_a_swap_between_folder_and_link_never_lets_anything_out(sandbox, folder,
                 os.unlink(name)
             with suppress(OSError):
                 kept.mkdir(exist_ok=True)
-                (kept / "file.txt").write_text("inside")
+                new.write_text("inside")
+                os.replace(new, kept / "file.txt")  # whole at any time: a reader may have opened it before the rename
                 os.rename(kept, name)
                 os.rename(name, kept)
             if not name.is_symlink():  # the writer made the folder it needed

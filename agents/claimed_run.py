@@ -1,0 +1,105 @@
+"""A claimed run with the agent that works on it, made in the claim's own transaction."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from agents.agent import Agent
+from agents.compatibility import LoadedAgent, compatible_agent, load_agent
+from agents.context import RunContext
+from agents.errors import RunFailed
+from agents.models.in_process import is_in_process
+from agents.models.lite import is_imported, litellm_module
+from agents.process import Process
+from bus.journal import (
+    Claim,
+    CodeVersion,
+    Journal,
+    require_readable_journal,
+)
+from config.errors import CallboardError, Retryable
+from observers.discovery import resolve_observers
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRun:
+    """A claimed run with its agent, or with the error because of which it cannot be executed."""
+
+    context: RunContext
+    agent: Agent | None
+    error: CallboardError | None = None
+    held: ExitStack = field(default_factory=ExitStack)
+    """What this process holds for the run, such as the quarantine of a suspect; closed when the run leaves it."""
+
+    async def absolve(self, journal: Journal) -> None:
+        """End the quarantine: this run completed the tool calls during which its owners crashed."""
+        lease = self.context.lease
+        try:
+            is_noted = await journal.absolve(lease)
+        except CallboardError as error:
+            log.warning("suspect stays in quarantine until it ends run_id=%s: %s", lease.run_id, error)
+            return
+        if is_noted:
+            self.held.close()
+
+
+def import_for(process: Process, run_id: str) -> CallboardError | None:
+    """Import LiteLLM where the run's model needs it, and return the error where it cannot be imported.
+
+    To be called before the claim, since the import takes seconds. The error ends the run; otherwise workers would
+    claim and release it for ever.
+    """
+    if is_imported():
+        return None
+    model = process.journal.runs.model(run_id)
+    if model is None or is_in_process(model):
+        return None
+    try:
+        litellm_module()
+    except CallboardError as error:
+        log.warning("run cannot be begun run_id=%s: %s", run_id, error)
+        return error
+    return None
+
+
+def try_load(process: Process, agent_id: str, digest: str = "") -> LoadedAgent | CallboardError:
+    """Load the agent with its tools and return it, or its error; ``digest`` names a stored definition."""
+    try:
+        return load_agent(process, agent_id, digest)
+    except Retryable:
+        raise
+    except CallboardError as error:
+        return error
+    except Exception:  # one agent's code or definition; no other run may be affected
+        log.exception("agent could not be loaded agent_id=%s", agent_id)
+        return RunFailed()
+
+
+def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardError) -> ClaimedRun:
+    """Return the run with its agent, and insert its first step in the claim's transaction."""
+    lease = claim.lease
+    observers, missing = resolve_observers(lease.observers, process.settings)
+    observers = (*observers, *process.local_observers.get(lease.run_id, ()))
+    try:
+        require_readable_journal(lease.journal)
+    except CodeVersion as error:
+        return ClaimedRun(RunContext.unread(process.journal, lease, observers), None, error)
+    history_chars = 0 if isinstance(loaded, CallboardError) else loaded[0].history_chars
+    context = RunContext.load(claim, process.journal, observers, history_chars)
+    progress = claim.progress()
+    if missing is not None:
+        return ClaimedRun(context, None, missing)
+    try:
+        agent = compatible_agent(loaded, context, progress)
+        first = agent.begin()
+    except CallboardError as error:
+        return ClaimedRun(context, None, error)
+    except Exception:
+        log.exception("agent could not begin run_id=%s", lease.run_id)
+        return ClaimedRun(context, None, RunFailed())
+    claim.write(first)  # an error from here on is the database's and rolls the claim back
+    return ClaimedRun(context, agent)

@@ -1,0 +1,114 @@
+"""Compatibility of a run with this process: its definition must be available, and its open calls must fit the tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agents.agent import Agent
+from agents.context import RunContext
+from agents.errors import AgentUnknown
+from agents.process import Process
+from agents.tools.arguments import parse_arguments, validate_arguments
+from agents.tools.catalogue import tools_of
+from agents.tools.errors import ArgumentsInvalid
+from agents.tools.tool import Tool
+from bus.journal import CodeVersion, OpenStep, Progress
+from config.definitions.agent import AgentDefinition, pinned_definition
+from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.effects import POLICIES, Effect
+from config.errors import CallboardError
+
+MAX_DETAIL = 500
+"""Characters of the reason why a run waits."""
+LoadedAgent = tuple[AgentDefinition, Mapping[str, Tool]]
+
+
+def load_agent(process: Process, agent_id: str, digest: str = "") -> LoadedAgent:
+    """Return an agent with its tools: the definition with ``digest``, or the file's present one.
+
+    Raises:
+        AgentUnknown, DefinitionInvalid, ToolUnknown: it cannot be used in this process.
+        CodeVersion: the run was accepted with another definition, and this code cannot read it or lacks its tools; a
+            worker of the release that accepted the run may have them.
+    """
+    current = _current_definition(process, agent_id)
+    is_own = isinstance(current, AgentDefinition) and current.digest == digest
+    then = _recorded_definition(process, agent_id, digest) if digest and not is_own else None
+    if then is None:
+        if isinstance(current, CallboardError):
+            raise current
+        return current, tools_of(current, process.settings, process.tools)
+    try:
+        return then, tools_of(then, process.settings, process.tools)
+    except (DefinitionInvalid, ToolUnknown) as error:
+        raise CodeVersion(f"this worker lacks what the definition the run began with names: {error}") from error
+
+
+def _current_definition(process: Process, agent_id: str) -> AgentDefinition | CallboardError:
+    try:
+        return process.registry.get(agent_id)
+    except (AgentUnknown, DefinitionInvalid) as error:
+        return error
+
+
+def _recorded_definition(process: Process, agent_id: str, digest: str) -> AgentDefinition | None:
+    """Return the definition with this digest; None where the journal has none.
+
+    Raises:
+        CodeVersion: this code cannot read it.
+    """
+    content_json = process.journal.recorded_definition(digest)
+    if content_json is None:
+        return None
+    try:
+        return pinned_definition(agent_id, digest, content_json)
+    except DefinitionInvalid as error:
+        raise CodeVersion(f"this worker's code does not take the definition the run began with: {error}") from error
+
+
+def compatible_agent(loaded: LoadedAgent | CallboardError, context: RunContext, progress: Progress) -> Agent:
+    """Return the agent that begins or resumes the run.
+
+    Raises:
+        CodeVersion: the run's journal is not compatible with this code; another worker may be.
+        CallboardError: the run is new, and the agent cannot be used.
+    """
+    if isinstance(loaded, CallboardError):
+        if progress == Progress() or isinstance(loaded, CodeVersion):
+            raise loaded
+        raise CodeVersion(f"this worker cannot continue the run: {loaded}") from loaded
+    problem = incompatibility(loaded, context.lease.definition_digest, progress)
+    if problem is not None:
+        raise CodeVersion(problem)
+    return Agent(*loaded, context, progress)
+
+
+def incompatibility(loaded: LoadedAgent, digest: str, progress: Progress) -> str | None:
+    """Return why a run cannot be resumed with this definition and these tools; None where it can."""
+    definition, tools = loaded
+    if progress != Progress() and definition.digest != digest:
+        return f"the definition of '{definition.id}' this run began with is not kept, and its file has changed."
+    # A call whose tool or arguments were invalid has no recorded effect; it fails again.
+    needed = [step for step in progress.calls if step.may_be_called]
+    missing = [step.name for step in needed if step.name not in tools]
+    if missing:
+        return f"a call of this run is unfinished, and its tool is not here any more: {', '.join(missing)}."
+    return next((problem for step in needed if (problem := _changed(step, tools[step.name])) is not None), None)
+
+
+def _changed(step: OpenStep, tool: Tool) -> str | None:
+    """Return why an unfinished call cannot be made with its tool as it is in this process."""
+    if step.arguments_text is None:
+        return f"the message of the unfinished call '{step.call_id}' cannot be read by this code."
+    try:
+        validate_arguments(tool, parse_arguments(step.arguments_text))
+    except ArgumentsInvalid as error:
+        return f"a call of this run is unfinished, and its tool has changed: {error}"[:MAX_DETAIL]
+    if step.effect not in POLICIES:
+        return f"a call of this run is unfinished, and this worker's code does not know its effect '{step.effect}'."
+    recorded = Effect(step.effect)
+    if tool.effect.is_riskier_than(recorded):
+        return f"a call of this run is unfinished, and {step.name} was {step.effect} then and is {tool.effect} here."
+    if recorded.policy.needs_check and tool.check is None:
+        return f"a call of this run is unfinished, and {step.name} has no check any more that says what became of it."
+    return None

@@ -1,0 +1,111 @@
+"""The sentences that call the tools that ship."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from agents.models.demo.own_tools import Offer
+
+Arguments = Mapping[str, Any]
+_COUNTS = {word: str(number) for number, word in enumerate(("one", "two", "three", "four", "five", "six"), 1)}
+_COUNT = rf"\d{{1,3}}|{'|'.join(_COUNTS)}"
+_BOXES = rf"({_COUNT}) (?:box(?:es)? )?(?:of )?(paper|pens|coffee|envelopes|toner|notebooks)"
+_ORDER = re.compile(rf"(?:please )?order {_BOXES}(?:(?:, | and ){_BOXES})*[.!]?", re.IGNORECASE)
+_FILE = r"([\w./-]+\.[A-Za-z]\w{0,7})"
+_WRITE = re.compile(
+    rf"(?:please )?(?:write|put) (.+?) (?:in|to) {_FILE}(?:,? (?:and|then) (read it|list my files))?[.!]?",
+    re.IGNORECASE | re.DOTALL,
+)
+_CLOCK = re.compile(r"\bwhat\b[^?]*?\b(?:time|date)\b(?: is it)?(?: in ([^?.!]+)| today)?[?.!]?", re.IGNORECASE)
+_NUMBER = r"\(*\d+(?:\.\d+)?%?\)*"
+_SUM = re.compile(rf"(?<![\w.-]){_NUMBER}(?:\s*(?:\*\*|[-+*/^×÷]|of\b)\s*-?{_NUMBER})+(?![\w-])")
+_MOST = re.compile(r"\b(?:largest|most|(smallest|fewest))\b")
+_PLACE = r"[A-Z][\w'’.-]*(?: [A-Z][\w'’.-]*)*"
+_PLACES = re.compile(rf"(?:[Cc]ompare|capital of|population of) ({_PLACE}(?:(?:, | and |, and ){_PLACE})*)")
+_COLUMNS = "name, capital, continent, population, area_km2, round(population / area_km2, 1) AS people_per_km2"
+
+
+def calls_in(sentence: str, offers: Mapping[str, Offer], results: Mapping[str, Any]) -> list[tuple[str, Arguments]]:
+    """Return the calls to make next; ``results`` has what the tools called since the sentence returned."""
+    if written := _WRITE.fullmatch(sentence):
+        calls = [step for step in _writing(written, results) if step[0] not in results][:1]
+    else:
+        calls = [] if results else [(name, said) for name, (_, rule) in RULES.items() for said in rule(sentence)]
+    return [(name, said) for name, said in calls if name in offers and _is_shipped(offers[name], said)]
+
+
+def _is_shipped(offer: Offer, arguments: Arguments) -> bool:
+    """Return whether this is the tool that ships, and not another one of its name or with another effect."""
+    may_have_effect = offer.name in ("write_file", "order_supplies")
+    return set(arguments) <= set(offer.kinds) and may_have_effect >= offer.has_effect
+
+
+def _writing(written: re.Match[str], results: Mapping[str, Any]) -> Iterator[tuple[str, Arguments]]:
+    text, path, then = written.groups("")
+    if calculated := re.fullmatch("the result of (.+)", text, re.IGNORECASE):
+        yield "calculator", {"expression": calculated[1]}
+        text = str(results.get("calculator", text))
+    yield "write_file", {"path": path, "text": text.strip("'\"")}
+    if then:
+        yield ("read_file", {"path": path}) if then.startswith("read") else ("list_files", {})
+
+
+def _order(sentence: str) -> Iterator[Arguments]:
+    """Order what is said with its number of boxes; how many is never guessed."""
+    if _ORDER.fullmatch(sentence):
+        for count, item in re.findall(_BOXES, sentence, re.IGNORECASE):
+            yield {"item": item.lower(), "boxes": _count(count)}
+
+
+def _clock(sentence: str) -> Iterator[Arguments]:
+    if asked := _CLOCK.search(sentence):
+        yield from ({"timezone": place} for place in re.split(r", | and ", asked[1] or "UTC"))
+
+
+def _calculate(sentence: str) -> Iterator[Arguments]:
+    yield from ({"expression": found} for found in _SUM.findall(re.sub(r"\d{4}-\d{2}-\d{2}", ";", sentence)))
+
+
+def _read(sentence: str) -> Iterator[Arguments]:
+    yield from ({"path": path} for path in re.findall(rf"\b(?i:read|show) {_FILE}", sentence))
+
+
+def _list(sentence: str) -> Iterator[Arguments]:
+    if re.search(r"\b(?:list|show|which)\b[^.?!]*\bfiles\b", sentence, re.IGNORECASE):
+        yield {}
+
+
+def _query(sentence: str) -> Iterator[Arguments]:
+    """Yield SQL for a ranking, for the continents or for the countries that are named."""
+    lower = sentence.lower()
+    if (most := _MOST.search(lower)) and "countr" in lower:
+        by = "population" if "population" in lower else "neighbours" if "neighbours" in lower else "area_km2"
+        said = re.search(rf"\b({_COUNT})\b", lower)
+        order = f"ORDER BY {by} {'ASC' if most[1] else 'DESC'} LIMIT {_count(said[1]) if said else 1}"
+        joined = "countries JOIN borders ON country = code GROUP BY code"
+        table = f"count(*) AS neighbours FROM {joined}" if by == "neighbours" else f"{by} FROM countries"
+        yield {"sql": f"SELECT name, {table} {order}"}
+    elif "by continent" in lower:
+        sums = "count(*) AS countries, sum(population) AS population"
+        yield {"sql": f"SELECT continent, {sums} FROM countries GROUP BY continent ORDER BY population DESC"}
+    elif places := _PLACES.search(sentence):
+        names = ["'" + name.replace("'", "''") + "'" for name in re.split(r", and |, | and ", places[1])]
+        yield {"sql": f"SELECT {_COLUMNS} FROM countries WHERE name IN ({', '.join(names)})"}
+
+
+def _count(text: str) -> int:
+    return int(_COUNTS.get(text.lower(), text))
+
+
+RULES: Mapping[str, tuple[str, Callable[[str], Iterator[Arguments]]]] = {
+    "read_file": ("Read notes.txt", _read),
+    "list_files": ("List my files", _list),
+    "write_file": ("Write buy milk to notes.txt", lambda _: iter(())),  # see _writing
+    "order_supplies": ("Order 3 boxes of paper", _order),
+    "calculator": ("What is 17 * 23?", _calculate),
+    "clock": ("What time is it in Tokyo and Lima?", _clock),
+    "query_countries": ("Which five countries have the largest population?", _query),
+}
+"""A sentence that calls the tool, and what yields the arguments of each call that a sentence asks for."""

@@ -1,0 +1,1 @@
+"""Limits on providers' HTTP responses."""

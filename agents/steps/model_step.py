@@ -1,0 +1,196 @@
+"""One model call of a run: sent, streamed as deltas, and retried after retryable errors."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agents.context import RunContext
+from agents.models.call import ModelCall
+from agents.models.cost import cost_of
+from agents.models.open import open_stream
+from agents.models.retry import RetryPolicy
+from agents.models.streams.chunk import Usage
+from agents.steps.streaming import StreamedResponseWrapper, ToolCall
+from bus.journal import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, Totals, canonical_digest
+from bus.payloads import ErrorPayload, MessagePayload
+from config.errors import CallboardError
+from config.ids import new_id
+
+RETRIES = RetryPolicy()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """The model's complete answer."""
+
+    text: str
+    reasoning: str
+    tool_calls: tuple[ToolCall, ...]
+    thinking_blocks: tuple[Mapping[str, Any], ...]
+    usage: Usage | None
+    finish_reason: str | None
+
+
+class ModelStep:
+    """One model call as one step of the journal; each attempt has a message of its own."""
+
+    def __init__(self, context: RunContext, call: ModelCall, *, prior: OpenStep | None = None) -> None:
+        """``prior``: an earlier owner's open step, whose call is made again."""
+        self.id = prior.id if prior else new_id("step")
+        self.message_id = new_id("msg")
+        self.attempt = 1
+        self._attempts_before = prior.attempt if prior else 0
+        self._spent = Totals()
+        self._context = context
+        self._call = call
+        self._stream: StreamedResponseWrapper | None = None
+        self._answer: Answer | None = None
+        self._pieces = 0
+
+    def started(self) -> StepStarted:
+        """Return the journal's entry that has to be committed before ``ask``."""
+        asked = {"model": self._call.model, "messages": self._call.messages, "tools": self._call.tools}
+        digest, key = canonical_digest(asked), new_id("key")
+        return StepStarted(
+            id=self.id, kind="model", name=self._call.model, arguments_digest=digest, idempotency_key=key
+        )
+
+    async def ask(self) -> Answer:
+        """Call the model and return the answer; it was streamed as deltas, and failed attempts' deltas are withdrawn.
+
+        Raises:
+            CallboardError: the error of the last attempt that the retry policy allows.
+        """
+        timeouts = self._call.timeouts
+        while True:
+            try:
+                with self._context.within(timeouts.connect_s + timeouts.total_s):
+                    return await self._attempt()
+            except CallboardError as error:
+                if not RETRIES.allows(self.attempt, error):
+                    raise
+                await self._try_again(error)
+
+    async def _attempt(self) -> Answer:
+        writer = self._context.writer
+        async with StreamedResponseWrapper(await open_stream(self._call)) as stream:
+            self._stream = stream
+            async for batch in stream:
+                for chunk in batch:
+                    if chunk.reasoning:
+                        self._pieces += 1
+                        writer.reasoning(chunk.reasoning, self.message_id, self.id)
+                    if chunk.text:
+                        self._pieces += 1
+                        writer.response(chunk.text, self.message_id, self.id)
+                for named in stream.newly_named():
+                    writer.tool_name(named.id, named.name, self.message_id, self.id)
+                if writer.is_full:
+                    await writer.room()
+        self._answer = Answer(
+            text=stream.text,
+            reasoning=stream.reasoning,
+            tool_calls=tuple(stream.tool_calls),
+            thinking_blocks=tuple(stream.thinking_blocks),
+            usage=stream.usage,
+            finish_reason=stream.finish_reason,
+        )
+        return self._answer
+
+    async def _try_again(self, error: CallboardError) -> None:
+        delay_s = RETRIES.delay_s(self.attempt, error, random.random)
+        if self._pieces:  # providers charge for failed attempts too
+            self._spent = self.spent
+        retry_in_ms = int(delay_s * 1000)
+        await self._withdraw(
+            ErrorPayload(
+                code=error.code, message=str(error), retryable=True, attempt=self.attempt, retry_in_ms=retry_in_ms
+            )
+        )
+        await asyncio.sleep(delay_s)
+
+    async def _withdraw(self, error: ErrorPayload) -> None:
+        """Withdraw this attempt's deltas with an error event, and reset for the next attempt."""
+        await self._context.writer.withdraw(self.message_id, error)
+        self.message_id = new_id("msg")
+        self.attempt += 1
+        self._stream = None
+        self._pieces = 0
+
+    # --- how it ends
+
+    @property
+    def spent(self) -> Totals:
+        """What the step has used so far, including failed attempts."""
+        usage = self._answer.usage if self._answer is not None else self._partial_usage()
+        last = Totals(usage=usage.as_dict() if usage else {}, cost_usd=cost_of(self._call.model, usage))
+        return self._spent.plus(last)
+
+    def concluded(self, answer: Answer, text: str, arguments: Sequence[Mapping[str, Any]] = ()) -> Commit:
+        """Return the commit that ends the step: the answer's message with ``text``, as an event and in the history.
+
+        ``arguments`` has the decoded arguments of each tool call; without them the message has no calls.
+        """
+        calls = list(zip(answer.tool_calls, arguments, strict=False))
+        shown = [{"call_id": call.id, "name": call.name, "arguments": each} for call, each in calls]
+        payload = self._message(text or None, answer.reasoning, tool_calls=shown or None)
+        data: dict[str, Any] = {"content": text}
+        if answer.reasoning:
+            data["reasoning"] = answer.reasoning
+        if answer.thinking_blocks:
+            data["thinking_blocks"] = [dict(block) for block in answer.thinking_blocks]
+        if calls:
+            sent = [{"arguments_text": call.arguments_text} for call, _ in calls]
+            data["tool_calls"] = [entry | as_sent for entry, as_sent in zip(shown, sent, strict=True)]
+        item = HistoryItem(id=self.message_id, role="assistant", data=data)
+        result = {"message_id": self.message_id, "finish_reason": answer.finish_reason, "calls": len(answer.tool_calls)}
+        return Commit(events=[payload], ended=[self._ended("done", result)], history=[item])
+
+    async def refuse(self, answer: Answer, error: CallboardError) -> StepEnded:
+        """Withdraw an answer that the model has to correct, and return the step's end for the journal."""
+        ended = self._ended("failed", {"repair": {"text": answer.text, "problem": str(error)}})
+        await self._withdraw(ErrorPayload(code=error.code, message=str(error), retryable=True, attempt=1))
+        return ended
+
+    def cut_off(self, status: str) -> Commit:
+        """Return the commit that ends an interrupted step: its partial message, marked as such."""
+        ended = self._ended(status, None)
+        stream, is_cut = self._stream, self._answer is None
+        if stream is None or not (stream.text or stream.reasoning):
+            return Commit(ended=[ended])
+        payload = self._message(stream.text, stream.reasoning, partial=is_cut or None)
+        data = {"content": stream.text} | ({"reasoning": stream.reasoning} if stream.reasoning else {})
+        item = HistoryItem(id=self.message_id, role="assistant", data=data, partial=is_cut)
+        return Commit(events=[payload], ended=[ended], history=[item])
+
+    def _message(self, content: str | None, reasoning: str, **more: Any) -> MessagePayload:
+        more |= {"role": "assistant", "content": content, "reasoning": reasoning or None}
+        return MessagePayload(message_id=self.message_id, step_id=self.id, **more)
+
+    def _ended(self, status: str, result: dict[str, Any] | None) -> StepEnded:
+        spent, attempts = self.spent, self._attempts_before + self.attempt
+        return StepEnded(
+            id=self.id,
+            status=status,
+            usage=spent.usage or None,
+            cost_usd=spent.cost_usd,
+            result=result,
+            attempts=attempts,
+        )
+
+    def _partial_usage(self) -> Usage | None:
+        """Return the usage of an interrupted answer: as reported, else estimated.
+
+        Providers report usage in the last chunk. The estimate counts a token per chunk and per four characters of the
+        prompt.
+        """
+        if self._stream is None:
+            return None
+        if self._stream.usage is not None:
+            return self._stream.usage
+        asked = sum(len(str(message.get("content") or "")) for message in self._call.messages)
+        return Usage(input_tokens=max(1, asked // 4), output_tokens=self._pieces)

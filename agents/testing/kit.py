@@ -1,0 +1,134 @@
+"""Runs agents in memory: a SQLite file in a temporary folder, events in this process, and a scripted model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import orjson
+
+from agents.handle import RunHandle
+from agents.models.scripted.script import ScriptedModel
+from agents.process import Process, use_process
+from agents.registry import AgentRegistry
+from agents.runner import Runner
+from agents.testing.databases import give_back, take_database
+from agents.testing.played import Played
+from agents.tools.catalogue import as_tool
+from agents.tools.tool import Tool
+from bus.celery_app import Publisher
+from bus.journal import Journal
+from config.database.engine import Database
+from config.definitions.agent import AgentDefinition, pinned_definition
+from config.settings import Settings
+
+TIMEOUT_S = 30.0
+"""Seconds that ``play`` waits for the end of a run."""
+_DEFAULTS: dict[str, Any] = {"name": "Tester", "system_prompt": "You are a test.", "observers": ["sse"]}
+
+
+class AgentKit:
+    """An agent called ``tester`` with these tools, whose answers are scripted in ``kit.model``.
+
+    Use it as ``with AgentKit(tools=[add]) as kit``. ``agents_dir`` makes the agents of that folder available as well,
+    with their own prompts and tools and the kit's model. Further keywords are fields of the agent's definition.
+    """
+
+    def __init__(
+        self,
+        *,
+        tools: Sequence[Callable[..., Any] | Tool] = (),
+        agents_dir: str | Path | None = None,
+        settings: dict[str, Any] | None = None,
+        **fields: Any,
+    ) -> None:
+        self.model = ScriptedModel()
+        self._database = take_database()
+        self.settings = _settings(self._database, agents_dir, settings or {})
+        self._registry = KitRegistry(self.settings.agent_folders if agents_dir else (), self.model.name)
+        self._tools: dict[str, Tool] = {}
+        self.agent(tools=tools, **fields)
+        self.runner = self._open()
+
+    def agent(
+        self, agent_id: str = "tester", *, tools: Sequence[Callable[..., Any] | Tool | str] = (), **fields: Any
+    ) -> str:
+        """Define an agent, or define it anew, and return its id; ``tools`` are functions or names."""
+        named = [tool if isinstance(tool, str) else self._add(as_tool(tool)) for tool in tools]
+        self._registry.define(agent_id, {**_DEFAULTS, **fields, "tools": named})
+        return agent_id
+
+    def run(self, objective: str = "Hello", agent_id: str = "tester", **options: Any) -> RunHandle:
+        """Start a run and return its handle; ``options`` are those of ``Runner.run``."""
+        return self.runner.run(objective, agent_id, **options)
+
+    def play(self, objective: str = "Hello", agent_id: str = "tester", **options: Any) -> Played:
+        """Run to the end and return what happened."""
+        handle = self.run(objective, agent_id, **options)
+        handle.result(TIMEOUT_S)
+        return Played(events=list(handle.events()))
+
+    def close(self) -> None:
+        """Wait for open runs, and make the database available for the next kit."""
+        self.model.resume()
+        self.runner.settle(TIMEOUT_S)
+        self.runner.close()
+        give_back(self._database)
+
+    def __enter__(self) -> AgentKit:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _add(self, tool: Tool) -> str:
+        self._tools[tool.name] = tool
+        return tool.name
+
+    def _open(self) -> Runner:
+        journal = Journal(self.settings, publish=Publisher(self.settings), database=self._database)
+        process = Process(settings=self.settings, journal=journal, registry=self._registry, tools=self._tools)
+        use_process(process)
+        return Runner(process)
+
+
+class KitRegistry(AgentRegistry):
+    """The agents of a kit: those defined in Python, then those of a folder; all of them ask the kit's model."""
+
+    def __init__(self, folders: Sequence[Path], model: str) -> None:
+        super().__init__(folders)
+        self._model = model
+        self._defined: dict[str, dict[str, Any]] = {}
+
+    def define(self, agent_id: str, fields: dict[str, Any]) -> None:
+        """Make this the definition of an agent."""
+        self._defined[agent_id] = fields
+
+    def ids(self) -> list[str]:
+        return sorted({*super().ids(), *self._defined})
+
+    def get(self, agent_id: str) -> AgentDefinition:
+        fields = self._defined.get(agent_id)
+        if fields is None:
+            fields = orjson.loads(super().get(agent_id).content_json)
+        content = {name: value for name, value in fields.items() if name not in ("api_base", "api_key_env")}
+        return pinned_definition(agent_id, "", orjson.dumps({**content, "model": self._model}).decode())
+
+
+def _settings(database: Database, agents_dir: str | Path | None, chosen: dict[str, Any]) -> Settings:
+    folder = Path(str(database.engine.url.database)).parent
+    return Settings(
+        _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own: the developer's configuration stays outside
+        **{
+            "state_dir": folder / "state",
+            "database_url": str(database.engine.url),
+            "redis_url": None,
+            "broker_url": None,
+            "agents_dir": str(agents_dir or folder / "agents"),
+            **chosen,
+        },
+    )

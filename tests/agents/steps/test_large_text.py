@@ -1,0 +1,47 @@
+"""A long text is worked on by a thread, a short one at once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from agents.errors import OutputInvalid
+from agents.steps.large_text import LARGE_CHARS, in_thread_if_large
+from agents.steps.output import parse_output
+from bus.payloads import ToolResultPayload
+from tests.app_harness import AppHarness
+from tests.model_server import Call, Turn
+
+LARGE = "a" * LARGE_CHARS
+
+
+def test_a_long_text_is_worked_on_by_a_thread() -> None:
+    here = threading.current_thread()
+
+    short = asyncio.run(in_thread_if_large(LARGE_CHARS - 1, threading.current_thread))
+    long = asyncio.run(in_thread_if_large(LARGE_CHARS, threading.current_thread))
+
+    assert short is here
+    assert long is not here
+
+
+def test_what_is_wrong_with_a_long_text_is_raised() -> None:
+    with pytest.raises(OutputInvalid, match="is not JSON"):
+        asyncio.run(in_thread_if_large(len(LARGE), parse_output, LARGE, {}))
+
+
+def test_a_long_answer_and_long_arguments_come_whole(house: AppHarness) -> None:
+    house.agent("tools: ['tests.agents.sample_tools:echo']", "caller")
+    house.agent("output_schema: {type: object, properties: {a: {type: string}}, required: [a]}", "shaped")
+    house.model.script([Turn(calls=[Call(name="echo", arguments={"text": LARGE})]), Turn(text="Done.")])
+    called = house.run("Echo", "caller")
+    assert called.result(30).status == "succeeded"
+    house.model.script([Turn(text=f'{{"a": "{LARGE}"}}')])
+
+    answered = house.run("Answer", "shaped").result(30)
+
+    assert answered.output == {"a": LARGE}
+    (result,) = (event for event in house.events(called) if isinstance(event, ToolResultPayload))
+    assert result.result == LARGE

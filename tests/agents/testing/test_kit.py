@@ -1,0 +1,90 @@
+"""The kit that ships: an agent with its tools, without a server, in milliseconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agents.models.call import ModelCall
+from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.in_process import open_in_process
+from agents.testing import AgentKit, Call, Turn
+from bus.payloads import ErrorPayload, ReasoningPayload, ResponsePayload
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def test_an_agent_is_tested_with_its_tools_in_ten_lines() -> None:
+    with AgentKit(tools=[add]) as kit:
+        kit.model.script(Turn(calls=[Call(name="add", arguments={"a": 17, "b": 23})]), Turn(text="It is 40."))
+
+        played = kit.play("What is 17 + 23?")
+
+    assert played.results("add") == [40]
+    assert (played.end.status, played.output) == ("succeeded", "It is 40.")
+    assert kit.model.requests[-1].messages[-1]["content"] == "40"
+
+
+def test_it_streams_thinks_and_fails() -> None:
+    busy = ModelFailed("the model is busy", retry_after_s=0.0)
+    with AgentKit() as kit:
+        kit.model.script(
+            Turn(text="never mind", error=busy, error_after=1), Turn(reasoning="Hm, well.", text=["It ", "works."])
+        )
+
+        played = kit.play()
+
+    assert played.text == "It works."
+    assert "".join(piece.content for piece in played.of(ReasoningPayload)) == "Hm, well."
+    assert [error.attempt for error in played.of(ErrorPayload)] == [1]
+
+
+def test_an_agent_of_a_folder_keeps_its_prompt_and_asks_the_scripts_model(tmp_path: Path) -> None:
+    (tmp_path / "clerk.yaml").write_text("name: Clerk\nmodel: openai/gpt-5\nsystem_prompt: You are a clerk.\n")
+    with AgentKit(agents_dir=tmp_path) as kit:
+        kit.model.script(Turn(text="Yes."))
+
+        played = kit.play("Are you there?", "clerk")
+
+    assert played.output == "Yes."
+    assert kit.model.requests[0].messages[0]["content"] == "You are a clerk."
+
+
+def test_what_the_script_does_not_answer_is_said_in_the_answer() -> None:
+    with AgentKit() as kit:
+        assert kit.play().output == "The script has no further turn."
+
+
+def test_kits_one_after_another_share_nothing() -> None:
+    for _ in range(2):
+        with AgentKit() as kit:
+            kit.model.script(Turn(text="First."))
+
+            assert kit.play("Hello", thread_id="talk").output == "First."
+            assert len(kit.model.requests[0].messages) == 2
+
+
+def test_a_stop_closes_the_stream_and_keeps_what_was_said() -> None:
+    with AgentKit() as kit:
+        kit.model.script(Turn(text=["one ", "two ", "three"], stall_after=2))
+        handle = kit.run()
+        for event in handle.events():
+            if isinstance(event, ResponsePayload) and event.content == "two ":
+                handle.cancel()
+
+        assert handle.status() == "cancelled"
+        assert kit.model.closed_early.is_set()
+
+
+def test_a_scripted_model_that_is_not_there_is_refused() -> None:
+    with AgentKit() as kit:
+        call = ModelCall(model="scripted/none", messages=[])
+
+        with pytest.raises(ModelRefused, match="made by a test"):
+            open_in_process(call)
+
+    assert kit.model.requests == []
