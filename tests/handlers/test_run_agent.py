@@ -7,23 +7,29 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, select, update
+from sqlalchemy import select, update
 
+from agents.claimed_run import try_load
 from agents.handle import RunHandle
-from agents.process import process
-from bus.journal.approvals import Decision
-from bus.journal.crashes import ALWAYS_SUSPECT_AFTER
-from bus.journal.leases import claim, hold
+from agents.models import lite
+from agents.process import Process, current_process
+from bus.journal import Claim, Decision
+from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER
+from bus.journal.ownership.leases import claim
+from bus.journal.ownership.reaper import reap
 from bus.messages import RunAgentMessage
-from bus.payloads import ApprovalPayload, Payload
-from config.errors import DatabaseBusy, DatabaseUnreachable
-from config.tables import runs
+from bus.payloads import ApprovalPayload, ErrorPayload, Payload
+from config.database.errors import DatabaseBusy, DatabaseUnreachable
+from config.database.tables import runs
 from handlers import run_agent
-from handlers.desk import desk
 from handlers.run_agent import RunAgentHandler
+from handlers.worker import claims, inline
+from handlers.worker.claims import Claims
+from handlers.worker.inline import InlineRun
+from handlers.worker.slots import slot_pool
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
-from tests.house import House
+from tests.app_harness import AppHarness
 from tests.model_server import Call, Turn
 
 ASKS = "tools: ['tests.agents.sample_tools:pay']"
@@ -32,20 +38,23 @@ ASKS = "tools: ['tests.agents.sample_tools:pay']"
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for pause in ("TURN_S", "WAITING_S", "PAUSE_S"):
-        monkeypatch.setattr(run_agent, pause, 0.01)
+        monkeypatch.setattr(inline, pause, 0.01)
 
 
 class Looks:
     """What the handler has seen of the state of its run, or was to see."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._seen: list[str] = []
+        self._seen: list[str | None] = []
         self._changed = threading.Condition()
-        self._read = RunAgentHandler._read_status
-        monkeypatch.setattr(RunAgentHandler, "_read_status", lambda handler, run_id: self._look(handler, run_id))
+        read = InlineRun.read_status
 
-    def _look(self, handler: RunAgentHandler, run_id: str) -> str:
-        status = self._read(handler, run_id)
+        async def look(run: InlineRun) -> str | None:
+            return self._note(await read(run))
+
+        monkeypatch.setattr(InlineRun, "read_status", look)
+
+    def _note(self, status: str | None) -> str | None:
         with self._changed:
             self._seen.append(status)
             self._changed.notify_all()
@@ -65,8 +74,8 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
 
 def asks_first(body: Mapping[str, Any]) -> Turn:
     """Have the tool called whose outcome a person has to say."""
-    told = [message["role"] for message in body["messages"]]
-    return Turn(text="done") if told[-1] == "tool" else Turn(calls=[Call(name="pay", arguments={})])
+    roles = [message["role"] for message in body["messages"]]
+    return Turn(text="done") if roles[-1] == "tool" else Turn(calls=[Call(name="pay", arguments={})])
 
 
 def answer(run: RunHandle) -> None:
@@ -74,32 +83,75 @@ def answer(run: RunHandle) -> None:
     run.decide(asked["approval_id"], Decision(decision="take_as_done", result="paid"))
 
 
-def row(house: House, run: RunHandle) -> Any:
+def row(house: AppHarness, run: RunHandle) -> Any:
     with house.runner.journal.read() as connection:
         return connection.execute(select(runs).where(runs.c.id == run.run_id)).one()
 
 
-def change(house: House, run: RunHandle, **values: Any) -> None:
+def change(house: AppHarness, run: RunHandle, **values: Any) -> None:
     with house.runner.journal.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == run.run_id).values(**values))
 
 
-def failing(times: int, wrong: Exception, work: Callable[..., Any]) -> tuple[Callable[..., Any], threading.Event]:
+def failing(times: int, error: Exception, work: Callable[..., Any]) -> tuple[Callable[..., Any], threading.Event]:
     """Return ``work`` as it fails so many times, and what is set when it has."""
     left, is_over = iter(range(times)), threading.Event()
 
     def shaky(*args: Any) -> Any:
         if next(left, None) is not None:
-            raise wrong
+            raise error
         is_over.set()
         return work(*args)
 
     return shaky, is_over
 
 
+def test_a_message_whose_run_cannot_be_claimed_is_done_with_one_line_and_the_run_stays_queued(
+    house: AppHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.agent()
+    run = house.run(detached=True)
+    monkeypatch.setattr(run_agent, "PATIENCE_S", 0.0)
+    full = DatabaseBusy("the database is too slow for more runs in this process; the run stays queued.")
+    monkeypatch.setattr(Claims, "claim", failing(10**6, full, Claims.claim)[0])
+    wire = RunAgentMessage.of_run(row(house, run)).to_wire()
+
+    run_agent.run_agent(wire)
+
+    (line,) = [record for record in caplog.records if record.name == run_agent.__name__]
+    assert line.levelname == "WARNING"
+    assert line.getMessage() == f"could not take a queued run run_id={run.run_id}: {full}"
+    assert line.exc_info is None
+    assert row(house, run).status == "queued"
+
+
+def test_a_message_in_the_wrong_queue_is_published_again_to_that_of_its_run(
+    house: AppHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.agent("queue: gpu")
+    run = house.run(detached=True)
+    published: list[str] = []
+    monkeypatch.setattr(house.runner.journal.relay, "publish_soon", published.append)
+
+    run_agent.run_agent(RunAgentMessage.of_run(row(house, run)).to_wire())
+
+    assert row(house, run).status == "queued"
+    assert published == [run.run_id]
+
+
+def test_a_program_that_waits_runs_its_run_itself_whatever_the_queue(house: AppHarness) -> None:
+    house.agent("queue: gpu")
+    house.model.script([Turn(text="done")])
+
+    run = house.run()
+
+    assert run.result(30).status == "succeeded"
+    assert row(house, run).queue == "gpu"
+
+
 @pytest.mark.parametrize("place", ["status", "hold"])
 def test_a_database_that_fails_for_a_moment_ends_no_waiting(
-    house: House, looks: Looks, monkeypatch: pytest.MonkeyPatch, place: str
+    house: AppHarness, looks: Looks, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     house.agent(ASKS)
     house.model.respond = asks_first
@@ -107,11 +159,12 @@ def test_a_database_that_fails_for_a_moment_ends_no_waiting(
     looks.until("waiting")
 
     if place == "status":
-        status, is_over = failing(3, DatabaseUnreachable("for a moment"), RunAgentHandler._read_status)
-        monkeypatch.setattr(RunAgentHandler, "_read_status", lambda handler, run_id: status(handler, run_id))
+        status, is_over = failing(3, DatabaseUnreachable("for a moment"), InlineRun.read_status)
+        monkeypatch.setattr(InlineRun, "read_status", lambda run: status(run))
     else:
-        shaky_hold, is_over = failing(3, DatabaseBusy("for a moment"), hold)
-        monkeypatch.setattr(run_agent, "hold", shaky_hold)
+        unowned = house.runner.journal.unowned
+        shaky_hold, is_over = failing(3, DatabaseBusy("for a moment"), unowned.defer_polling)
+        monkeypatch.setattr(unowned, "defer_polling", shaky_hold)
         monkeypatch.setattr(house.runner.journal, "settings", house.settings.model_copy(update={"beat_s": 0.0}))
     second = house.run("And now?", thread_id="talk")
     assert is_over.wait(20)
@@ -126,7 +179,7 @@ def test_a_database_that_fails_for_a_moment_ends_no_waiting(
 class Stalled:
     """A run in the middle of its first answer; the second one comes at once."""
 
-    def __init__(self, house: House, looks: Looks) -> None:
+    def __init__(self, house: AppHarness, looks: Looks) -> None:
         self.house, self.looks = house, looks
         self.journal = house.runner.journal
         house.model.script([Turn(text=["never ", "whole"], stall_after=2), Turn(text="whole")])
@@ -138,25 +191,26 @@ class Stalled:
     def lose_to_another(self) -> None:
         """Have another process take the run, as it does when nothing was heard of this one."""
         change(self.house, self.run, lease_until=0)
+        reap(self.journal.database, self.run.run_id)
         assert claim(self.journal.database, self.run.run_id, "own_other", 60) is not None
-        self.journal.keeper._beat()
+        self.journal.lease_manager._beat()
 
     def fall_silent(self) -> None:
         """Have this process write nothing, as it does when no heartbeat comes through."""
-        self.journal.keeper._last_good_s -= 1000
+        self.journal.lease_manager._last_good_s -= 1000
 
 
 @pytest.fixture
-def stalled(house: House, looks: Looks) -> Iterator[Stalled]:
+def stalled(house: AppHarness, looks: Looks) -> Iterator[Stalled]:
     yield Stalled(house, looks)
     house.model.resume()
 
 
-def test_a_run_goes_on_under_its_fence_after_its_heartbeats_failed(stalled: Stalled, house: House) -> None:
+def test_a_run_continues_under_its_fence_after_its_heartbeats_failed(stalled: Stalled, house: AppHarness) -> None:
     stalled.fall_silent()
     change(stalled.house, stalled.run, lease_until=0)
     house.model.resume()
-    stalled.journal.keeper._beat()
+    stalled.journal.lease_manager._beat()
 
     assert stalled.run.result(20).status == "succeeded"
     assert (row(stalled.house, stalled.run).fence, row(stalled.house, stalled.run).crashes) == (1, 0)
@@ -186,13 +240,13 @@ def test_waiting_ends_when_another_process_ends_the_run(stalled: Stalled) -> Non
 
 
 @pytest.mark.parametrize("leave", ["close", "release_all"])
-def test_a_process_that_leaves_waits_for_no_run(house: House, looks: Looks, leave: str) -> None:
+def test_a_process_that_leaves_waits_for_no_run(house: AppHarness, looks: Looks, leave: str) -> None:
     house.agent(ASKS)
     house.model.respond = asks_first
     run = house.run()
     looks.until("waiting")
 
-    house.runner.journal.loop.call_soon(getattr(house.runner.journal.keeper, leave))
+    house.runner.journal.loop.call_soon(getattr(house.runner.journal.lease_manager, leave))
 
     house.runner.settle(20)
     assert run.status() == "waiting"
@@ -211,7 +265,7 @@ class Witness(AgentObserver):
         self.heard.append(payload)
 
 
-def test_observers_hear_the_answers_of_a_person_in_their_place(house: House, looks: Looks) -> None:
+def test_observers_get_the_answers_of_a_person_in_order(house: AppHarness, looks: Looks) -> None:
     """Two questions: the first answer alone does not bring the run back to the queue."""
     house.agent(ASKS)
     house.model.respond = asks_twice
@@ -232,7 +286,7 @@ def test_observers_hear_the_answers_of_a_person_in_their_place(house: House, loo
 
 
 def test_what_its_writer_showed_to_viewers_is_not_streamed_again(
-    house: House, looks: Looks, monkeypatch: pytest.MonkeyPatch
+    house: AppHarness, looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house.agent(ASKS)
     house.model.respond = asks_first
@@ -256,27 +310,26 @@ def test_what_its_writer_showed_to_viewers_is_not_streamed_again(
 
 def asks_twice(body: Mapping[str, Any]) -> Turn:
     """Have a tool called twice at once whose outcome a person has to say."""
-    told = [message["role"] for message in body["messages"]]
-    if told[-1] == "tool":
+    roles = [message["role"] for message in body["messages"]]
+    if roles[-1] == "tool":
         return Turn(text="done")
     return Turn(calls=[Call(name="pay", arguments={}), Call(name="pay", arguments={})])
 
 
 def test_a_forged_message_imports_nothing_while_others_wait_for_their_commits(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house.agent()
     house.model.script([Turn(text="whole")])
     run = house.run(detached=True)
     loaded_on: list[str] = []
-    load = RunAgentHandler._load
 
-    def note(handler: RunAgentHandler, agent_id: str, digest: str = "") -> object:
+    def note(process: Process, agent_id: str, digest: str = "") -> object:
         loaded_on.append(threading.current_thread().name)
-        return load(handler, agent_id, digest)
+        return try_load(process, agent_id, digest)
 
-    monkeypatch.setattr(RunAgentHandler, "_load", note)
-    handler = RunAgentHandler(process())
+    monkeypatch.setattr(claims, "try_load", note)
+    handler = RunAgentHandler(current_process())
     begun = handler.take(RunAgentMessage(run_id=run.run_id, agent_id="another", thread_id=run.thread_id))
     assert begun is not None
     house.runner.journal.loop.run(handler.work_off(begun), 20)
@@ -288,31 +341,52 @@ def test_a_forged_message_imports_nothing_while_others_wait_for_their_commits(
 
 
 def test_a_claim_that_is_rolled_back_and_made_again_has_its_quarantine_once(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house.agent()
     house.model.script([Turn(text="whole")])
     run = house.run(detached=True)
     change(house, run, crashes=ALWAYS_SUSPECT_AFTER)
     journal = house.runner.journal
-    claim_once = journal._claim
+    claim = journal.claim_and_begin
 
-    def claim_twice(connection: Connection, run_id: str, begin: Any) -> Any:
-        connection.exec_driver_sql("SAVEPOINT first_time")
-        assert claim_once(connection, run_id, begin) is not None
-        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT first_time")
-        return claim_once(connection, run_id, begin)
+    def claim_twice(run_id: str, begin: Any) -> Any:
+        def begin_twice(claimed: Claim) -> Any:
+            claimed.connection.exec_driver_sql("SAVEPOINT first_time")
+            assert begin(claimed) is not None
+            claimed.connection.exec_driver_sql("ROLLBACK TO SAVEPOINT first_time")
+            return begin(claimed)
 
-    monkeypatch.setattr(journal, "_claim", claim_twice)
-    handler = RunAgentHandler(process())
-    row_now = row(house, run)
-    message = RunAgentMessage(
-        run_id=run.run_id, agent_id="tester", thread_id=run.thread_id, definition_digest=row_now.definition_digest
-    )
-    begun = handler.take(message)
+        return claim(run_id, begin_twice)
+
+    monkeypatch.setattr(journal, "claim_and_begin", claim_twice)
+    handler = RunAgentHandler(current_process())
+    begun = handler.take(RunAgentMessage.of_run(row(house, run)))
     assert begun is not None
     house.runner.journal.loop.run(handler.work_off(begun), 20)
 
     assert run.result(20).status == "succeeded"
-    assert desk().quarantine("run_of_another")
-    desk().end_quarantine("run_of_another")
+    assert slot_pool().quarantine("run_of_another")
+    slot_pool().end_quarantine("run_of_another")
+
+
+@pytest.mark.parametrize(
+    "broken_by", [ImportError("No module named 'aiohttp'"), AttributeError("no 'x' behind sk-ABCDEFGHIJKLMNOPQRSTUVWX")]
+)
+def test_a_run_ends_with_the_reason_where_litellm_cannot_be_imported(
+    house: AppHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broken_by: Exception
+) -> None:
+    def broken() -> None:
+        raise broken_by
+
+    monkeypatch.setattr(lite, "process_import", lite.LiteLLMImport(broken))
+
+    results = [house.run("Hello").result(20) for _ in range(2)]
+
+    assert [result.status for result in results] == ["failed", "failed"]
+    error = next(event for event in house.events(house.run("Hello")) if isinstance(event, ErrorPayload))
+    assert error.code == "model_failed"
+    assert f"LiteLLM cannot be imported here ({type(broken_by).__name__}: " in error.message
+    assert "Install the release that requirements.lock names" in error.message
+    assert "ABCDEFGHIJKLMNOP" not in error.message
+    assert len([record for record in caplog.records if record.exc_info and "LiteLLM" in record.message]) == 1

@@ -3,11 +3,15 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.fleet import bare_environment
+
+pytestmark = pytest.mark.parity
 
 CODE = """
 import logging, sys
-from handlers.drain import end_without_teardown
+from handlers.worker.drain import end_without_teardown
 
 class Heap:
     def __del__(self):

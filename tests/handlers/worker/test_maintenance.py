@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, select, update
+from sqlalchemy import select, update
 
-import handlers.upkeep
-from agents.process import Process, process
+import bus.journal.ownership.maintenance
+from agents.process import Process, current_process
 from agents.runner import Runner
-from bus.journal.approvals import Decision, decide
+from bus.journal import Decision, Who
+from bus.journal.decisions import decide
 from bus.journal.endings import cancel
-from bus.journal.reaper import fire, reap
-from bus.journal.who import Who
+from bus.journal.ownership.reaper import fire, reap
 from bus.payloads import EndPayload, Payload
-from config.errors import DatabaseBusy, DatabaseDamaged
-from config.migrate import migrate
+from config.database.errors import DatabaseBusy, DatabaseDamaged
+from config.database.migrate import migrate
+from config.database.tables import runs
 from config.settings import Settings
-from config.tables import runs
-from handlers.upkeep import tell_untold
+from handlers.worker.maintenance import deliver_undelivered
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
+from tests.app_harness import AppHarness
 from tests.bus.asked import asks, question
-from tests.house import House
 from tests.model_server import ModelServer
 
 HEARD: list[tuple[str, Payload]] = []
@@ -49,10 +48,10 @@ WITNESS = f"{__name__}:{Witness.__name__}"
 class Upkeep:
     """A worker's process without its loops: it looks after ends when a test says so."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: AppHarness) -> None:
         self.house = house
-        self.here: Process = process()
-        self.database = self.here.journal.database
+        self.process: Process = current_process()
+        self.database = self.process.journal.database
 
     def ended(self, *observers: str) -> str:
         """Return a run that was stopped before anybody owned it."""
@@ -61,9 +60,9 @@ class Upkeep:
         return handle.run_id
 
     def look(self) -> int:
-        return tell_untold(self.here)
+        return deliver_undelivered(self.process)
 
-    def lapse(self) -> None:
+    def expire_lease(self) -> None:
         """Let the time of whoever took ends to tell them be over."""
         with self.database.write() as connection:
             connection.execute(update(runs).where(runs.c.lease_until.is_not(None)).values(lease_until=0))
@@ -82,22 +81,23 @@ def ends_heard(run_id: str) -> int:
     return sum(of == run_id and isinstance(payload, EndPayload) for of, payload in HEARD)
 
 
-@pytest.fixture(params=["database_url", pytest.param("postgres_url", marks=pytest.mark.postgres)])
-def upkeep(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path) -> Iterator[Upkeep]:
+@pytest.fixture
+def upkeep(each_database_url: str, settings: Settings, tmp_path: Path) -> Iterator[Upkeep]:
     """A worker's process over each database."""
     HEARD.clear()
-    url = request.getfixturevalue(request.param)
-    ours = settings.model_copy(update={"agents_dir": str(tmp_path / "agents"), "database_url": url, "lease_s": 60.0})
+    ours = settings.model_copy(
+        update={"agents_dir": str(tmp_path / "agents"), "database_url": each_database_url, "lease_s": 60.0}
+    )
     migrate(ours)
     with ModelServer() as model:
         runner = Runner.open(ours)
-        house = House(runner, model, tmp_path / "agents")
+        house = AppHarness(runner, model, tmp_path / "agents")
         house.agent()
         yield Upkeep(house)
         runner.close()
 
 
-def test_an_end_without_an_owner_is_told_once(upkeep: Upkeep) -> None:
+def test_an_end_without_an_owner_is_delivered_once(upkeep: Upkeep) -> None:
     run_id = upkeep.ended()
 
     assert upkeep.look() == 1
@@ -108,13 +108,13 @@ def test_an_end_without_an_owner_is_told_once(upkeep: Upkeep) -> None:
     assert (row.observers_told, row.owner, row.lease_until) == (True, None, None)
 
 
-def test_everything_written_with_the_end_is_told_and_nothing_before(upkeep: Upkeep) -> None:
+def test_everything_written_with_the_end_is_delivered_and_nothing_before(upkeep: Upkeep) -> None:
     """A run whose worker died; its observers there heard what that one wrote."""
     handle = upkeep.house.run(detached=True, observers=(WITNESS,))
-    journal = upkeep.here.journal
+    journal = upkeep.process.journal
     journal.loop.run(journal.claim(handle.run_id))
     cancel(upkeep.database, Who(), handle.run_id, "ann")
-    upkeep.lapse()
+    upkeep.expire_lease()
     reap(upkeep.database, handle.run_id)
 
     upkeep.look()
@@ -127,7 +127,7 @@ def test_everything_written_with_the_end_is_told_and_nothing_before(upkeep: Upke
 
 
 @pytest.mark.parametrize("how", ["cancelled", "expired"])
-def test_the_answer_of_a_person_is_told_with_the_end_that_came_after_it(upkeep: Upkeep, how: str) -> None:
+def test_a_persons_answer_is_delivered_with_the_end_that_followed_it(upkeep: Upkeep, how: str) -> None:
     """Two questions, of which one was answered: nobody owned the run any more."""
     handle = upkeep.house.run(detached=True, observers=(WITNESS,))
     answered, late = question(), question(expires_in_s=-1)
@@ -146,13 +146,13 @@ def test_the_answer_of_a_person_is_told_with_the_end_that_came_after_it(upkeep: 
     assert ("approval" in [kind for seq, kind in heard if seq > shown.events[-1].seq], heard[-1][1]) == (True, "end")
 
 
-def test_an_answer_an_owner_told_is_not_told_again_with_the_end(upkeep: Upkeep) -> None:
+def test_an_answer_that_an_owner_delivered_is_not_delivered_again_with_the_end(upkeep: Upkeep) -> None:
     handle = upkeep.house.run(detached=True, observers=(WITNESS,))
-    asked, journal = question(), upkeep.here.journal
+    asked, journal = question(), upkeep.process.journal
     asks(upkeep.database, handle.run_id, asked)
     decide(upkeep.database, Who(), handle.run_id, asked.id, Decision(decision="fail"), by="ann")
     journal.loop.run(journal.claim(handle.run_id))
-    upkeep.lapse()
+    upkeep.expire_lease()
     cancel(upkeep.database, Who(), handle.run_id, "ann")
 
     assert upkeep.look() == 1
@@ -170,13 +170,13 @@ def test_a_database_that_is_busy_for_a_moment_puts_it_off(upkeep: Upkeep, monkey
     assert (ends_heard(first) + ends_heard(second), ends_heard(late)) == (1, 0)
 
     assert upkeep.look() == 0, "somebody is at it"
-    upkeep.lapse()
+    upkeep.expire_lease()
     assert upkeep.look() == 1
     assert (ends_heard(first), ends_heard(second)) == (1, 1)
     assert upkeep.row(late).observers_told
 
 
-def test_what_nobody_foresaw_about_one_keeps_no_other_from_being_told(upkeep: Upkeep) -> None:
+def test_an_unexpected_error_of_one_run_keeps_no_other_from_being_delivered(upkeep: Upkeep) -> None:
     broken, following = upkeep.ended(), upkeep.ended()
     with upkeep.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == broken).values(observers_json="no JSON"))
@@ -187,7 +187,7 @@ def test_what_nobody_foresaw_about_one_keeps_no_other_from_being_told(upkeep: Up
     assert ends_heard(following) == 1
 
 
-def test_what_never_will_be_told_is_given_up(
+def test_a_delivery_that_always_fails_is_given_up(
     upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_id = upkeep.ended()
@@ -213,20 +213,20 @@ def test_an_observer_that_is_missing_here_leaves_the_others_theirs(
     assert "nowhere:Nobody" in caplog.text
 
 
-def test_what_is_told_by_a_worker_that_is_busy_is_left_to_it(upkeep: Upkeep) -> None:
+def test_a_delivery_that_another_worker_holds_is_left_to_it(upkeep: Upkeep) -> None:
     run_id = upkeep.ended()
     with upkeep.database.write() as connection:
         until = {"lease_until": upkeep.database.lease_clock() + 60_000, "lease_boot": upkeep.database.lease_boot()}
         connection.execute(update(runs).where(runs.c.id == run_id).values(owner="own_other", **until))
 
     assert upkeep.look() == 0
-    upkeep.lapse()
+    upkeep.expire_lease()
     assert upkeep.look() == 1
     assert ends_heard(run_id) == 1
 
 
-def test_more_than_a_handful_are_told_look_by_look(upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handlers.upkeep, "BATCH", 2)
+def test_more_than_a_batch_is_delivered_round_by_round(upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus.journal.ownership.maintenance, "BATCH", 2)
     ended = [upkeep.ended() for _ in range(5)]
 
     assert [upkeep.look() for _ in range(4)] == [2, 2, 1, 0]
@@ -234,24 +234,23 @@ def test_more_than_a_handful_are_told_look_by_look(upkeep: Upkeep, monkeypatch: 
     assert [ends_heard(run_id) for run_id in ended] == [1] * 5
 
 
-def test_whoever_takes_longer_than_the_others_wait_leaves_the_rest_to_them(upkeep: Upkeep) -> None:
+def test_a_worker_that_outlasts_its_lease_leaves_the_rest_to_others(upkeep: Upkeep) -> None:
     first, second = upkeep.ended(), upkeep.ended()
     seconds = iter([0.0, 59.9, 60.0])
 
-    assert tell_untold(upkeep.here, clock=lambda: next(seconds)) == 1
+    assert deliver_undelivered(upkeep.process, clock=lambda: next(seconds)) == 1
 
     assert ends_heard(first) + ends_heard(second) == 1
 
 
-def fail_once(monkeypatch: pytest.MonkeyPatch, upkeep: Upkeep, wrong: Exception) -> None:
+def fail_once(monkeypatch: pytest.MonkeyPatch, upkeep: Upkeep, error: Exception) -> None:
     """Let the next look into a run's log go wrong."""
-    coming, read = [wrong], upkeep.here.journal.read
+    unowned = upkeep.process.journal.unowned
+    coming, undelivered = [error], unowned.undelivered
 
-    @contextmanager
-    def shaky() -> Iterator[Connection]:
+    def shaky(run: Any) -> Sequence[Payload]:
         if coming:
             raise coming.pop()
-        with read() as connection:
-            yield connection
+        return undelivered(run)
 
-    monkeypatch.setattr(upkeep.here.journal, "read", shaky)
+    monkeypatch.setattr(unowned, "undelivered", shaky)

@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import select, update
 
 from agents.handle import RunHandle
-from agents.process import process
-from bus.journal.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER
-from config.tables import runs
-from handlers.desk import Desk, desk
-from handlers.poller import Poller
-from tests.house import House
+from agents.process import current_process
+from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER
+from config.database.tables import runs
+from handlers.worker.poller import Poller
+from handlers.worker.slots import SlotPool, slot_pool
+from tests.app_harness import AppHarness
 from tests.journeys.neighbour import until
 from tests.model_server import Call, Turn
 
@@ -30,15 +30,15 @@ def calls_then_stalls(body: Mapping[str, Any]) -> Turn:
 
 
 @pytest.fixture
-def suspects(house: House) -> Iterator[House]:
+def suspects(house: AppHarness) -> Iterator[AppHarness]:
     house.agent("tools: ['tests.agents.sample_tools:add']")
     house.model.respond = calls_then_stalls
     yield house
     house.model.resume()
-    until(lambda: house.runner.journal.keeper.busy == 0, 20, "its runs have ended")
+    until(lambda: house.runner.journal.lease_manager.busy == 0, 20, "its runs have ended")
 
 
-def accept(house: House, crashes: int) -> RunHandle:
+def accept(house: AppHarness, crashes: int) -> RunHandle:
     """Return a queued run that lost so many owners in a tool call."""
     run = house.run(detached=True)
     values = {"crashes": crashes, "crashes_json": orjson.dumps([NOTE] * crashes).decode()}
@@ -47,14 +47,14 @@ def accept(house: House, crashes: int) -> RunHandle:
     return run
 
 
-def row(house: House, run: RunHandle) -> Any:
+def row(house: AppHarness, run: RunHandle) -> Any:
     with house.runner.journal.read() as connection:
         return connection.execute(select(runs).where(runs.c.id == run.run_id)).one()
 
 
-def begin(house: House) -> Poller:
+def begin(house: AppHarness) -> Poller:
     """Have this process take what is queued."""
-    poller, loop = Poller(process(), Desk(10)), house.runner.journal.loop
+    poller, loop = Poller(current_process(), SlotPool(10)), house.runner.journal.loop
     for _ in range(2):  # seen waiting twice
         loop.run(poller.look(), 20)
     return poller
@@ -64,7 +64,7 @@ def until_it_streams(run: RunHandle) -> None:
     next(event for event in run.events() if event.event_type == "response")
 
 
-def test_the_next_suspect_begins_when_the_calls_of_the_first_have_ended(suspects: House) -> None:
+def test_the_next_suspect_begins_when_the_calls_of_the_first_have_ended(suspects: AppHarness) -> None:
     first = accept(suspects, SUSPECT_AFTER)
     begin(suspects)
     until_it_streams(first)
@@ -78,13 +78,13 @@ def test_the_next_suspect_begins_when_the_calls_of_the_first_have_ended(suspects
     assert orjson.loads(row(suspects, first).crashes_json)[-1]["suspect"] is False
 
 
-def test_one_with_three_crashes_is_kept_apart_to_its_end(suspects: House) -> None:
+def test_one_with_three_crashes_is_kept_apart_to_its_end(suspects: AppHarness) -> None:
     first = accept(suspects, ALWAYS_SUSPECT_AFTER)
     begin(suspects)
     until_it_streams(first)
 
-    assert not desk().quarantine("another")
+    assert not slot_pool().quarantine("another")
     suspects.model.resume()
     assert first.result(20).status == "succeeded"
-    until(lambda: desk().quarantine("another"), 20, "another suspect may begin")
-    desk().end_quarantine("another")
+    until(lambda: slot_pool().quarantine("another"), 20, "another suspect may begin")
+    slot_pool().end_quarantine("another")

@@ -10,8 +10,8 @@ import pytest
 
 from agents.models.warm_up import needs_litellm
 from agents.registry import AgentRegistry
+from cli.supervisor.serving import clean_environment
 from config.settings import ROOT
-from web.terminal.serving import clean_environment
 
 AGENT = "name: A\nmodel: {model}\nsystem_prompt: You answer.\n"
 
@@ -37,16 +37,17 @@ def write_agents(folder: Path, **models: str) -> None:
 def test_says_whether_an_installation_needs_litellm(
     tmp_path: Path, models: dict[str, str], environment: dict[str, str], needed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.models.auto._answers", lambda *_: False)  # an Ollama on this machine
+    monkeypatch.setattr("agents.models.auto.OLLAMA_URL", "")  # an Ollama on this machine
     write_agents(tmp_path, **models)
 
     assert needs_litellm(AgentRegistry((tmp_path / "agents",)), environment) is needed
 
 
+@pytest.mark.parity
 def test_a_run_at_the_terminal_imports_no_litellm(tmp_path: Path) -> None:
     write_agents(tmp_path, demo="demo/instant")
     code = (
-        "import sys; from web.terminal.cli import status_of\n"
+        "import sys; from cli.main import status_of\n"
         "status = status_of(['run', 'demo', 'What is 17 * 23?'])\n"
         "print(status, [name for name in ('litellm', 'openai') if name in sys.modules])"
     )

@@ -1,0 +1,96 @@
+"""Runs inline: the process that accepted a run works on it until it ends, since there may be no worker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from agents.process import Process
+from bus.messages import RunAgentMessage
+from bus.payloads import TERMINAL
+from config.errors import Retryable
+
+log = logging.getLogger(__name__)
+
+TURN_S = 0.3
+"""Seconds between two tries to claim a queued run; an earlier run of its thread may be open."""
+WAITING_S = 1.0
+"""Seconds between two reads of the status of a run that waits for a person, or that another process works on."""
+PAUSE_S = 0.5
+"""Seconds to wait after a database error."""
+
+
+class InlineRun:
+    """A run that this process executes itself.
+
+    If the run waits for a person or loses its owner, this process resumes it too, unless a worker claims it first.
+    """
+
+    def __init__(
+        self, process: Process, message: RunAgentMessage, work: Callable[[RunAgentMessage], Awaitable[bool]]
+    ) -> None:
+        """``work`` claims and executes the run; it returns False where the run could not be claimed."""
+        self._process = process
+        self._journal = process.journal
+        self._message = message
+        self._work = work
+        self._deferred_s = 0.0  # when polling of the run was last deferred
+
+    async def follow(self) -> None:
+        """Return when the run has ended, or when the process shuts down."""
+        try:
+            status = await self._step("queued")
+            while await self._is_due(status):
+                status = await self._step(status)
+        finally:
+            self._process.local_observers.pop(self._message.run_id, None)
+
+    async def _is_due(self, status: str | None) -> bool:
+        """Wait until the run's next check is due; return False where the run has ended or the process shuts down."""
+        if status is None or status in TERMINAL:
+            return False
+        await asyncio.sleep(TURN_S if status == "queued" else WAITING_S)
+        return not self._journal.lease_manager.is_leaving
+
+    async def _step(self, status: str | None) -> str | None:
+        """Do what a run in this status needs, and return its new status, or None where it is not known."""
+        try:
+            if status == "queued":
+                return await self._work_if_free()
+            if status == "running":
+                await self._requeue_if_lost()
+            return await self.read_status()
+        except Retryable as error:
+            log.warning("could not read or claim a run yet run_id=%s: %s", self._message.run_id, error)
+            await asyncio.sleep(PAUSE_S)
+            return status
+
+    async def _work_if_free(self) -> str | None:
+        was_claimed = await self._work(self._message)
+        status = await self.read_status()
+        if status == "queued" and not was_claimed:
+            await self._defer_polling()
+        return status
+
+    async def _defer_polling(self) -> None:
+        """Keep pollers from the run while it waits for its thread; renewed at the interval of heartbeats."""
+        if time.monotonic() - self._deferred_s >= self._journal.settings.beat_s:
+            self._deferred_s = time.monotonic()
+            await self._journal.loop.write(self._journal.unowned.defer_polling, self._message.run_id)
+
+    async def _requeue_if_lost(self) -> None:
+        """Requeue a run that lost its owner, as a reaper does: a program that only waits for its run has no reaper."""
+        journal, run_id = self._journal, self._message.run_id
+        if journal.lease_manager.tracks(run_id):
+            return
+        if not await journal.loop.read(journal.unowned.has_lost_owner, run_id):
+            return
+        written = await journal.loop.write(journal.reaper.reap, run_id)
+        if written is not None:
+            journal.publish(written)
+
+    async def read_status(self) -> str | None:
+        """Return the run's status from SQL."""
+        return await self._journal.loop.read(self._journal.runs.status, self._message.run_id)

@@ -1,0 +1,138 @@
+"""Maintenance of runs without an owner: delivers their ends to observers, and resumes those that waited for code."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from agents.compatibility import incompatibility, load_agent
+from agents.process import Process
+from bus.gc_tuning import FreeMemory, return_large_blocks
+from bus.journal import require_readable_journal
+from bus.queues import served_queues
+from config.errors import CallboardError, Permanent
+from handlers.worker.slots import slot_pool
+from observers.base import AgentFacts, RunFacts
+from observers.discovery import resolve_observers
+from observers.invoker import ObserverInvoker
+
+log = logging.getLogger(__name__)
+
+RESUME_EVERY = 12
+"""Rounds of maintenance between two checks for runs that wait for code; the first check is at the worker's start."""
+
+
+async def maintain(process: Process) -> None:
+    """Run the maintenance every ``reap_s`` seconds for as long as the process lives."""
+    return_large_blocks()
+    loop, rounds, memory = process.journal.loop, 0, FreeMemory()
+    while True:
+        try:
+            await loop.read(memory.give_back)
+            await loop.read(deliver_undelivered, process)
+            if rounds % RESUME_EVERY == 0:
+                await loop.read(resume_compatible, process)
+        except CallboardError as error:
+            log.warning("maintenance is tried again: %s", error)
+        except Exception:  # the task must survive any error
+            log.exception("maintenance failed")
+        rounds += 1
+        await asyncio.sleep(process.settings.reap_s)
+
+
+# --- ends that were written without an owner ------------------------------------------------------
+
+
+def deliver_undelivered(process: Process, *, clock: Callable[[], float] = time.monotonic) -> int:
+    """Deliver to observers the ends of runs that ended without an owner; return the number of runs.
+
+    One worker at a time holds a lease on a run's delivery. If it dies or the delivery fails, any worker delivers again
+    after that lease expired; the other runs are not affected.
+    """
+    until_s = clock() + process.settings.lease_s
+    delivered = 0
+    for row in process.journal.unowned.claim_undelivered():
+        if clock() >= until_s:
+            break  # the database is slow, and the other leases may have expired
+        delivered += _is_delivered(process, row)
+    return delivered
+
+
+def _is_delivered(process: Process, row: Any) -> bool:
+    """Deliver one run's events; return False where that has to be tried again."""
+    try:
+        _deliver_or_give_up(process, row)
+        process.journal.unowned.mark_delivered(row.id)
+    except CallboardError as error:
+        log.warning("observers get the end of a run later run_id=%s: %s", row.id, error)
+        return False
+    except Exception:  # an error of one run must not keep the others from being delivered
+        log.exception("the end of a run could not be delivered to observers run_id=%s", row.id)
+        return False
+    return True
+
+
+def _deliver_or_give_up(process: Process, row: Any) -> None:
+    """Deliver one run's events; log the error where another try would fail too."""
+    try:
+        _deliver(process, row)
+    except Permanent as error:
+        log.error("the end of a run cannot be delivered to observers run_id=%s: %s", row.id, error)
+
+
+def _deliver(process: Process, row: Any) -> None:
+    """Deliver to observers what was written since the run's last owner: the end, and answers of persons.
+
+    A second call delivers everything twice. The process that wrote these events has put them into the hot log.
+    """
+    observers, missing = resolve_observers(orjson.loads(row.observers_json), process.settings)
+    if missing is not None:
+        log.warning("an observer is not installed here and does not get the end run_id=%s: %s", row.id, missing)
+    facts = RunFacts(
+        run_id=row.id,
+        thread_id=row.thread_id,
+        tenant=row.tenant,
+        principal=row.principal,
+        fence=row.fence,
+        detached=row.detached,
+        metadata=orjson.loads(row.metadata_json or "{}"),
+    )
+    agent = AgentFacts(id=row.agent_id, name=row.agent_name, model=row.model)
+    invoker = ObserverInvoker(observers)
+    for payload in process.journal.unowned.undelivered(row):  # last, since a delivery cannot be undone
+        invoker.agent_on_response(facts, agent, payload)
+
+
+# --- runs that wait for code ----------------------------------------------------------------------
+
+
+def resume_compatible(process: Process) -> list[str]:
+    """Queue the runs that wait for code and that this process can resume, and return their ids.
+
+    No wake-up is published, since an incompatible worker could get it; this process's poller takes them. If the process
+    ends before, other pollers find them.
+    """
+    resumed = []
+    for row in process.journal.unowned.waiting_for_code():
+        if _is_compatible(process, row) and process.journal.unowned.resume(row.id):
+            log.info("a run that waited for code is compatible with this worker run_id=%s", row.id)
+            slot_pool().want(row.id)
+            resumed.append(row.id)
+    return resumed
+
+
+def _is_compatible(process: Process, row: Any) -> bool:
+    """Return whether this process can resume the run, as far as its journal and agent show."""
+    if not served_queues(process.settings).has(row.queue):
+        return False
+    try:
+        require_readable_journal(row.journal)
+        loaded = load_agent(process, row.agent_id, row.definition_digest)
+    except CallboardError:
+        return False
+    return incompatibility(loaded, row.definition_digest, process.journal.unowned.progress(row.id)) is None

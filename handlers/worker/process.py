@@ -1,0 +1,177 @@
+"""The life of a worker process on Celery's signals: start, taking runs, drain, exit."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+from celery import signals
+from celery.utils.text import str_to_list
+
+from agents.models.releases import require_sound_release
+from agents.models.warm_up import warm_up_to_fork
+from agents.process import Process, current_process
+from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
+from bus.celery_rules import broken_rules
+from bus.errors import PoolRefused
+from bus.gc_tuning import freeze_gc
+from bus.liveness import start_liveness
+from config.errors import CallboardError
+from config.folders import require_own_folders
+from config.logs import configure_logging
+from config.redis.socket import with_running_redis
+from config.settings import settings
+from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_teardown
+from handlers.worker.maintenance import maintain
+from handlers.worker.poller import Poller
+from handlers.worker.row import renew_row
+from handlers.worker.slots import open_slot_pool
+from handlers.worker.warm_up import prepare, prepare_later
+from observers.invoker import drain
+
+log = logging.getLogger(__name__)
+
+
+@signals.celeryd_init.connect(weak=False)
+def refuse_pools(conf: Any = None, options: Any = None, **_: Any) -> None:
+    """Exit with an error if the worker's pool cannot run agents."""
+    pool = str((options or {}).get("pool") or getattr(conf, "worker_pool", ""))
+    try:
+        if any(name in pool for name in ("gevent", "eventlet")):
+            raise PoolRefused(
+                f"Callboard does not run on the {pool} pool: agents share one event loop in a real thread. "
+                "Use `--pool threads` (the default), prefork or solo."
+            )
+        refuse_greenlets()
+        require_sound_release()
+        require_broker_setting(with_running_redis(settings()))
+        require_own_folders()
+    except CallboardError as error:
+        raise SystemExit(f"error: {error} [{error.code}]") from None
+
+
+@signals.celeryd_init.connect(weak=False)
+def choose_queues(instance: Any = None, options: Any = None, **_: Any) -> None:
+    """Serve the queues that ``celery worker -Q`` and ``-X`` name, like those of ``CALLBOARD_QUEUES``."""
+    chosen, excluded = (str_to_list((options or {}).get(name)) or () for name in ("queues", "exclude_queues"))
+    if not chosen and not excluded:
+        return
+    try:
+        serve_queues(instance.app, chosen, excluded)
+    except CallboardError as error:
+        raise SystemExit(f"error: {error} [{error.code}]") from None
+
+
+@signals.setup_logging.connect(weak=False)
+def log_our_way(**_: Any) -> None:
+    """Take logging over from Celery."""
+    configure_logging(settings(), "worker")
+    for chatty in ("celery.app.trace", "celery.worker.strategy"):  # two lines a run, with all arguments
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+@signals.worker_init.connect(weak=False)
+def warn_of_configuration(sender: Any = None, **_: Any) -> None:
+    """Log what is wrong with Celery's configuration; only this process sees its own command line."""
+    for broken in broken_rules(sender.app.conf, with_running_redis(settings()), os.environ):
+        log.warning("Celery is not configured as it has to be: %s", broken.text)
+
+
+@signals.worker_init.connect(weak=False)
+def begin(sender: Any = None, **_: Any) -> None:
+    """Warm the process up; a prefork parent does it for its children, without opening threads or connections."""
+    global _drain
+    if _forks(sender):
+        _drain = ParentDrain(sender, settings().drain_s)
+        warm_up_to_fork()
+        freeze_gc()  # Celery collects garbage before each fork, which takes long with LiteLLM loaded
+        start_liveness(None, settings().lease_s)
+        return
+    _begin(_pool_name(sender), getattr(sender, "concurrency", None) or settings().slots)
+
+
+@signals.worker_process_init.connect(weak=False)
+def begin_child(**_: Any) -> None:
+    """Warm a prefork child up; it works on one run at a time."""
+    asked = threading.Event()
+    signal.signal(CHILD_SIGNAL, lambda *_: asked.set())
+    _begin("prefork", 1)
+    drain_of_child = _drain
+    assert isinstance(drain_of_child, Drain)
+    signal.signal(CHILD_SIGNAL, lambda *_: drain_of_child.begin())
+    if asked.is_set():  # the signal came while this child was warming up
+        drain_of_child.begin()
+
+
+@signals.worker_shutting_down.connect(weak=False)
+def stop_claiming(**_: Any) -> None:
+    """Begin to drain; Celery itself takes no more messages."""
+    if _drain is not None:
+        _drain.begin()
+
+
+@signals.worker_process_shutdown.connect(weak=False)
+@signals.worker_shutdown.connect(weak=False)
+def leave(**_: Any) -> None:
+    """Deliver the events queued for observers, and delete the worker's row."""
+    process = _alive
+    if process is None:
+        return
+    drain(2.0)
+    try:
+        process.journal.workers.forget(process.journal.owner)
+    except CallboardError as error:
+        log.warning("the worker's row stays until it expires: %s", error)
+    process.journal.close()
+
+
+@signals.worker_shutdown.connect(weak=False)
+def end(sender: Any = None, **_: Any) -> None:
+    """Exit without teardown after Celery is done; prefork children do so by themselves."""
+    end_without_teardown(int(getattr(sender, "exitcode", None) or 0))
+
+
+_alive: Process | None = None
+_drain: Drain | ParentDrain | None = None
+
+
+def _begin(pool: str, slots: int) -> None:
+    global _alive
+    began = time.monotonic()
+    try:
+        _alive = process = current_process()
+    except CallboardError as error:
+        raise SystemExit(f"error: {error} [{error.code}]") from None
+    has_litellm = prepare(process)
+    freeze_gc()
+    take_up_work(process, slots)
+    start_liveness(process.journal.loop, process.settings.lease_s)
+    process.journal.loop.submit(renew_row(process, pool, slots))
+    log.info("worker is ready pool=%s slots=%s after_s=%.1f", pool, slots, time.monotonic() - began)
+    if not has_litellm:
+        prepare_later(process)
+
+
+def take_up_work(process: Process, number: int) -> Drain:
+    """Start the poller, the maintenance and the worker's row; return the drain."""
+    global _drain
+    journal, slots = process.journal, open_slot_pool(number)
+    _drain = own = Drain(process, slots)
+    journal.relay.start()
+    journal.reaper.start()
+    journal.loop.submit(Poller(process, slots).run())
+    journal.loop.submit(maintain(process))
+    return own
+
+
+def _forks(sender: Any) -> bool:
+    return _pool_name(sender) == "prefork"
+
+
+def _pool_name(sender: Any) -> str:
+    module = getattr(getattr(sender, "pool_cls", None), "__module__", "")
+    return module.rpartition(".")[2] or "threads"
