@@ -1,9 +1,9 @@
-"""What is true before the first message: settings, errors, the database, definitions, migrations.
+"""Settings, errors, the database with its migrations, and agent definitions.
 
-Nothing here knows what a run does; every other room may import this one, and this one imports none.
+Every other folder may import this one; it imports none of them.
 """
 
 from config import folders
 
 folders.require()
-folders.warn_of_hidden_strangers()
+folders.warn_of_hidden_packages()

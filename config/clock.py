@@ -1,4 +1,4 @@
-"""The time, as an argument: wall time for people, boot time for leases on one machine."""
+"""Clocks: wall time for people, boot time for leases on one machine."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def epoch_ms() -> int:
 
 
 def boot_ms() -> int:
-    """Return milliseconds on a clock nobody can set, which also counts while the machine sleeps."""
+    """Return milliseconds on a clock that cannot be set and that counts while the machine sleeps."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return (time.clock_gettime_ns(clock) if clock is not None else time.monotonic_ns()) // 1_000_000
 
 
 @lru_cache(maxsize=1)
 def boot_id() -> str:
-    """Return what names this boot of this machine; a lease from another boot has run out."""
+    """Return the id of this machine's boot; a lease of an earlier boot has expired."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -1,11 +1,11 @@
-"""Named places where a test or the crash lab may have this process die, stop, sleep or fail.
+"""Failpoints: named places where a test or the crash lab can make this process die, stop, sleep or raise.
 
-Off unless the environment says ``FAILPOINTS="commit=kill@3;tool=sleep:2"``: a place, what happens there, and at
-which passing (from 1; without a number at each). A place that nobody named costs one look at a dict.
+Enabled by the environment, as ``FAILPOINTS="commit=kill@3;tool=sleep:2"``: a place, an action, and the pass at which it
+happens (from 1; without a number at every pass). An unused failpoint costs one dict lookup.
 
-Places: ``accept``, ``claim`` and ``commit`` (behind the transaction), ``accept-before``, ``claim-before`` and
-``commit-before`` (inside it, before it is committed), ``tool`` and ``tool-after`` (around a tool's function),
-``publish`` (a wake-up went out), ``ownerless`` (a run was written to without an owner).
+Places: ``accept``, ``claim`` and ``commit`` (after the transaction), ``accept-before``, ``claim-before`` and
+``commit-before`` (inside it, before the commit), ``tool`` and ``tool-after`` (around a tool's function), ``publish``
+(a wake-up was published), ``unowned`` (a run was written to without an owner).
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from functools import partial
 from config.errors import SettingInvalid
 
 VARIABLE = "FAILPOINTS"
-PLACES = (
-    "accept-before", "accept", "claim-before", "claim", "commit-before", "commit", "tool", "tool-after", "publish",
-    "ownerless",
-)  # fmt: skip
+PLACES = tuple(
+    """
+    accept-before accept claim-before claim commit-before commit tool tool-after publish unowned
+    """.split()
+)
 
 
 class FailpointHit(RuntimeError):
-    """Raised where ``raise`` was asked for."""
+    """Raised by the action ``raise``."""
 
 
 @dataclass(slots=True)
@@ -47,17 +48,17 @@ class _Point:
 
 
 def failpoint(place: str) -> None:
-    """Do what was asked for at this place, if anything was."""
+    """Perform the action that is set for this place, if any."""
     point = _points.get(place)
     if point is not None:
         point.hit()
 
 
 def set_failpoints(text: str) -> None:
-    """Take ``text`` instead of what the environment said when this process began.
+    """Replace the failpoints of the environment by those of ``text``.
 
     Raises:
-        SettingInvalid: it cannot be read, or names a place there is not: that would kill nothing and look well.
+        SettingInvalid: it cannot be parsed, or names an unknown place, which would silently kill nothing.
     """
     points = dict(_parse(part) for part in text.split(";") if part.strip())
     _points.clear()
@@ -65,7 +66,7 @@ def set_failpoints(text: str) -> None:
 
 
 def watch_failpoints(seen: Callable[[str], None]) -> None:
-    """Have ``seen`` called with each place this process passes, on the thread that passes it; nothing else happens."""
+    """Call ``seen`` with each place this process passes, on the thread that passes it; no other action happens."""
     _points.clear()
     _points.update({place: _Point(partial(seen, place), None) for place in PLACES})
 
@@ -84,8 +85,8 @@ def _parse(part: str) -> tuple[str, _Point]:
     is_readable = verb in acts and (not has_number or (at.isdecimal() and int(at) > 0)) and _is_duration(seconds)
     if place not in PLACES or not is_readable:
         raise SettingInvalid(
-            f"{VARIABLE}: '{part[:80]}' is not PLACE=kill|exit|stop|sleep:SECONDS|raise, with @N behind it for the Nth "
-            f"passing. Places are {', '.join(PLACES)}."
+            f"{VARIABLE}: '{part[:80]}' is not PLACE=kill|exit|stop|sleep:SECONDS|raise, with @N for the Nth pass. "
+            f"Places are {', '.join(PLACES)}."
         )
     return place, _Point(acts[verb], int(at) if at else None)
 
@@ -105,5 +106,5 @@ _points: dict[str, _Point] = {}
 if os.environ.get(VARIABLE):
     try:
         set_failpoints(os.environ[VARIABLE])
-    except SettingInvalid as wrong:  # whatever program this is, nobody is there yet who would say it
-        raise SystemExit(f"error: {wrong} [{wrong.code}]") from None
+    except SettingInvalid as error:  # at import, no caller could report it
+        raise SystemExit(f"error: {error} [{error.code}]") from None

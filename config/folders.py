@@ -1,7 +1,7 @@
-"""Whether `import agents`, `import config` and so on find Callboard's folders, and can work: each folder asks first.
+"""Check that `import agents`, `import config` and so on find Callboard's folders; each folder runs this check first.
 
-Only the standard library is used here, and no syntax that an old Python cannot read. The other folders run this file by
-its path, because another project's `config` may stand in for ours: docs/decisions/0027-imported-from-elsewhere.md.
+It uses only the standard library, and no syntax that an old Python cannot parse. The other folders run this file by its
+path, because `import config` may find another project's package: docs/decisions/0027-checks-at-import.md.
 """
 
 from __future__ import annotations
@@ -11,45 +11,60 @@ import warnings
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
+from sysconfig import get_path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("agents", "bus", "config", "handlers", "observers", "web")
+FOLDERS = ("agents", "bus", "cli", "config", "handlers", "observers", "web")
 OLDEST_PYTHON = (3, 11)
-NEEDED = (
-    "alembic", "blinker", "celery", "click", "flask", "flask_sock", "gunicorn", "hiredis", "jsonschema_rs", "kombu",
-    "litellm", "mcp", "orjson", "packaging", "pydantic", "pydantic_settings", "dotenv", "yaml", "redis", "rich",
-    "sqlalchemy",
-)  # fmt: skip
-"""What pyproject.toml depends on, by the names under which it is imported."""
+NEEDED = tuple(
+    """
+    alembic blinker celery click flask flask_sock gunicorn hiredis jsonschema_rs kombu litellm mcp orjson packaging
+    pydantic pydantic_settings dotenv yaml redis rich sqlalchemy
+    """.split()
+)
+"""The dependencies of pyproject.toml, by their import names."""
 
 _is_checked = False
 
 
 class FolderTaken(ImportError):
-    """Another project's package has the name of one of Callboard's folders, and comes first."""
+    """Another project's package has the name of one of Callboard's folders, and precedes it on ``sys.path``."""
 
 
 def require() -> None:
-    """Import ``config`` where Callboard can be imported; the first folder of a process asks, for all of them.
+    """Import ``config`` if Callboard can be imported; the first imported folder checks for all.
 
     Raises:
-        FolderTaken: another project's package comes first; the sentence names its file and the remedy.
-        ImportError: this Python is too old, or lacks a package Callboard needs.
+        FolderTaken: another project's package comes first; the message names its file and the remedy.
+        ImportError: this Python is too old, or lacks a dependency.
     """
     global _is_checked
     if _is_checked:
         return
     _require_packages()
-    stranger = first_stranger(ROOT)
-    if stranger is not None:
-        raise FolderTaken(sentence_about(*stranger, ROOT))
+    foreign = first_foreign_package(ROOT)
+    if foreign is not None:
+        raise FolderTaken(describe_conflict(*foreign, ROOT))
     _is_checked = True
     __import__("config")
 
 
-def warn_of_hidden_strangers() -> None:
-    """Warn of each package of another project that ours hides, at the line that imported Callboard."""
-    for folder, file in hidden_strangers():
+def require_own_folders(root: Path = ROOT) -> None:
+    """Return if each folder's name imports the folder in ``root``, which is added to ``sys.path`` if necessary.
+
+    Raises:
+        RoomTaken: another package is imported; the message names its file and the remedy.
+    """
+    foreign = first_foreign_package(root)
+    if foreign is not None:
+        from config.errors import RoomTaken
+
+        raise RoomTaken(describe_conflict(*foreign, root), room=foreign[0], found=foreign[1])
+
+
+def warn_of_hidden_packages() -> None:
+    """Warn about each package of another project that ours hides, at the line that imported Callboard."""
+    for folder, file in hidden_packages():
         warnings.warn(
             f"`import {folder}` finds Callboard's folder and hides {file}: a program that needs both has to talk to "
             f"Callboard over HTTP ({ROOT / 'docs' / 'python.md'}).",
@@ -59,44 +74,44 @@ def warn_of_hidden_strangers() -> None:
 
 
 def _levels_to_importer() -> int:
-    """Return how many calls above ``warn_of_hidden_strangers`` the first line outside of Callboard stands."""
+    """Return how many calls above ``warn_of_hidden_packages`` the first line outside Callboard is."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(("<frozen", str(ROOT))):
-        # Python itself leaves the import system's frames out of its count.
+        # Python does not count the import system's frames.
         level += "importlib._bootstrap" not in frame.f_code.co_filename
         frame = frame.f_back
     return level
 
 
-def first_stranger(root: Path) -> tuple[str, str] | None:
-    """Return a folder's name and the file that answers to it instead of ours, or None.
+def first_foreign_package(root: Path) -> tuple[str, str] | None:
+    """Return a folder's name and the file that is imported instead of ours, or None.
 
-    Where nothing answers, ``root`` is put on ``sys.path``: Celery imports its application from the current folder, and
-    takes that off the path again.
+    If a folder is not found, ``root`` is added to ``sys.path``: Celery imports its application from the current folder,
+    and then removes that from the path.
     """
     if any(_spec(folder) is None for folder in FOLDERS):
         sys.path.insert(0, str(root))
     for folder in FOLDERS:
-        origin = origin_of(_spec(folder)) or "nothing"
+        origin = _origin_of(_spec(folder)) or "nothing"
         if not Path(origin).resolve().is_relative_to(root.resolve()):
             return folder, origin
     return None
 
 
-def sentence_about(folder: str, file: str, root: Path) -> str:
-    """Return what to do about a stranger."""
+def describe_conflict(folder: str, file: str, root: Path) -> str:
+    """Return a message that names the conflict and its remedies."""
     return (
-        f"`import {folder}` finds {file} instead of {root / folder}. Where that one is not needed, start through "
+        f"`import {folder}` finds {file} instead of {root / folder}. If that one is not needed, start through "
         f"./callboard, or set PYTHONPATH={root} (it has to come first; the folder of the program itself comes before "
         f"it, so move the program to another), or uninstall the package that brought it; a program that needs both "
         f"has to talk to Callboard over HTTP ({root / 'docs' / 'python.md'})."
     )
 
 
-def hidden_strangers() -> list[tuple[str, str]]:
+def hidden_packages() -> list[tuple[str, str]]:
     """Return the packages beside other programs that ours hide: a folder's name and a file, each once.
 
-    Those in ``site-packages`` are left to the doctor: programs seldom mean them.
+    The doctor reports those in ``site-packages``, which programs rarely use.
     """
     places = {str(Path(place or ".").resolve()): None for place in sys.path}
     found = []
@@ -107,7 +122,14 @@ def hidden_strangers() -> list[tuple[str, str]]:
     return found
 
 
-def origin_of(spec: ModuleSpec | None) -> str | None:
+def foreign_packages(packages: str | None = None) -> dict[str, str]:
+    """Return the installed packages with a name of ours that are not imported: folder -> file."""
+    place = packages or get_path("purelib")
+    found = {folder: _origin_of(PathFinder.find_spec(folder, [place])) for folder in FOLDERS}
+    return {folder: origin for folder, origin in found.items() if origin}
+
+
+def _origin_of(spec: ModuleSpec | None) -> str | None:
     """Return the file or folder where a package was found."""
     if spec is None:
         return None
@@ -115,8 +137,8 @@ def origin_of(spec: ModuleSpec | None) -> str | None:
 
 
 def _code_of(spec: ModuleSpec | None) -> str | None:
-    """Return where a package was found; a folder without any module is no package, whatever its name."""
-    origin = origin_of(spec)
+    """Return where a package was found; None for a folder without any module."""
+    origin = _origin_of(spec)
     if origin is None or (Path(origin).is_dir() and not any(Path(origin).glob("*.py"))):
         return None
     return origin
@@ -125,7 +147,7 @@ def _code_of(spec: ModuleSpec | None) -> str | None:
 def _spec(folder: str) -> ModuleSpec | None:
     try:
         return find_spec(folder)
-    except ValueError:  # a module somebody put into sys.modules by hand has no spec
+    except ValueError:  # a module that was put into sys.modules by hand has no spec
         return None
 
 

@@ -1,8 +1,8 @@
-"""What a forked child must not take over from its parent: locks that another thread held, and what has threads.
+"""Forks: recreate in a child what it must not share with its parent, such as locks and objects with threads.
 
-A child has copies of the parent's objects and none of its threads. So whatever a module keeps for its process is made
-again in the child, and what was the parent's is left alone: its sockets and its database's connections are shared with
-the parent, and closing them would break the parent. What may not even be inherited is closed before the fork.
+A child has copies of the parent's objects and none of its threads. So modules recreate their process-wide state in the
+child and leave the parent's objects untouched: sockets and database connections are shared with the parent, and closing
+them would break it. What a child must not inherit at all is closed before the fork.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from weakref import WeakSet
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 5.0
-"""Seconds a fork waits for what is in use."""
+"""Seconds a fork waits for resources in use."""
 _inherited: list[Any] = []
-"""Objects of the parent, kept so that no finalizer closes what it still uses."""
+"""Objects of the parent, kept so that no finalizer closes what the parent still uses."""
 
 
 def after_fork(renew: Callable[[], None]) -> Callable[[], None]:
-    """Have ``renew`` called in each process that is forked from this one, before anything else runs there."""
+    """Call ``renew`` in each process that is forked from this one, before other code runs there."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=renew)
     return renew
 
 
 def leave_to_parent(thing: Any) -> None:
-    """Keep an object of the parent's for as long as this child lives, untouched."""
+    """Keep an object of the parent alive and untouched for the lifetime of this child."""
     _inherited.append(thing)
 
 
 class ForkGate:
-    """Entered by each use of what a child must not inherit open: a fork waits for the uses, and holds new ones up.
+    """A gate for uses of a resource that a child must not inherit open: a fork waits for them and blocks new ones.
 
-    ``close`` is called before the fork, when nothing is in use, and has to leave nothing open.
+    ``close`` is called before the fork, when there is no use, and has to close the resource.
     """
 
     def __init__(self, close: Callable[[], None]) -> None:
@@ -51,7 +51,7 @@ class ForkGate:
     def __enter__(self) -> None:
         depth = getattr(self._mine, "depth", 0)
         with self._changed:
-            # Who is inside already would wait for the fork that waits for them.
+            # A thread inside would wait for the fork that waits for it.
             self._changed.wait_for(lambda: depth > 0 or self._forks == 0)
             self._in_use += 1
         self._mine.depth = depth + 1
@@ -64,7 +64,7 @@ class ForkGate:
                 self._changed.notify_all()
 
     def before(self) -> None:
-        """Wait until nothing is in use but by the thread that forks, let nothing new begin, and close."""
+        """Block new uses, wait for those of other threads, and close the resource."""
         with self._changed:
             self._forks += 1
             is_free = self._changed.wait_for(lambda: self._in_use == 0, PATIENCE_S)
@@ -74,13 +74,13 @@ class ForkGate:
             log.warning("the process forks while its database is in use; the child may find it locked")
 
     def after(self) -> None:
-        """Let the parent go on."""
+        """Unblock the parent's uses."""
         with self._changed:
             self._forks -= 1
             self._changed.notify_all()
 
     def in_child(self) -> None:
-        """Begin anew: nobody else is in this process."""
+        """Reset the state: the child has one thread."""
         self._changed = threading.Condition()
         self._in_use, self._forks = getattr(self._mine, "depth", 0), 0
 

@@ -1,4 +1,4 @@
-"""Identifiers that sort by the time they were made."""
+"""Identifiers that sort by their creation time."""
 
 from __future__ import annotations
 

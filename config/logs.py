@@ -1,11 +1,12 @@
-"""The application's own log: one line a record whatever is in it, ids as fields, no secrets.
+"""The application's own log: one line per record, ids as fields, no secrets.
 
-What agents said is not here but in the logger observer's files; bodies appear at DEBUG only.
+Agents' output is in the logger observer's files instead; message bodies appear at DEBUG only.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
@@ -14,33 +15,31 @@ import orjson
 
 from config.clock import stamp
 from config.redaction import redact
+from config.visible import escaped_json
 
 if TYPE_CHECKING:
     from config.settings import Settings
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(128, 160))}
-_CONTROL |= {
-    ord("\n"): "\\n",
-    ord("\r"): "\\r",
-    ord("\t"): "\\t",
-    0x2028: "\\u2028",
-    0x2029: "\\u2029",
-    0x202E: "\\u202e",
-}
-_UNSAFE_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(127, 160), 0x2028, 0x2029, 0x202E)}
-"""What JSON lets through and some readers of lines, and terminals, do not."""
-NOISY = (
-    "LiteLLM", "httpx", "httpcore", "openai", "kombu", "amqp", "asyncio", "alembic", "celery.redirected",
-    "celery.app.trace", "celery.worker.strategy",
-)  # fmt: skip
-"""Loggers whose INFO is a line for each call; Celery's would also hold the arguments."""
+# Everything that ends a line somewhere, moves a terminal's cursor, reverses or hides text, or cannot
+# be encoded. The joiners U+200C and U+200D stay: scripts and emoji need them.
+_HOSTILE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+NOISY = tuple(
+    """
+    LiteLLM httpx httpcore openai kombu amqp asyncio alembic celery.redirected celery.app.trace
+    celery.worker.strategy
+    """.split()
+)
+"""Loggers that log each call at INFO; Celery's would include the arguments."""
 
 
 def configure_logging(settings: Settings, process: str, stream: TextIO | None = None) -> None:
-    """Every logger of this process writes to stderr as the settings say; a second call replaces the first.
+    """Make every logger of this process write to stderr in the configured format; a second call replaces the first.
 
-    ``process`` (``web``, ``worker-1``, ``up``) stands in each line.
+    ``process`` (``web``, ``worker-1``, ``up``) is part of each line.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines(process) if settings.log_format == "json" else TextLines(process))
@@ -53,8 +52,8 @@ def configure_logging(settings: Settings, process: str, stream: TextIO | None = 
 
 
 def one_line(text: str) -> str:
-    """Return the text without anything that ends a line or moves a terminal's cursor."""
-    return _without_surrogates(text).translate(_CONTROL)
+    """Return the text with every character escaped that could break, colour or hide a line."""
+    return _HOSTILE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class TextLines(logging.Formatter):
@@ -73,7 +72,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """The same as one JSON object a line: ``at``, ``level``, ``process``, ``logger``, ``message``, and the fields."""
+    """One JSON object per line: ``at``, ``level``, ``process``, ``logger``, ``message``, and the fields."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
@@ -90,13 +89,13 @@ class JsonLines(logging.Formatter):
         line.update({name: _plain(value) for name, value in _fields(record)})
         if record.exc_info:
             line["traceback"] = redact(self.formatException(record.exc_info))
-        return orjson.dumps(_encodable(line)).decode().translate(_UNSAFE_IN_JSON)
+        return escaped_json(orjson.dumps(_encodable(line)).decode())
 
 
 def _text(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # a wrong %-format is a slip in the caller; the line is worth more than the traceback
+    except Exception:  # a wrong %-format is the caller's mistake; keep the line instead of a traceback
         return f"{record.msg} {record.args!r}"
 
 
@@ -109,7 +108,7 @@ def _at(record: logging.LogRecord) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Return the value as it stands, or in quotes where a reader could not tell where it ends."""
+    """Return the value, in quotes if it has a delimiter or is empty."""
     plain = value and not any(sign in value for sign in ' "=')
     return value if plain else '"' + value.replace('"', '\\"') + '"'
 
@@ -119,7 +118,7 @@ def _plain(value: Any) -> Any:
 
 
 def _encodable(line: dict[str, Any]) -> dict[str, Any]:
-    """Return the line without lone surrogates, which no JSON may hold."""
+    """Return the line without lone surrogates, which JSON cannot encode."""
     return {name: _without_surrogates(value) if isinstance(value, str) else value for name, value in line.items()}
 
 

@@ -1,4 +1,4 @@
-"""What Callboard keeps in the state folder: for its owner alone, and under no name that leads elsewhere."""
+"""Files of the state folder: readable by their owner alone, and never symbolic links."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from config.errors import StateDirExposed
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 SIGNS = frozenset({"up.lock", "callboard.db"})
-"""What makes a folder a state folder; the permissions of any other folder are not ours to set."""
+"""Files that identify a state folder; Callboard changes the permissions of no other folder."""
 PRIVATE_UMASK = 0o077
 KEPT = ("callboard.db", "up.", "runs-", "worker", "redis.sock.path", "warm-up.lock")
-"""How the names of the files begin that Callboard makes there and in ``logs``."""
+"""Prefixes of the files that Callboard creates there and in ``logs``."""
 REMEDY = "choose another with --state-dir or CALLBOARD_STATE_DIR."
 
 
 def private_folder(folder: Path) -> Path:
-    """``folder`` is there; it and what had to be made above it are open to their owner alone.
+    """Create ``folder`` and its missing parents with access for their owner alone, and return it.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     for place in reversed(missing):
@@ -30,7 +30,7 @@ def private_folder(folder: Path) -> Path:
 
 
 def open_private(path: str | Path, flags: int = os.O_RDWR) -> int:
-    """Return a descriptor of ``path``, made if it is not there; nobody but its owner may open it.
+    """Open ``path``, created if missing and accessible to its owner alone, and return the descriptor.
 
     Raises:
         OSError: it cannot be opened, or is a symbolic link (``ELOOP``).
@@ -43,10 +43,10 @@ def open_private(path: str | Path, flags: int = os.O_RDWR) -> int:
 
 
 def narrow_state_folder(folder: Path) -> None:
-    """A state folder of ours, new or of an older release, and our files in it are open to their owner alone.
+    """Restrict a state folder of ours, and our files in it, to their owner.
 
     Raises:
-        StateDirExposed: a name of ours in it is a symbolic link, so that something else would be written to.
+        StateDirExposed: a file of ours in it is a symbolic link, so that another file would be written to.
     """
     if not _is_ours(folder):
         return
@@ -59,10 +59,10 @@ def narrow_state_folder(folder: Path) -> None:
 
 
 def require_private(folder: Path) -> None:
-    """Return when nobody but this user, or root, can look into the folder.
+    """Return if only this user and root can read the folder.
 
     Raises:
-        StateDirExposed: others can, and the folder is not ours to narrow.
+        StateDirExposed: other users can, or the folder belongs to one.
     """
     facts = folder.stat()
     if facts.st_uid not in (os.geteuid(), 0):
@@ -70,7 +70,7 @@ def require_private(folder: Path) -> None:
     if facts.st_mode & OTHERS:
         raise StateDirExposed(
             f"other users can open the state folder {folder} (its permissions are {facts.st_mode & 0o7777:o}), "
-            f"and it keeps prompts, answers and a socket; `chmod 700 {folder}`, or {REMEDY}"
+            f"which holds prompts, answers and a socket; `chmod 700 {folder}`, or {REMEDY}"
         )
 
 

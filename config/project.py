@@ -1,4 +1,4 @@
-"""What ``pyproject.toml`` says of this checkout, which is the truth also where nothing was installed from it."""
+"""This checkout's ``pyproject.toml``, which is authoritative even if the package is not installed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,21 @@ def project() -> Mapping[str, Any]:
     return table
 
 
+def own_version() -> str:
+    """Return the version of this checkout."""
+    return str(project()["version"])
+
+
 def shipped_entries(group: str) -> dict[str, EntryPoint]:
-    """Return what Callboard registers in an entry-point group, by name, as the file says it."""
+    """Return Callboard's own entry points of a group by name, from the file."""
     table: Mapping[str, str] = project().get("entry-points", {}).get(group, {})
     return {name: EntryPoint(name=name, value=value, group=group) for name, value in table.items()}
 
 
 def installed_entries(group: str) -> dict[str, EntryPoint]:
-    """Return what other installed distributions register in the group, by name; the first value of a name counts."""
+    """Return other distributions' entry points of a group by name; the first value of a name counts."""
     found: dict[str, EntryPoint] = {}
     for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
-        if entry.dist is None or entry.dist.name != NAME:  # an installation of ours may be of another version
+        if entry.dist is None or entry.dist.name != NAME:  # an installed Callboard may be another version
             found.setdefault(entry.name, entry)
     return found

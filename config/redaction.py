@@ -1,8 +1,8 @@
-"""Secrets do not reach logs, events or error texts: what looks like a key is replaced by ``[redacted]``.
+"""Redaction: secrets in logs, events and error texts are replaced by ``[redacted]``.
 
-Three nets. The forms providers give their keys; the values this process holds in variables named like secrets,
-and the passwords of addresses in any variable; and the values that were registered because a definition or a setting
-names them as secrets, whatever they look like. Every pattern is linear in the length of the text.
+It finds known forms of keys; the values of this process's variables that are named like secrets, and passwords in URLs
+of any variable; and values registered because a definition or a setting names them as secrets. Every pattern is linear
+in the length of the text.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 REDACTED = "[redacted]"
 MIN_SECRET_CHARS = 8
-"""Shorter values of secret variables are too likely to be words of the text."""
+"""Shorter values of secret variables are likely to be ordinary words."""
 MIN_REGISTERED_CHARS = 6
-"""The same for a value that is known to be a secret."""
+"""The limit for a value that is known to be a secret."""
 MARGIN_CHARS = 8192
 """Characters examined beyond a limit, so that a secret that begins before the limit is recognised as a whole."""
 
 MAX_CHARS = 128 * 1024
-"""Longest text that is examined; ``redact`` cuts what is longer, since the loop of a worker waits for it."""
+"""Longest text that is examined; ``redact`` truncates longer ones, since it blocks a worker's event loop."""
 
 _SECRET_NAME = re.compile(
     r"KEY$|TOKEN$|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|^(?:SIG|SIGNATURE|CODE|AUTH|AUTHORIZATION)$"
@@ -45,7 +45,7 @@ _FORMS = (
     # base64 of the forms above: "sk-", "AKIA", "-----BEGIN"
     r"\b(?:c2st|QUtJQ|LS0tLS1CRUdJTi)[A-Za-z0-9+/_-]{20,}={0,2}",
 )
-# What follows a word that says it is a secret; the word stays, so that the line can be read.
+# Values after a word that marks them as secret; the word stays.
 _NAMED = (
     r"(?i:\bbearer\s+)(?P<bearer>[A-Za-z0-9._~+/=-]{8,})",
     r"(?i:\bbasic\s+)(?P<basic>[A-Za-z0-9+/]{12,}={0,2})",
@@ -55,7 +55,7 @@ _NAMED = (
 )
 _FORM = re.compile("|".join(_FORMS))
 _JWT_RUN = re.compile(r"\beyJ[A-Za-z0-9_.-]+")
-"""A whole run of a token's characters: a search for the token itself would start again at each ``eyJ``."""
+"""A maximal sequence of token characters: a pattern of the token itself would restart at each ``eyJ``."""
 _NAME = re.compile("|".join(_NAMED))
 _HINT = re.compile(
     r"(?i:sk[-_]|rk_|pk[-_]|AKIA|ASIA|AROA|AIDA|eyJ|gh[pousr]_|github_|glpat|xox|AIza|hf_|gsk_|npm_|pypi-|xai-|:AA"
@@ -64,7 +64,7 @@ _HINT = re.compile(
 
 
 class Redactor:
-    """Replaces secrets of the usual forms, those of one environment, and those that were registered."""
+    """Replaces secrets of known forms, those of one environment, and registered ones."""
 
     def __init__(self, environment: Mapping[str, str], registered: Iterable[str] = ()) -> None:
         held = {value for name, value in environment.items() if is_secret(name, value)}
@@ -76,16 +76,16 @@ class Redactor:
         """Characters that have to be examined beyond a limit."""
 
     def __call__(self, text: str) -> str:
-        """Return the text without secrets, cut behind ``MAX_CHARS``; what holds none comes back as it was."""
+        """Return the text without secrets, truncated to ``MAX_CHARS``; a text without secrets is unchanged."""
         if len(text) > MAX_CHARS:
             return f"{self.start(text, MAX_CHARS)}… ({len(text) - MAX_CHARS:,} more characters)"
         return self._replaced(text)
 
     def start(self, text: str, max_chars: int) -> str:
-        """Return at most ``max_chars`` characters of the redacted text, and no part of a secret at its end.
+        """Return at most ``max_chars`` characters of the redacted text, without a partial secret at its end.
 
-        What is redacted becomes shorter, so that the end of what is examined may move up to the limit, and with it
-        the first characters of a secret that ends behind it: as much as stands unchanged there is left out.
+        Redaction shortens the text, so the end of the examined part, which may cut a secret in two, can move below the
+        limit: characters that redaction left unchanged at that end are dropped.
         """
         examined = text[: max_chars + self.margin_chars]
         shown = self._replaced(examined)
@@ -105,17 +105,17 @@ class Redactor:
 
 
 def redact(text: str) -> str:
-    """Return ``text`` with every secret replaced; this process's environment is read once."""
+    """Return ``text`` without secrets; this process's environment is read once."""
     return _own()(text)
 
 
 def redact_start(text: str, max_chars: int) -> str:
-    """Return at most ``max_chars`` characters of the redacted text; what lies far behind them is not examined."""
+    """Return at most ``max_chars`` characters of the redacted text; the rest is not examined."""
     return _own().start(text, max_chars)
 
 
 def register_secrets(values: Iterable[str]) -> None:
-    """``redact`` replaces these values from now on, whatever they look like and wherever they came from."""
+    """Make ``redact`` replace these values from now on."""
     new = {value for value in values if len(value) >= MIN_REGISTERED_CHARS} - _registered
     if new:
         _registered.update(new)
@@ -123,7 +123,7 @@ def register_secrets(values: Iterable[str]) -> None:
 
 
 def secrets_in_url(url: str) -> list[str]:
-    """Return the password in an address, and the parameters of its query that are named like secrets."""
+    """Return a URL's password, and its query parameters that are named like secrets."""
     try:
         parts = urlsplit(url)
         items = parse_qsl(parts.query, max_num_fields=100)
@@ -134,7 +134,7 @@ def secrets_in_url(url: str) -> list[str]:
 
 
 def forget() -> None:
-    """Read the environment again at the next ``redact``; what was registered stays."""
+    """Make the next ``redact`` read the environment again; registered values stay."""
     _own.cache_clear()
 
 
@@ -147,13 +147,20 @@ def _own() -> Redactor:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return whether a variable is named like a secret, and its value is one."""
-    is_path = value.startswith(("/", "./", "~"))  # of a file that holds the secret
-    return len(value) >= MIN_SECRET_CHARS and not is_path and _SECRET_NAME.search(name.upper()) is not None
+    """Return whether a variable is named like a secret and its value is not a file's path."""
+    is_named_so = len(value) >= MIN_SECRET_CHARS and _SECRET_NAME.search(name.upper()) is not None
+    return is_named_so and not _is_path(name, value)
+
+
+def _is_path(name: str, value: str) -> bool:
+    """Return whether a value names a file; a leading ``/`` is not enough, since one base64 text in 64 has it."""
+    if not value.startswith(("/", "./", "~")):
+        return False
+    return name.upper().endswith(("_FILE", "_PATH", "_DIR")) or os.path.exists(os.path.expanduser(value))
 
 
 def _spellings(value: str) -> Iterator[str]:
-    """Yield how a secret may be written on its way: in base64, in an address, in JSON with and without ``\\u``."""
+    """Yield a secret's encodings: base64, URL-quoted, JSON with and without ``\\u``."""
     yield base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()
     yield quote(value, safe="", errors="surrogateescape")
     yield from (plain for plain in (unquote(value),) if len(plain) >= MIN_REGISTERED_CHARS)

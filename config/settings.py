@@ -1,4 +1,4 @@
-"""The one typed settings object: ``CALLBOARD_…`` from the environment, ``.env`` or ``callboard.toml``."""
+"""The settings: ``CALLBOARD_…`` variables from the environment, ``.env`` or ``callboard.toml``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
-from config.errors import SettingInvalid, did_you_mean
+from config.errors import SettingInvalid
 from config.provider_keys import may_adopt
 from config.redaction import forget, register_secrets, secrets_in_url
-from config.redis_url import each_url
+from config.redis.url import REDIS_SCHEMES, each_url
+from config.spelling import did_you_mean
 
+QUEUE_NAME = r"[A-Za-z0-9_.-]{1,60}"
+"""What a queue may be called."""
 ROOT = Path(__file__).resolve().parent.parent
-"""The folder the rooms live in; Callboard is run from here."""
+"""The checkout's folder, from which Callboard runs."""
 
 
 SEED_NAMES = {
@@ -29,11 +33,11 @@ SEED_NAMES = {
     "DATABASE_POOL_SIZE": "database_pool_size",
     "DATABASE_MAX_OVERFLOW": "database_max_overflow",
 }
-"""Names of the systems Callboard grew from -> the setting each stands for. Others follow with what they are for."""
+"""Variables of Callboard's predecessors -> the setting that each one sets."""
 
 
 class Settings(BaseSettings):
-    """Everything that can be set from outside. Each field is ``CALLBOARD_`` and its name in capitals."""
+    """All settings. A field's variable is ``CALLBOARD_`` and its name in capitals."""
 
     model_config = SettingsConfigDict(
         env_prefix="CALLBOARD_",
@@ -45,9 +49,9 @@ class Settings(BaseSettings):
     )
 
     no_config: bool = False
-    """Leave ``.env`` and ``callboard.toml`` unread; said in the environment only."""
+    """Ignore ``.env`` and ``callboard.toml``; can be set in the environment only."""
     redis_url: str | None = None
-    """Where the hot log lives (and Celery's queue, unless ``broker_url`` says otherwise). None: none is used."""
+    """Redis of the hot log, and of Celery's queue unless ``broker_url`` is set. None: no Redis is used."""
     broker_url: str | None = None
     """Celery's broker; the default is the Redis URL."""
     database_url: str | None = None
@@ -57,72 +61,74 @@ class Settings(BaseSettings):
     deployment: str = Field(default="default", pattern=r"^[A-Za-z0-9_.-]{1,40}$")
     """Prefix of every Redis key, so that several deployments can share a server."""
     agents_dir: str = "config/agents"
-    """One or more folders of agent definitions, ``:`` between them; the first one that has an id wins."""
+    """One or more folders of agent definitions, separated by ``:``; the first one that has an id wins."""
     default_agent: str = "assistant"
-    """The agent of the doors that name none."""
+    """The agent of requests that name none."""
     host: str = "127.0.0.1"
     """Address the web process binds to."""
     port: int = Field(default=8000, ge=0, le=65535)
     """TCP port of the web process; 0 picks a free one."""
     no_auth: bool = False
-    """Serve an address other than loopback although nobody is asked who they are."""
+    """Serve an address other than loopback without authentication."""
     allowed_hosts: str = ""
-    """Host names answered besides loopback, ``,`` between them (used with ``no_auth``)."""
+    """Comma-separated host names accepted besides loopback (used with ``no_auth``)."""
     trusted_network: bool = False
-    """Nobody else can listen on, or reach, the network to the servers on other machines; the doctor takes it so."""
+    """Whether the network to servers on other machines is private; the doctor then only warns of plain text."""
     workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=256)
-    """Worker processes the supervisor keeps."""
+    """Worker processes the supervisor keeps running."""
     slots: int = Field(default=200, ge=1, le=2000)
-    """Runs one worker process works on at once."""
+    """Runs that one worker process executes at once."""
     plugins: str = ""
-    """Dotted paths of observers and tools (``package.module:Name``), ``,`` between them."""
+    """Comma-separated dotted paths of observers and tools (``package.module:Name``)."""
     tool_modules: str = Field(default=".", pattern=r"^\s*(\.|[A-Za-z_][\w.]*)?(\s*,\s*(\.|[A-Za-z_][\w.]*)?)*\s*$")
-    """Modules a definition may name by dotted path, ``,`` between them: ``.`` stands for those in the working folder, a
-    package for all in it. Installed plugins and ``plugins`` are always among them."""
+    """Comma-separated modules a definition may name by dotted path: ``.`` allows those of the working folder, a package
+    allows all in it. Installed plugins and ``plugins`` are always allowed."""
     builtins: bool = True
-    """Whether the observers and tools that ship with Callboard are offered."""
+    """Whether the built-in observers and tools are available."""
     embedded: Literal["auto", "path", "wheel", "process"] = "auto"
-    """Which Redis ``up`` starts when no URL is set: the first there is, the one on the PATH, the wheel's, or none."""
-    queue: str = Field(default="runs", pattern=r"^[A-Za-z0-9_.-]{1,60}$")
+    """Which Redis ``up`` starts without a URL: the first one found, the one on the PATH, the wheel's, or none."""
+    queue: str = Field(default="runs", pattern=rf"^{QUEUE_NAME}$")
     """Name of Celery's queue; web and workers have to agree on it."""
+    queues: str = Field(default="", pattern=rf"^(\s*{QUEUE_NAME}\s*(,\s*{QUEUE_NAME}\s*)*)?$")
+    """Queues that a worker serves, ``,`` between them; empty: ``queue`` alone."""
     database_pool_size: int = Field(default=20, ge=1, le=500)
     """Connections a process keeps open to the database."""
     database_max_overflow: int = Field(default=10, ge=0, le=500)
-    """Connections a process may open beyond that, for a moment."""
+    """Additional connections a process may open temporarily."""
     fast_stream: bool = True
-    """Whether model streams are read on the fast path; ``0`` sends all of them through LiteLLM's wrapper."""
+    """Whether model streams use the fast path; ``0`` sends all of them through LiteLLM's wrapper."""
     debug: bool = False
     """Show tracebacks, and log message bodies too."""
     log_format: Literal["text", "json"] = "text"
-    """How log lines are written."""
+    """Format of log lines."""
     log_deltas: bool = False
-    """Whether the logger observer also writes each piece of text."""
+    """Whether the logger observer also writes each delta."""
     lease_s: float = Field(default=15.0, gt=0)
-    """Seconds a worker owns a run without being heard of."""
+    """Seconds a worker owns a run after a heartbeat."""
     beat_s: float = Field(default=5.0, gt=0)
     """Seconds between two heartbeats."""
     reap_s: float = Field(default=5.0, gt=0)
-    """Seconds between two looks for work nobody was told about."""
+    """Seconds between two searches for expired leases, due timers and unpublished wake-ups."""
     drain_s: float = Field(default=20.0, gt=0)
-    """Seconds a worker that is told to end gives its current steps."""
+    """Seconds a draining worker gives its current steps."""
     approval_ttl_s: int = Field(default=7 * 24 * 3600, ge=1)
-    """Seconds a run waits for a person's answer, or for code that fits it; then it fails."""
+    """Seconds a run waits for an approval or for compatible code; then it fails."""
     hot_log_ttl_s: int = Field(default=3600, ge=1)
-    """Seconds the hot log outlives a run, for late readers; older readers read SQL."""
+    """Seconds the hot log is kept after a run's end; later readers read SQL."""
     hot_log_max_bytes: int = Field(default=4 * 1024 * 1024, ge=16 * 1024)
-    """Bytes of events a run may hold in Redis while it streams; what is older is in SQL. 64 KiB stay behind its end."""
+    """Bytes of events a run may hold in Redis while it streams; older ones are in SQL. After its end 64 KiB stay."""
     retain_threads_days: float = Field(default=0, ge=0)
-    """Days a thread nobody touches is kept, with everything in it; 0 is for ever."""
+    """Days an unused thread is kept, with everything in it; 0 is for ever."""
     retain_runs_days: float = Field(default=0, ge=0)
-    """Days a run is kept after its end; what was said stays in its thread. 0 is for ever."""
+    """Days a run is kept after its end; its thread keeps the messages. 0 is for ever."""
     retain_events_days: float = Field(default=0, ge=0)
-    """Days the log of a run is kept after its end; the run stays, with how it ended. 0 is for ever."""
+    """Days a run's log is kept after its end; the run stays, with its outcome. 0 is for ever."""
     retain_logs_days: float = Field(default=0, ge=0)
-    """Days the files of the logger observer are kept after their last line; 0 is until newer ones push them out."""
+    """Days the logger observer's files are kept after their last line; 0 is until rotation deletes them."""
     max_result_chars: int = Field(default=64_000, ge=1_000)
-    """Characters of one tool result that the model is shown; the log and the page have the whole result."""
+    """Characters of one tool result that the model gets; the log and the page have the whole result."""
     max_input_chars: int = Field(default=200_000, ge=1)
-    """Longest input a run is started with."""
+    """Longest input of a run."""
 
     @classmethod
     def settings_customise_sources(
@@ -144,6 +150,22 @@ class Settings(BaseSettings):
     def _empty_is_unset(cls, value: object) -> object:
         return value or None
 
+    @field_validator("redis_url")
+    @classmethod
+    def _is_redis(cls, value: str | None) -> str | None:
+        if value is not None and urlsplit(value).scheme not in REDIS_SCHEMES:
+            raise ValueError("it has to begin with redis://, rediss:// or unix://, such as redis://localhost:6379/0")
+        return value
+
+    @field_validator("broker_url")
+    @classmethod
+    def _has_scheme(cls, value: str | None) -> str | None:
+        if value is not None and "://" not in value:
+            raise ValueError(
+                "it has to begin with the broker's scheme, such as redis://localhost:6379/0 or amqp://host//"
+            )
+        return value
+
     @model_validator(mode="after")
     def _periods_agree(self) -> Settings:
         if self.beat_s * 2 > self.lease_s:
@@ -155,7 +177,7 @@ class Settings(BaseSettings):
 
     @property
     def broker(self) -> str | None:
-        """The URL of Celery's broker, or None: then nobody can be woken, and accepted runs wait in the outbox."""
+        """The URL of Celery's broker, or None: then no wake-up is published, and workers poll the database."""
         return self.broker_url or self.redis_url
 
     @property
@@ -180,12 +202,12 @@ class Settings(BaseSettings):
 
     @property
     def tool_module_names(self) -> tuple[str, ...]:
-        """The modules a dotted path may name, in order; ``.`` is among them where the working folder's may be."""
+        """The modules a dotted path may name, in order; ``.`` stands for those of the working folder."""
         return tuple(part.strip() for part in self.tool_modules.split(",") if part.strip())
 
 
 class SeedNames(PydanticBaseSettingsSource):
-    """Reads the environment names of the systems Callboard grew from, where ours say nothing."""
+    """Reads the variables of Callboard's predecessors for settings that are not set."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[str | None, str, bool]:
         """Return a field's value under its earlier name, or None."""
@@ -198,12 +220,12 @@ class SeedNames(PydanticBaseSettingsSource):
 
 
 def reads_files() -> bool:
-    """Tell whether the files beside the folders count; ``CALLBOARD_NO_CONFIG=1`` leaves them unread."""
+    """Return whether ``.env`` and ``callboard.toml`` are read; ``CALLBOARD_NO_CONFIG=1`` disables both."""
     return os.environ.get("CALLBOARD_NO_CONFIG", "").lower() not in ("1", "true", "yes", "on")
 
 
 def adopt_env_file() -> None:
-    """Let ``.env`` speak for names that are not ours, a provider's key among them, where the environment is silent."""
+    """Add variables of ``.env`` that are not settings, such as a provider's key, unless the environment has them."""
     file = ROOT / ".env"
     if not reads_files() or not file.is_file():
         return
@@ -214,23 +236,23 @@ def adopt_env_file() -> None:
 
 
 def read_settings(**overrides: object) -> Settings:
-    """Return the settings as they are now, or say which one is wrong.
+    """Return the current settings.
 
     Raises:
         SettingInvalid: a value does not fit; the message names the variable.
     """
     try:
         found = Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks the values
-    except tomllib.TOMLDecodeError as wrong:
-        raise SettingInvalid(f"callboard.toml cannot be read: {wrong}. Mend the file.") from wrong
-    except ValidationError as wrong:
-        first = wrong.errors(include_url=False)[0]
+    except tomllib.TOMLDecodeError as error:
+        raise SettingInvalid(f"callboard.toml cannot be read: {error}. Correct the file.") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
         name = "_".join(str(part) for part in first["loc"])
         variable = f"CALLBOARD_{name.upper()} " if name else ""
         raise SettingInvalid(
             f"{variable}cannot be used{_shown(first)}: {first['msg'].removeprefix('Value error, ')}. "
-            "Mend it in the environment, .env or callboard.toml."
-        ) from wrong
+            "Correct it in the environment, .env or callboard.toml."
+        ) from error
     for urls in filter(None, (found.redis_url, found.broker_url, found.database_url)):
         for url in each_url(urls):
             register_secrets(secrets_in_url(url))
@@ -238,7 +260,7 @@ def read_settings(**overrides: object) -> Settings:
 
 
 def _shown(error: Mapping[str, Any]) -> str:
-    """Return the value that does not fit, where it is short and a single one."""
+    """Return the invalid value if it is short, and not a URL."""
     value = error.get("input")
     is_url = "url" in "".join(map(str, error["loc"]))  # it may hold a password
     return f" ('{value}')" if isinstance(value, str | int | float) and len(str(value)) <= 60 and not is_url else ""
@@ -247,7 +269,7 @@ def _shown(error: Mapping[str, Any]) -> str:
 def unknown_variables(environment: dict[str, str]) -> list[str]:
     """Return a sentence for each ``CALLBOARD_`` variable that no setting reads."""
     known = {f"CALLBOARD_{name.upper()}" for name in Settings.model_fields}
-    offered = known - {"CALLBOARD_NO_AUTH"}  # nobody is led there by a slip of the hand
+    offered = known - {"CALLBOARD_NO_AUTH"}  # never suggested, since it disables a protection
     return [
         f"{name} is not a setting.{did_you_mean(name, offered)}"
         for name in sorted(environment)
@@ -257,6 +279,6 @@ def unknown_variables(environment: dict[str, str]) -> list[str]:
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """Return this process's settings, read once; what else ``.env`` says is in the environment then."""
+    """Return this process's settings, read once, after ``adopt_env_file``."""
     adopt_env_file()
     return read_settings()

@@ -1,8 +1,8 @@
-"""Characters that nobody sees, or that change how their neighbours read, written out by their number.
+"""Replace hidden and reordering characters by their code points.
 
-A model, a tool or a file may hold a sentence that a terminal or a page does not show (tag characters, zero width),
-turn the order of what is shown around (bidirectional controls), or move a cursor (C0, C1). The page's
-``dom/visible.js`` has the same rules. Joiners stay where scripts and emoji need them.
+Text of a model, a tool or a file may have characters that a terminal or page does not show (tag characters, zero
+width), that reorder text (bidirectional controls), or that move a cursor (C0, C1). The page's ``dom/visible.js`` has
+the same rules. Joiners stay where scripts and emoji need them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ JOINERS = "\u200c\u200d"
 
 
 def visible(text: str) -> str:
-    """Return the text with each hidden character as ``⟨U+202E⟩``; line ends and tabs stay."""
+    """Return the text with each hidden character written as ``⟨U+202E⟩``; line ends and tabs stay."""
     return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
 def escaped_json(json: str) -> str:
-    """Return the same JSON with hidden characters as escapes, so that it can be shown on a terminal."""
+    """Return equal JSON with hidden characters escaped, for a terminal."""
     return _UNSAFE_IN_JSON.sub(lambda found: _escapes(found[0]), json)
 
 

@@ -1,4 +1,4 @@
-"""The audience: each observer sees every payload of a run, in order, and can change nothing.
+"""Observers: plugins that get every event of a run, in order, and cannot change the run.
 
 Observers import payloads and the hot log, never agents or the dispatcher.
 """

@@ -1,4 +1,4 @@
-"""Tells a run's observers what happens, so that none of them can disturb the run or another observer."""
+"""Delivers a run's payloads to its observers; none of them can disturb the run or another observer."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ from observers.queue import ObserverQueue, name_of
 log = logging.getLogger(__name__)
 
 MAX_FAILURES = 20
-"""Failures one after the other, after which an observer is told only the end of the run."""
+"""Failures in a row after which an observer gets only the end of the run."""
 SLOW_S = 0.005
 """Seconds an inline call may take; three slower ones move the observer behind a queue."""
-STRIKES = 3
-FORGIVEN = 0.1
-"""What one quick call takes off the strikes: only an observer with over a tenth of slow calls is moved,
-not one that was interrupted by a busy machine now and then."""
+MAX_SLOW_SCORE = 3
+QUICK_CREDIT = 0.1
+"""What one quick call takes off the slow score: only an observer with over a tenth of slow calls is moved, not one
+that a busy machine interrupts now and then."""
 
 
 class ObserverInvoker:
-    """Holds the observers of one run, in order, and tells each of them every payload."""
+    """Delivers every payload of one run to its observers, in order."""
 
     def __init__(self, observers: Iterable[AgentObserver], *, clock: Callable[[], float] = time.perf_counter) -> None:
-        seats = [_Seat(observer, clock) for observer in observers if _listens(observer)]
-        self._all = tuple(seats)
-        self._eager = tuple(seat for seat in seats if seat.observer.wants_deltas)
+        bindings = [_ObserverBinding(observer, clock) for observer in observers if _is_listening(observer)]
+        self._all = tuple(bindings)
+        self._eager = tuple(binding for binding in bindings if binding.observer.wants_deltas)
 
     @property
     def observers(self) -> tuple[AgentObserver, ...]:
-        """The observers that are told, in order."""
-        return tuple(seat.observer for seat in self._all)
+        """The observers that get payloads, in order."""
+        return tuple(binding.observer for binding in self._all)
 
     def agent_on_response(self, context: RunFacts, agent: AgentFacts, payload: Payload) -> None:
-        """Tell every observer, inline ones now and the others soon; nothing they do comes back from here."""
-        for seat in self._eager if payload.is_delta else self._all:
-            seat.take(agent, payload, context)
+        """Deliver the payload, to inline observers now and to the others soon; no failure of theirs is raised here."""
+        for binding in self._eager if payload.is_delta else self._all:
+            binding.take(agent, payload, context)
 
 
-class _Seat:
-    """One observer in one run: what it is told, and how often it failed."""
+class _ObserverBinding:
+    """One observer in one run: how payloads reach it, and how often it failed."""
 
-    __slots__ = ("_begun", "_clock", "_failures", "_hear", "_queue", "_strikes", "_warned", "observer", "take")
+    __slots__ = "_clock _failures _is_open _on_response _queue _slow_score _warned observer take".split()
 
     def __init__(self, observer: AgentObserver, clock: Callable[[], float]) -> None:
         self.observer = observer
         self.take = self._take_queued
         if observer.inline:
-            self.take = self._tell if observer.pinned else self._take_inline
-        self._hear = observer.on_response
+            self.take = self._deliver if observer.pinned else self._take_inline
+        self._on_response = observer.on_response
         self._queue = queue_of(observer)
         self._clock = clock
         self._failures = 0
-        self._strikes = 0.0
+        self._slow_score = 0.0
         self._warned = False
-        self._begun = False
+        self._is_open = False
 
     def _take_queued(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
-        if self._queue.put(self._tell, agent, payload, context) and not self._begun:
-            self._begun = True
+        if self._queue.put(self._deliver, agent, payload, context) and not self._is_open:
+            self._is_open = True
             self._queue.begin(context.run_id)
 
     def _take_inline(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
@@ -75,22 +75,22 @@ class _Seat:
         clock = self._clock
         started = clock()
         if self._failures:
-            self._tell(agent, payload, context)
+            self._deliver(agent, payload, context)
         else:  # the same without another call: this runs for every chunk, on the loop
             try:
-                self._hear(agent, payload, context)
+                self._on_response(agent, payload, context)
             except BaseException as error:
                 self._failed(error, context)
         if clock() - started > SLOW_S:
-            self._strike()
-        elif self._strikes:
-            self._strikes = max(0.0, self._strikes - FORGIVEN)
+            self._count_slow_call()
+        elif self._slow_score:
+            self._slow_score = max(0.0, self._slow_score - QUICK_CREDIT)
 
-    def _tell(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
+    def _deliver(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
         if self._failures >= MAX_FAILURES and not isinstance(payload, EndPayload):
             return
         try:
-            self._hear(agent, payload, context)
+            self._on_response(agent, payload, context)
         except BaseException as error:  # also SystemExit and CancelledError: they would end the run
             self._failed(error, context)
         else:
@@ -98,40 +98,34 @@ class _Seat:
                 self._failures = 0
 
     def _failed(self, error: BaseException, context: RunFacts) -> None:
-        """Count and tell a failure; only a person's Ctrl-C goes on."""
+        """Count and log a failure; only Ctrl-C is raised again."""
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise error
         self._failures += 1
         name = name_of(self.observer)
         if not self._warned:
             self._warned = True
-            # The error's text may hold what people said to the agent, so only its kind is told here.
+            # The error's text may hold what people wrote to the agent, so only its class is logged here.
             log.warning("observer '%s' raised %s in run %s", name, type(error).__name__, context.run_id)
             log.debug("observer '%s' raised in run %s", name, context.run_id, exc_info=error)
         if self._failures == MAX_FAILURES:
-            log.warning(
-                "observer '%s' failed %d times in a row and is left out until the end of run %s",
-                name,
-                MAX_FAILURES,
-                context.run_id,
-            )
+            text = "observer '%s' failed %d times in a row and is left out until the end of run %s"
+            log.warning(text, name, MAX_FAILURES, context.run_id)
 
-    def _strike(self) -> None:
-        self._strikes += 1
-        if self._strikes < STRIKES:
+    def _count_slow_call(self) -> None:
+        self._slow_score += 1
+        if self._slow_score < MAX_SLOW_SCORE:
             return
         # On the instance, so that every run of this process sees it, now and later.
         vars(self.observer)["inline"] = False
-        log.warning(
+        text = (
             "observer '%s' took over %g ms on the event loop %d times; it is called behind a queue from now on. "
-            "Take `inline = True` out of its class.",
-            name_of(self.observer),
-            SLOW_S * 1000,
-            STRIKES,
+            "Take `inline = True` out of its class."
         )
+        log.warning(text, name_of(self.observer), SLOW_S * 1000, MAX_SLOW_SCORE)
 
 
-def _listens(observer: AgentObserver) -> bool:
+def _is_listening(observer: AgentObserver) -> bool:
     try:
         return observer.listens()
     except Exception as error:
@@ -159,7 +153,7 @@ def queue_of(observer: AgentObserver) -> ObserverQueue:
 
 
 def drain(timeout_s: float = 5.0) -> list[str]:
-    """Deliver and flush what was told so far; return the names of observers that took over ``timeout_s``.
+    """Deliver and flush what was queued so far; return the names of observers that took over ``timeout_s``.
 
     Called when a worker shuts down, after its last run, and once more when the interpreter ends. Every
     observer, also an inline one, is flushed on its queue's thread.
@@ -175,7 +169,7 @@ def drain(timeout_s: float = 5.0) -> list[str]:
 
 
 def _prepare() -> None:
-    """See to it that queues are drained at the end and not inherited by a child."""
+    """Have queues drained when the interpreter ends, and not inherited by a forked child."""
     global _prepared
     if not _prepared:
         _prepared = True
@@ -184,7 +178,7 @@ def _prepare() -> None:
 
 
 def forget() -> None:
-    """Start anew, as in a forked child, where no thread of the parent lives."""
+    """Start with no queues, as in a forked child, where no thread of the parent runs."""
     global _lock, _queues
     _lock = threading.Lock()
     _queues = WeakSet()

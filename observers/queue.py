@@ -1,4 +1,4 @@
-"""What waits for one observer that must not hold up a run, and the thread that delivers it."""
+"""The queue of one observer's payloads, and the thread that delivers them, so that no run waits for the observer."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from observers.base import AgentFacts, AgentObserver, RunFacts
 
 log = logging.getLogger(__name__)
 
-Deliver = Callable[[AgentFacts, Payload, RunFacts], None]
-Item = tuple[Deliver, AgentFacts, Payload, RunFacts]
+Delivery = Callable[[AgentFacts, Payload, RunFacts], None]
+Item = tuple[Delivery, AgentFacts, Payload, RunFacts]
 
 BATCH = 1000
-"""Payloads delivered between two flushes, at most."""
-BREATH = 32
-"""Payloads delivered before the interpreter lock is given up, so that the event loop is not held up."""
+"""Most payloads delivered between two flushes."""
+YIELD_EVERY = 32
+"""Payloads delivered before the thread yields the interpreter lock to the event loop."""
 IDLE_S = 5.0
 """Seconds without work after which the thread ends; the next payload starts another."""
-OPEN_RUNS = 100_000
+MAX_OPEN_RUNS = 100_000
 """Runs remembered as begun; runs that ended on another machine are forgotten beyond it."""
 
 
 class ObserverQueue:
-    """Delivers to one observer in order, in batches, on a thread that exists while there is work.
+    """Delivers payloads to one observer, in order and in batches, on a thread that exists while there is work.
 
-    Any thread may put; only the queue's own thread delivers. An observer that blocks for ever costs
-    that thread and a bounded number of payloads.
+    Any thread may call ``put``; only the queue's own thread delivers. An observer that never returns costs that thread
+    and a bounded number of payloads.
     """
 
     def __init__(self, observer: AgentObserver) -> None:
@@ -45,20 +45,20 @@ class ObserverQueue:
         self._lock = threading.Lock()
         self._wake = threading.Event()
 
-    def put(self, deliver: Deliver, agent: AgentFacts, payload: Payload, context: RunFacts) -> bool:
+    def put(self, deliver: Delivery, agent: AgentFacts, payload: Payload, context: RunFacts) -> bool:
         """Take the payload for delivery, or drop it and return False when too much waits."""
         waiting = self._waiting
         if len(waiting) >= self._limit and not self._has_room(payload, context):
             return False
         waiting.append((deliver, agent, payload, context))
-        # The thread says it is idle before it looks a last time, and we look after we appended: one sees the other.
+        # The thread sets _idle before its last check, and this reads it after appending: one sees the other.
         if self._idle:
-            self._rouse()
+            self._wake_thread()
         return True
 
     def begin(self, run_id: str) -> None:
         """Remember that something of this run was taken, so that its ``end`` will be too."""
-        while len(self._open) >= OPEN_RUNS:
+        while len(self._open) >= MAX_OPEN_RUNS:
             self._open.pop(next(iter(self._open)), None)
         self._open[run_id] = None
 
@@ -66,7 +66,7 @@ class ObserverQueue:
         """Return an event that is set when everything put so far is delivered and flushed."""
         done = threading.Event()
         self._waiting.append(done)
-        self._rouse()
+        self._wake_thread()
         return done
 
     def _has_room(self, payload: Payload, context: RunFacts) -> bool:
@@ -75,15 +75,12 @@ class ObserverQueue:
         if not payload.is_delta and len(self._waiting) < 2 * self._limit:
             return True
         if not self.dropped:
-            log.warning(
-                "observer '%s' is too slow: %d payloads wait for it, and more are dropped until it caught up",
-                name_of(self.observer),
-                len(self._waiting),
-            )
+            text = "observer '%s' is too slow: %d payloads wait for it, and more are dropped until it caught up"
+            log.warning(text, name_of(self.observer), len(self._waiting))
         self.dropped += 1
         return False
 
-    def _rouse(self) -> None:
+    def _wake_thread(self) -> None:
         with self._lock:
             self._idle = False
             self._wake.set()
@@ -130,7 +127,7 @@ class ObserverQueue:
             deliver(agent, payload, context)
             if isinstance(payload, EndPayload):
                 self._open.pop(context.run_id, None)
-            if number % BREATH == BREATH - 1:
+            if number % YIELD_EVERY == YIELD_EVERY - 1:
                 time.sleep(0.0001)
         flush(self.observer)
         if self.dropped and not self._waiting:
@@ -141,7 +138,7 @@ class ObserverQueue:
 
 
 def flush(observer: AgentObserver) -> None:
-    """Ask the observer to write out what it holds; its failure is logged."""
+    """Call the observer's ``flush``; an error is logged."""
     try:
         observer.flush()
     except BaseException as error:  # also SystemExit: an observer ends nothing but its own work
@@ -150,5 +147,5 @@ def flush(observer: AgentObserver) -> None:
 
 
 def name_of(observer: AgentObserver) -> str:
-    """Return what people call the observer."""
+    """Return the observer's name for logs."""
     return observer.name or type(observer).__name__

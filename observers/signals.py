@@ -3,14 +3,14 @@
     from observers.signals import on_end
 
     @on_end.connect
-    def tell_the_team(agent_id, *, payload, context, agent):
+    def notify_the_team(agent_id, *, payload, context, agent):
         print(agent_id, payload.status, context.run_id)
 
 ``on_event`` is sent for every payload, and then the signal of its type. The sender is the agent's id:
-``@on_end.connect_via("assistant")`` hears one agent only. Receivers are plain functions, called on the
+``@on_end.connect_via("assistant")`` gets one agent only. Receivers are plain functions, called on the
 signals observer's own thread in no particular order; one that raises is logged and the others are called.
 They are held weakly: a function of a module stays, a lambda or a local function needs
-``connect(receiver, weak=False)``. Connect before the run starts; while nobody is connected it costs nothing.
+``connect(receiver, weak=False)``. Connect before the run starts; without a connected function it costs nothing.
 """
 
 from __future__ import annotations
@@ -22,38 +22,22 @@ from typing import Any, ClassVar
 
 from blinker import Signal
 
-from bus.payloads import Payload
+from bus.payloads import DELTA_TYPES, EVENT_TYPES, Payload
 from observers.base import AgentFacts, AgentObserver, RunFacts
 
 log = logging.getLogger(__name__)
 
 on_event = Signal("Every payload of every run.")
-on_status = Signal("The run's state changed.")
-on_text = Signal("A piece of the answer, many times a second.")
-on_reasoning = Signal("A piece of thinking, many times a second.")
-on_tool = Signal("A tool call: first perhaps its name alone, then once with its arguments.")
-on_tool_result = Signal("The outcome of a tool call.")
-on_approval = Signal("A question to a person, or its answer.")
-on_message = Signal("A whole message.")
-on_child = Signal("A child run's state changed.")
-on_withdrawn = Signal("What the payload names has to be dropped.")
-on_error = Signal("An error; the run may go on.")
-on_end = Signal("The last event of a run.")
+_SIGNALS = {kind.hook: Signal(kind.__doc__) for kind in EVENT_TYPES.values()}
+_OF_DELTAS = (on_event, *(_SIGNALS[kind.hook] for kind in DELTA_TYPES.values()))
 
-_BY_TYPE = {
-    "status": on_status,
-    "response": on_text,
-    "reasoning": on_reasoning,
-    "tool": on_tool,
-    "tool_result": on_tool_result,
-    "approval": on_approval,
-    "message": on_message,
-    "child": on_child,
-    "withdrawn": on_withdrawn,
-    "error": on_error,
-    "end": on_end,
-}
-_OF_DELTAS = (on_event, on_text, on_reasoning, on_tool)
+
+def __getattr__(name: str) -> Signal:
+    """Return the signal of an event type: ``on_status``, ``on_text``, ``on_end`` and the others."""
+    try:
+        return _SIGNALS[name]
+    except KeyError:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'") from None
 
 
 class SignalsObserver(AgentObserver):
@@ -62,13 +46,13 @@ class SignalsObserver(AgentObserver):
     name: ClassVar[str] = "signals"
 
     def listens(self) -> bool:
-        """Return whether any function is connected, and note whether one of them hears pieces of text."""
+        """Return whether any function is connected, and note whether one of them gets pieces of text."""
         self.wants_deltas = any(signal.receivers for signal in _OF_DELTAS)
-        return self.wants_deltas or any(signal.receivers for signal in _BY_TYPE.values())
+        return self.wants_deltas or any(signal.receivers for signal in _SIGNALS.values())
 
     def on_response(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
         """Call the connected functions, each by itself."""
-        for signal in (on_event, _BY_TYPE.get(payload.type)):
+        for signal in (on_event, _SIGNALS.get(payload.hook)):
             if signal is not None and signal.receivers:
                 # Not send(): it stops at the first receiver that raises.
                 for receiver in signal.receivers_for(agent.id):

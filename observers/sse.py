@@ -1,23 +1,23 @@
-"""The SSE observer: carries a run's events to the hot log, and so to every browser that watches."""
+"""The SSE observer: carries a run's events to the hot log, from which viewers get them."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from bus.journal.hotlog import writing_to
+from bus.journal import writing_to
 from bus.payloads import Payload, encode
 from observers.base import AgentFacts, AgentObserver, RunFacts
 
 
 class ServerSideEventAgentObserver(AgentObserver):
-    """Hands each event to the hot log's batcher and returns at once.
+    """Passes each event to the hot log's batcher and returns at once.
 
-    A run that does not name it is not streamed: its viewers see whole messages, from SQL.
+    A run that does not name it is not streamed: its viewers get whole messages, from SQL.
     """
 
     name: ClassVar[str] = "sse"
     inline: ClassVar[bool] = True
-    pinned: ClassVar[bool] = True  # the hot log is the loop's own
+    pinned: ClassVar[bool] = True  # the hot log may be used on the loop alone
 
     def on_response(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
         hot_log = writing_to(context.run_id, context.fence)

@@ -1,4 +1,4 @@
-"""A copy of the database, made while everything runs, that is one moment of it: whole, or not there."""
+"""Back up the database while it is in use: the copy is one consistent snapshot, or there is none."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pathlib import Path
 from sqlalchemy import text
 from sqlalchemy.engine import URL, make_url
 
-from config.database import BUSY_TIMEOUT_MS, open_database
-from config.errors import BackupExists, BackupFailed
+from config.database.engine import BUSY_TIMEOUT_MS, open_database
+from config.database.errors import BackupExists, BackupFailed
 from config.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backup:
-    """A copy that was made."""
+    """A finished copy."""
 
     file: Path
     size: int
@@ -34,14 +34,14 @@ class Backup:
 
 
 def back_up(settings: Settings, file: Path, *, force: bool = False) -> Backup:
-    """Write a copy of the database to ``file``, readable by its owner alone, and return what was written.
+    """Write a copy of the database to ``file``, readable by its owner alone, and return its facts.
 
-    It is written beside ``file`` first, checked, and takes the name at the end: a copy that is cut off leaves
-    only ``file.part``. Whatever writes meanwhile goes on; the copy has all of a transaction or nothing.
+    It is written to ``file.part``, checked, and renamed at the end, so an interrupted copy leaves only ``file.part``.
+    Writers are not blocked; the copy has all of a transaction or nothing.
 
     Raises:
-        BackupExists: ``file`` is there and ``force`` is not given, or it is the database itself.
-        BackupFailed: there is nothing to copy, no room, or no tool for it.
+        BackupExists: ``file`` exists and ``force`` is not given, or it is the database itself.
+        BackupFailed: there is nothing to copy, no space, or no ``pg_dump``.
     """
     url = make_url(settings.database)
     _require_free(file, url, force=force)
@@ -62,22 +62,22 @@ def _require_free(file: Path, url: URL, *, force: bool) -> None:
     if database is not None and database.exists() and file.samefile(database):
         raise BackupExists(f"{file} is the database itself; name another file.")
     if not force or not file.is_file():
-        raise BackupExists(f"{file} is there already; name another file, or replace it with --force.")
+        raise BackupExists(f"{file} exists already; name another file, or replace it with --force.")
 
 
 @contextmanager
 def _part(file: Path) -> Iterator[Path]:
-    """Yield an empty file to write to; behind the block it is on the disk under its own name."""
+    """Yield an empty file to write to; after the block it is synced and renamed to ``file``."""
     part = file.with_name(f"{file.name}.part")
     try:
         fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    except OSError as wrong:
-        raise BackupFailed(f"{part} cannot be written ({wrong.strerror}); name a file in a folder of yours.") from wrong
+    except OSError as error:
+        raise BackupFailed(f"{part} cannot be written ({error.strerror}); name a file in a folder of yours.") from error
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as wrong:
-            raise BackupFailed(f"another backup is writing {part}; wait for it, or name another file.") from wrong
+        except BlockingIOError as error:
+            raise BackupFailed(f"another backup is writing {part}; wait for it, or name another file.") from error
         os.ftruncate(fd, 0)
         os.fchmod(fd, 0o600)
         try:
@@ -96,7 +96,7 @@ def _part(file: Path) -> Iterator[Path]:
 def _sync_folder(folder: Path) -> None:
     fd = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # some file systems have nothing to do here, and say so
+        with contextlib.suppress(OSError):  # some file systems do not support it
             os.fsync(fd)
     finally:
         os.close(fd)
@@ -106,9 +106,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _copy_sqlite(database: Path, part: Path) -> None:
-    """Copy in one step: it reads one state of the database, and in WAL mode writers need not wait for it.
+    """Copy in one step, which reads one snapshot and in WAL mode does not block writers.
 
-    In several steps it would begin again whenever somebody wrote in between, and might never end.
+    A copy in several steps restarts whenever a writer commits in between, and might never end.
     """
     if not database.is_file():
         raise BackupFailed(f"there is no database at {database} yet; nothing was copied.")
@@ -118,11 +118,11 @@ def _copy_sqlite(database: Path, part: Path) -> None:
         with closing(_open(part)) as copy:
             copy.execute("PRAGMA journal_mode=DELETE")  # one file, with nothing beside it
             found = [row[0] for row in copy.execute("PRAGMA integrity_check(3)")]
-    except sqlite3.Error as wrong:
-        raise BackupFailed(f"the copy could not be made ({wrong}); is there room for it beside {part}?") from wrong
+    except sqlite3.Error as error:
+        raise BackupFailed(f"the copy could not be made ({error}); make space on the disk of {part}.") from error
     if found != ["ok"]:
         raise BackupFailed(
-            f"the copy is damaged ({found[0]}), and so may be {database}; restore an earlier backup soon."
+            f"the copy is damaged ({found[0]}), and {database} may be too; restore an earlier backup soon."
         )
 
 
@@ -134,17 +134,17 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _dump_postgres(url: URL, settings: Settings, part: Path) -> None:
-    """Have ``pg_dump`` write an archive: one snapshot of the database, without locks that writers notice."""
+    """Let ``pg_dump`` write an archive: one snapshot of the database, without locks that block writers."""
     server = _server_version(settings)
     password = url.password or url.query.get("password")
-    # ``set(password=None)`` would change nothing. Other users of this machine see what a command line says.
+    # ``set(password=None)`` would change nothing. Other users of this machine can read command lines.
     shown = url.set(drivername="postgresql").difference_update_query(["password"])._replace(password=None)
     address = shown.render_as_string()
     tool = shutil.which("pg_dump")
     if tool is None or _version(tool) < server:
-        found = "is not on the PATH" if tool is None else f"on the PATH is of version {_version(tool)}"
+        found = "is not on the PATH" if tool is None else f"on the PATH has version {_version(tool)}"
         raise BackupFailed(
-            f"pg_dump {found} and the server is of version {server}; install its client tools, or run where they are: "
+            f"pg_dump {found} and the server has version {server}; install its client tools, or run where they are: "
             f"pg_dump --format=custom --file={part.name.removesuffix('.part')} '{address}'"
         )
     command = [tool, "--format=custom", "--no-password", f"--file={part}", f"--dbname={address}"]
@@ -169,7 +169,7 @@ def _server_version(settings: Settings) -> int:
 
 
 def _version(tool: str) -> int:
-    """Return the major version of a tool of Postgres; 0 when it does not say."""
+    """Return the major version of a Postgres tool; 0 if its output has none."""
     said = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"(\d+)", said)
     return int(found[1]) if found else 0

@@ -1,4 +1,4 @@
-"""What a database's error means to a caller, by its code: busy, away, full, read-only, damaged, or our mistake."""
+"""Map a database's error codes to named errors: busy, unreachable, full, read-only, damaged."""
 
 from __future__ import annotations
 
@@ -9,17 +9,11 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from config.errors import (
-    CallboardError,
-    DatabaseBusy,
-    DatabaseDamaged,
-    DatabaseFull,
-    DatabaseReadOnly,
-    DatabaseUnreachable,
-)
+from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
+from config.errors import CallboardError
 
 Meaning = tuple[type[CallboardError], str]
-"""A kind of error and its sentence, which names the place (``where``) and what the database said (``said``)."""
+"""An error class and its message, with the database's URL (``where``) and its own message (``said``)."""
 
 _BUSY: Meaning = (DatabaseBusy, "the database {where} is busy ({said}); try again in a moment.")
 _LOCKED: Meaning = (DatabaseBusy, "the database {where} is locked by another process; try again in a moment.")
@@ -60,48 +54,54 @@ _DAMAGED: Meaning = (
 )
 
 _SQLITE: Mapping[str, Meaning] = {
-    "SQLITE_BUSY": _LOCKED, "SQLITE_LOCKED": _LOCKED, "SQLITE_PROTOCOL": _LOCKED, "SQLITE_FULL": _FULL,
-    "SQLITE_READONLY": _READ_ONLY, "SQLITE_READONLY_DBMOVED": _MOVED, "SQLITE_CORRUPT": _DAMAGED,
-    "SQLITE_NOTADB": _DAMAGED, "SQLITE_IOERR": _DISK, "SQLITE_CANTOPEN": _NO_FILE,
-}  # fmt: skip
+    **dict.fromkeys(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"), _LOCKED),
+    **dict.fromkeys(("SQLITE_CORRUPT", "SQLITE_NOTADB"), _DAMAGED),
+    "SQLITE_FULL": _FULL,
+    "SQLITE_READONLY": _READ_ONLY,
+    "SQLITE_READONLY_DBMOVED": _MOVED,
+    "SQLITE_IOERR": _DISK,
+    "SQLITE_CANTOPEN": _NO_FILE,
+}
 """By result code; an extended one (``SQLITE_BUSY_SNAPSHOT``) means what its first two words mean, or stands here.
 https://sqlite.org/rescode.html"""
 
 _POSTGRES: Mapping[str, Meaning] = {
     "25006": _READ_ONLY,  # read_only_sql_transaction: set so, or a hot standby
     "25P03": _BUSY,  # idle_in_transaction_session_timeout
-    "40001": _BUSY, "40P01": _BUSY, "55P03": _BUSY, "57014": _BUSY,  # serialization, deadlock, lock and query timeouts
-    "53100": _FULL, "53200": _BUSY, "53300": _BUSY, "53400": _BUSY,  # disk, memory, connections, a configured limit
-    "57P01": _AWAY, "57P02": _AWAY, "57P03": _AWAY, "57P05": _AWAY,  # shut down, crashed, starting, idle too long
-    "58030": _DISK, "XX001": _DAMAGED, "XX002": _DAMAGED,  # io_error, data_corrupted, index_corrupted
-}  # fmt: skip
+    **dict.fromkeys(("40001", "40P01", "55P03", "57014"), _BUSY),  # serialization, deadlock, lock and query timeouts
+    "53100": _FULL,  # disk
+    **dict.fromkeys(("53200", "53300", "53400"), _BUSY),  # memory, connections, a configured limit
+    **dict.fromkeys(("57P01", "57P02", "57P03", "57P05"), _AWAY),  # shut down, crashed, starting, idle too long
+    "58030": _DISK,  # io_error
+    **dict.fromkeys(("XX001", "XX002"), _DAMAGED),  # data_corrupted, index_corrupted
+}
 """By SQLSTATE. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
 
 
-def named_error(wrong: SQLAlchemyError, engine: Engine) -> CallboardError | SQLAlchemyError:
-    """Return what a database error means to a caller, or the error itself when it is our mistake."""
-    meaning = _meaning(wrong)
+def named_error(error: SQLAlchemyError, engine: Engine) -> CallboardError | SQLAlchemyError:
+    """Return the named error of a database error, or the error itself if it is a mistake in our SQL."""
+    meaning = _meaning(error)
     if meaning is None:
-        return wrong
+        return error
     kind, sentence = meaning
-    return kind(sentence.format(where=engine.url.render_as_string(hide_password=True), said=_said(wrong)))
+    return kind(sentence.format(where=engine.url.render_as_string(hide_password=True), said=_said(error)))
 
 
-def _meaning(wrong: SQLAlchemyError) -> Meaning | None:
-    if isinstance(wrong, PoolTimeout):
+def _meaning(error: SQLAlchemyError) -> Meaning | None:
+    if isinstance(error, PoolTimeout):
         return _POOL
-    driver_error = getattr(wrong, "orig", None)
+    driver_error = getattr(error, "orig", None)
     name = getattr(driver_error, "sqlite_errorname", None) or ""
     state = getattr(driver_error, "sqlstate", None) or ""
     known = _SQLITE.get(name) or _SQLITE.get("_".join(name.split("_")[:2])) or _POSTGRES.get(state)
     if known is not None:
         return known
-    # One who cannot connect is told no code. Class 08 is a broken connection, whatever the driver calls it.
-    is_away = isinstance(wrong, OperationalError) or state.startswith("08")
-    return _AWAY if is_away or (isinstance(wrong, DBAPIError) and wrong.connection_invalidated) else None
+    # A failed connection attempt has no code. Class 08 is a broken connection, whatever the driver calls it.
+    is_away = isinstance(error, OperationalError) or state.startswith("08")
+    return _AWAY if is_away or (isinstance(error, DBAPIError) and error.connection_invalidated) else None
 
 
-def _said(wrong: SQLAlchemyError) -> str:
-    """Return the first line of what the database said, without a password."""
-    lines = str(getattr(wrong, "orig", wrong)).strip().splitlines()
-    return re.sub(r"://[^@\s]{0,500}@", "://***@", lines[0][:4000] if lines else type(wrong).__name__)
+def _said(error: SQLAlchemyError) -> str:
+    """Return the first line of the database's message, without passwords."""
+    lines = str(getattr(error, "orig", error)).strip().splitlines()
+    return re.sub(r"://[^@\s]{0,500}@", "://***@", lines[0][:4000] if lines else type(error).__name__)

@@ -1,9 +1,9 @@
-"""Whose turn it is among the processes that write to one SQLite file.
+"""An advisory queue of the processes that write to one SQLite file.
 
-SQLite's own lock has no queue: a process that waits sleeps longer each time, and one that writes without a pause takes
-the lock again before anybody wakes up. Two locked bytes of a file beside the database are a turnstile: one waiter at a
-time stands at its gate, and the writer itself has to pass that gate before it writes again. This is a courtesy. SQLite
-decides who writes, and a process that finds gate or turn held for too long goes on without it.
+SQLite's own lock has no queue: a waiting process sleeps longer each time, and a process that writes without pause takes
+the lock again before any waiter wakes up. Two locked bytes of a file beside the database form a turnstile: one waiter
+at a time holds the gate, and a writer has to pass that gate before it writes again. The queue is advisory: SQLite's
+lock decides who writes, and a process that waits for gate or turn for too long proceeds without it.
 """
 
 from __future__ import annotations
@@ -20,31 +20,28 @@ with suppress(ImportError):  # Windows has none
 HAS_LOCKS = "fcntl" in globals()
 
 GATE, TURN = 0, 1
-"""The bytes that are locked: by the next one to write, and by the one that writes."""
-COURTESY_S = {GATE: 0.25, TURN: 1.0}
-"""How long each is waited for: a process that was stopped while it held one shall not stop all others."""
-RUDE_S = 5.0
-"""How long one is not waited for after that was in vain."""
-LOOK_S = 0.002
+"""The locked bytes: by the next writer, and by the current writer."""
+WAIT_S = {GATE: 0.25, TURN: 1.0}
+"""How long to wait for each: a process that was stopped while it held one must not block all others."""
+SKIP_S = 5.0
+"""How long a byte is not waited for after a timeout."""
+POLL_S = 0.002
 
 
 class FileTurn:
-    """One an open database. The kernel frees the locks of a process that ends, however it ends."""
+    """The queue of one open database. The kernel releases the locks of a process that ends."""
 
     def __init__(self, database_file: str | None) -> None:
-        """Without a file, or where it cannot be made, nobody waits for anybody."""
+        """``database_file``: None or in memory disables the queue, as does a file that cannot be created."""
         is_file = HAS_LOCKS and database_file and not database_file.startswith((":memory:", "file:"))
         self._path = Path(f"{database_file}-turn") if is_file else None
         self._file = -1
         self._pid = 0
-        self._rude_until_s = {GATE: 0.0, TURN: 0.0}
+        self._skip_until_s = {GATE: 0.0, TURN: 0.0}
 
     @contextmanager
     def taken(self, patience_s: float) -> Iterator[None]:
-        """Hold the turn, or go on without it when it did not come in time; for one thread at a time.
-
-        It is waited for for ``patience_s`` at most.
-        """
+        """Hold the turn, or proceed without it after ``patience_s`` at most; for one thread at a time."""
         if not self._is_open():
             yield
             return
@@ -62,7 +59,7 @@ class FileTurn:
                 self._unlock(TURN)
 
     def close(self) -> None:
-        """Close the file; it stays, since another process may have it open."""
+        """Close the file without deleting it, since another process may have it open."""
         if self._file >= 0 and self._pid == os.getpid():
             os.close(self._file)
         self._file = -1
@@ -77,13 +74,13 @@ class FileTurn:
         return self._file >= 0
 
     def _wait(self, byte: int, until_s: float) -> bool:
-        """Wait as long as courtesy demands, and return whether the byte is ours."""
+        """Wait for the byte's lock for its time limit, and return whether this process has it."""
         now_s = time.monotonic()
-        if now_s < self._rude_until_s[byte]:
+        if now_s < self._skip_until_s[byte]:
             return self._lock(byte, now_s)
-        is_locked = self._lock(byte, min(until_s, now_s + COURTESY_S[byte]))
+        is_locked = self._lock(byte, min(until_s, now_s + WAIT_S[byte]))
         if not is_locked:
-            self._rude_until_s[byte] = time.monotonic() + RUDE_S
+            self._skip_until_s[byte] = time.monotonic() + SKIP_S
         return is_locked
 
     def _lock(self, byte: int, until_s: float) -> bool:
@@ -93,7 +90,7 @@ class FileTurn:
             except OSError:
                 if time.monotonic() >= until_s:
                     return False
-                time.sleep(LOOK_S)  # the kernel's waiting lock has no timeout
+                time.sleep(POLL_S)  # the kernel's blocking lock has no timeout
             else:
                 return True
 

@@ -1,31 +1,31 @@
-"""The schema's version, and the one way it changes."""
+"""The schema's version, and its migration."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 
 from sqlalchemy import Connection, text
 
-from config.database import Database, open_database
-from config.errors import SchemaNew, SchemaOld, StateDirUnwritable
-from config.patience import patience
+from config.database.engine import Database, open_database
+from config.database.errors import InstallationMissing, SchemaNew, SchemaOld, StateDirUnwritable
+from config.database.timeouts import patience
 from config.private_files import narrow_state_folder, open_private, private_folder
 from config.settings import Settings
 
 FOLDER = Path(__file__).parent / "migrations"
-HEAD = "0002"
+HEAD = "0004"
 """The newest revision; a test compares it with the files in migrations/versions."""
 _LOCK_KEY = 0x43414C4C
 """Postgres advisory lock held while migrating; SQLite has its own write lock."""
 
 
 def current_version(database: Database) -> str | None:
-    """Return the revision the database is at, or None when it has no schema.
+    """Return the database's revision, or None if it has no schema.
 
     Raises:
         DatabaseUnreachable: it does not answer.
@@ -38,7 +38,7 @@ def current_version(database: Database) -> str | None:
 
 
 def require_current(database: Database) -> None:
-    """Return when the schema is the one this code was written for.
+    """Return if the schema is the one this code needs.
 
     Raises:
         SchemaOld: ``./callboard migrate`` has to be run first.
@@ -51,53 +51,70 @@ def require_current(database: Database) -> None:
         raise SchemaNew(found, HEAD)
 
 
-def migrate(settings: Settings) -> bool:
-    """Bring the database to ``HEAD`` and return whether anything had to be done.
+def require_schema(settings: Settings) -> None:
+    """Do the same as ``require_current``, on a temporary connection."""
+    with closing(open_database(settings.database)) as database:
+        require_current(database)
 
-    Several processes may call it at once: the second one waits and finds nothing to do.
+
+def migrate(settings: Settings) -> bool:
+    """Bring the database to ``HEAD`` and return whether its schema changed.
+
+    Several processes may call it at once: the second one waits and changes nothing.
     """
     make_folder(settings)
     _make_file(settings)
-    database = open_database(settings.database)
-    try:
+    with closing(open_database(settings.database)) as database:
         found = current_version(database)
         if found == HEAD:
             return False
         if found is not None and found > HEAD:
             raise SchemaNew(found, HEAD)
         with patience(math.inf):
-            _upgrade(database)
+            upgrade(database)
         return True
-    finally:
-        database.close()
 
 
 def make_folder(settings: Settings) -> None:
-    """Make the state folder, for nobody but its owner; one of an older release is narrowed.
+    """Create the state folder for its owner alone, or narrow the permissions of an existing one.
 
     Raises:
-        StateDirExposed: a name of ours in it is a symbolic link.
-        StateDirUnwritable: it cannot be made or written to.
+        StateDirExposed: a file of ours in it is a symbolic link.
+        StateDirUnwritable: it cannot be created or written to.
     """
     try:
         narrow_state_folder(private_folder(settings.state))
-        with TemporaryFile(dir=settings.state):  # has no name, so processes that start at once cannot meet
+        with TemporaryFile(dir=settings.state):  # has no name, so concurrent processes cannot collide
             pass
-    except OSError as wrong:
+    except OSError as error:
         raise StateDirUnwritable(
-            f"the state folder {settings.state} cannot be written to ({wrong.strerror}); "
+            f"the state folder {settings.state} cannot be written to ({error.strerror}); "
             "choose another with --state-dir or CALLBOARD_STATE_DIR."
-        ) from wrong
+        ) from error
+
+
+def require_installation(settings: Settings) -> None:
+    """Return if the default database exists; create nothing, so that a misspelt folder leaves no trace.
+
+    Raises:
+        InstallationMissing: it does not exist.
+    """
+    if settings.database_url is None and not _default_file(settings).exists():
+        raise InstallationMissing(str(settings.state))
 
 
 def _make_file(settings: Settings) -> None:
-    """SQLite gives the files beside a database the permissions of the database itself."""
-    place = settings.state / "callboard.db"
+    """Create the database with private permissions, which SQLite copies to the files beside it."""
+    place = _default_file(settings)
     if settings.database_url is None and not place.exists():
         os.close(open_private(place))
 
 
-def _upgrade(database: Database) -> None:
+def _default_file(settings: Settings) -> Path:
+    return settings.state / "callboard.db"
+
+
+def upgrade(database: Database) -> None:
     from alembic import command
     from alembic.config import Config
 
@@ -112,6 +129,8 @@ def _upgrade(database: Database) -> None:
 def _alone(database: Database) -> Iterator[Connection]:
     with database.write() as connection:
         if not database.is_sqlite:
-            connection.execute(text("SET LOCAL lock_timeout = 0"))  # the second one waits, however long it takes
+            connection.execute(
+                text("SET LOCAL lock_timeout = 0")
+            )  # a concurrent migration waits, however long it takes
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
         yield connection

@@ -1,4 +1,4 @@
-"""Connections to Postgres that stop waiting in time."""
+"""Connections to Postgres with a deadline for every wait."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.abc import PQGen
 
-from config.patience import deadline_s
+from config.database.timeouts import deadline_s
 
 T = TypeVar("T")
 CONNECT_S = 3
 LEAST_CONNECT_S = 2
-"""psycopg takes no shorter limit."""
+"""psycopg's shortest limit."""
 
 
 class NoAnswer(psycopg.OperationalError):
-    """The server said nothing for too long; the connection is closed, and what became of a commit is not known."""
+    """The server did not answer in time; the connection is closed, and the outcome of a commit is unknown."""
 
 
 class PatientConnection(psycopg.Connection[Any]):
-    """A connection whose every wait ends when its thread's patience does (``config/patience.py``)."""
+    """A connection whose waits end at the thread's deadline (``config/database/timeouts.py``)."""
 
     def wait(self, gen: PQGen[T], *args: Any, **kwargs: Any) -> T:
-        """Return what ``gen`` returns.
+        """Return the result of ``gen``.
 
         Raises:
             NoAnswer: the server did not answer in time.
@@ -32,7 +32,7 @@ class PatientConnection(psycopg.Connection[Any]):
         try:
             return super().wait(_until(gen, deadline_s()), *args, **kwargs)
         except NoAnswer:
-            self.close()  # an answer that comes later must not be taken for the next statement's
+            self.close()  # a late answer must not be taken for the next statement's
             raise
 
 
@@ -40,24 +40,24 @@ def connect(*args: Any, **kwargs: Any) -> PatientConnection:
     """Return a new connection.
 
     Raises:
-        NoAnswer: this thread has no time left.
+        NoAnswer: the thread's deadline is too near.
         psycopg.OperationalError: the server refused, or did not answer in time.
     """
     left_s = deadline_s() - time.monotonic()
     if left_s < LEAST_CONNECT_S:
-        raise NoAnswer("no time is left to connect again")
+        raise NoAnswer("no time is left to reconnect")
     kwargs["connect_timeout"] = int(min(CONNECT_S, left_s))
     return PatientConnection.connect(*args, **kwargs)
 
 
 def _until(gen: PQGen[T], until_s: float) -> PQGen[T]:
-    """Do what ``gen`` does; psycopg sends a false value when nothing was ready for a tenth of a second."""
+    """Delegate to ``gen`` until the deadline; psycopg sends a false value every 0.1 s while nothing is ready."""
     try:
         state = next(gen)
         while True:
             ready = yield state
             if not ready and time.monotonic() > until_s:
-                raise NoAnswer("it said nothing for too long")
+                raise NoAnswer("it did not answer in time")
             state = gen.send(ready)
     except StopIteration as done:
         result: T = done.value

@@ -1,7 +1,7 @@
-"""The tables, as SQLAlchemy Core sees them; the migrations beside this file make them.
+"""The tables for SQLAlchemy Core; the migrations beside this file create them.
 
 Times are milliseconds since 1970, UTC, unless the line says otherwise. Columns called ``…_json`` hold
-JSON text. What each table is for is told in docs/journal.md.
+JSON text. docs/journal.md describes each table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ metadata = MetaData(
 )
 
 Key = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite counts up by itself only in a column of exactly this type."""
+"""SQLite increments automatically only a column of exactly this type."""
 Id = String(64)
 
 threads = Table(
@@ -74,12 +74,18 @@ runs = Table(
     Column("detached", Boolean, nullable=False),
     Column("owner", Id),
     Column("fence", Integer, nullable=False),
+    Column("owned_fence", Integer, nullable=False, server_default="0"),  # its last owner's; 0: it had none
     Column("lease_until", BigInteger),  # the database's clock; on SQLite the machine's boot clock
     Column("lease_boot", Id),  # on SQLite, which boot ``lease_until`` counts from
     Column("reserved_to", Integer, nullable=False),  # the last event number given out
     Column("declared_to", Integer, nullable=False, server_default="0"),  # up to here every hole is declared
-    Column("commits", Integer, nullable=False, server_default="0"),  # its writers' commits; tells a lost reply apart
-    Column("journal", Integer, nullable=False, server_default="1"),  # the form of its journal, see bus/journal/form.py
+    Column(
+        "commits", Integer, nullable=False, server_default="0"
+    ),  # its writers' commits; shows whether a commit with a lost reply was made
+    Column(
+        "journal", Integer, nullable=False, server_default="1"
+    ),  # the version of its journal, see bus/journal/version.py
+    Column("queue", Id),  # that its agent named; NULL is the deployment's default
     Column("crashes", Integer, nullable=False),
     Column("crashes_json", Text),  # what was seen of each
     Column("stop_requested", Boolean, nullable=False),
@@ -264,6 +270,7 @@ workers = Table(
     Column("started_ms", BigInteger, nullable=False),
     Column("seen_ms", BigInteger, nullable=False),  # wall clock of the database; on SQLite the machine's
     Column("clock_ms", BigInteger),  # the worker's own clock at that moment
-    Column("queue", Id),
+    Column("queue", Id),  # the default queue, as the worker knows it
+    Column("queues", Text),  # those it serves, with commas between them
     Column("version", String(32)),
 )

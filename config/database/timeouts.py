@@ -1,7 +1,7 @@
-"""How long a thread waits for Postgres: a server that is stopped keeps its connections and says nothing, for ever.
+"""How long a thread waits for Postgres: a stopped server keeps its connections open and never answers.
 
-No setting of the server or the kernel helps there: timers of the server stand still with it, and the kernel goes on
-to acknowledge what it is sent. So each wait has an end here, and the connection is closed then.
+No setting of the server or the kernel detects that: the server's timers stop with it, and the kernel still acknowledges
+data. So each wait has a deadline in this process, after which it closes the connection.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ANSWER_S = 4.5
-"""Seconds a transaction or a read may last while a client waits for a response; it has one within 5 s."""
+"""Seconds a transaction or a read may last while an HTTP client waits; it gets a response within 5 s."""
 SILENCE_S = 10.0
-"""The same for everything else. Two thirds of the shortest usual lease: a worker without an answer has given its runs
-up by then."""
+"""Seconds for everything else: two thirds of the shortest usual lease, so that a worker without an answer releases its
+runs before their leases expire."""
 
 
 class _Limits(threading.local):
@@ -28,9 +28,9 @@ _of_thread = _Limits()
 
 @contextmanager
 def patience(limit_s: float) -> Iterator[None]:
-    """Let each transaction or read of this thread last ``limit_s`` seconds; ``math.inf`` where it may take hours.
+    """Limit each transaction or read of this thread to ``limit_s`` seconds; ``math.inf`` if it may take hours.
 
-    One that has begun may last so long from now, and as long as one outside of this block behind it.
+    A transaction under way gets the new limit from now on, and the former limit again after the block.
     """
     before, until_s = _of_thread.limit_s, _of_thread.until_s
     _of_thread.limit_s = limit_s
@@ -45,7 +45,7 @@ def patience(limit_s: float) -> Iterator[None]:
 
 @contextmanager
 def one_limit() -> Iterator[None]:
-    """Count the limit from now, for everything that is asked in this block together."""
+    """Start one deadline for all statements of this block."""
     before = _of_thread.until_s
     _of_thread.until_s = deadline_s()
     try:
@@ -55,6 +55,6 @@ def one_limit() -> Iterator[None]:
 
 
 def deadline_s() -> float:
-    """Return until when this thread waits for an answer, on the monotonic clock."""
+    """Return this thread's deadline on the monotonic clock."""
     until_s = _of_thread.until_s
     return time.monotonic() + _of_thread.limit_s if until_s is None else until_s

@@ -1,4 +1,4 @@
-"""Whose turn it is to write: one thread at a time, in the order they came, urgent ones before all others."""
+"""A fair lock for writers: first come, first served, urgent ones first."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import threading
 from collections import deque
 
 
-class Turn:
-    """A fair lock with a lane for what must not wait behind work.
+class FairLock:
+    """A fair lock with priority for urgent threads.
 
-    The turn is handed from thread to thread: one that gives it back and wants it again at once stands behind those
-    that waited. ``threading.Lock`` promises neither.
+    The lock is handed to the next waiter: a thread that releases it and takes it again at once queues behind those that
+    wait. ``threading.Lock`` guarantees neither.
     """
 
     def __init__(self) -> None:
@@ -19,33 +19,33 @@ class Turn:
         self._waiting: deque[threading.Lock] = deque()
 
     def take(self, timeout_s: float, *, is_urgent: bool = False) -> bool:
-        """Wait for the turn and return whether it came in time."""
+        """Take the lock and return True, or return False after the timeout."""
         with self._lock:
             if not self._is_taken:
                 self._is_taken = True
                 return True
-            mine = threading.Lock()
-            mine.acquire()
-            (self._waiting.appendleft if is_urgent else self._waiting.append)(mine)
+            ticket = threading.Lock()
+            ticket.acquire()
+            (self._waiting.appendleft if is_urgent else self._waiting.append)(ticket)
         try:
-            if mine.acquire(timeout=timeout_s):
+            if ticket.acquire(timeout=timeout_s):
                 return True
-        except BaseException:  # Ctrl-C, or another signal's handler: the turn must not come to a thread that went on
-            if not self._left(mine):
+        except BaseException:  # Ctrl-C, or a signal handler's error: the lock must not be handed to this thread later
+            if not self._left(ticket):
                 self.give_back()
             raise
-        return not self._left(mine)
+        return not self._left(ticket)
 
-    def _left(self, mine: threading.Lock) -> bool:
-        """Wait no longer, and return whether the turn had not been handed over in the same moment."""
+    def _left(self, ticket: threading.Lock) -> bool:
+        """Stop waiting, and return False if the lock was handed over at the same moment."""
         with self._lock:
-            is_waiting = mine in self._waiting
+            is_waiting = ticket in self._waiting
             if is_waiting:
-                self._waiting.remove(mine)
+                self._waiting.remove(ticket)
             return is_waiting
 
     def give_back(self) -> None:
-        """Let the next one have it."""
+        """Release the lock to the next waiter."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().release()

@@ -1,4 +1,4 @@
-"""An agent as its YAML file defines it, checked field by field before anything runs."""
+"""An agent's definition: the fields of its YAML file, and their validation."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from config.credentials import require_no_credentials
-from config.dotted_path import reason_of
-from config.errors import DefinitionInvalid, did_you_mean
-from config.json_schema import SchemaRefused, check_schema
+from config.definitions.credentials import require_no_credentials
+from config.definitions.dotted_path import reason_of
+from config.definitions.errors import DefinitionInvalid
+from config.definitions.json_schema import SchemaRefused, check_schema
+from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
+from config.effects import Effect
 from config.redaction import register_secrets, secrets_in_url
-from config.yaml_lines import LinedYaml, dotted, read_yaml
+from config.settings import QUEUE_NAME
+from config.spelling import did_you_mean
 
 AGENT_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-"""What an agent's file may be called, without its ending."""
+"""Valid names of an agent's file, without its extension."""
 
 OURS: Mapping[str, str] = {
     "model": "write it as the agent's `model:`",
@@ -63,10 +66,10 @@ class _Section(BaseModel):
 
 
 class ToolOverride(_Section):
-    """What this agent changes about one tool."""
+    """An agent's changes to one tool."""
 
-    effect: Literal["pure", "idempotent", "keyed", "checkable", "unsafe"] | None = None
-    """What calling it once more would do."""
+    effect: Effect | None = None
+    """The tool's effect class; see ``config.effects``."""
     timeout_s: Seconds | None = None
     """Seconds a call may take."""
     confirm: Annotated[bool, Field(strict=True)] | None = None
@@ -74,10 +77,10 @@ class ToolOverride(_Section):
 
 
 class Timeouts(_Section):
-    """How long things may take, in seconds."""
+    """Limits of durations, in seconds."""
 
     connect_s: Seconds = 5
-    """Until the provider's address answers."""
+    """Until the connection to the provider is open."""
     first_token_s: Seconds = 60
     """Until the first piece of an answer."""
     between_chunks_s: Seconds = 30
@@ -89,35 +92,37 @@ class Timeouts(_Section):
 
 
 class DefinitionFields(_Section):
-    """What may be written in an agent's file."""
+    """The fields of an agent's file."""
 
     name: Annotated[str, Field(min_length=1, max_length=80)]
-    """What people see."""
+    """The name shown to people."""
     description: Annotated[str, Field(max_length=500)] = ""
     """One sentence for lists, and for agents that hand over to this one."""
     model: _Text
     """A LiteLLM model, or ``auto``."""
     api_base: str | None = None
-    """Address of the provider, where it is not the usual one."""
+    """Address of the provider, if not the usual one."""
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] | None = None
     """Name of the environment variable that holds the key, where it is not the provider's own."""
     params: dict[str, Any] = Field(default_factory=dict)
     """Passed to the model: temperature, max_tokens, ..."""
     system_prompt: _Text
-    """What the model is told first."""
+    """The first message to the model."""
     tools: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?$", max_length=200)], ...] = ()
     """Names of built-in tools, or ``package.module:function``."""
     tool_overrides: dict[str, ToolOverride] = Field(default_factory=dict)
     """By the tool's name."""
     max_iterations: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 8
-    """Model calls that may use tools, before a last one without."""
+    """Most model calls with tools, before a last one without."""
     history_chars: Annotated[int, Field(strict=True, ge=1000, le=100_000_000)] = 200_000
-    """Characters of the conversation the model is shown: the newest messages that fit, as the journal keeps them."""
+    """Characters of the conversation that are sent to the model: the newest messages that fit, as stored."""
     timeouts: Timeouts = Field(default_factory=Timeouts)
     on_unknown: Literal["ask", "fail", "tell_model"] = "ask"
-    """What happens when nobody can tell whether an unsafe tool call took effect."""
+    """What happens when the outcome of an unsafe tool call is unknown."""
     observers: tuple[_Text, ...] = ("sse", "logger")
-    """Who sees the run."""
+    """The observers that get the run's events."""
+    queue: Annotated[str, Field(pattern=rf"^{QUEUE_NAME}$")] | None = None
+    """The queue of the agent's runs, if not the deployment's; workers with ``--queues`` serve it."""
     starters: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = ()
     """Sentences the page offers to begin with."""
     output_schema: dict[str, Any] | None = None
@@ -159,56 +164,56 @@ class DefinitionFields(_Section):
             return None
         try:
             check_schema(value)
-        except SchemaRefused as wrong:
-            raise ValueError(str(wrong).rstrip(".")) from wrong
+        except SchemaRefused as error:
+            raise ValueError(str(error).rstrip(".")) from error
         if value.get("type") != "object":
             raise ValueError("the schema needs `type: object` at its top, since providers answer with objects only")
         return value
 
 
 class AgentDefinition(DefinitionFields):
-    """An agent that can be run: what its file says, and which file that was."""
+    """A valid definition, with its id, digest and origin."""
 
     id: str
-    """The file's name without its ending."""
+    """The file's name without its extension."""
     digest: str
     """SHA-256 of the content as canonical JSON; recorded in each run."""
     content_json: str = Field(repr=False)
-    """The same content as JSON, kept with each run's digest."""
+    """The same content as JSON, stored by its digest when a run is accepted."""
     file: str
-    """Where it was read from."""
+    """The file it was read from."""
 
 
 def pinned_definition(agent_id: str, digest: str, content_json: str) -> AgentDefinition:
-    """Return an agent as it was when a run was accepted with it.
+    """Return a definition as it was stored when a run was accepted.
 
     Raises:
-        DefinitionInvalid: this code does not take what an earlier one took.
+        DefinitionInvalid: this version of the code does not accept it.
     """
     origin = f"the definition {digest[:12]} of '{agent_id}'"
     with _only_definition_errors(origin):
         content = orjson.loads(content_json)
         try:
             fields = DefinitionFields.model_validate(content)
-        except ValidationError as wrong:
-            first = wrong.errors(include_url=False)[0]
-            raise DefinitionInvalid(origin, None, dotted(tuple(first["loc"])), _problem(first)) from wrong
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise DefinitionInvalid(origin, None, dotted(tuple(first["loc"])), _problem(first)) from error
         return _definition(fields, agent_id, content, origin)
 
 
 @contextmanager
 def _only_definition_errors(origin: str) -> Iterator[None]:
-    """Make one broken definition of whatever reading it raises, so that it cannot hurt those beside it.
+    """Turn any exception of reading a definition into ``DefinitionInvalid``, so that other definitions can be read.
 
-    The checks leave nothing to come here that is known; a library below them may still run out of stack or panic.
+    A library may run out of stack or panic on input that passed the checks.
     """
     try:
         yield
     except (DefinitionInvalid, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as wrong:  # a panic of Rust code is no Exception
-        problem = f"cannot be read ({reason_of(wrong)}); make it simpler."
-        raise DefinitionInvalid(origin, None, None, problem) from wrong
+    except BaseException as error:  # a panic of Rust code is no Exception
+        problem = f"cannot be read ({reason_of(error)}); make it simpler."
+        raise DefinitionInvalid(origin, None, None, problem) from error
 
 
 def _definition(fields: DefinitionFields, agent_id: str, content: Mapping[str, Any], file: str) -> AgentDefinition:
@@ -225,7 +230,7 @@ def load_definition(path: Path) -> AgentDefinition:
     """Return the agent defined in ``path``.
 
     Raises:
-        DefinitionInvalid: says the file, the line, the field and what to write instead.
+        DefinitionInvalid: the message names the file, the line, the field and what to write instead.
     """
     if not AGENT_ID.fullmatch(path.stem):
         raise DefinitionInvalid(
@@ -238,14 +243,14 @@ def load_definition(path: Path) -> AgentDefinition:
         written = read_yaml(path)
         try:
             fields = DefinitionFields.model_validate(written.data)
-        except ValidationError as wrong:
-            raise _first_error(wrong, written, path) from wrong
+        except ValidationError as error:
+            raise _first_error(error, written, path) from error
         return _definition(fields, path.stem, written.data, str(path))
 
 
-def _first_error(wrong: ValidationError, written: LinedYaml, path: Path) -> DefinitionInvalid:
-    errors = wrong.errors(include_url=False)
-    # An unknown field explains a missing one (`sytem_prompt`), so it is told first.
+def _first_error(exc: ValidationError, written: LinedYaml, path: Path) -> DefinitionInvalid:
+    errors = exc.errors(include_url=False)
+    # An unknown field explains a missing one (`sytem_prompt`), so it is reported first.
     error = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
     place = tuple(error["loc"])
     named = re.search(r"`(\w+)`", error["msg"]) if error["type"] == "value_error" else None
@@ -255,7 +260,7 @@ def _first_error(wrong: ValidationError, written: LinedYaml, path: Path) -> Defi
 
 
 def _problem(error: Any) -> str:
-    """Return what to do about one of pydantic's findings; the value itself is not repeated, it may be a secret."""
+    """Return the remedy for one of pydantic's errors, without the value, which may be a secret."""
     kind, place, facts = error["type"], error["loc"], error.get("ctx", {})
     name = str(place[-1])
     if kind == "extra_forbidden":
@@ -269,6 +274,8 @@ def _problem(error: Any) -> str:
         return "has to be text; put it in quotes."
     if kind == "string_pattern_mismatch" and name == "api_key_env":
         return "has to be the name of an environment variable, like OPENAI_API_KEY, and never the key itself."
+    if kind == "string_pattern_mismatch" and name == "queue":
+        return "has to be a queue's name: 1 to 60 letters, digits, '_', '-' and '.'."
     if kind == "string_pattern_mismatch":
         return "has to be a built-in tool's name or `package.module:function`."
     if kind in ("tuple_type", "list_type"):

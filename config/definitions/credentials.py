@@ -1,4 +1,4 @@
-"""Credentials in an agent's ``params``: refused, since the file is checked in and recorded with runs."""
+"""Refuse credentials in an agent's ``params``, since the file is version-controlled and stored with runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from config.redaction import redact
 
 _HEADERS = re.compile(r"headers$", re.IGNORECASE)
-"""What LiteLLM and the providers' SDKs call headers: ``headers``, ``extra_headers``, ``default_headers``."""
+"""LiteLLM's and the providers' parameters for headers: ``headers``, ``extra_headers``, ``default_headers``."""
 _NAME = re.compile(
     r"api[-_]?key$|access[-_]?key(?:[-_]id)?$|secret[-_]?key$|private[-_]?key$|subscription[-_]?key$"
     r"|(?:access|auth|ad|bearer|id|refresh|session|security)[-_]?token$"
@@ -21,16 +21,16 @@ _HEADER_NAME = re.compile(
 )
 _HARMLESS_HEADERS = re.compile(r"(?:idempotency|cache)-key$|^x-amz-signature-version$", re.IGNORECASE)
 _EXAMINED_CHARS = 8192
-"""Characters of a value that are looked at."""
+"""Characters of a value that are examined."""
 _RANDOM = re.compile(r"[A-Za-z0-9+/=]{24,}")
-"""As long as this without a break, and of letters and digits: no word, version or date."""
+"""An unbroken sequence that, if it mixes letters and digits, is no word, version or date."""
 
 
 def require_no_credentials(params: Mapping[str, Any]) -> None:
-    """Return when ``params`` hold no credential, at any depth.
+    """Return if ``params`` have no credential at any depth.
 
     Raises:
-        ValueError: names the parameter or header, never its value, and says what to write instead.
+        ValueError: names the parameter or header and the remedy, never the value.
     """
     for name, value, in_headers in _items(params, in_headers=False):
         if in_headers and not isinstance(value, str):
@@ -56,7 +56,9 @@ def _items(value: Any, *, in_headers: bool) -> Iterator[tuple[str, Any, bool]]:
 
 
 def _is_credential(name: str, value: str, in_headers: bool) -> bool:
-    if value.startswith(("os.environ/", "/", "./", "~/")):  # names a variable or a file
+    if value.startswith("os.environ/"):  # names a variable
+        return False
+    if not in_headers and value.startswith(("/", "./", "~/")):  # a file; no header is read from one
         return False
     value = value[:_EXAMINED_CHARS]
     if not in_headers:

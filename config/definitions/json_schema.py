@@ -1,7 +1,7 @@
-"""JSON Schema 2020-12 as we accept it: small, local, and compiled once.
+"""The accepted subset of JSON Schema 2020-12: limited in size, without remote references, compiled once.
 
-Schemas come from definitions, tools and later from strangers, so nothing in one may fetch, recurse
-without end or cost time that grows faster than its size.
+Schemas come from definitions, tools and other untrusted sources, so none may fetch, recurse without end, or take time
+that grows faster than its size.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ MAX_BYTES = 64 * 1024
 MAX_DEPTH = 32
 """Deepest nesting of a schema."""
 MAX_BRANCHES = 4096
-"""Subschemas one value may be held against at one place; `$ref` and `allOf` can double them at each level."""
+"""Subschemas that one value may be validated against; `$ref` and `allOf` can double them at each level."""
 MAX_CHAIN = 128
-"""Subschemas that lead to one another without going into the value; each costs stack wherever a schema is walked."""
+"""Longest chain of subschemas that apply to the same value; each costs stack when a schema is walked."""
 MAX_ERRORS = 5
-"""Misfits that are reported at once."""
+"""Most validation errors that are reported at once."""
 
 _DIALECTS = ("https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#")
 _MOVING = ("$ref", "$dynamicRef", "$id", "$anchor", "$dynamicAnchor")
-"""Keywords that say where a reference leads. All but plain $ref would lead round the checks below."""
+"""Keywords that resolve references. All but plain $ref would bypass the checks below."""
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE = ("not", "if", "then", "else")
 
 
 class SchemaRefused(ValueError):
-    """A schema cannot be used; the text is a sentence without the schema's name."""
+    """A schema cannot be used; the message does not name the schema."""
 
 
 def _never(uri: str) -> NoReturn:
@@ -40,7 +40,7 @@ def _never(uri: str) -> NoReturn:
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Return when ``schema`` is one we validate with.
+    """Check that ``schema`` can be used for validation.
 
     Raises:
         SchemaRefused: it is too large or deep, not a schema, or refers to something outside itself.
@@ -55,21 +55,21 @@ def check_schema(schema: Mapping[str, Any]) -> None:
         raise SchemaRefused(f"$schema has to be {_DIALECTS[0]}, or be left out.")
     for keyword, value in _references(schema):
         if keyword != "$ref":
-            raise SchemaRefused(f"{keyword} is not read inside a schema; use $ref with #/$defs/name.")
+            raise SchemaRefused(f"{keyword} is not supported inside a schema; use $ref with #/$defs/name.")
         if value != "#" and not value.startswith("#/"):
-            raise SchemaRefused(f"$ref {value[:80]!r} leads elsewhere; put it under $defs and write #/$defs/name.")
+            raise SchemaRefused(f"$ref {value[:80]!r} is not local; put it under $defs and write #/$defs/name.")
     _check_branches(schema)
     try:
         _compile(_encode(schema))
-    except jsonschema_rs.ValidationError as wrong:
-        at = ".".join(str(part) for part in wrong.instance_path)
-        raise SchemaRefused(f"it is not a JSON Schema{f' at {at}' if at else ''}: {wrong.message[:300]}.") from wrong
-    except ValueError as wrong:
-        raise SchemaRefused(f"it is not a JSON Schema: {str(wrong)[:300]}.") from wrong
+    except jsonschema_rs.ValidationError as error:
+        at = ".".join(str(part) for part in error.instance_path)
+        raise SchemaRefused(f"it is not a JSON Schema{f' at {at}' if at else ''}: {error.message[:300]}.") from error
+    except ValueError as error:
+        raise SchemaRefused(f"it is not a JSON Schema: {str(error)[:300]}.") from error
 
 
-def misfits(schema: Mapping[str, Any], value: Any) -> list[str]:
-    """Return what does not fit as readable sentences, at most ``MAX_ERRORS``; empty when all fits."""
+def schema_errors(schema: Mapping[str, Any], value: Any) -> list[str]:
+    """Return the validation errors as readable sentences, at most ``MAX_ERRORS``; empty when ``value`` conforms."""
     found = []
     for error in compiled(schema).iter_errors(value):
         found.append(f"{_path(error.instance_path)}{error.message[:300]}")
@@ -86,13 +86,13 @@ def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
 def _encode(schema: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(schema, option=orjson.OPT_SORT_KEYS)
-    except TypeError as wrong:
-        raise SchemaRefused(f"it is not plain JSON: {wrong}.") from wrong
+    except TypeError as error:
+        raise SchemaRefused(f"it is not plain JSON: {error}.") from error
 
 
 @lru_cache(maxsize=512)
 def _compile(schema: bytes) -> jsonschema_rs.Draft202012Validator:
-    # RegexOptions is the linear-time engine: no pattern can be made to run for ever.
+    # RegexOptions is the linear-time engine: no pattern can run for ever.
     return jsonschema_rs.Draft202012Validator(
         orjson.loads(schema), retriever=_never, pattern_options=jsonschema_rs.RegexOptions()
     )
@@ -120,7 +120,7 @@ def _references(schema: Any) -> Iterator[tuple[str, str]]:
     while waiting:
         item = waiting.pop()
         if isinstance(item, Mapping):
-            # A property may be called $ref; then its value is a schema and not text.
+            # A property may be named $ref; then its value is a schema, not a string.
             keywords = _MOVING if item is not schema else ("$ref", "$dynamicRef")
             yield from ((key, item[key]) for key in keywords if isinstance(item.get(key), str))
             waiting.extend(item.values())
@@ -129,7 +129,7 @@ def _references(schema: Any) -> Iterator[tuple[str, str]]:
 
 
 def _check_branches(schema: Mapping[str, Any]) -> None:
-    """Count what one value is held against at once, through references; loops that never descend are refused."""
+    """Count the subschemas that one value is validated against, and refuse loops that never descend into the value."""
     counts: dict[int, int] = {}
     open_now: set[int] = set()
 
@@ -137,7 +137,7 @@ def _check_branches(schema: Mapping[str, Any]) -> None:
         if not isinstance(part, Mapping):
             return 1
         if id(part) in open_now:
-            raise SchemaRefused("a $ref leads back to itself without going into the value.")
+            raise SchemaRefused("a $ref refers to itself without descending into the value.")
         if id(part) not in counts:
             if len(open_now) == MAX_CHAIN:
                 raise SchemaRefused(f"its $ref and allOf follow one another more than {MAX_CHAIN} times; shorten them.")
@@ -171,7 +171,7 @@ def _in_place(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Any]
 
 
 def _target(reference: str, root: Any) -> Any:
-    """Return what a local pointer names; a dead pointer counts as a leaf (compiling finds it)."""
+    """Return the target of a local pointer; None for a dead one, which compiling reports."""
     at = root
     for step in reference[2:].split("/") if len(reference) > 1 else ():
         step = step.replace("~1", "/").replace("~0", "~")

@@ -1,11 +1,12 @@
-"""What a Redis server has to be for us: it answers, and it never throws away what it holds."""
+"""Requirements for a Redis server: it answers, and it never evicts keys."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from config.errors import RedisRefused, RedisUnreachable, SettingInvalid
-from config.redis_url import broker_form, without_password
+from config.errors import SettingInvalid
+from config.redis.errors import RedisRefused, RedisUnreachable
+from config.redis.url import broker_form, without_password
 
 CONNECT_TIMEOUT_S = 2.0
 SAFE_POLICY = "noeviction"
@@ -13,21 +14,21 @@ SAFE_POLICY = "noeviction"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerFacts:
-    """What a server said about itself."""
+    """Facts a server reports."""
 
     version: str
     policy: str
-    """``maxmemory-policy``; anything but noeviction loses queued messages when memory is short."""
+    """``maxmemory-policy``; any but noeviction loses queued messages when memory is short."""
     persists: bool
     """Whether it keeps an append-only file; without one a restart forgets hints and hot logs, never runs."""
 
 
 def ask(url: str) -> ServerFacts:
-    """Return what the server says about itself.
+    """Return the server's facts.
 
     Raises:
-        RedisUnreachable: nobody answers there, or it refuses us.
-        SettingInvalid: this is no Redis URL.
+        RedisUnreachable: no server answers at the URL, or it refuses the connection.
+        SettingInvalid: this is not a Redis URL.
     """
     import redis
     from redis.backoff import NoBackoff
@@ -38,18 +39,18 @@ def ask(url: str) -> ServerFacts:
         client = redis.Redis.from_url(
             url, socket_timeout=CONNECT_TIMEOUT_S, socket_connect_timeout=CONNECT_TIMEOUT_S, retry=Retry(NoBackoff(), 0)
         )
-    except ValueError as wrong:
+    except ValueError as error:
         raise SettingInvalid(
             f"'{shown[:80]}' is not a Redis URL; use redis://host:6379/0, rediss://… or unix:///path?db=0."
-        ) from wrong
+        ) from error
     try:
         with client:
             facts = client.info()
-    except (redis.RedisError, OSError) as wrong:
+    except (redis.RedisError, OSError) as error:
         raise RedisUnreachable(
-            f"Redis at {shown} does not answer ({_reason(wrong)}); start it, or mend CALLBOARD_REDIS_URL "
-            "(unset it and ./callboard up brings its own)."
-        ) from wrong
+            f"Redis at {shown} does not answer ({_reason(error)}); start it, or correct CALLBOARD_REDIS_URL "
+            "(without it, ./callboard up starts its own)."
+        ) from error
     return ServerFacts(
         version=str(facts.get("valkey_version") or facts.get("redis_version") or "unknown"),
         policy=str(facts.get("maxmemory_policy", SAFE_POLICY)),
@@ -58,11 +59,11 @@ def ask(url: str) -> ServerFacts:
 
 
 def require_usable(url: str) -> ServerFacts:
-    """Return what the server says about itself, when it is fit to be used.
+    """Return the server's facts if it meets the requirements.
 
     Raises:
-        RedisUnreachable: nobody answers there.
-        RedisRefused: it would evict keys, and with them messages nobody has read.
+        RedisUnreachable: no server answers at the URL.
+        RedisRefused: it evicts keys, and with them unread messages.
     """
     facts = ask(url)
     if facts.policy != SAFE_POLICY:
@@ -76,22 +77,22 @@ def require_usable(url: str) -> ServerFacts:
 
 
 def require_broker(url: str) -> None:
-    """A broker that is not Redis (RabbitMQ, ...) answers.
+    """Return if a broker other than Redis (RabbitMQ, ...) answers.
 
     Raises:
-        RedisUnreachable: it does not; the sentence names CALLBOARD_BROKER_URL.
+        RedisUnreachable: it does not; the message names CALLBOARD_BROKER_URL.
     """
     from kombu import Connection
 
     try:
         with Connection(broker_form(url), connect_timeout=CONNECT_TIMEOUT_S) as connection:
             connection.ensure_connection(max_retries=1, timeout=CONNECT_TIMEOUT_S)
-    except Exception as wrong:  # each transport has errors of its own
+    except Exception as error:  # each transport has its own errors
         raise RedisUnreachable(
-            f"the broker at {without_password(url)} does not answer ({_reason(wrong)}); start it, or mend "
+            f"the broker at {without_password(url)} does not answer ({_reason(error)}); start it, or correct "
             "CALLBOARD_BROKER_URL."
-        ) from wrong
+        ) from error
 
 
-def _reason(wrong: BaseException) -> str:
-    return (str(wrong) or type(wrong).__name__).rstrip(".")[:160]
+def _reason(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).rstrip(".")[:160]

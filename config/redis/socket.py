@@ -1,4 +1,4 @@
-"""Where the Redis of a state folder listens: `up` starts it there, other processes of this machine find it there."""
+"""The socket of a state folder's Redis, which `up` starts and other processes of this machine find."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import tempfile
 from pathlib import Path
 
 from config.private_files import open_private
-from config.redis_url import socket_url
+from config.redis.url import socket_url
 from config.settings import Settings
 
 MAX_SOCKET_PATH = 100
-"""Bytes. The kernel's limit is 108, with a closing zero, and a temporary name may be longer than the last."""
+"""Bytes. The kernel's limit is 108 with the closing zero, and a temporary name may be longer than the final one."""
 
 
 def with_running_redis(settings: Settings) -> Settings:
-    """Return the settings; where they name no Redis, with the state folder's own if one answers there."""
+    """Return the settings; if they name no Redis, with the state folder's own if it answers."""
     running = find_running(settings) if settings.redis_url is None else None
     return settings if running is None else settings.model_copy(update={"redis_url": running})
 
@@ -31,7 +31,7 @@ def find_running(settings: Settings) -> str | None:
 
 
 def answers(place: Path, timeout_s: float = 1.0) -> bool:
-    """Tell whether a Redis says PONG on this socket."""
+    """Return whether a Redis answers PONG on this socket."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout_s)
         try:
@@ -43,7 +43,7 @@ def answers(place: Path, timeout_s: float = 1.0) -> bool:
 
 
 def socket_path(state: Path, *, make: bool = True) -> Path:
-    """Return where the socket is: in the state folder, or in the runtime folder when that path is too long."""
+    """Return the socket's path: in the state folder, or in the runtime folder if that path is too long."""
     place = state / "redis.sock"
     if len(os.fsencode(place)) <= MAX_SOCKET_PATH:
         return place
@@ -61,7 +61,7 @@ def socket_path(state: Path, *, make: bool = True) -> Path:
 
 
 def _runtime_folder(state: Path) -> Path:
-    """Return a folder of ours with a short path, the same one each time unless somebody took its name."""
+    """Return a private folder with a short path; the same each time unless another user owns that name."""
     name = f"callboard-{os.getuid()}-{hashlib.sha256(os.fsencode(state)).hexdigest()[:16]}"
     places = [Path(place) for place in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp") if place]
     fitting = [place for place in places if len(os.fsencode(place / name / "redis.sock")) <= MAX_SOCKET_PATH]

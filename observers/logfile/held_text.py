@@ -1,4 +1,4 @@
-"""Text that arrives in pieces, given out only where no secret is cut in two."""
+"""Text that arrives in pieces and is released only where the cut splits no secret."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_CHARS = 65_536
 
 
 class HeldText:
-    """Gathers the pieces of one message; both ways out give redacted text."""
+    """Gathers the pieces of one message; ``add`` and ``rest`` return redacted text."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
         self._redact = redact

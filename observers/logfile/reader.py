@@ -1,4 +1,4 @@
-"""Reads the logger observer's files: all processes' lines in the order of time, and what comes after them."""
+"""Reads the logger observer's files: the lines of all processes by time, and on request those that follow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LogLine:
     """One record as it stands in a file."""
 
     at: str
-    """When it happened, or when the line before it did where it does not say; never earlier than that."""
+    """The line's time, or that of the line before it where it has none or an earlier one."""
     run_id: str
     type: str
     text: str
@@ -80,7 +80,7 @@ class _Tail:
 
     def new_lines(self) -> Iterator[LogLine]:
         """Yield the whole lines that were not read yet."""
-        self._look()
+        self._open_newer()
         while self._files:
             for line in self._files[0]:
                 if line.endswith(b"\n"):
@@ -94,16 +94,16 @@ class _Tail:
             self._rest = b""
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for file in self._files:
             file.close()
 
-    def _look(self) -> None:
-        """Open the files that are younger than the one read last, the oldest of them first."""
+    def _open_newer(self) -> None:
+        """Open the files that are newer than the one read last, the oldest of them first."""
         reading = os.fstat(self._files[-1].fileno()) if self._files else None
         younger: list[BinaryIO] = []
         # From the youngest on, so that a rotation meanwhile shows a file twice rather than never.
-        for path in (self._path, *_set_aside(self._path)):
+        for path in (self._path, *_rotated(self._path)):
             with contextlib.suppress(FileNotFoundError):
                 file: BinaryIO = path.open("rb")
                 state = os.fstat(file.fileno())
@@ -131,7 +131,7 @@ class _Tail:
         return LogLine(self._at, found.group(2), found.group(3), text)
 
 
-def _set_aside(path: Path) -> Iterator[Path]:
+def _rotated(path: Path) -> Iterator[Path]:
     number = 1
     while (older := Path(f"{path}.{number}")).exists():
         yield older

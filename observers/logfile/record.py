@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
 from itertools import islice
 from typing import Any
 
@@ -32,14 +31,14 @@ def record_of(agent: AgentFacts, payload: Payload, context: RunFacts) -> dict[st
     }
     if payload.type == "status":
         record |= {"model": agent.model, "tenant": context.tenant, "principal": context.principal}
-    for name in _own_fields(type(payload)):
+    for name, _ in payload.own_fields:
         record[name] = getattr(payload, name)
     record |= {key: value for key, value in payload.extra.items() if key not in record}
     return {key: cleaned(value, key) for key, value in record.items() if value is not None and value != ""}
 
 
 def cleaned(value: Any, name: str = "", depth: int = 0) -> Any:
-    """Return ``value`` as JSON values without secrets; ``name`` is what it is called where it comes from."""
+    """Return ``value`` as JSON values without secrets; ``name`` is the name of its field."""
     match value:
         case None | bool():
             return value
@@ -78,10 +77,5 @@ def _more(count: int) -> dict[str, str]:
 def _text_of(value: object) -> str:
     try:
         return str(value)
-    except Exception:  # whatever a stranger's __str__ raises
+    except Exception:  # a foreign __str__ may raise anything
         return f"<{type(value).__name__}>"
-
-
-def _own_fields(kind: type[Payload]) -> tuple[str, ...]:
-    envelope = ("seq", "at", "extra", "unknown_type")
-    return tuple(f.name for f in fields(kind) if f.name not in envelope)

@@ -1,4 +1,4 @@
-"""A file that is appended to in whole lines, and set aside when it is full."""
+"""A file that is appended to in whole lines, and rotated when it is full."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ _STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
 class RotatedFile:
-    """Appends to a file and sets it aside when it is full (``.1`` is the youngest); ``keep`` files exist at most.
+    """Appends to a file and rotates it when it is full (``.1`` is the newest); at most ``keep`` files exist.
 
-    With ``max_age_s`` it is also set aside when its first line is as old as that, so that it can be deleted some day.
-    Survives that somebody else deletes or rotates the file. A write that fails halfway is taken back,
-    so that a later one starts on a line of its own.
+    With ``max_age_s`` it is also rotated when its first line is that old, so that old files can be deleted. Another
+    program may delete or rotate the file. A partial write is undone, so that the next one begins on a new line.
     """
 
     def __init__(self, max_bytes: int, keep: int, max_age_s: float | None = None) -> None:
@@ -68,7 +67,7 @@ class RotatedFile:
         self._fd = open_private(path, os.O_RDWR | os.O_APPEND)
         size = self._size()
         self._since_s = _first_stamp(os.pread(self._fd, 200, 0)) if size else time.time()
-        # Whoever wrote before us may have died in the middle of a line.
+        # The process that wrote before may have been killed in the middle of a line.
         self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
 
     def _size(self) -> int:
@@ -99,6 +98,6 @@ class RotatedFile:
 
 
 def _first_stamp(line: bytes) -> float:
-    """Return when a line says it was written, in seconds since 1970; now, where it does not say."""
+    """Return the time in a line, in seconds since 1970, or now where it has none."""
     found = _STAMP.search(line)
     return datetime.fromisoformat(f"{found[0].decode()}+00:00").timestamp() if found else time.time()

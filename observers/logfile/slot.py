@@ -1,4 +1,4 @@
-"""A log file name that is this process's own while it lives, and the next one's after it."""
+"""A log file's name that a process owns while it lives; a later process reuses it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_SLOTS = 10_000
 
 
 class LogSlot:
-    """Claims the smallest free number in a folder, by a lock the kernel takes back when the process dies."""
+    """Claims the smallest free number in a folder, by a lock that the kernel releases when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,7 +35,7 @@ class LogSlot:
         return self._folder / f"runs-{self._number}.log"
 
     def release(self) -> None:
-        """Give the number back."""
+        """Release the number."""
         if self._release is not None:
             self._release()
             self._release = None
@@ -56,7 +56,7 @@ class LogSlot:
 
 
 def _lock(path: Path) -> int | None:
-    """Return a locked descriptor of ``path``, or None when somebody else has it."""
+    """Return a locked descriptor of ``path``, or None when another process has it."""
     while True:
         try:
             fd = open_private(path)
@@ -71,7 +71,7 @@ def _lock(path: Path) -> int | None:
         except BlockingIOError:
             os.close(fd)
             return None
-        os.close(fd)  # deleted between open and lock: the name belongs to nobody yet
+        os.close(fd)  # deleted between open and lock: no process holds that name yet
 
 
 def _is_at(fd: int, path: Path) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from config.errors import SettingInvalid
 from config.failpoints import PLACES, FailpointHit, failpoint, set_failpoints, watch_failpoints
-from config.rooms import ROOT
+from config.folders import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def _none_afterwards():
     set_failpoints("")
 
 
-def test_a_place_nobody_named_does_nothing():
+def test_a_place_that_is_not_set_does_nothing():
     set_failpoints("commit=raise")
 
     failpoint("claim")
@@ -41,6 +41,7 @@ def test_what_cannot_be_read_or_names_no_place_is_refused(text):
         set_failpoints(text)
 
 
+@pytest.mark.parity
 def test_a_program_says_so_in_one_sentence():
     ran = subprocess.run(
         [sys.executable, "-c", "import config.failpoints"], cwd=ROOT, env={"FAILPOINTS": "comit=kill"},
@@ -69,6 +70,7 @@ def test_every_place_of_the_code_can_be_watched():
     assert {place for place in PLACES if any(f'failpoint("{place}")' in source for source in sources)} == set(PLACES)
 
 
+@pytest.mark.parity
 def test_the_environment_kills_for_real():
     code = "from config.failpoints import failpoint; failpoint('commit'); failpoint('commit'); print('alive')"
 

@@ -12,6 +12,8 @@ import pytest
 from config.folders import FOLDERS, NEEDED, ROOT
 from tests.fleet import bare_environment
 
+pytestmark = pytest.mark.parity
+
 OURS = "import agents, bus, config, handlers, observers; print('imported', config.__file__)"
 
 
@@ -37,7 +39,7 @@ def last_line(ran: "subprocess.CompletedProcess[str]") -> str:
     return ran.stderr.strip().splitlines()[-1]
 
 
-@pytest.mark.parametrize("folder", [folder for folder in FOLDERS if folder != "web"])
+@pytest.mark.parametrize("folder", [folder for folder in FOLDERS if folder not in ("cli", "web")])
 def test_without_the_packages_the_python_that_has_them_is_named(folder: str) -> None:
     sentence = last_line(run(f"import {folder}", ROOT, flags=("-S",)))
 
@@ -82,7 +84,7 @@ def test_a_config_that_ours_hides_is_named_in_a_warning(project: Path) -> None:
     assert ran.stderr.count("Warning") == 1
 
 
-def test_what_is_no_python_package_is_nobodys_concern(tmp_path: Path) -> None:
+def test_what_is_no_python_package_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "app.yaml").write_text("a: 1\n")
     (tmp_path / "web").mkdir()
@@ -97,7 +99,7 @@ def test_packages_that_are_imported_already_need_not_be_found() -> None:
     assert run(f"import celery, kombu; {OURS}", ROOT).returncode == 0, "kombu leaves itself without a spec"
 
 
-def test_an_old_python_is_told_so() -> None:
+def test_an_old_python_is_refused_with_a_sentence() -> None:
     sentence = last_line(run("import sys; sys.version_info = (3, 9, 1); import agents", ROOT))
 
     assert "Callboard needs Python 3.11 or later" in sentence
@@ -106,7 +108,7 @@ def test_an_old_python_is_told_so() -> None:
 def test_our_folder_may_leave_the_path_after_the_first_import_as_celery_has_it() -> None:
     program = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); import bus.celery_app; sys.path.pop(0)\n"
-        "from config.rooms import require_own_rooms; require_own_rooms()\n"
+        "from config.folders import require_own_folders; require_own_folders()\n"
         "import handlers; print(handlers.__file__)"
     )
 

@@ -7,6 +7,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from config.forks import ForkGate
 from config.settings import ROOT
 
@@ -68,11 +70,12 @@ def test_who_is_inside_may_enter_again_while_a_fork_waits(monkeypatch) -> None:
         gate.after()
 
 
+@pytest.mark.parity
 def test_sqlites_files_are_not_open_in_a_child_and_nothing_is_lost(tmp_path: Path) -> None:
     code = """
 import os, sys, threading
 from sqlalchemy import text
-from config.database import open_database
+from config.database.engine import open_database
 database = open_database("sqlite:///" + sys.argv[1])
 with database.write() as connection:
     connection.execute(text("CREATE TABLE notes (pid INTEGER, number INTEGER)"))

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from bus.journal.retention.old_files import remove_old_logs
+from cli.supervisor.output import Output
+from cli.supervisor.pid_lock import PidLock
+from config.database.migrate import make_folder, migrate
 from config.errors import StateDirExposed
-from config.migrate import make_folder, migrate
-from config.old_files import remove_old_logs
+from config.folders import FOLDERS, ROOT
 from config.private_files import open_private, private_folder, require_private
-from config.redis_socket import socket_path
-from config.rooms import ROOMS, ROOT
+from config.redis.socket import socket_path
 from config.settings import Settings
-from observers.log_slot import LogSlot
-from observers.rotated_file import RotatedFile
-from web.terminal.output import Output
-from web.terminal.pid_lock import PidLock
+from observers.logfile.rotated_file import RotatedFile
+from observers.logfile.slot import LogSlot
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def test_a_wide_state_folder_of_before_is_narrowed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o750, 0o1777])
-def test_a_wide_folder_of_somebody_elses_is_refused_and_not_touched(tmp_path: Path, mode: int) -> None:
+def test_another_users_open_folder_is_refused_and_not_touched(tmp_path: Path, mode: int) -> None:
     state = tmp_path / "home"
     state.mkdir()
     (state / "letters.txt").touch()
@@ -155,19 +155,22 @@ def test_locks_of_logs_and_the_sockets_note_are_private(tmp_path: Path) -> None:
 MAKES = {"mkdir", "makedirs", "write_text", "write_bytes", "touch", "open"}
 ELSEWHERE = {
     "config/private_files.py": "the one place",
-    "config/backup.py": "writes where it is told to, O_NOFOLLOW and 0600 itself",
-    "config/file_turn.py": "beside the database, O_NOFOLLOW and 0600 itself",
-    "config/redis_socket.py": "a folder of 0700 in the runtime folder, checked to be ours",
-    "web/terminal/embedded_redis.py": "a folder of 0700, in place of one set aside",
-    "web/terminal/crashtest.py": "a temporary folder of its own",
-    "web/terminal/output.py": "up.log, with open_private as the opener",
-    "agents/tools/sandbox.py": "beneath a descriptor, O_NOFOLLOW and 0600 itself",
+    "config/database/backup.py": "writes where it is told to, O_NOFOLLOW and 0600 itself",
+    "config/database/file_turn.py": "beside the database, O_NOFOLLOW and 0600 itself",
+    "config/redis/socket.py": "a folder of 0700 in the runtime folder, checked to be ours",
+    "cli/supervisor/embedded_redis.py": "a folder of 0700, in place of one set aside",
+    "cli/commands/crashtest.py": "a temporary folder of its own",
+    "cli/supervisor/output.py": "up.log, with open_private as the opener",
+    "agents/testing/databases.py": "a temporary folder of its own",
+    "agents/tools/isolation/sandbox.py": "beneath a descriptor, O_NOFOLLOW and 0600 itself",
+    "bus/journal/states/document.py": "a document of the checkout",
+    "cli/commands/bench.py": "a document of the checkout",
 }
 """Files that may make files without ``open_private``, and why."""
 
 
 def test_files_are_made_in_one_place() -> None:
-    folders = [room for room in ROOMS if room != "tests"]
+    folders = [room for room in FOLDERS if room != "tests"]
     sources = [path for room in folders for path in (ROOT / room).rglob("*.py") if "crashlab" not in path.parts]
 
     found = {str(path.relative_to(ROOT)) for path in sources if any(map(_makes_a_file, ast.walk(_parsed(path))))}

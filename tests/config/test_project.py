@@ -8,18 +8,17 @@ from sysconfig import get_path
 
 import pytest
 
-from config.project import installed_entries, project, shipped_entries
-from config.rooms import ROOT
-from config.version import own_version
+from config.folders import ROOT
+from config.project import installed_entries, own_version, project, shipped_entries
 from tests.fleet import bare_environment
 
 CODE = """
-from agents.tools.catalogue import find_tool, known_tools
+from agents.tools.catalogue import TOOLS, find_tool
 from config.settings import read_settings
-from config.version import own_version
+from config.project import own_version
 from observers.discovery import observers_for
 settings = read_settings()
-print(*known_tools(settings))
+print(*TOOLS.names(settings))
 print(find_tool("clock", settings).name, *(observer.name for observer in observers_for(["sse", "logger"], settings)))
 print(own_version())
 """
@@ -34,6 +33,7 @@ def packages_alone(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parity
 def test_built_ins_need_no_installed_distribution(packages_alone: Path) -> None:
     environment = bare_environment(PYTHONPATH=f"{ROOT}:{packages_alone}")
 

@@ -31,6 +31,13 @@ def test_what_the_web_process_needs_stays(name: str) -> None:
     assert without_keys({name: SECRET})[name] == SECRET
 
 
+def test_a_key_that_looks_like_a_path_stays_away_and_a_file_s_path_does_not() -> None:
+    left = without_keys({"AWS_SECRET_ACCESS_KEY": f"/{SECRET}", "GOOGLE_APPLICATION_CREDENTIALS": __file__})
+
+    assert SECRET not in str(left)
+    assert left["GOOGLE_APPLICATION_CREDENTIALS"] == __file__
+
+
 def test_an_empty_key_is_not_held() -> None:
     assert without_keys({"OPENAI_API_KEY": ""})[NAMES_HELD] == ""
 

@@ -1,5 +1,6 @@
 import base64
 import json
+from pathlib import Path
 
 import pytest
 
@@ -167,3 +168,19 @@ def test_a_secret_is_found_as_json_writes_it_and_a_short_spelling_is_no_secret()
 
     assert "mine" not in own(json.dumps('it said pässword\n\tof "mine"')) + own('pässword\\n\\tof \\"mine\\"')
     assert own("ABC") == "ABC"
+
+
+@pytest.mark.parametrize("secret", ["/XalrFUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY", "./abcd1234efgh", "~abcd1234efgh"])
+def test_a_secret_that_looks_like_a_path_is_redacted(secret: str) -> None:
+    own = Redactor({"AWS_SECRET_ACCESS_KEY": secret})
+
+    assert own(f"boom {secret}") == "boom [redacted]"
+
+
+def test_the_path_of_a_file_with_a_secret_stays(tmp_path: Path) -> None:
+    there, missing = str(tmp_path), "/run/secrets/not-here"
+    own = Redactor(
+        {"TLS_KEY": there, "CLIENT_SECRET_FILE": missing, "SECRET_DIR": missing, "KEYS_SECRET_PATH": missing}
+    )
+
+    assert own(f"{there} {missing}") == f"{there} {missing}"

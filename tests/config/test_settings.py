@@ -44,7 +44,7 @@ def test_periods_that_contradict_each_other_are_refused(monkeypatch: pytest.Monk
         read_settings()
 
 
-def test_a_variable_nobody_reads_is_pointed_out_with_the_nearest_name() -> None:
+def test_an_unknown_variable_is_reported_with_the_nearest_name() -> None:
     [sentence] = unknown_variables({"CALLBOARD_REDIS_ULR": "x", "CALLBOARD_PORT": "1", "HOME": "/"})
 
     assert "CALLBOARD_REDIS_ULR is not a setting. Did you mean 'CALLBOARD_REDIS_URL'?" in sentence
@@ -92,3 +92,21 @@ def test_the_files_can_be_left_unread(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "SOME_API_KEY" not in os.environ
     assert (unread.slots, unread.port) == (200, 8000)
     assert (read.slots, read.port) == (7, 9)
+
+
+@pytest.mark.parametrize("name", ["REDIS_URL", "BROKER_URL"])
+@pytest.mark.parametrize("value", ["localhost:6379", "localhost", "//:secret-word@host:6379"])
+def test_an_address_without_its_scheme_is_refused_with_the_form_it_has(name, value, monkeypatch):
+    monkeypatch.setenv(f"CALLBOARD_{name}", value)
+
+    with pytest.raises(SettingInvalid, match=f"CALLBOARD_{name} cannot be used: .*redis://localhost:6379/0") as caught:
+        read_settings()
+
+    assert "secret-word" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["redis://a:6379/0", "rediss://a", "unix:///run/a.sock?db=0", ""])
+def test_an_address_of_a_redis_is_taken(value, monkeypatch):
+    monkeypatch.setenv("CALLBOARD_REDIS_URL", value)
+
+    assert read_settings().redis_url == (value or None)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from config.errors import PluginUnknown
+from config.definitions.errors import PluginUnknown
 from config.settings import Settings, read_settings
-from observers.discovery import known_observers, observers_for
+from observers.discovery import OBSERVERS, observers_for
 from observers.logger import SimpleLoggerObserver
 from observers.signals import SignalsObserver
 
@@ -49,25 +49,20 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_the_shipped_ones_come_in_by_entry_point() -> None:
-    known = known_observers(read_settings())
-
-    assert known["logger"] is SimpleLoggerObserver
-    assert known["signals"] is SignalsObserver
+    assert OBSERVERS.find("logger", read_settings()) is SimpleLoggerObserver
+    assert OBSERVERS.find("signals", read_settings()) is SignalsObserver
 
 
 def test_an_installed_package_adds_observers_and_cannot_take_a_shipped_name(plugin: str) -> None:
-    known = known_observers(read_settings())
-
-    assert known["from-package"].__name__ == "Counts"
-    assert known["logger"] is SimpleLoggerObserver
-    assert "broken" not in known
+    assert OBSERVERS.find("from-package", read_settings()).__name__ == "Counts"
+    assert OBSERVERS.find("logger", read_settings()) is SimpleLoggerObserver
 
 
 def test_one_switch_turns_the_shipped_ones_off(plugin: str) -> None:
     settings = read_settings(builtins=False)
 
-    assert sorted(known_observers(settings)) == ["from-package", "logger"]
-    assert known_observers(settings)["logger"].__name__ == "Nameless"
+    assert OBSERVERS.names(settings) == ["broken", "from-package", "logger"]
+    assert OBSERVERS.find("logger", settings).__name__ == "Nameless"
     with pytest.raises(PluginUnknown, match="CALLBOARD_BUILTINS"):
         observers_for(["signals"], settings)
 
@@ -75,10 +70,8 @@ def test_one_switch_turns_the_shipped_ones_off(plugin: str) -> None:
 def test_settings_name_plugins_by_dotted_path(plugin: str) -> None:
     settings = read_settings(plugins=f"{plugin}:Counts, {plugin}:Nameless, {plugin}:no_observer, {plugin}")
 
-    known = known_observers(settings)
-
-    assert {"counts", f"{plugin}:Counts", "Nameless", f"{plugin}:Nameless"} <= set(known)
-    assert f"{plugin}:no_observer" not in known
+    assert sorted(OBSERVERS.listed(settings)) == ["Nameless", "counts"]
+    assert OBSERVERS.find("counts", settings) is OBSERVERS.find(f"{plugin}:Counts", settings)
 
 
 def test_a_definition_may_use_a_dotted_path_and_gets_the_process_s_one_instance(plugin: str) -> None:
@@ -117,14 +110,13 @@ def test_a_name_that_cannot_be_used_gets_a_sentence(plugin: str, name: str, says
 def test_a_broken_plugin_takes_no_other_down(plugin: str, caplog: pytest.LogCaptureFixture) -> None:
     settings = read_settings(plugins=f"broken_for_tests:X,{plugin}:Counts")
 
-    known = known_observers(settings)
-
-    assert "counts" in known
+    assert OBSERVERS.find("counts", settings).name == "counts"
     assert "no licence" in caplog.text
     with pytest.raises(PluginUnknown, match="no licence"):
         observers_for(["broken_for_tests:X"], settings)
 
 
+@pytest.mark.parity
 def test_a_forked_child_makes_its_own_instances(tmp_path: Path) -> None:
     settings: Settings = read_settings(state_dir=tmp_path)
     (parents,) = observers_for(["logger"], settings)

@@ -46,7 +46,9 @@ def test_every_payload_arrives_in_order(inline: bool) -> None:
 
 @pytest.mark.parametrize("inline", [True, False])
 @pytest.mark.parametrize("error", [ValueError("x"), SystemExit(3), asyncio.CancelledError(), RecursionError()])
-def test_one_that_raises_disturbs_nobody(inline: bool, error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_raises_disturbs_no_other(
+    inline: bool, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     bad, good = Raises(inline=inline), Witness()
     bad.error = error
     room = Room(bad, good)
@@ -61,7 +63,7 @@ def test_one_that_raises_disturbs_nobody(inline: bool, error: BaseException, cap
     assert type(error).__name__ in warnings[0].getMessage()
 
 
-def test_the_text_of_an_error_is_told_at_debug_only(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_text_of_an_error_is_reported_at_debug_only(caplog: pytest.LogCaptureFixture) -> None:
     room = Room(Raises(inline=True))
 
     with caplog.at_level(logging.DEBUG):
@@ -290,7 +292,7 @@ def test_an_idle_observers_thread_ends_and_comes_back(monkeypatch: pytest.Monkey
     assert witness.numbers == [1, 2]
 
 
-def test_several_threads_may_tell_one_observer(witness: Witness) -> None:
+def test_several_threads_may_notify_one_observer(witness: Witness) -> None:
     rooms = [Room(witness) for _ in range(8)]
     tellers = [threading.Thread(target=room.whole_run, args=(300,)) for room in rooms]
 

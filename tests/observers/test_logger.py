@@ -27,8 +27,8 @@ from bus.payloads import (
 from config.settings import read_settings
 from observers.discovery import observers_for
 from observers.invoker import drain
-from observers.log_lines import json_line, text_line
-from observers.log_record import record_of
+from observers.logfile.lines import json_line, text_line
+from observers.logfile.record import record_of
 from observers.logger import SimpleLoggerObserver
 from tests.observers.conftest import AGENT, AT, Room
 
@@ -198,7 +198,7 @@ def test_full_files_are_set_aside_and_the_oldest_goes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", ["deleted", "moved", "folder"])
-def test_a_file_somebody_took_away_is_made_again(tmp_path: Path, gone: str) -> None:
+def test_a_file_that_was_deleted_is_created_again(tmp_path: Path, gone: str) -> None:
     folder = tmp_path / "logs"
     logger = SimpleLoggerObserver(folder)
     room = Room(logger)
@@ -294,11 +294,12 @@ def test_a_line_torn_by_a_dead_process_stays_its_own_line(tmp_path: Path) -> Non
 
 HOLDER = """
 import sys; from pathlib import Path
-from observers.log_slot import LogSlot
+from observers.logfile.slot import LogSlot
 slot = LogSlot(Path(sys.argv[1])); print(slot.path().name, flush=True); sys.stdin.readline()
 """
 
 
+@pytest.mark.parity
 def test_each_process_has_a_slot_and_a_dead_one_leaves_it(tmp_path: Path) -> None:
     children: list[subprocess.Popen[str]] = []
 

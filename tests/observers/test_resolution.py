@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from config.settings import Settings
-from handlers.audience import audience
 from observers.base import AgentObserver
+from observers.discovery import resolve_observers
 
 
 class Here(AgentObserver):
@@ -19,13 +19,13 @@ def kinds(observers: tuple[AgentObserver, ...]) -> list[str]:
 
 
 def test_all_of_them_are_there(settings: Settings) -> None:
-    observers, missing = audience(("sse", HERE), settings)
+    observers, missing = resolve_observers(("sse", HERE), settings)
 
     assert (kinds(observers), missing) == (["ServerSideEventAgentObserver", "Here"], None)
 
 
 def test_where_one_is_missing_the_others_are_there_in_order(settings: Settings) -> None:
-    observers, missing = audience(("sse", "nowhere:Nobody", HERE, "logger"), settings)
+    observers, missing = resolve_observers(("sse", "nowhere:Nobody", HERE, "logger"), settings)
 
     assert kinds(observers) == ["ServerSideEventAgentObserver", "Here", "SimpleLoggerObserver"]
     assert missing is not None
@@ -33,7 +33,7 @@ def test_where_one_is_missing_the_others_are_there_in_order(settings: Settings) 
 
 
 def test_the_shipped_ones_are_not_there_when_they_are_turned_off(settings: Settings) -> None:
-    observers, missing = audience(("sse", HERE), settings.model_copy(update={"builtins": False}))
+    observers, missing = resolve_observers(("sse", HERE), settings.model_copy(update={"builtins": False}))
 
     assert kinds(observers) == ["Here"]
     assert missing is not None

@@ -1,7 +1,11 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.fleet import bare_environment
+
+pytestmark = pytest.mark.parity
 
 SCRIPT = """
 import sys, threading, time
@@ -30,7 +34,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_what_was_told_is_delivered_before_the_interpreter_ends() -> None:
+def test_what_was_queued_is_delivered_before_the_interpreter_ends() -> None:
     done = run()
 
     assert (done.returncode, done.stdout.split()) == (0, ["status", "response", "message", "end"])

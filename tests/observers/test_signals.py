@@ -11,7 +11,7 @@ from observers.signals import SignalsObserver, on_end, on_event, on_text
 from tests.observers.conftest import Room
 
 
-def test_receivers_hear_their_type_on_another_thread() -> None:
+def test_receivers_get_their_type_on_another_thread() -> None:
     heard: list[tuple[str, str, int]] = []
 
     def receive(agent_id, *, payload, context, agent) -> None:
@@ -50,7 +50,7 @@ def test_a_receiver_that_raises_does_not_keep_it_from_the_others(caplog: pytest.
     assert len(caplog.records) == 2
 
 
-def test_a_receiver_can_hear_one_agent_only() -> None:
+def test_a_receiver_can_follow_one_agent_only() -> None:
     heard: list[str] = []
 
     def receive(agent_id, **facts) -> None:
@@ -64,13 +64,13 @@ def test_a_receiver_can_hear_one_agent_only() -> None:
     assert heard == []
 
 
-def test_nobody_connected_costs_nothing() -> None:
+def test_without_a_connected_function_signals_cost_nothing() -> None:
     room = Room(SignalsObserver())
 
     assert room.invoker.observers == ()
 
 
-def test_pieces_of_text_travel_only_when_somebody_hears_them() -> None:
+def test_deltas_are_sent_only_when_a_receiver_is_connected() -> None:
     def receive(agent_id, **facts) -> None: ...
 
     observer = SignalsObserver()
@@ -83,7 +83,7 @@ def test_pieces_of_text_travel_only_when_somebody_hears_them() -> None:
         assert observer.wants_deltas
 
 
-def test_a_connected_function_is_heard_without_being_configured() -> None:
+def test_a_connected_function_is_called_without_being_configured() -> None:
     def receive(agent_id, **facts) -> None: ...
 
     with on_event.connected_to(receive):

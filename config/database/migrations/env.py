@@ -1,10 +1,10 @@
-"""Alembic's entry: runs the revisions on the connection ``config.migrate`` opened and locked."""
+"""Alembic's entry: runs the revisions on the connection ``config.database.migrate`` opened and locked."""
 
 from __future__ import annotations
 
 from alembic import context
 
-from config.tables import metadata
+from config.database.tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

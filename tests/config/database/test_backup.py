@@ -18,26 +18,26 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy.engine import make_url
 
-from bus.journal.hotlog import MemoryHotLog
+from bus.journal.live.hotlog import MemoryHotLog
 from bus.loop import ProcessLoop, process_loop
-from config.backup import back_up
-from config.database import Database, open_database
-from config.errors import BackupExists, BackupFailed
-from config.migrate import migrate, require_current
+from cli.main import status_of
+from config.database.backup import back_up
+from config.database.engine import Database, open_database
+from config.database.errors import BackupExists, BackupFailed
+from config.database.migrate import migrate, require_current
+from config.database.tables import events, runs
 from config.settings import Settings
-from config.tables import events, runs
 from tests.backends import postgres_tool
+from tests.bus.journal_harness import JournalHarness
 from tests.bus.over import ended
-from tests.bus.world import World
-from web.terminal.cli import status_of
 
 
 @pytest.fixture
-def filled(settings: Settings) -> Iterator[World]:
+def filled(settings: Settings) -> Iterator[JournalHarness]:
     """A migrated database in which a run ended."""
     migrate(settings)
     database = open_database(settings.database)
-    world = World(database, process_loop(), MemoryHotLog())
+    world = JournalHarness(database, process_loop(), MemoryHotLog())
     ended(world)
     yield world
     database.close()
@@ -46,7 +46,7 @@ def filled(settings: Settings) -> Iterator[World]:
 class Writer:
     """Writes runs, one after the other, until it is told to stop."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: JournalHarness) -> None:
         self.world = world
         self.written = 0
         self._changed = threading.Condition()
@@ -99,7 +99,9 @@ def opened(file: Path) -> Database:
     return open_database(f"sqlite:///{file}")
 
 
-def test_a_copy_made_while_others_write_is_one_moment_of_it(filled: World, settings: Settings, tmp_path: Path) -> None:
+def test_a_copy_made_while_others_write_is_one_moment_of_it(
+    filled: JournalHarness, settings: Settings, tmp_path: Path
+) -> None:
     with Writer(filled) as writer:
         for number in range(5):
             writer.wait_for_more(3)
@@ -110,7 +112,7 @@ def test_a_copy_made_while_others_write_is_one_moment_of_it(filled: World, setti
             copy.close()
 
 
-def test_a_copy_is_one_file_for_its_owner_alone(filled: World, settings: Settings, tmp_path: Path) -> None:
+def test_a_copy_is_one_file_for_its_owner_alone(filled: JournalHarness, settings: Settings, tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
     before = os.umask(0)
@@ -125,14 +127,14 @@ def test_a_copy_is_one_file_for_its_owner_alone(filled: World, settings: Setting
     assert made.kind == "sqlite"
 
 
-def test_runs_go_on_in_what_was_restored(filled: World, settings: Settings, tmp_path: Path) -> None:
+def test_runs_go_on_in_what_was_restored(filled: JournalHarness, settings: Settings, tmp_path: Path) -> None:
     open_run = filled.own().lease
     made = back_up(settings, tmp_path / "copy.db")
     ended(filled, "written later")
 
     copy = opened(made.file)
-    restored = World(copy, filled.loop, MemoryHotLog())
-    restored.lapse(open_run.run_id)
+    restored = JournalHarness(copy, filled.loop, MemoryHotLog())
+    restored.expire_lease(open_run.run_id)
     owner = restored.own(open_run.run_id, "own_2")
     restored.do(owner.end())
 
@@ -141,7 +143,9 @@ def test_runs_go_on_in_what_was_restored(filled: World, settings: Settings, tmp_
     copy.close()
 
 
-def test_a_file_that_is_there_is_not_replaced_unasked(filled: World, settings: Settings, tmp_path: Path) -> None:
+def test_a_file_that_is_there_is_not_replaced_unasked(
+    filled: JournalHarness, settings: Settings, tmp_path: Path
+) -> None:
     file = tmp_path / "copy.db"
     file.write_text("mine")
 
@@ -155,7 +159,7 @@ def test_a_file_that_is_there_is_not_replaced_unasked(filled: World, settings: S
     copy.close()
 
 
-def test_the_database_itself_is_never_the_target(filled: World, settings: Settings) -> None:
+def test_the_database_itself_is_never_the_target(filled: JournalHarness, settings: Settings) -> None:
     file = Path(make_url(settings.database).database or "")
     link = file.with_name("link.db")
     link.symlink_to(file)
@@ -182,7 +186,7 @@ def test_what_cannot_be_copied_leaves_nothing(settings: Settings, tmp_path: Path
 
 
 def test_a_damaged_database_is_noticed_and_the_earlier_copy_stays(
-    filled: World, settings: Settings, tmp_path: Path
+    filled: JournalHarness, settings: Settings, tmp_path: Path
 ) -> None:
     file = tmp_path / "copy.db"
     back_up(settings, file)
@@ -209,7 +213,9 @@ def damage(file: Path) -> None:
         raw.write(b"\x07" * 4096 * 8)
 
 
-def test_what_an_interrupted_backup_left_is_written_over(filled: World, settings: Settings, tmp_path: Path) -> None:
+def test_what_an_interrupted_backup_left_is_written_over(
+    filled: JournalHarness, settings: Settings, tmp_path: Path
+) -> None:
     (tmp_path / "copy.db.part").write_text("half of something" * 9999)
 
     made = back_up(settings, tmp_path / "copy.db")
@@ -219,7 +225,7 @@ def test_what_an_interrupted_backup_left_is_written_over(filled: World, settings
     copy.close()
 
 
-def test_two_backups_to_one_file_do_not_mix(filled: World, settings: Settings, tmp_path: Path) -> None:
+def test_two_backups_to_one_file_do_not_mix(filled: JournalHarness, settings: Settings, tmp_path: Path) -> None:
     part = (tmp_path / "copy.db.part").open("wb")
     fcntl.flock(part, fcntl.LOCK_EX)
 
@@ -254,7 +260,7 @@ def test_an_archive_of_postgres_made_while_others_write_restores(
     postgres_settings: Settings, postgres_cluster: Any, wide_loop: ProcessLoop, tmp_path: Path
 ) -> None:
     database = open_database(postgres_settings.database)
-    world = World(database, wide_loop, MemoryHotLog())
+    world = JournalHarness(database, wide_loop, MemoryHotLog())
     with Writer(world) as writer:
         writer.wait_for_more(3)
         with_password = postgres_settings.database.replace("callboard@", "callboard:secret@")
@@ -273,7 +279,7 @@ def test_an_archive_of_postgres_made_while_others_write_restores(
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("says", [None, "pg_dump (PostgreSQL) 9.6.1"])
-def test_without_a_tool_that_is_new_enough_one_is_told_what_to_run(
+def test_without_a_tool_that_is_new_enough_the_command_is_shown(
     postgres_settings: Settings, tmp_path: Path, says: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools = tmp_path / "tools"
@@ -294,7 +300,7 @@ def test_without_a_tool_that_is_new_enough_one_is_told_what_to_run(
 
 
 @pytest.mark.postgres
-def test_what_pg_dump_says_is_told(postgres_settings: Settings, tmp_path: Path) -> None:
+def test_what_pg_dump_says_is_reported(postgres_settings: Settings, tmp_path: Path) -> None:
     database = open_database(postgres_settings.database)
     with database.write() as connection:
         connection.execute(text("CREATE ROLE guest LOGIN"))
@@ -308,7 +314,7 @@ def test_what_pg_dump_says_is_told(postgres_settings: Settings, tmp_path: Path) 
 
 
 def test_the_command_prints_what_it_wrote(
-    filled: World,
+    filled: JournalHarness,
     settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -14,17 +14,10 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 
-from config import database as databases
-from config.database import Database, open_database
-from config.errors import (
-    CallboardError,
-    DatabaseBusy,
-    DatabaseDamaged,
-    DatabaseFull,
-    DatabaseReadOnly,
-    DatabaseUnreachable,
-    Retryable,
-)
+from config.database import engine as databases
+from config.database.engine import Database, open_database
+from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
+from config.errors import CallboardError, Retryable
 
 PAGE_BYTES = 4096
 
@@ -76,7 +69,7 @@ def lock(file: Path) -> Iterator[sqlite3.Connection]:
     other.close()
 
 
-def test_a_lock_is_busy_and_reading_goes_on(impatient: None, file: Path, lock: sqlite3.Connection) -> None:
+def test_a_lock_is_busy_and_reading_continues(impatient: None, file: Path, lock: sqlite3.Connection) -> None:
     database = open_database(f"sqlite:///{file}")
     lock.execute("BEGIN IMMEDIATE")
 
@@ -131,8 +124,8 @@ def test_threads_behind_each_other_wait_no_longer_than_one(
     def write() -> None:
         try:
             note(database)
-        except CallboardError as wrong:
-            found.append(wrong.code)
+        except CallboardError as error:
+            found.append(error.code)
 
     lock.execute("BEGIN IMMEDIATE")
     threads = [threading.Thread(target=write) for _ in range(8)]
@@ -147,7 +140,7 @@ def test_threads_behind_each_other_wait_no_longer_than_one(
     database.close()
 
 
-def test_a_full_disk_is_full_and_goes_on_once_there_is_space(opened: Database) -> None:
+def test_a_full_disk_is_full_and_continues_once_there_is_space(opened: Database) -> None:
     pages = 1
 
     @event.listens_for(opened.engine, "checkout")
@@ -220,7 +213,7 @@ def test_our_own_mistake_stays_what_it_is(opened: Database) -> None:
         note(opened, "once")
 
 
-def test_no_password_is_told(file: Path) -> None:
+def test_no_password_is_shown(file: Path) -> None:
     database = open_database("postgresql+psycopg://someone:hunter2@127.0.0.1:1/name")
 
     with pytest.raises(DatabaseUnreachable) as away:

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from config.database import Database, open_database
-from config.file_turn import GATE, TURN, FileTurn
-from config.rooms import ROOT
-from config.tables import metadata
+from config.database.engine import Database, open_database
+from config.database.file_turn import GATE, TURN, FileTurn
+from config.database.tables import metadata
+from config.folders import ROOT
 
 pytest.importorskip("fcntl")
 
 GREEDY = """
 import sys, time
-from config.database import open_database
+from config.database.engine import open_database
 database = open_database(sys.argv[1])
 print("ready", flush=True)
 while True:
@@ -33,7 +33,7 @@ while True:
 """
 HOLDS_A_BYTE = """
 import sys, time
-from config.file_turn import FileTurn
+from config.database.file_turn import FileTurn
 turn = FileTurn(sys.argv[1])
 assert turn._is_open() and turn._lock(int(sys.argv[2]), 0)
 print("ready", flush=True)
@@ -70,7 +70,8 @@ def opened(file: Path) -> Iterator[Database]:
     database.close()
 
 
-def test_a_process_that_writes_without_a_pause_starves_nobody(opened: Database, file: Path) -> None:
+@pytest.mark.parity
+def test_a_process_that_writes_without_a_pause_starves_no_other(opened: Database, file: Path) -> None:
     """It holds the database for 30 ms and takes it again at once; every other turn is ours."""
     with other(GREEDY, f"sqlite:///{file}") as greedy:
         waits_s = []
@@ -84,10 +85,9 @@ def test_a_process_that_writes_without_a_pause_starves_nobody(opened: Database, 
     assert sorted(waits_s)[len(waits_s) // 2] < 0.3, "about one turn of the other's; SQLite's own queue: seconds"
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("byte", [GATE, TURN])
-def test_a_process_that_was_stopped_at_the_gate_or_behind_its_turn_stops_nobody(
-    opened: Database, file: Path, byte: int
-) -> None:
+def test_a_process_that_was_stopped_in_the_queue_blocks_no_other(opened: Database, file: Path, byte: int) -> None:
     """As one that was stopped right after its commit, before it let the turn go."""
     with other(HOLDS_A_BYTE, str(file), str(byte)) as process:
         process.send_signal(signal.SIGSTOP)
@@ -99,6 +99,7 @@ def test_a_process_that_was_stopped_at_the_gate_or_behind_its_turn_stops_nobody(
     assert time.monotonic() - began_s < 4, "neither is waited for at each write, nor as long as for SQLite"
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("byte", [GATE, TURN])
 def test_a_process_that_was_killed_leaves_nothing_locked(opened: Database, file: Path, byte: int) -> None:
     with other(HOLDS_A_BYTE, str(file), str(byte)) as process:
@@ -122,6 +123,6 @@ def test_the_file_is_its_owners_alone_and_no_link_is_followed(file: Path, tmp_pa
 
 
 @pytest.mark.parametrize("place", [None, ":memory:", "file:shared?mode=memory", "/nowhere/at/all.db"])
-def test_without_a_file_nobody_waits(place: str | None) -> None:
+def test_without_a_file_no_writer_waits(place: str | None) -> None:
     with FileTurn(place).taken(0):
         pass

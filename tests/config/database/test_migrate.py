@@ -15,15 +15,14 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
-from config.database import Database, open_database
-from config.errors import SchemaNew, SchemaOld
-from config.migrate import FOLDER, HEAD, current_version, migrate, require_current
-from config.rooms import ROOT
+from config.database.engine import Database, open_database
+from config.database.errors import SchemaNew, SchemaOld
+from config.database.migrate import FOLDER, HEAD, current_version, migrate, require_current
+from config.database.tables import metadata
+from config.folders import ROOT
 from config.settings import Settings
-from config.tables import metadata
 from tests.fleet import environment
 
-EACH = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 RUN = {
     "thread_key": 1, "thread_id": "talk", "tenant": "default", "principal": "local", "kind": "agent",
     "agent_id": "assistant", "agent_name": "Assistant", "definition_digest": "d" * 64, "model": "demo/assistant",
@@ -66,22 +65,14 @@ EARLIER: dict[str, list[dict[str, Any]]] = {
 """What the first schema may hold: a run that ended, one that is on, one that waits for its turn."""
 
 
-@pytest.fixture(params=EACH)
-def empty_url(request: pytest.FixtureRequest) -> str:
-    """A database of each kind with nothing in it."""
-    name = "database_url" if request.param == "sqlite" else "postgres_url"
-    url: str = request.getfixturevalue(name)
-    return url
+@pytest.fixture
+def older(settings: Settings, each_database_url: str) -> Settings:
+    return settings.model_copy(update={"database_url": each_database_url})
 
 
 @pytest.fixture
-def its_settings(settings: Settings, empty_url: str) -> Settings:
-    return settings.model_copy(update={"database_url": empty_url})
-
-
-@pytest.fixture
-def database(empty_url: str) -> Iterator[Database]:
-    opened = open_database(empty_url)
+def database(each_database_url: str) -> Iterator[Database]:
+    opened = open_database(each_database_url)
     yield opened
     opened.close()
 
@@ -105,8 +96,8 @@ def differences(database: Database) -> list[Any]:
 def insert_plainly(database: Database, rows: dict[str, list[dict[str, Any]]]) -> None:
     """Insert rows with the columns they name, as earlier code did."""
     with database.write() as connection:
-        for table, its_rows in rows.items():
-            for row in its_rows:
+        for table, rows_of_run in rows.items():
+            for row in rows_of_run:
                 names, values = ", ".join(row), ", ".join(f":{name}" for name in row)
                 connection.execute(text(f"INSERT INTO {table} ({names}) VALUES ({values})"), row)
 
@@ -129,16 +120,16 @@ def test_the_newest_revision_is_the_one_the_code_asks_for() -> None:
     )
 
 
-def test_the_migrated_schema_is_that_of_the_tables(its_settings: Settings, database: Database) -> None:
-    changed = migrate(its_settings)
+def test_the_migrated_schema_is_that_of_the_tables(older: Settings, database: Database) -> None:
+    changed = migrate(older)
 
     assert changed
     assert differences(database) == []
     require_current(database)
 
 
-def test_a_difference_would_be_noticed(its_settings: Settings, database: Database) -> None:
-    migrate(its_settings)
+def test_a_difference_would_be_noticed(older: Settings, database: Database) -> None:
+    migrate(older)
     with database.write() as connection:
         connection.execute(text("DROP INDEX ix_runs_created_ms"))
         connection.execute(text("ALTER TABLE workers ADD COLUMN colour TEXT"))
@@ -146,13 +137,13 @@ def test_a_difference_would_be_noticed(its_settings: Settings, database: Databas
     assert {difference[0] for difference in differences(database)} == {"add_index", "remove_column"}
 
 
-def test_an_upgrade_keeps_every_row(its_settings: Settings, database: Database) -> None:
+def test_an_upgrade_keeps_every_row(older: Settings, database: Database) -> None:
     upgrade(database, "0001")
     insert_plainly(database, EARLIER)
 
     before = rows_of(database)
 
-    changed = migrate(its_settings)
+    changed = migrate(older)
 
     assert changed
     assert differences(database) == []
@@ -165,44 +156,69 @@ def test_an_upgrade_keeps_every_row(its_settings: Settings, database: Database) 
             assert connection.execute(text("PRAGMA foreign_key_check")).all() == []
 
 
-def test_a_database_that_is_current_is_left_alone(its_settings: Settings) -> None:
-    migrate(its_settings)
+def test_the_last_owner_of_an_open_run_is_read_from_its_events_once(older: Settings, database: Database) -> None:
+    upgrade(database, "0003")
+    insert_plainly(database, EARLIER)
+    told = {"status": '{"type":"status","status":"running"}', "error": '{"message":"\\"status\\":\\"running\\""}'}
+    with database.write() as connection:
+        (run_id,) = connection.execute(text("SELECT id FROM runs ORDER BY id LIMIT 1")).one()
+        connection.execute(text("UPDATE runs SET ended_ms = NULL WHERE id = :id"), {"id": run_id})
+        connection.execute(text("DELETE FROM events WHERE run_id = :id"), {"id": run_id})
+        for seq, (kind, fence) in enumerate((("status", 1), ("status", 3), ("error", 4)), 1):
+            row = {"id": run_id, "seq": seq, "type": kind, "fence": fence, "data": told[kind]}
+            connection.execute(
+                text(
+                    "INSERT INTO events (run_id, first_seq, seq, type, fence, data_json)"
+                    " VALUES (:id, :seq, :seq, :type, :fence, :data)"
+                ),
+                row,
+            )
 
-    assert not migrate(its_settings)
+    migrate(older)
+
+    with database.read() as connection:
+        kept = connection.execute(text("SELECT owned_fence FROM runs WHERE id = :id"), {"id": run_id}).scalar_one()
+    assert kept == 3
 
 
-def test_old_empty_and_newer_schemas_are_named(its_settings: Settings, database: Database) -> None:
+def test_a_database_that_is_current_is_left_alone(older: Settings) -> None:
+    migrate(older)
+
+    assert not migrate(older)
+
+
+def test_old_empty_and_newer_schemas_are_named(older: Settings, database: Database) -> None:
     with pytest.raises(SchemaOld, match="migrate"):
         require_current(database)
     upgrade(database, "0001")
     with pytest.raises(SchemaOld, match="0001"):
         require_current(database)
-    migrate(its_settings)
+    migrate(older)
     with database.write() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
 
     with pytest.raises(SchemaNew, match="9999"):
         require_current(database)
     with pytest.raises(SchemaNew, match="9999"):
-        migrate(its_settings)
+        migrate(older)
 
 
 @pytest.mark.journey
 @pytest.mark.parametrize("start", [None, "0001"])
 def test_processes_that_migrate_at_once_wait_for_each_other(
-    its_settings: Settings, database: Database, start: str | None
+    older: Settings, database: Database, start: str | None
 ) -> None:
     if start is not None:
         upgrade(database, start)
     # Each says that it is ready and then waits for a line, so that all begin at the same moment.
     code = (
-        "import sys\nfrom config.migrate import migrate\nfrom config.settings import read_settings\n"
+        "import sys\nfrom config.database.migrate import migrate\nfrom config.settings import read_settings\n"
         "import alembic.command\nprint('ready', flush=True)\nsys.stdin.readline()\n"
         "print(migrate(read_settings()), flush=True)"
     )
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", code], cwd=ROOT, env=environment(its_settings) | {"PYTHONPATH": str(ROOT)},
+            [sys.executable, "-c", code], cwd=ROOT, env=environment(older) | {"PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for _ in range(3)

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
-from config.database import Database, open_database
-from config.errors import DatabaseUnreachable
-from config.patience import SILENCE_S, deadline_s, one_limit, patience
+from config.database.engine import Database, open_database
+from config.database.errors import DatabaseUnreachable
+from config.database.timeouts import SILENCE_S, deadline_s, one_limit, patience
 from tests.backends import PostgresCluster
+
+pytestmark = pytest.mark.parity
 
 SHORT_S = 0.5
 

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from config.turn import Turn
+from config.database.turn import FairLock
 
 
-def waiting(turn: Turn, order: list[str], name: str, *, is_urgent: bool = False) -> threading.Thread:
+def waiting(turn: FairLock, order: list[str], name: str, *, is_urgent: bool = False) -> threading.Thread:
     """Return a thread that waits for the turn, notes its name and gives it back."""
     before = len(turn._waiting)
 
@@ -28,7 +28,7 @@ def waiting(turn: Turn, order: list[str], name: str, *, is_urgent: bool = False)
 
 
 def test_urgent_ones_go_first_and_all_others_in_the_order_they_came() -> None:
-    turn, order = Turn(), list[str]()
+    turn, order = FairLock(), list[str]()
     assert turn.take(1)
 
     threads = [waiting(turn, order, name) for name in "abc"]
@@ -41,7 +41,7 @@ def test_urgent_ones_go_first_and_all_others_in_the_order_they_came() -> None:
 
 
 def test_one_that_wants_it_again_at_once_stands_behind_those_that_waited() -> None:
-    turn, order = Turn(), list[str]()
+    turn, order = FairLock(), list[str]()
     assert turn.take(1)
     thread = waiting(turn, order, "other")
 
@@ -54,7 +54,7 @@ def test_one_that_wants_it_again_at_once_stands_behind_those_that_waited() -> No
 
 
 def test_a_wait_ends_and_leaves_nothing_behind() -> None:
-    turn = Turn()
+    turn = FairLock()
     assert turn.take(1)
 
     assert not turn.take(0.01)
@@ -66,7 +66,7 @@ def test_a_wait_ends_and_leaves_nothing_behind() -> None:
 
 def test_a_wait_that_ctrl_c_ends_leaves_nothing_behind() -> None:
     """Else the turn would come to a thread that waits no more, and no thread of the process could write again."""
-    turn = Turn()
+    turn = FairLock()
     assert turn.take(1)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
@@ -82,7 +82,7 @@ def test_a_wait_that_ctrl_c_ends_leaves_nothing_behind() -> None:
 
 
 def test_one_at_a_time_whatever_the_waits() -> None:
-    turn, inside, most = Turn(), [0], [0]
+    turn, inside, most = FairLock(), [0], [0]
 
     def work() -> None:
         for _ in range(50):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from config.credentials import require_no_credentials
+from config.definitions.credentials import require_no_credentials
 
 KEY = "9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c"
 
@@ -17,6 +17,7 @@ KEY = "9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c"
         ("cookie", "x"),
         ("Ocp-Apim-Subscription-Key", "x"), ("X-Goog-Api-Key", "x"), ("x-secret", "x"), ("X-Innocent", f"Bearer {KEY}"),
         ("X-Innocent", KEY), ("X-Innocent", "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12"), (" authorization ", "x"),
+        ("Authorization", "/x"), ("x-api-key", "./x"), ("X-Auth-Token", "~/x"), ("X-Innocent", f"/{KEY}"),
     ],
 )  # fmt: skip
 def test_a_credential_among_headers_is_refused(headers: str, name: str, value: str) -> None:
@@ -47,7 +48,8 @@ def test_a_credential_elsewhere_is_refused(params: dict[str, object]) -> None:
         {"extra_headers": {"anthropic-beta": "fine-grained-tool-streaming-2025-05-14", "HTTP-Referer": "https://a.example"}},
         {"headers": {"X-Title": "Callboard", "OpenAI-Organization": "org-x", "Idempotency-Key": "a", "X-Author": "me"}},
         {"vertex_credentials": "/etc/keys/vertex.json", "aws_region_name": "eu-central-1"},
-        {"azure_ad_token": "os.environ/AZURE_AD_TOKEN"}, {"extra_body": {"tokens": 3, "thinking": {"type": "on"}}},
+        {"azure_ad_token": "os.environ/AZURE_AD_TOKEN"}, {"headers": {"Authorization": "os.environ/AUTHORIZATION"}},
+        {"extra_body": {"tokens": 3, "thinking": {"type": "on"}}},
     ],
 )  # fmt: skip
 def test_what_is_no_credential_is_allowed(params: dict[str, object]) -> None:

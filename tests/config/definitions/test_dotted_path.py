@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from config import dotted_path
-from config.dotted_path import NotImportable, import_path, require_allowed
+from config.definitions import dotted_path
+from config.definitions.dotted_path import NotImportable, import_path, require_allowed
 from config.settings import read_settings
 
 
@@ -40,13 +40,14 @@ def beside(tmp_path, monkeypatch):
     [
         "pip:main", "pip._internal.cli.main:main", "os:system", "subprocess:run", "builtins:exec", "shutil:rmtree",
         "posix:system", "runpy:run_path", "antigravity:x", "litellm:completion", "yaml:load", "sys:exit",
-        "config.settings:adopt_env_file", "bus.journal.removal:remove_threads", "web.terminal.cli:main",
-        "agents.tools.sql_process:ask", "agents.tools.executor:call_tool", "observers.base:AgentObserver",
+        "config.settings:adopt_env_file", "bus.journal.retention.removal:remove_threads", "cli.main:main",
+        "agents.tools.isolation.sql_process:ask", "agents.tools.executor:call_tool", "observers.base:AgentObserver",
+        "agents.tools.countries:ask", "agents.tools.countries", "observers.sse:writing_to", "observers.logger:log.info",
     ],
 )  # fmt: skip
-def test_a_module_nobody_allowed_is_refused_and_not_imported(settings, monkeypatch, path):
+def test_a_module_that_is_not_allowed_is_refused_and_not_imported(settings, monkeypatch, path):
     imported: list[str] = []
-    monkeypatch.setattr(dotted_path, "_import", imported.append)
+    monkeypatch.setattr("importlib.import_module", imported.append)
 
     with pytest.raises(NotImportable, match=r"is not allowed: .* CALLBOARD_TOOL_MODULES=\.,\w+\."):
         import_path(path, settings)
@@ -79,10 +80,19 @@ def test_the_program_itself_may_not_be_named(settings, monkeypatch):
         import_path("__main__:main", settings)
 
 
-@pytest.mark.parametrize("name", ["__loader__.get_data", "calculator.__init__"])
-def test_names_of_python_itself_are_no_tools(settings, name):
+@pytest.mark.parametrize("name", ["__loader__.get_data", "look.__init__"])
+def test_names_of_python_itself_are_no_tools(settings, beside, name):
+    beside("my_look.py", "def look(): pass")
+
     with pytest.raises(NotImportable, match="is Python's own"):
-        import_path(f"agents.tools.calculator:{name}", settings)
+        import_path(f"my_look:{name}", settings)
+
+
+def test_of_a_module_that_ships_only_the_registered_names_may_be_used(settings):
+    with pytest.raises(NotImportable, match=r"of 'agents\.tools\.files' only 'list_files' and 'read_file' and 'write_"):
+        require_allowed("agents.tools.files:Sandbox", settings)
+
+    require_allowed(" agents.tools.files : read_file ", settings)
 
 
 def test_an_environment_beneath_the_working_folder_is_not_the_working_folder(settings, beside, tmp_path, monkeypatch):
@@ -134,9 +144,9 @@ def test_an_installed_plugin_allows_its_package(settings, beside, tmp_path, monk
     assert import_path("shop_tools.orders:X", settings) == 1
 
 
-@pytest.mark.parametrize("module", ["agents.tools.calculator", "agents.tools.files", "observers.logger"])
-def test_the_modules_of_what_ships_are_allowed(settings, module):
-    require_allowed(module, settings)
+@pytest.mark.parametrize("path", ["agents.tools.clock:clock", "observers.logger:SimpleLoggerObserver"])
+def test_what_ships_is_allowed_by_the_path_it_is_registered_under(settings, path):
+    require_allowed(path, settings)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +184,7 @@ def test_a_module_that_hangs_costs_one_thread_and_later_works(settings, beside, 
     monkeypatch.setattr(dotted_path, "IMPORT_S", 0.2)
     gate = threading.Event()
     monkeypatch.setattr(dotted_path, "gate", gate, raising=False)
-    beside("my_slow.py", "from config import dotted_path\ndotted_path.gate.wait()\nX = 1")
+    beside("my_slow.py", "from config.definitions import dotted_path\ndotted_path.gate.wait()\nX = 1")
 
     for _ in range(3):
         with pytest.raises(NotImportable, match="did not finish within"):

@@ -1,8 +1,9 @@
 import pytest
 
-from config.errors import RedisRefused, RedisUnreachable, SettingInvalid
-from config.redis_server import ask, require_broker, require_usable
-from config.redis_url import socket_url
+from config.errors import SettingInvalid
+from config.redis.errors import RedisRefused, RedisUnreachable
+from config.redis.server import ask, require_broker, require_usable
+from config.redis.url import socket_url
 
 
 def test_a_server_as_up_starts_it_is_usable(redis_url):
@@ -12,6 +13,7 @@ def test_a_server_as_up_starts_it_is_usable(redis_url):
     assert facts.persists
 
 
+@pytest.mark.parity
 def test_a_server_that_evicts_is_refused_with_the_command_that_mends_it(tmp_path):
     import redis
 
@@ -24,7 +26,8 @@ def test_a_server_that_evicts_is_refused_with_the_command_that_mends_it(tmp_path
             require_usable(server.url)
 
 
-def test_nobody_there_is_one_sentence_without_the_password(tmp_path):
+@pytest.mark.parity
+def test_an_unreachable_server_is_one_sentence_without_the_password(tmp_path):
     with pytest.raises(RedisUnreachable, match=r"does not answer .* CALLBOARD_REDIS_URL") as caught:
         ask("redis://:hunter2hunter2@127.0.0.1:1/0")
 

@@ -4,7 +4,7 @@ import pytest
 
 from bus.payloads import EndPayload, StatusPayload
 from observers.invoker import drain
-from observers.logfiles import log_lines
+from observers.logfile.reader import log_lines
 from observers.logger import SimpleLoggerObserver
 from tests.observers.conftest import Room
 

@@ -8,8 +8,8 @@ import pytest
 
 from config.clock import stamp
 from config.settings import Settings
+from observers.logfile.rotated_file import RotatedFile
 from observers.logger import SimpleLoggerObserver
-from observers.rotated_file import RotatedFile
 
 LONG_AGO = b"2020-01-01T12:00:00.000Z  run_a      1  x  end  y\n"
 DAY_S = 24 * 3600

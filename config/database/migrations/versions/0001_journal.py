@@ -1,4 +1,4 @@
-"""Make the tables of the journal: threads, runs, messages, steps, events and what moves them."""
+"""Create the tables of the journal: threads, runs, messages, steps, events, outbox, timers and the others."""
 
 from __future__ import annotations
 

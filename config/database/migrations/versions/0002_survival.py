@@ -1,4 +1,4 @@
-"""Make room for what lets a run survive its workers: waits, releases, crashes and pinned definitions."""
+"""Add the columns and tables by which a run survives its workers: waits, releases, crashes, stored definitions."""
 
 from __future__ import annotations
 

@@ -1,0 +1,90 @@
+"""Errors of the database: its schema, its files, and what a statement met."""
+
+from __future__ import annotations
+
+from config.errors import Permanent, Retryable
+
+
+class InstallationMissing(Permanent):
+    """The state folder has no database, and this command does not create one."""
+
+    code = "installation_missing"
+    status = 404
+
+    def __init__(self, state_dir: str) -> None:
+        super().__init__(
+            f"there is no installation in {state_dir}: it has no callboard.db. Correct --state-dir (or "
+            "CALLBOARD_STATE_DIR), or create one there with `./callboard up` or `./callboard run`.",
+            state_dir=state_dir,
+        )
+
+
+class StateDirUnwritable(Permanent):
+    code = "state_dir_unwritable"
+    status = 500
+
+
+class BackupFailed(Permanent):
+    """No copy of the database was made; an existing file is unchanged."""
+
+    code = "backup_failed"
+    status = 500
+
+
+class BackupExists(Permanent):
+    """The file to write exists already."""
+
+    code = "backup_exists"
+    status = 409
+
+
+class SchemaOld(Permanent):
+    code = "schema_old"
+    status = 503
+
+    def __init__(self, found: str | None, wanted: str) -> None:
+        super().__init__(
+            f"the database's schema is {found or 'missing'} and this code needs {wanted}; run `./callboard migrate`.",
+            found=found,
+            wanted=wanted,
+        )
+
+
+class SchemaNew(Permanent):
+    code = "schema_new"
+    status = 503
+
+    def __init__(self, found: str, wanted: str) -> None:
+        super().__init__(
+            f"the database's schema {found} is newer than this code knows ({wanted}); update the code on this machine.",
+            found=found,
+            wanted=wanted,
+        )
+
+
+class DatabaseUnreachable(Retryable):
+    code = "database_unreachable"
+
+
+class DatabaseBusy(Retryable):
+    code = "database_busy"
+
+
+class DatabaseFull(Retryable):
+    """The database has no space until a person makes room; nothing was changed."""
+
+    code = "database_full"
+    status = 507
+
+
+class DatabaseReadOnly(Retryable):
+    """The database answers and accepts no writes; nothing was changed."""
+
+    code = "database_read_only"
+
+
+class DatabaseDamaged(Permanent):
+    """The database's file or its server's data are damaged; a person has to restore a backup."""
+
+    code = "database_damaged"
+    status = 503

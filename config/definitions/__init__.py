@@ -1,0 +1,1 @@
+"""Agent definitions: YAML with line numbers, the fields, and the checks of dotted paths and schemas."""

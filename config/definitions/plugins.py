@@ -1,0 +1,119 @@
+"""The loader of tools and observers: shipped ones, entry points of packages, the settings' plugins, and dotted paths.
+
+Shipped ones use the same entry-point group as other packages; ``CALLBOARD_BUILTINS=0`` disables them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import EntryPoint
+from typing import Any, Generic, TypeVar
+
+from config.definitions import dotted_path
+from config.definitions.dotted_path import NotImportable, import_path, reason_of, with_colon
+from config.errors import Permanent
+from config.project import installed_entries, shipped_entries
+from config.settings import Settings
+from config.spelling import did_you_mean
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginLoader(Generic[T]):
+    """Finds plugins of one kind, and imports each on first use."""
+
+    noun: str
+    """The kind's name in errors; its entry-point group is ``callboard.<noun>s``."""
+    attribute: str
+    """The placeholder after the colon in a dotted path of this kind, for errors."""
+    error: type[Permanent]
+    accepts: Callable[[Any], bool]
+    """Whether an object that ``CALLBOARD_PLUGINS`` lists is of this kind; if not, it is another kind's."""
+    build: Callable[[Any, str, str | None, Settings], T]
+    """Returns the plugin made of an imported object, its path and the name it is registered under, or raises."""
+    name_of: Callable[[T], str]
+    """Returns the name a plugin gives itself, by which ``CALLBOARD_PLUGINS`` makes it known."""
+
+    def find(self, name: str, settings: Settings) -> T:
+        """Return the plugin with this short name or dotted path.
+
+        Raises:
+            ToolUnknown, PluginUnknown: none has that name, or it cannot be imported or used; the message says why.
+        """
+        if ":" in name:
+            return self._load(name, None, settings)
+        entries = self.entries(settings)
+        if name in entries:
+            return self._load(entries[name].value, name, settings)
+        listed = self.listed(settings)
+        if name in listed:
+            return listed[name]
+        raise self._unknown(name, sorted({*entries, *listed}), settings)
+
+    def names(self, settings: Settings) -> list[str]:
+        """Return the short names a definition may use, sorted; only what the settings list is imported."""
+        return sorted({*self.entries(settings), *self.listed(settings)})
+
+    def entries(self, settings: Settings) -> dict[str, EntryPoint]:
+        """Return what is registered, by name; a shipped name cannot be taken while the shipped ones are on."""
+        return _entries(f"callboard.{self.noun}s", settings.builtins)
+
+    def listed(self, settings: Settings) -> dict[str, T]:
+        """Import what ``CALLBOARD_PLUGINS`` lists and return what is of this kind, by the name it gives itself.
+
+        A path without a name is a module that is imported for its effects. Of two plugins with one name the first
+        counts. A broken plugin is logged and left out, so that it hides no other; the doctor names it as well.
+        """
+        found: dict[str, T] = {}
+        for path in settings.plugin_paths:
+            try:
+                thing = self._imported(path, settings)
+                if self.accepts(thing):
+                    plugin = self.build(thing, path, None, settings)
+                    found.setdefault(self.name_of(plugin), plugin)
+            except Exception as error:
+                log.warning("plugin '%s' cannot be used: %s", path, reason_of(error))
+        return found
+
+    def _load(self, path: str, name: str | None, settings: Settings) -> T:
+        return self.build(self._imported(path, settings), path, name, settings)
+
+    def _imported(self, path: str, settings: Settings) -> Any:
+        try:
+            return import_path(path, settings)
+        except NotImportable as error:
+            raise self.error(f"{self.noun} '{path}' {error}", name=path) from error
+
+    def _unknown(self, name: str, known: list[str], settings: Settings) -> Permanent:
+        if name in shipped_entries(f"callboard.{self.noun}s") and not settings.builtins:
+            remedy = f"it ships with Callboard, but CALLBOARD_BUILTINS turns the shipped {self.noun}s off; turn them on"
+        else:
+            listing = ", ".join(f"'{other}'" for other in known) or "none"
+            near = did_you_mean(name, known) or with_colon(name, settings)
+            remedy = f"known {self.noun}s: {listing}.{near} Name a known one"
+        return self.error(
+            f"{self.noun} '{name[:80]}' is not known: {remedy}, or write a dotted path, "
+            f"package.module:{self.attribute}.",
+            name=name,
+            known=known,
+        )
+
+
+@lru_cache(maxsize=8)
+def _entries(group: str, with_shipped: bool) -> dict[str, EntryPoint]:
+    shipped, installed = shipped_entries(group) if with_shipped else {}, installed_entries(group)
+    for name in shipped.keys() & installed.keys():
+        log.warning("'%s' of %s is not used: Callboard ships that name in %s", name, installed[name].value, group)
+    return installed | shipped
+
+
+def forget() -> None:
+    """Clear the caches, so that the next call reads the entry points again."""
+    _entries.cache_clear()
+    dotted_path.forget()

@@ -1,0 +1,1 @@
+"""Redis: its socket, the forms of its URL, and the requirements for a server."""

@@ -1,0 +1,16 @@
+"""Errors of Redis: it does not answer, or is not set as Callboard needs it."""
+
+from __future__ import annotations
+
+from config.errors import Permanent, Retryable
+
+
+class RedisUnreachable(Retryable):
+    code = "redis_unreachable"
+
+
+class RedisRefused(Permanent):
+    """Redis answers, but is configured in a way that loses work."""
+
+    code = "redis_refused"
+    status = 503

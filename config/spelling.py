@@ -1,0 +1,40 @@
+"""Suggestions for mistyped names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+LONGEST_NAME = 80
+"""Longest text, in characters, for which a name is suggested."""
+
+
+MOST_EDITS = 3
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the most similar known name, or None where it takes more than one edit per three characters."""
+    if len(word) > LONGEST_NAME:
+        return None
+    alike = (name for name in known if abs(len(name) - len(word)) <= MOST_EDITS)
+    found = [(_edits(word.lower(), name.lower()), name) for name in alike]
+    edits, name = min(found, default=(LONGEST_NAME, ""))
+    return name if edits <= min(MOST_EDITS, max(1, len(name) // 3)) and edits < len(word) else None
+
+
+def _edits(word: str, name: str) -> int:
+    """Return the Damerau-Levenshtein distance: insertions, deletions, substitutions and swaps of neighbours."""
+    before: list[int] = []
+    row = list(range(len(name) + 1))
+    for i, mine in enumerate(word):
+        older, before, row = before, row, [i + 1]
+        for j, theirs in enumerate(name):
+            row.append(min(before[j + 1] + 1, row[j] + 1, before[j] + (mine != theirs)))
+            if i and j and mine == name[j - 1] and word[i - 1] == theirs:
+                row[-1] = min(row[-1], older[j - 1] + 1)
+    return row[-1]
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `` Did you mean 'x'?`` with a leading space, or an empty text."""
+    match = nearest(word, known)
+    return f" Did you mean '{match}'?" if match else ""

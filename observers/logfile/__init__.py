@@ -1,0 +1,1 @@
+"""The files of the logger observer: records, lines, rotation, and reading them back."""
