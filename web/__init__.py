@@ -1,5 +1,5 @@
-"""The doors: HTTP, SSE, WebSocket, MCP, the page and the terminal.
+"""HTTP, server-sent events and the page.
 
-A door checks what comes in, hands it to the rooms below and says what came out; it decides nothing.
-No litellm and no user's tool is imported by a web process.
+A request handler validates its input, calls the layers below and formats the result; it decides nothing. A web process
+imports neither litellm nor users' tools.
 """

@@ -1,32 +1,34 @@
-"""Reading what a client sent: strict JSON, known fields, known types; everything else is a sentence."""
+"""Request bodies: strict JSON with known fields and types; every other body is refused."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
 import orjson
 from flask import request
 
-from config.errors import BadRequest, MediaTypeRefused, did_you_mean
-from web.process import here
+from config.errors import BadRequest
+from config.spelling import did_you_mean
+from web.errors import MediaTypeRefused
+from web.process import current_process
 
 MAX_DEPTH = 64
 MAX_VALUES = 50_000
-"""Values in a body: each costs up to a few hundred bytes once it is decoded, and two in the body."""
+"""Values in a body: each needs two bytes in the body and up to a few hundred once decoded."""
 SMALL_BYTES = 16 * 1024
-"""A body this small is decoded at once, beside any number of others."""
+"""A body up to this size is decoded without a slot for large work."""
 TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-"""A JSON string, or the rest of a body that breaks off in one: so each byte is looked at once."""
+"""A JSON string, or the rest of a body that ends inside one, so that each byte is scanned once."""
 NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class Body:
-    """A JSON object whose fields are asked for by name and type; what nobody may send is refused."""
+    """A JSON object whose fields are read by name and type; unknown fields are refused."""
 
     def __init__(self, fields: Mapping[str, Any], known: Iterable[str]) -> None:
         self.raw = fields
@@ -67,15 +69,10 @@ class Body:
 
     def mapping(self, name: str, *, max_bytes: int = 16 * 1024) -> Mapping[str, Any] | None:
         """Return an object, or None when the field is not there."""
-        value = self.raw.get(name)
-        if name not in self.raw:
-            return None
-        if not isinstance(value, dict):
+        if not isinstance(self.raw.get(name, {}), dict):
             raise BadRequest(f"'{name}' has to be an object.")
-        size = len(orjson.dumps(value))
-        if size > max_bytes:
-            raise BadRequest(f"'{name}' has {size:,} bytes and the limit is {max_bytes:,}.")
-        return value
+        found: dict[str, Any] | None = self.anything(name, max_bytes=max_bytes)
+        return found
 
     def anything(self, name: str, *, max_bytes: int) -> Any:
         """Return any JSON value; None when the field is not there, or null."""
@@ -98,10 +95,9 @@ def read_body(*known: str, optional: bool = False) -> Body:
 
     Raises:
         MediaTypeRefused: it is not said to be JSON.
-        BadRequest: it is not a JSON object, is ambiguous, or has fields nobody knows.
+        BadRequest: it is not a JSON object, is ambiguous, or has unknown fields.
     """
-    length = request.content_length
-    with nullcontext() if length is not None and length <= SMALL_BYTES else here().large_work():
+    with current_process().large_work() if _may_be_large() else nullcontext():
         data = request.get_data(cache=False)
         if not data and optional:
             return Body({}, known)
@@ -110,32 +106,36 @@ def read_body(*known: str, optional: bool = False) -> Body:
         return Body(parse_object(data), known)
 
 
-def parse_object(data: bytes) -> dict[str, Any]:
-    """Return a JSON object that means one thing only.
+def _may_be_large() -> bool:
+    """Return whether this request's body needs a slot for large work; one without a body never does."""
+    length = request.content_length or 0  # None where there is no body, and where it is chunked
+    return length > SMALL_BYTES or "Transfer-Encoding" in request.headers
 
-    Refused besides what is not JSON: the same key twice, numbers nobody can hold, half characters, NUL,
-    more than 64 levels, more than 50,000 values.
+
+def parse_object(data: bytes) -> dict[str, Any]:
+    """Return an unambiguous JSON object.
+
+    Besides malformed JSON it refuses duplicate keys, numbers out of range, lone surrogates, NUL, more than 64 levels,
+    and more than 50,000 values.
     """
     if not data:
         raise BadRequest("the body is empty; send a JSON object.")
     _require_modest(data)
     try:
         value = orjson.loads(data)  # refuses NaN, infinite numbers, lone surrogates, a byte order mark
-        json.loads(data, object_pairs_hook=_once)
-    except orjson.JSONDecodeError as wrong:
-        raise BadRequest(f"the body is not JSON: {wrong}.") from wrong
-    except (RecursionError, ValueError) as wrong:
-        raise BadRequest("the body is nested too deeply or has a number nobody can hold.") from wrong
+        json.loads(data, object_pairs_hook=_refuse_duplicates)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"the body is not JSON: {error}.") from error
+    except (RecursionError, ValueError) as error:
+        raise BadRequest("the body is nested too deeply or has a number out of range.") from error
     if not isinstance(value, dict):
         raise BadRequest("the body has to be a JSON object, in braces.")
     _require_plain(value)
-    if rb"\u0000" in data and any("\0" in text for text in _texts(value)):
-        raise BadRequest("the body has the character NUL (\\u0000), which a database cannot keep; leave it out.")
     return value
 
 
 def _require_modest(data: bytes) -> None:
-    """Refuse a body of too many values or levels before anything is made of it, in time linear in its size."""
+    """Refuse a body with too many values or levels before it is decoded, in time linear in its size."""
     if _count(data) <= MAX_DEPTH:
         return
     bare = _without_texts(data)
@@ -146,7 +146,7 @@ def _require_modest(data: bytes) -> None:
 
 
 def _without_texts(data: bytes) -> bytes | None:
-    """Return what stands outside of texts; None where there are more texts than names and values may be."""
+    """Return the bytes outside strings; None if there are more strings than names and values are allowed."""
     bare, at = bytearray(), 0
     for number, text in enumerate(TEXT.finditer(data)):
         if number > 2 * MAX_VALUES:
@@ -157,12 +157,12 @@ def _without_texts(data: bytes) -> bytes | None:
 
 
 def _count(data: bytes) -> int:
-    """Return how many values there are at most."""
+    """Return an upper bound of the number of values."""
     return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def _depth(data: bytes) -> int:
-    """Return how deep brackets are nested at most."""
+    """Return the deepest nesting of brackets."""
     depth = deepest = 0
     for bracket in data.translate(None, NOT_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
@@ -170,30 +170,17 @@ def _depth(data: bytes) -> int:
     return deepest
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yield every text in a decoded value, names of fields too."""
-    left = [value]
-    while left:
-        part = left.pop()
-        if isinstance(part, str):
-            yield part
-        elif isinstance(part, dict):
-            left += [*part, *part.values()]
-        elif isinstance(part, list):
-            left += part
-
-
-def _once(pairs: list[tuple[str, Any]]) -> None:
-    """Refuse an object that has a key twice: readers differ on which of the two counts."""
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
+    """Refuse an object with duplicate keys, since parsers differ on which one counts."""
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
-            raise BadRequest(f"the field '{name[:80]}' stands twice in the body; send it once.")
+            raise BadRequest(f"the body has the field '{name[:80]}' twice; send it once.")
         seen.add(name)
 
 
 def _require_plain(value: Any) -> None:
-    """Refuse what is nested too deeply, without recursion, and numbers that lost digits on the way."""
+    """Refuse too deep nesting, without recursion, numbers that overflowed to infinity, and NUL."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         level = [item for part in level for item in _inside(part)]
@@ -203,10 +190,11 @@ def _require_plain(value: Any) -> None:
 
 
 def _inside(part: Any) -> Iterable[Any]:
-    if isinstance(part, dict):
-        return part.values()
-    if isinstance(part, list):
-        return part
+    """Return the names and values inside a value."""
+    if isinstance(part, str) and "\0" in part:
+        raise BadRequest("the body has the character NUL (\\u0000), which a database cannot keep; leave it out.")
     if isinstance(part, float) and not math.isfinite(part):
-        raise BadRequest("the body has a number nobody can hold.")
-    return ()
+        raise BadRequest("the body has a number out of range.")
+    if isinstance(part, dict):
+        return (*part, *part.values())
+    return part if isinstance(part, list) else ()

@@ -1,40 +1,39 @@
-"""How many workers there are and how many are still to come, for `/health`, the page and the terminal."""
+"""The number of live and starting workers, for `/health`, the page and the terminal."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
+from bus.journal import WaitReason
+
 START_UP_S = 90.0
-"""Seconds after which a worker that was not heard of is no longer called starting."""
+"""Seconds after which a worker without a heartbeat no longer counts as starting."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fleet:
-    """The workers of a deployment."""
-
-    alive: int
-    """Workers heard of within the last 15 seconds."""
-    starting: int
-    """Workers that an `up` on this state folder starts and that were not heard of yet."""
-
-    def words(self) -> str:
-        """Return why no run is taken while no worker is alive."""
-        if self.starting:
-            return f"workers are starting ({self.alive} of {self.alive + self.starting})"
-        return "no worker is alive"
+def workers_starting(state: Path, alive: int = 0) -> int:
+    """Return how many workers `up` is starting on this state folder besides the live ones."""
+    return max(0, _expected(state / "up.lock") - alive)
 
 
-def fleet_of(state: Path, alive: int) -> Fleet:
-    """Return the fleet of which ``alive`` workers were heard."""
-    return Fleet(alive=alive, starting=max(0, _expected(state / "up.lock") - alive))
+def without_worker(state: Path) -> str:
+    """Return why runs wait while no worker is alive."""
+    starting = workers_starting(state)
+    return f"workers are starting (0 of {starting})" if starting else "no worker is alive"
+
+
+def with_starting(explained: WaitReason, state: Path) -> WaitReason:
+    """Return the wait reason; if that is a worker and some are starting, with a sentence about them."""
+    if explained.waits_for != "worker" or not workers_starting(state):
+        return explained
+    return replace(explained, sentence=f"queued; {without_worker(state)}.")
 
 
 def _expected(lock: Path) -> int:
-    """Return how many workers an `up` keeps that began a moment ago; 0 when there is none."""
+    """Return how many workers a recently started `up` keeps; 0 without one."""
     try:
         if time.time() - lock.stat().st_mtime > START_UP_S:
             return 0

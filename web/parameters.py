@@ -1,4 +1,4 @@
-"""What stands in a request's address and headers: limits, cursors, keys."""
+"""Parameters in a request's URL and headers: limits, cursors, idempotency keys."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from typing import Any
 import orjson
 from flask import request
 
-from bus.journal.accept import canonical_digest
-from bus.journal.idempotency import IdempotencyKey
-from bus.journal.reader import parse_cursor
-from config.errors import BadRequest, did_you_mean
+from bus.journal import IdempotencyKey, canonical_digest, parse_cursor
+from config.errors import BadRequest
+from config.spelling import did_you_mean
 
 MAX_KEY_CHARS = 255
-Place = tuple[int, str]
-"""Where a page of a list ended: milliseconds since 1970, and the id that stood there."""
 
 
 def only(*known: str) -> None:
-    """The address has no parameter but these; a misspelt filter would otherwise show everything."""
+    """Refuse unknown parameters, since a misspelt filter would otherwise show everything."""
     for name in request.args:
         if name not in known:
             raise BadRequest(
@@ -33,7 +30,7 @@ def only(*known: str) -> None:
 
 
 def text(name: str, max_chars: int = 200) -> str | None:
-    """Return a parameter, or None when it is not there or empty."""
+    """Return a parameter, or None if it is missing or empty."""
     value = request.args.get(name)
     if value and len(value) > max_chars:
         raise BadRequest(f"'{name}' has {len(value):,} characters and the limit is {max_chars}.")
@@ -51,10 +48,10 @@ def number(name: str, default: int, least: int, most: int) -> int:
 
 
 def event_cursor() -> int:
-    """Return the number of the last event the client saw; the header wins, since browsers set it themselves.
+    """Return the number of the last event the client saw; the header, which browsers set, takes precedence.
 
     Raises:
-        CursorInvalid: it is not a number of ours.
+        CursorInvalid: it is not an event number.
     """
     header = request.headers.get("Last-Event-ID")
     return parse_cursor(header or request.args.get("after") or request.args.get("last_event_id"))
@@ -71,22 +68,22 @@ def message_cursor() -> tuple[int, int]:
     return int(turn), int(place)
 
 
-def list_cursor() -> Place | None:
-    """Return where the page before this one ended, or None for the first page."""
+def list_cursor() -> dict[str, Any]:
+    """Return where a list continues: ``before_ms`` and ``before_id`` of the last row seen; empty for the first page."""
     value = text("before", 400)
     if value is None:
-        return None
+        return {}
     try:
         ms, row_id = orjson.loads(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)))
-        if isinstance(ms, int) and isinstance(row_id, str) and abs(ms) < 2**53:
-            return ms, row_id
+        if type(ms) is int and isinstance(row_id, str) and abs(ms) < 2**53 and "\0" not in row_id:
+            return {"before_ms": ms, "before_id": row_id}
     except (binascii.Error, ValueError, TypeError):
         pass
     raise BadRequest("`before` is not a place in this list; send back `next` of the page before.")
 
 
 def next_place(rows: Sequence[Mapping[str, Any]], limit: int, at: str, row_id: str) -> dict[str, str]:
-    """Return ``{"next": …}`` when there may be another page behind these rows."""
+    """Return ``{"next": …}`` if there may be another page after these rows."""
     if len(rows) < limit:
         return {}
     last = rows[-1]
@@ -95,7 +92,7 @@ def next_place(rows: Sequence[Mapping[str, Any]], limit: int, at: str, row_id: s
 
 
 def idempotency_key(body: Mapping[str, Any]) -> IdempotencyKey | None:
-    """Return what makes this request the same as an earlier one, if the client gave it a key."""
+    """Return the idempotency key of this request, if the client sent one."""
     key = request.headers.get("Idempotency-Key")
     if key is None:
         return None

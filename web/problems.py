@@ -1,4 +1,4 @@
-"""What a door says when something is wrong: problem+json with a stable code and a sentence, never a traceback."""
+"""Error responses: problem+json with a stable code and a message, never a traceback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import orjson
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from config.errors import CallboardError, PoolRefused, Retryable, RoomTaken, SettingInvalid
+from bus.errors import PoolRefused
+from config.errors import CallboardError, Retryable, RoomTaken, SettingInvalid
 from config.ids import new_id
 from config.redaction import redact
 
@@ -17,26 +18,11 @@ log = logging.getLogger(__name__)
 
 RETRY_AFTER_S = 2
 SAFE_FACTS = frozenset(
-    {
-        "agent_id",
-        "run_id",
-        "thread_id",
-        "cursor",
-        "last",
-        "size",
-        "limit",
-        "field",
-        "line",
-        "found",
-        "wanted",
-        "approval_id",
-        "decision",
-        "by",
-    }
+    "agent_id run_id thread_id cursor last size limit field line found wanted approval_id decision by".split()
 )
-"""Facts of an error that are shown beside its sentence; others may name what only this machine should know."""
-OURS = (SettingInvalid, RoomTaken, PoolRefused)
-"""Permanent, but the client cannot help it."""
+"""Facts of an error that the response includes; others may reveal details of this machine."""
+SERVER_ERRORS = (SettingInvalid, RoomTaken, PoolRefused)
+"""Permanent errors that the client did not cause."""
 
 SENTENCES = {
     400: ("bad_request", "the request cannot be read; send a plain HTTP request with a JSON body."),
@@ -53,14 +39,14 @@ SENTENCES = {
 
 
 def register(app: Flask) -> None:
-    """Every error a request ends in is answered as a problem."""
+    """Register the handlers that answer every error with a problem."""
     app.register_error_handler(CallboardError, of_error)
     app.register_error_handler(HTTPException, of_http)
-    app.register_error_handler(Exception, of_surprise)
+    app.register_error_handler(Exception, of_unexpected)
 
 
 def problem(status: int, code: str, detail: str, **facts: Any) -> Response:
-    """Return the answer that says what is wrong."""
+    """Return a problem response."""
     body = {
         "type": f"urn:callboard:problem:{code}",
         "title": code.replace("_", " ").capitalize(),
@@ -72,45 +58,43 @@ def problem(status: int, code: str, detail: str, **facts: Any) -> Response:
     return Response(orjson.dumps(body), status, content_type="application/problem+json")
 
 
-def of_error(wrong: CallboardError) -> Response:
-    """Return the problem of an error we can name."""
-    status = 500 if isinstance(wrong, OURS) else wrong.status
+def of_error(error: CallboardError) -> Response:
+    """Return the problem of a named error."""
+    status = 500 if isinstance(error, SERVER_ERRORS) else error.status
     if status >= 500:
-        log.warning("request refused: %s", wrong, extra={"code": wrong.code, "path": request.path})
-    facts = {name: value for name, value in wrong.facts.items() if name in SAFE_FACTS and value is not None}
-    answer = problem(status, wrong.code, wrong.public, **facts)
-    if isinstance(wrong, Retryable) or status == 503:
-        answer.headers["Retry-After"] = str(wrong.facts.get("retry_after_s", RETRY_AFTER_S))
+        log.warning("request refused: %s", error, extra={"code": error.code, "path": request.path})
+    facts = {name: value for name, value in error.facts.items() if name in SAFE_FACTS and value is not None}
+    answer = problem(status, error.code, error.public, **facts)
+    if isinstance(error, Retryable) or status == 503:
+        answer.headers["Retry-After"] = str(error.facts.get("retry_after_s", RETRY_AFTER_S))
     return answer
 
 
-def of_http(wrong: HTTPException) -> Response:
-    """Return the problem of what the framework refused, with its own headers (Allow, Location)."""
-    status = wrong.code or 500
+def of_http(error: HTTPException) -> Response:
+    """Return the problem of an error of the framework, with its headers (Allow, Location)."""
+    status = error.code or 500
     if status < 400:  # a redirect is raised too
-        return Response(wrong.get_body(), status, wrong.get_headers())
-    answer = of_status(status, wrong.description or wrong.name)
-    for name, value in wrong.get_headers():
+        return Response(error.get_body(), status, error.get_headers())
+    answer = of_status(status, error.description or error.name)
+    for name, value in error.get_headers():
         if name.lower() not in ("content-type", "content-length"):
             answer.headers[name] = value
     return answer
 
 
-def of_status(status: int, otherwise: str = "the server does not take such a request.", **facts: Any) -> Response:
-    """Return the problem of a request that was refused before any door saw it."""
-    code, sentence = SENTENCES.get(status, (f"http_{status}", otherwise))
-    answer = problem(status, code, sentence, **facts)
+def of_status(status: int, otherwise: str = "", *, sentence: str | None = None, **facts: Any) -> Response:
+    """Return the problem of a request that no handler saw."""
+    code, usual = SENTENCES.get(status, (f"http_{status}", otherwise or "the server does not take such a request."))
+    answer = problem(status, code, sentence or usual, **facts)
     if status == 503:
         answer.headers["Retry-After"] = str(RETRY_AFTER_S)
     return answer
 
 
-def of_surprise(wrong: Exception) -> Response:
-    """Return the problem of a mistake of ours; the log has the traceback under the id the answer names."""
+def of_unexpected(error: Exception) -> Response:
+    """Return the problem of a bug; the log has the traceback under the response's error id."""
     error_id = new_id("err")
-    log.error(
-        "request failed: %s", type(wrong).__name__, exc_info=wrong,
-        extra={"error_id": error_id, "method": request.method, "path": request.path},
-    )  # fmt: skip
+    facts = {"error_id": error_id, "method": request.method, "path": request.path}
+    log.error("request failed: %s", type(error).__name__, exc_info=error, extra=facts)
     sentence = f"something went wrong inside the server; its log has the details under {error_id}."
     return problem(500, "internal", sentence, error_id=error_id)

@@ -1,37 +1,44 @@
-"""What one web process needs, opened by its first request: never at import, never before a fork."""
+"""The state of one web process, opened by its first request: never at import, never before a fork."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from flask import Flask, current_app
+from flask import current_app
 
-from bus.journal.write_probe import WriteProbe
-from config.database import open_database
-from config.errors import DatabaseBusy, Overloaded
-from config.migrate import require_current
+from config.database.errors import DatabaseBusy
+from config.database.migrate import require_schema
+from config.errors import CallboardError
 from config.settings import Settings
-from web.hub import Hub
+from web.errors import Overloaded
+from web.feeds.hub import Hub
 
 if TYPE_CHECKING:
     from agents.runner import Runner
-    from bus.journal.journal import Journal
+    from bus.journal import Journal
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 OPENING_S = 1.5
-"""How long a request waits for another one that opens the database; it may have to try itself then."""
+"""How long a request waits for another one that opens the database."""
 MAX_WAITING = 8
-"""Requests that may hold a thread while they wait for a run; the others are for those that do not wait."""
+"""Requests that may hold a thread while they wait for a run's end; the other threads serve short requests."""
 MAX_LARGE = 2
-"""Large bodies decoded, and pages read, at once: each takes some ten times its size for a moment."""
+"""Concurrent large bodies and pages: each temporarily needs about ten times its size."""
 LARGE_WAIT_S = 2.0
+TOO_MUCH = "other requests read or send a lot just now; try again in a moment."
+MAX_MEASURED = 2
+"""Concurrent measurements of a run's size: SQLite before 3.43 loads a text to measure it."""
 
 
 class WebProcess:
-    """The runner and the hub behind the doors."""
+    """The runner and the hub of this web process."""
 
     def __init__(self, settings: Settings, runner: Runner | None = None) -> None:
         self.settings = settings
@@ -39,10 +46,10 @@ class WebProcess:
         self._opening = threading.Lock()
         self._runner: Runner | None = None
         self._hub: Hub | None = None
-        self._probe: WriteProbe | None = None
         self._pid = 0
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
         self._large = threading.BoundedSemaphore(MAX_LARGE)
+        self._measured = threading.BoundedSemaphore(MAX_MEASURED)
 
     @property
     def runner(self) -> Runner:
@@ -60,7 +67,7 @@ class WebProcess:
         return self.runner.journal
 
     def require_ready(self) -> None:
-        """Everything is open and the database has the schema this code needs; tried again until it is so.
+        """Open the runner and the hub if necessary, and return if the database has the schema this code needs.
 
         Raises:
             SchemaOld, SchemaNew: it has another.
@@ -69,48 +76,40 @@ class WebProcess:
         self._open()
 
     def require_writes(self) -> None:
-        """Everything is open, and the database took a write within the last second.
+        """Return if the database accepted a write within the last second.
 
         Raises:
-            CallboardError: it does not; the error says why.
+            CallboardError: it does not; the error is the reason.
         """
-        self._open()
-        assert self._probe is not None
-        self._probe.require()
+        self.journal.write_probe.require()
 
-    def begin_waiting(self) -> None:
-        """This request may hold its thread; call ``end_waiting`` behind it.
+    def wait(
+        self, wait_s: float, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T | None:
+        """Return the result of ``work`` on the loop, or None if it takes longer than ``wait_s``.
 
         Raises:
-            Overloaded: too many do already.
+            Overloaded: too many requests wait already.
         """
-        if not self._waiting.acquire(blocking=False):
-            raise Overloaded(
-                f"{MAX_WAITING} requests wait for their runs already; start the run detached and watch its events, or "
-                "try again in a moment.",
-                retry_after_s=5,
-            )
+        if wait_s <= 0:
+            return None
+        busy = (
+            f"{MAX_WAITING} requests wait for their runs already; start the run detached and watch its events, or "
+            "try again in a moment."
+        )
+        with _holding(self._waiting, 0, Overloaded(busy, retry_after_s=5)):
+            return self.journal.loop.run(_within(wait_s, work(*args, **kwargs)))
 
-    def end_waiting(self) -> None:
-        """Let another request wait."""
-        self._waiting.release()
+    def large_work(self) -> AbstractContextManager[None]:
+        """Limit the concurrent requests that need much memory; raises `Overloaded` after two seconds without a slot."""
+        return _holding(self._large, LARGE_WAIT_S, Overloaded(TOO_MUCH, retry_after_s=2))
 
-    @contextmanager
-    def large_work(self) -> Iterator[None]:
-        """Let a few requests at a time do what takes much memory.
-
-        Raises:
-            Overloaded: others did for two seconds.
-        """
-        if not self._large.acquire(timeout=LARGE_WAIT_S):
-            raise Overloaded("other requests read or send a lot just now; try again in a moment.", retry_after_s=2)
-        try:
-            yield
-        finally:
-            self._large.release()
+    def measuring(self) -> AbstractContextManager[None]:
+        """Limit the concurrent requests that measure a size, in the same way, separately from large work."""
+        return _holding(self._measured, LARGE_WAIT_S, Overloaded(TOO_MUCH, retry_after_s=2))
 
     def close(self) -> None:
-        """Send the viewers away. The runner is closed by whoever gave it."""
+        """Disconnect the viewers, and close the runner unless the caller passed it."""
         if self._hub is not None:
             self._hub.close()
         if self._runner is not None and self._given is None:
@@ -118,49 +117,41 @@ class WebProcess:
         self._runner = self._hub = None
 
     def _open(self) -> tuple[Runner, Hub]:
-        with self._alone():
+        # One request at a time opens the process; an unreachable database would block each of them for seconds.
+        busy = DatabaseBusy("other requests are opening the database still; try again in a moment.")
+        with _holding(self._opening, OPENING_S, busy):
             if self._runner is None or self._hub is None or self._pid != os.getpid():
+                from agents.runner import Runner
+
                 require_schema(self.settings)
-                self._runner = self._given or _open_runner(self.settings)
-                # What fell to nobody is seen to by whoever is alive, web processes too.
+                self._runner = self._given or Runner.open(self.settings, inline=False)
+                # Web processes run relay and reaper too, so that unowned work is found without a worker.
                 self._runner.journal.relay.start()
                 self._runner.journal.reaper.start()
                 self._hub = Hub(self._runner.journal)
-                self._probe = WriteProbe(self._runner.journal.database)
                 self._pid = os.getpid()
             return self._runner, self._hub
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Let one request open what all need. A database far away may take seconds to not answer each of them."""
-        if not self._opening.acquire(timeout=OPENING_S):
-            raise DatabaseBusy("other requests are opening the database still; try again in a moment.")
-        try:
-            yield
-        finally:
-            self._opening.release()
 
-
-def require_schema(settings: Settings) -> None:
-    """The database has the schema this code needs; what was opened to see that is closed again."""
-    database = open_database(settings.database)
+@contextmanager
+def _holding(lock: threading.Lock | threading.Semaphore, timeout_s: float, busy: CallboardError) -> Iterator[None]:
+    """Hold the lock, or raise ``busy`` if it is not free in time."""
+    if not lock.acquire(timeout=timeout_s):
+        raise busy
     try:
-        require_current(database)
+        yield
     finally:
-        database.close()
+        lock.release()
 
 
-def _open_runner(settings: Settings) -> Runner:
-    from agents.runner import Runner
-
-    return Runner.open(settings)
-
-
-def install(app: Flask, process: WebProcess) -> None:
-    """``here()`` finds this process's things in requests to ``app``."""
-    app.extensions["callboard"] = process
+async def _within(wait_s: float, work: Awaitable[T]) -> T | None:
+    try:
+        async with asyncio.timeout(wait_s):
+            return await work
+    except TimeoutError:
+        return None
 
 
-def here() -> WebProcess:
-    """Return the process that answers this request."""
+def current_process() -> WebProcess:
+    """Return the process that answers this request; ``create_app`` keeps it with the application."""
     return cast(WebProcess, current_app.extensions["callboard"])

@@ -1,4 +1,4 @@
-"""Who may ask, until there is identity: this machine's own names, this page's own origin."""
+"""Access control without authentication: only this machine's host names, and the page's own origin."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 from flask import Flask, Response, request
 
-from bus.journal.who import Who
-from config.errors import BadRequest, HostRefused, OriginRefused
+from bus.journal import Who
+from config.errors import BadRequest
 from config.settings import Settings
+from web.errors import HostRefused, OriginRefused
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 HOST = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9_][a-z0-9._-]{0,252})(:[0-9]{1,5})?", re.IGNORECASE)
@@ -28,16 +29,16 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_ANYBODY = Who()
+_ANONYMOUS = Who()
 
 
 def current_who() -> Who:
-    """Return on whose behalf this request asks; every door takes it from here."""
-    return _ANYBODY
+    """Return the principal of this request."""
+    return _ANONYMOUS
 
 
 def register(app: Flask, settings: Settings) -> None:
-    """Every request is checked before it is looked at, and every answer says what a browser may do with it."""
+    """Check every request's headers, and add the security headers to every response."""
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
 
     @app.before_request
@@ -55,7 +56,7 @@ def register(app: Flask, settings: Settings) -> None:
 
 
 def require_no_nul(environ: Mapping[str, Any]) -> None:
-    """Neither address nor headers have the character NUL, which Postgres cannot keep; web/bodies.py looks at bodies.
+    """Return if neither URL nor headers have NUL, which Postgres cannot store; web/bodies.py checks bodies.
 
     Raises:
         BadRequest: one has.
@@ -66,13 +67,13 @@ def require_no_nul(environ: Mapping[str, Any]) -> None:
 
 
 def require_host(host: str, settings: Settings) -> None:
-    """The name we were called by is one of ours.
+    """Return if the Host header is one of our names.
 
-    A foreign page can point its own name at 127.0.0.1, and a browser then takes us for its server; the
-    Host header still says the foreign name.
+    DNS rebinding: a foreign page can resolve its own name to 127.0.0.1, so that a browser takes this server for the
+    page's; the Host header still has the foreign name.
 
     Raises:
-        HostRefused: it is another, or none, or not a name.
+        HostRefused: it is another name, missing or malformed.
     """
     found = HOST.fullmatch(host)
     name = found[1].lower() if found else ""
@@ -82,9 +83,9 @@ def require_host(host: str, settings: Settings) -> None:
 
 
 def is_offered(name: str, settings: Settings) -> bool:
-    """Tell whether somebody who gave up asking who calls also offered this name.
+    """Return whether a server without authentication accepts this name: ``allowed_hosts``, else any IP address.
 
-    An address cannot be pointed elsewhere, so without a list any address is one of ours.
+    An IP address cannot be rebound.
     """
     allowed = {part.strip().lower() for part in settings.allowed_hosts.split(",") if part.strip()}
     if allowed:
@@ -97,10 +98,10 @@ def is_offered(name: str, settings: Settings) -> bool:
 
 
 def require_own_origin(origin: str | None, host: str) -> None:
-    """The page that asks, if a page asks, is ours. Browsers send Origin with every request that matters.
+    """Return if the Origin header is missing or our own; browsers send it with every request that changes something.
 
     Raises:
-        OriginRefused: it is another's, or hides (``null``).
+        OriginRefused: it is another page's, or opaque (``null``).
     """
     if origin is None:
         return

@@ -14,11 +14,9 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
-from bus.journal.journal import Journal
-from bus.journal.threads import HistoryItem
-from bus.journal.writer import Commit
+from bus.journal import Commit, HistoryItem, Journal
 from bus.payloads import EndPayload, MessagePayload, Payload, ToolResultPayload, encode
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import Settings
 from tests.bus.asked import asks, owned_again, question
 from web.app import create_app
@@ -37,8 +35,8 @@ class Counter:
 
     def waiting(self, *questions: Any, text: str = "Please pay back order 1042.") -> tuple[str, str]:
         """Return a run that asks, and its thread."""
-        handle = self.runner.run(text, "support", here=False)
-        self.journal.spread(asks(self.journal.database, handle.run_id, *(questions or (question(),)), says=SAYS))
+        handle = self.runner.run(text, "support")
+        self.journal.publish(asks(self.journal.database, handle.run_id, *(questions or (question(),)), says=SAYS))
         return handle.run_id, handle.thread_id
 
     def goes_on(self, run_id: str, *results: ToolResultPayload, text: str = "It is paid back.") -> None:
@@ -74,7 +72,9 @@ def opened_counter(folder: Path) -> Iterator[Counter]:
     )  # fmt: skip
     migrate(settings)
     journal = Journal(settings, publish=lambda message: None)
-    runner = Runner(Process(settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders)))
+    runner = Runner(
+        Process(settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders)), inline=False
+    )
     app = create_app(settings, runner)
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Quiet)
     threading.Thread(target=server.serve_forever, name="counter", daemon=True).start()

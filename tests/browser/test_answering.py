@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Route, expect
 
-from bus.journal.approvals import Decision, answers
-from bus.journal.who import Who
+from bus.journal import Decision, Who
+from bus.journal.approvals import answers
 from bus.payloads import ToolResultPayload
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.test_page_looks import FAINT_TEXTS, OVERFLOW
@@ -92,7 +92,7 @@ def test_that_it_waits_is_said_in_words_everywhere(visitor: Visitor, counter: Co
 
     expect(page.locator(".head .state")).to_have_text("waiting for an answer")
     expect(page.locator(".thread[aria-current]")).to_contain_text("waiting for an answer")
-    expect(page.locator(f"a.run[data-run={run_id}] .why")).to_contain_text("a person has to say how to go on")
+    expect(page.locator(f"a.run[data-run={run_id}] .why")).to_contain_text("a person has to say how to continue")
     expect(page.locator(".tool:not(.ask) .badge")).to_have_text("unsafe · cut off")
     expect(page).to_have_title(re.compile("^◐ "))
 
@@ -112,7 +112,7 @@ def test_a_question_is_spoken_when_it_comes_and_when_it_is_answered(visitor: Vis
 # --- answering ------------------------------------------------------------------------------------
 
 
-def test_run_again_goes_on_with_the_run(visitor: Visitor, counter: Counter) -> None:
+def test_run_again_continues_with_the_run(visitor: Visitor, counter: Counter) -> None:
     one = question()
     run_id, thread_id = counter.waiting(one)
     card = looks_at(visitor, thread_id)
@@ -237,7 +237,7 @@ def test_two_browsers_see_one_answer(visitor: Visitor, browser: Browser, counter
     context.close()
 
 
-def test_who_presses_second_is_told_what_won(visitor: Visitor, counter: Counter) -> None:
+def test_a_second_press_shows_the_answer_that_won(visitor: Visitor, counter: Counter) -> None:
     one = question()
     run_id, thread_id = counter.waiting(one)
     card = looks_at(visitor, thread_id)
@@ -273,9 +273,9 @@ def test_a_run_that_is_stopped_asks_no_more(visitor: Visitor, counter: Counter) 
 
     visitor.stop.click()
 
-    expect(card).to_contain_text("The run ended before anybody answered.")
+    expect(card).to_contain_text("The run ended before it was answered.")
     expect(card.locator("button")).to_have_count(0)
-    expect(visitor.turns.last.locator(".end")).to_contain_text("stopped")
+    expect(visitor.turns.last.locator(".end")).to_contain_text("cancelled")
 
 
 def test_after_a_reload_question_and_answer_stand_as_they_were(visitor: Visitor, counter: Counter) -> None:

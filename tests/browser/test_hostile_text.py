@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from bus.journal.approvals import Decision
-from bus.journal.who import Who
+from bus.journal import Decision, Who
 from config.visible import visible
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.visitor import PATIENCE_MS, Visitor
@@ -204,7 +203,7 @@ def test_a_structured_answer_is_read_without_a_freeze(page: Visitor, answer: str
 
 
 @pytest.mark.parametrize("unit", ["|-", "*a ", "- a\n", "[x](http://", "a|b\n-|-\n"])
-def test_the_page_goes_on_beside_a_hostile_answer(browser: Browser, counter: Counter, unit: str) -> None:
+def test_the_page_continues_beside_a_hostile_answer(browser: Browser, counter: Counter, unit: str) -> None:
     context = browser.new_context()
     visitor = Visitor(context, counter.url)
     one = question()

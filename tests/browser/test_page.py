@@ -15,6 +15,14 @@ HOSTILE = (
     "say <img src=x onerror=document.title='owned'> <script>document.title='owned'</script> "
     "<svg onload=alert(1)> [a](javascript:alert(1)) ![b](http://foreign.invalid/b.png) </textarea><b>"
 )
+IS_AT_END = """() => {
+  const talk = document.querySelector(".talk");
+  return talk.scrollHeight - talk.scrollTop - talk.clientHeight <= 1;
+}"""
+IS_AWAY = """() => {
+  const talk = document.querySelector(".talk");
+  return talk.scrollHeight - talk.scrollTop - talk.clientHeight > 150;
+}"""
 
 
 # --- talking ------------------------------------------------------------------------------------
@@ -26,7 +34,10 @@ def test_choosing_an_agent_and_typing_brings_its_answer(visitor: Visitor) -> Non
     visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
 
     expect(visitor.answer.last).to_contain_text("391")
-    expect(visitor.turns.last.locator(".end")).to_contain_text("succeeded")
+    expect(visitor.turns.last.locator(".end")).to_have_text(
+        re.compile(r"succeeded.+ m?s\d+ tokens in, \d+ out3 stepsrun_\w+$")
+    )
+    expect(visitor.page.locator(".head .state")).to_have_text("succeeded")
 
 
 def test_text_arrives_before_the_run_has_ended(visitor: Visitor) -> None:
@@ -90,11 +101,11 @@ def test_stop_ends_the_run_and_keeps_what_was_said(visitor: Visitor) -> None:
     visitor.stop.click()
     visitor.waits_for_end()
 
-    expect(visitor.turns.last.locator(".end")).to_contain_text("stopped")
+    expect(visitor.turns.last.locator(".end")).to_contain_text("cancelled")
     expect(visitor.answer.last).to_have_text(re.compile(r"\w+ \w+"))
 
 
-def test_goes_on_talking_in_the_same_thread(visitor: Visitor) -> None:
+def test_continues_talking_in_the_same_thread(visitor: Visitor) -> None:
     visitor.opens()
     visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
     first = visitor.thread_id
@@ -120,7 +131,7 @@ def test_a_message_sent_while_a_run_is_on_waits_for_its_turn(visitor: Visitor) -
 
 
 @pytest.mark.parametrize("remembers", [True, False], ids=["from its cursor", "from the beginning"])
-def test_reload_in_the_middle_goes_on_and_repeats_nothing(visitor: Visitor, remembers: bool) -> None:
+def test_reload_in_the_middle_continues_and_repeats_nothing(visitor: Visitor, remembers: bool) -> None:
     visitor.opens()
     visitor.says("write 24 words slowly", agent="assistant")
     expect(visitor.answer.last).to_have_text(re.compile(r"\w+ \w+ \w+"), timeout=PATIENCE_MS)
@@ -144,6 +155,37 @@ def test_an_old_thread_shows_its_tools_with_duration_and_effect(visitor: Visitor
 
     expect(visitor.turns.last.locator(".tool .badge").first).to_have_text(re.compile(r"pure · \d+ ms"))
     expect(visitor.turns.last.locator(".end")).to_contain_text("succeeded")
+
+
+@pytest.mark.parametrize("size", [(390, 844), (1440, 900)], ids=["phone", "wide"])
+def test_an_old_thread_opens_at_its_end(visitor: Visitor, browser: Browser, size: tuple[int, int]) -> None:
+    visitor.opens()
+    visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
+    visitor.says("Compare Norway, Sweden and Finland", agent="atlas").waits_for_end(2)
+    visitor.says("Order 3 boxes of paper", agent="office").waits_for_end(3)
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce")
+
+    other = Visitor(context, visitor.url).opens(f"#/thread/{visitor.thread_id}")
+
+    expect(other.turns.last.locator(".tool .badge")).to_have_text("unsafe · refused")
+    other.page.wait_for_function(IS_AT_END)
+    context.close()
+
+
+def test_a_reader_who_scrolls_up_is_left_there(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 390, "height": 500})
+    visitor.opens()
+    visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
+    visitor.says("write 150 words")
+    expect(visitor.answer.last).to_have_text(re.compile(r"\w+ \w+"), timeout=PATIENCE_MS)
+    visitor.page.locator(".talk").hover()
+
+    visitor.page.mouse.wheel(0, -300)
+    visitor.page.wait_for_function(IS_AWAY)
+    visitor.waits_for_end(2)
+
+    assert visitor.page.evaluate(IS_AWAY)
+    expect(visitor.page.get_by_role("button", name="New below")).to_be_visible()
 
 
 def test_a_thread_whose_logs_were_not_kept_shows_what_was_said(visitor: Visitor) -> None:
@@ -195,7 +237,7 @@ def test_a_lost_line_is_said_in_words_and_heals(visitor: Visitor) -> None:
     visitor.complaints[:] = [text for text in visitor.complaints if "ERR_INTERNET_DISCONNECTED" not in text]
 
 
-def test_a_phone_is_told_beside_the_composer(visitor: Visitor) -> None:
+def test_a_phone_is_reported_beside_the_composer(visitor: Visitor) -> None:
     visitor.page.set_viewport_size({"width": 390, "height": 844})
     visitor.opens()
     trouble = visitor.page.locator(".dock-trouble")
@@ -225,7 +267,7 @@ def test_where_streams_do_not_come_through_it_polls(visitor: Visitor) -> None:
 
 def test_the_board_shows_a_run_in_its_lane_as_it_moves(visitor: Visitor) -> None:
     visitor.opens()
-    visitor.says("write 16 words slowly", agent="assistant")
+    visitor.says("write 60 words slowly", agent="assistant")
     card = visitor.page.locator(f"a.run[href*='{_thread(visitor)}']")
     expect(visitor.lane("running").and_(card)).to_have_count(1, timeout=PATIENCE_MS)
 

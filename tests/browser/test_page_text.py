@@ -59,9 +59,9 @@ PIECES = """
   return stream.finish().element.innerHTML;
 """
 TELL = """
-  const { newStory, tell } = await import("/static/state/story.js");
+  const { newStory, applyEvent } = await import("/static/state/story.js");
   const story = newStory({});
-  const touched = given.map((event) => tell(story, event));
+  const touched = given.map((event) => applyEvent(story, event));
   return { story, touched: touched.map((items) => items && items.length) };
 """
 
@@ -115,7 +115,7 @@ def test_only_web_and_mail_addresses_become_links(page: Visitor, form: str, addr
     assert "<img" not in html
 
 
-def test_links_open_elsewhere_and_tell_nothing(page: Visitor) -> None:
+def test_links_open_elsewhere_and_send_no_referrer(page: Visitor) -> None:
     html = page.module(WHOLE, "[x](https://example.org/)")
 
     assert 'rel="noopener noreferrer nofollow"' in html
@@ -130,7 +130,7 @@ def test_an_image_is_a_link_and_is_not_fetched(page: Visitor) -> None:
     assert page.foreign == []
 
 
-def test_characters_nobody_sees_are_written_out(page: Visitor) -> None:
+def test_hidden_characters_are_written_out(page: Visitor) -> None:
     html = page.module(WHOLE, "a\u202eb\U000e0041c")
 
     assert "⟨U+202E⟩" in html

@@ -42,7 +42,7 @@ def visitor(browser: Browser, counter: Counter) -> Iterator[Visitor]:
     assert visitor.complaints == []
 
 
-def test_agents_of_one_name_are_told_apart(visitor: Visitor) -> None:
+def test_agents_of_one_name_are_distinguished(visitor: Visitor) -> None:
     visitor.opens()
 
     cards = visitor.page.locator(".agent").filter(has_text="upport")
@@ -96,7 +96,7 @@ def test_a_runs_id_is_copied_with_a_click(browser: Browser, counter: Counter) ->
     [
         ({"workers": 0, "workers_starting": 2}, "Workers are starting (0 of 2)"),
         ({"workers": 1, "workers_starting": 1}, "Workers are starting (1 of 2)"),
-        ({"workers": 2}, "2 workers on duty"),
+        ({"workers": 2}, "2 workers are alive"),
         ({"workers": 0}, "no worker is alive"),
     ],
 )

@@ -16,11 +16,9 @@ from flask.testing import FlaskClient
 from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
-from bus.journal.journal import Journal
-from bus.journal.threads import HistoryItem
-from bus.journal.writer import Commit, RunWriter
+from bus.journal import Commit, HistoryItem, Journal, RunWriter
 from bus.payloads import EndPayload, MessagePayload, Payload, encode
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import Settings
 from web.app import create_app
 from web.process import WebProcess
@@ -60,7 +58,9 @@ def furnish(settings: Settings, folder: Path, database: Path) -> Settings:
 def opened(settings: Settings) -> Iterator[Runner]:
     """Yield a runner whose wake-ups go nowhere: the tests are the workers."""
     journal = Journal(settings, publish=lambda message: None)
-    yield Runner(Process(settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders)))
+    yield Runner(
+        Process(settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders)), inline=False
+    )
     journal.close()
 
 
@@ -151,7 +151,7 @@ class Hand:
 
 
 def accept(runner: Runner, text: str = "Hello", **options: object) -> str:
-    return runner.run(text, "assistant", here=False, **options).run_id  # type: ignore[arg-type]
+    return runner.run(text, "assistant", **options).run_id  # type: ignore[arg-type]
 
 
 def eventually(condition, timeout_s: float = 30.0) -> None:

@@ -12,7 +12,8 @@ import pytest
 import redis
 from flask import Flask
 
-from config.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull, SettingInvalid
+from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull
+from config.errors import SettingInvalid
 from config.settings import Settings
 from tests.backends import RedisServer
 from tests.web.conftest import Hand, accept
@@ -29,12 +30,14 @@ def run_python(code: str) -> list[str]:
     return done.stdout.split("\n")[:-1]
 
 
+@pytest.mark.parity
 def test_importing_the_application_brings_nothing_heavy() -> None:
     code = f"import sys, threading, web.app; {SHOW} print(threading.active_count())"
 
     assert run_python(code) == ["[]", "1"]
 
 
+@pytest.mark.parity
 def test_serving_brings_no_model_library_and_no_tool(settings: Settings) -> None:
     chosen = settings.model_dump(include={"state_dir", "database_url", "agents_dir"}, mode="json")
     code = f"""
@@ -49,8 +52,9 @@ print(client.post("/v1/runs", json={{"agent": "assistant", "input": "Hi"}}).stat
     assert run_python(code) == ["202", "[]"]
 
 
+@pytest.mark.parity
 def test_an_old_schema_is_said_until_it_is_migrated(settings: Settings, tmp_path: Path) -> None:
-    from config.migrate import migrate
+    from config.database.migrate import migrate
 
     old = settings.model_copy(update={"database_url": f"sqlite:///{tmp_path / 'old.db'}"})
     app = create_app(old)
@@ -104,7 +108,7 @@ def test_a_run_for_an_agent_there_is_not_names_no_other(door) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "status", "code", "retry"),
+    ("error", "status", "code", "retry"),
     [
         (DatabaseBusy("locked; try again."), 503, "database_busy", True),
         (DatabaseFull("full; make space."), 507, "database_full", True),
@@ -113,10 +117,10 @@ def test_a_run_for_an_agent_there_is_not_names_no_other(door) -> None:
         (KeyError("secret-detail"), 500, "internal", False),
     ],
 )
-def test_errors_behind_the_door(app: Flask, caplog, wrong: Exception, status: int, code: str, retry: bool) -> None:
+def test_errors_behind_the_door(app: Flask, caplog, error: Exception, status: int, code: str, retry: bool) -> None:
     @app.get("/broken")
     def broken() -> str:
-        raise wrong
+        raise error
 
     caplog.set_level(logging.ERROR)
     made: Any = app.test_client()
@@ -196,7 +200,7 @@ def test_agents_are_listed_and_broken_files_named(client, settings: Settings) ->
     assert client.get("/v1/agents/broken").status_code == 422
 
 
-def test_an_agent_with_a_tool_nobody_allowed_is_named_beside_the_others(client, settings: Settings) -> None:
+def test_an_agent_with_a_tool_that_is_not_allowed_is_named_beside_the_others(client, settings: Settings) -> None:
     fields = "name: Odd\nmodel: demo/assistant\nsystem_prompt: y\ntools: ['builtins:min']\n"
     (settings.agent_folders[0] / "odd.yaml").write_text(fields)
 
@@ -209,10 +213,10 @@ def test_an_agent_with_a_tool_nobody_allowed_is_named_beside_the_others(client, 
 
 
 def test_health_counts_workers(client, journal) -> None:
-    from bus.journal import workers
+    from bus.journal import WorkerRow
 
     alone = client.get("/health").json
-    workers.seen(journal.database, workers.WorkerRow(id="w1", host="h", pid=1, pool="threads", slots=10, busy=0))
+    journal.workers.renew(WorkerRow(id="w1", host="h", pid=1, pool="threads", slots=10, busy=0))
 
     assert (alone["status"], alone["workers"]) == ("degraded", 0)
     assert client.get("/health").json == {"status": "ok", "database": "ok", "redis": "none", "workers": 1, "viewers": 0}
@@ -230,6 +234,7 @@ def test_health_says_that_redis_is_away(settings: Settings, runner) -> None:
     app.extensions["callboard"].close()
 
 
+@pytest.mark.parity
 def test_health_says_that_redis_takes_no_writes(settings: Settings, runner, tmp_path) -> None:
     with RedisServer(tmp_path / "full") as server, redis.Redis.from_url(server.url) as client:
         app = create_app(settings.model_copy(update={"redis_url": server.url}), runner)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-
 import orjson
 import pytest
 
+from bus.journal import Who
 from bus.journal.approvals import answers
-from bus.journal.who import Who
 from tests.bus.asked import REFUND, WHY, asks, question
+from tests.bus.racing import at_once
 from tests.web.conftest import Hand, accept
 
 JSON = "application/json"
@@ -22,7 +21,7 @@ def waiting(runner):
     def make(*questions) -> tuple[str, list[str]]:
         asked = questions or (question(),)
         run_id = accept(runner)
-        runner.journal.spread(asks(runner.journal.database, run_id, *asked))
+        runner.journal.publish(asks(runner.journal.database, run_id, *asked))
         return run_id, [one.id for one in asked]
 
     return make
@@ -44,7 +43,7 @@ def test_the_open_questions_say_everything_one_needs_to_decide(client, waiting) 
     assert client.get(f"/v1/runs/{run_id}").json["approvals"] == [asked]
 
 
-def test_an_answer_says_what_was_decided_and_the_run_goes_on(client, waiting) -> None:
+def test_an_answer_says_what_was_decided_and_the_run_continues(client, waiting) -> None:
     run_id, (approval_id,) = waiting()
 
     answer = decide(client, run_id, approval_id, decision="run_again", message="the bank has nothing")
@@ -79,7 +78,7 @@ def test_with_another_question_open_the_run_waits_on(client, waiting) -> None:
     assert [one["approval_id"] for one in client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]] == [second]
 
 
-def test_who_comes_second_is_told_the_answer_that_won(client, waiting) -> None:
+def test_a_second_answer_gets_the_one_that_won(client, waiting) -> None:
     run_id, (approval_id,) = waiting()
     decide(client, run_id, approval_id, decision="take_as_done")
 
@@ -92,18 +91,9 @@ def test_who_comes_second_is_told_the_answer_that_won(client, waiting) -> None:
 
 def test_of_many_at_once_one_wins(app, waiting) -> None:
     run_id, (approval_id,) = waiting()
-    barrier, answers_ = threading.Barrier(12), []
+    choices = ("run_again", "fail")
 
-    def answer(number: int) -> None:
-        client = app.test_client()
-        barrier.wait(20)
-        answers_.append(decide(client, run_id, approval_id, decision=("run_again", "fail")[number % 2]))
-
-    threads = [threading.Thread(target=answer, args=(number,)) for number in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    answers_ = at_once(12, lambda n: decide(app.test_client(), run_id, approval_id, decision=choices[n % 2]))
 
     (won,) = [one for one in answers_ if one.status_code == 200]
     assert [one.status_code for one in answers_].count(409) == 11
@@ -245,10 +235,10 @@ def test_one_run_says_what_it_waits_for_when_asked(client, waiting, runner) -> N
     assert client.get(f"/v1/runs/{run_id}?why=yes").status_code == 400
 
 
-def test_a_viewer_hears_the_question_and_the_answer(client, waiting, runner) -> None:
+def test_a_viewer_gets_the_question_and_the_answer(client, waiting, runner) -> None:
     run_id, (approval_id,) = waiting()
     row = client.get(f"/v1/runs/{run_id}").json
-    lines = runner.journal.follow_here(run_id, row["thread_id"], 0)
+    lines = runner.journal.follow_blocking(run_id, row["thread_id"], 0)
     heard = [next(lines) for _ in range(7)]
     assert [line.type for line in heard][-4:] == ["message", "tool", "approval", "status"]
 

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from tests.web.conftest import Hand, accept, eventually, process_of
-from web.feeds.board import LEAST_S, BoardFeed
+from web.feeds.board import MIN_PAUSE_S
 
 
 class Board:
@@ -53,7 +53,7 @@ def test_begins_with_a_snapshot(client, runner) -> None:
     assert [run["run_id"] for run in snapshot["runs"]] == [run_id]
 
 
-def test_tells_what_changes_and_nothing_else(board: Board, runner, journal) -> None:
+def test_sends_what_changes_and_nothing_else(board: Board, runner, journal) -> None:
     first = board.next("snapshot")
     run_id = accept(runner)
     queued = board.next("run")
@@ -84,13 +84,13 @@ def test_is_asked_once_for_all(app, client) -> None:
 
 def test_a_flood_of_hints_makes_it_ask_no_more_often(board: Board, runner, journal, monkeypatch) -> None:
     looked_at_s: list[float] = []
-    read = BoardFeed._read
+    query = journal.runs.board
 
-    def look(feed: BoardFeed) -> dict[str, bytes]:
+    def look(*who: Any) -> Any:
         looked_at_s.append(time.monotonic())
-        return read(feed)
+        return query(*who)
 
-    monkeypatch.setattr(BoardFeed, "_read", look)
+    monkeypatch.setattr(journal.runs, "board", look)
     board.next("snapshot")
     stop = threading.Event()
 
@@ -109,4 +109,4 @@ def test_a_flood_of_hints_makes_it_ask_no_more_often(board: Board, runner, journ
         flooding.join()
 
     assert shown["run_id"] == run_id
-    assert all(later - earlier >= LEAST_S for earlier, later in pairwise(looked_at_s))
+    assert all(later - earlier >= MIN_PAUSE_S for earlier, later in pairwise(looked_at_s))

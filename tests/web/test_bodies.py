@@ -102,7 +102,7 @@ def test_a_hostile_body_is_refused_before_anything_is_made_of_it(body: bytes) ->
     assert whole < 4 * half + 0.05, "linear in its size"
 
 
-def test_an_unknown_field_is_told_the_nearest(client) -> None:
+def test_an_unknown_field_gets_a_suggestion(client) -> None:
     answer = client.post("/v1/runs", json={"agent": "assistant", "input": "a", "tread_id": "x"})
 
     assert "Did you mean 'thread_id'?" in answer.json["detail"]

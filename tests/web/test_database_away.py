@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from sqlalchemy import NullPool, create_engine, event, func, select
 
-from bus.journal.journal import Journal
-from config import database as databases
-from config.errors import DatabaseUnreachable
-from config.migrate import migrate
+from bus.journal import Journal
+from config.database import engine as databases
+from config.database.errors import DatabaseUnreachable
+from config.database.migrate import migrate
+from config.database.tables import events, idempotency_keys, messages, runs, threads
 from config.settings import Settings
-from config.tables import events, idempotency_keys, messages, runs, threads
 from tests.web.conftest import Hand, accept, opened, process_of
 from tests.web.test_run_feed import Client
 from web.app import create_app
@@ -152,6 +152,7 @@ def test_a_database_that_can_only_be_read(read_only, method, path, body) -> None
     assert ask(client, "GET", "/v1/runs", None).json["runs"][0]["run_id"] == run_id
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize(
     ("break_it", "code"),
     [
@@ -186,7 +187,7 @@ def test_a_run_that_was_accepted_is_answered_so_although_nothing_can_be_read(cli
     def away(*_: object) -> None:
         raise DatabaseUnreachable("gone")
 
-    monkeypatch.setattr("agents.handle.find_run", away)
+    monkeypatch.setattr(journal.runs, "row", away)
     monkeypatch.setattr("bus.journal.journal.last_committed", away)
 
     answer = ask(client, "POST", "/v1/runs", {**HELLO, "detached": False, "wait_s": 1})
@@ -210,7 +211,7 @@ def test_a_viewer_stays_while_its_page_cannot_be_read(app, runner, journal, monk
             raise DatabaseUnreachable("gone")
         return page(*where)
 
-    monkeypatch.setattr(feeds, "AWAY_S", 0.01)
+    monkeypatch.setattr(feeds, "DATABASE_RETRY_S", 0.01)
     monkeypatch.setattr(journal, "page", fail_twice)
     viewer = Client(process_of(app).hub, (run_id, thread_id))
     hand.say("a", "b")

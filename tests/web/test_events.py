@@ -135,7 +135,7 @@ def test_asking_for_the_head_streams_nothing(client, runner) -> None:
 
 
 def test_a_full_process_says_when_to_come_back(client, app, runner) -> None:
-    app.extensions["callboard"].hub.max_viewers = 0
+    app.extensions["callboard"].hub.viewers.max_viewers = 0
 
     for path in (f"/v1/runs/{accept(runner)}/events", "/v1/events"):
         answer = client.get(path)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from web.fleet import START_UP_S, Fleet, fleet_of
-from web.terminal.pid_lock import PidLock
+from cli.supervisor.pid_lock import PidLock
+from web.fleet import START_UP_S, without_worker, workers_starting
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def lock(tmp_path: Path) -> PidLock:
 
 
 @pytest.mark.parametrize(("alive", "starting"), [(0, 2), (1, 1), (2, 0), (3, 0)])
-def test_workers_not_heard_of_yet_are_starting(tmp_path: Path, lock: PidLock, alive: int, starting: int) -> None:
-    assert fleet_of(tmp_path, alive) == Fleet(alive=alive, starting=starting)
+def test_workers_without_a_heartbeat_yet_are_starting(tmp_path: Path, lock: PidLock, alive: int, starting: int) -> None:
+    assert workers_starting(tmp_path, alive) == starting
     lock.release()
 
 
@@ -31,7 +31,7 @@ def test_after_a_while_a_worker_that_did_not_come_is_not_starting(tmp_path: Path
     long_ago = path.stat().st_mtime - START_UP_S - 1
     os.utime(path, (long_ago, long_ago))
 
-    assert fleet_of(tmp_path, 0).words() == "no worker is alive"
+    assert without_worker(tmp_path) == "no worker is alive"
     lock.release()
 
 
@@ -39,12 +39,13 @@ def test_after_a_while_a_worker_that_did_not_come_is_not_starting(tmp_path: Path
     "content",
     ["", "{", "[]", '{"pid": 1}', json.dumps({"pid": 2**22 + 1, "address": "", "workers": 2}), '{"pid": "x"}'],
 )
-def test_without_an_up_nobody_is_starting(tmp_path: Path, content: str) -> None:
-    assert fleet_of(tmp_path, 0).starting == 0
+def test_without_an_up_no_worker_is_starting(tmp_path: Path, content: str) -> None:
+    assert workers_starting(tmp_path) == 0
     (tmp_path / "up.lock").write_text(content)
 
-    assert fleet_of(tmp_path, 0).starting == 0
+    assert workers_starting(tmp_path) == 0
 
 
-def test_the_words_have_both_numbers() -> None:
-    assert Fleet(alive=1, starting=3).words() == "workers are starting (1 of 4)"
+def test_the_words_have_both_numbers(tmp_path: Path, lock: PidLock) -> None:
+    assert without_worker(tmp_path) == "workers are starting (0 of 2)"
+    lock.release()

@@ -13,16 +13,16 @@ from flask.testing import FlaskClient
 from sqlalchemy import event, func, select
 
 from agents.runner import Runner
-from config.migrate import migrate
+from config.database.migrate import migrate
+from config.database.tables import runs
 from config.settings import Settings
-from config.tables import runs
 from tests.backends import PostgresCluster
 from tests.web.conftest import opened, process_of
 from tests.web.test_database_away import HELLO, READING, WRITING
 from web import app as web_app
 from web.app import create_app
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.postgres, pytest.mark.timeout(120)]
 
 DOOR_S = 5.0
 KEY = {"Idempotency-Key": "once"}

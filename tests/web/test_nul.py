@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,7 @@ import orjson
 import pytest
 from flask import Flask
 
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import Settings
 from tests.web.conftest import accept, opened, process_of
 from web.app import create_app
@@ -31,14 +32,19 @@ PARAMETERS = (
     "wait_s",
     "v",
 )
+CURSORS = [base64.urlsafe_b64encode(orjson.dumps([1, text])).decode().rstrip("=") for text in ("a\0b", "\0", "run_1\0")]
+"""Places in a list as the server encodes them, with NUL inside."""
+LISTS = ("/v1/runs", "/v1/threads")
 HEADERS = ("Idempotency-Key", "Last-Event-ID", "Accept", "Origin", "X-Other")
 
 
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
+@pytest.fixture(scope="module")
+def app(
+    database_kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Flask]:
     folder = tmp_path_factory.mktemp("nul")
     url = f"sqlite:///{folder}/nul.db"
-    if request.param == "postgres":
+    if database_kind == "postgres":
         url = request.getfixturevalue("postgres_cluster").new_database()
     (folder / "agents").mkdir()
     (folder / "agents" / "assistant.yaml").write_text("name: A\nmodel: demo/assistant\nsystem_prompt: You answer.\n")
@@ -64,6 +70,8 @@ def ways(app: Flask) -> Iterator[tuple[str, str, dict[str, Any]]]:
             yield method, plain + "%00", {}
             for name in PARAMETERS:
                 yield method, f"{plain}?{name}=a%00b", {}
+            if plain in LISTS and method == "GET":
+                yield from ((method, f"{plain}?before={encoded}", {}) for encoded in CURSORS)
             yield method, f"{plain}?a%00b=1", {}
             for name in HEADERS:
                 yield method, plain, {"headers": {name: "a\0b"}}
@@ -80,17 +88,17 @@ def bodies() -> Iterator[bytes]:
 
 
 def test_nul_is_refused_at_every_door_and_in_every_place(app: Flask) -> None:
-    client, asked, wrong = app.test_client(), 0, []
+    client, asked, error = app.test_client(), 0, []
     for method, path, options in ways(app):
         options = {"content_type": "application/json", **options} if "data" in options else options
         answer = client.open(path, method=method, **options)
         asked += 1
         if answer.status_code not in (400, 403, 404, 405):
-            wrong.append((method, path, options, answer.status_code))
+            error.append((method, path, options, answer.status_code))
         answer.close()
 
     assert asked > 500
-    assert not wrong
+    assert not error
 
 
 @pytest.mark.parametrize("path", ["/v1/runs/a%00b", "/v1/threads/a%00b", "/v1/agents/a%00b", "/v1/runs?agent=%00"])

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bus.payloads import EVENT_TYPES
+
 STATIC = Path(__file__).parents[2] / "web" / "static"
 INDEX = (STATIC / "index.html").read_text()
 MODULES = sorted(path for path in STATIC.rglob("*.js"))
@@ -28,6 +30,13 @@ def test_every_module_is_preloaded() -> None:
     preloaded = re.findall(r'<link rel="modulepreload" href="/static/([^"]+)">', INDEX)
 
     assert sorted([*preloaded, "app.js"]) == sorted(str(path.relative_to(STATIC)) for path in MODULES)
+
+
+def test_the_story_has_an_entry_for_each_event_type() -> None:
+    table = re.search(r"^const EVENTS = \{\n(.*?)^\};", (STATIC / "state" / "story.js").read_text(), re.M | re.S)
+
+    assert table is not None
+    assert re.findall(r"^  (\w+): \{ fold: ", table[1], re.M) == list(EVENT_TYPES)
 
 
 def test_the_shell_names_only_files_that_are_there() -> None:

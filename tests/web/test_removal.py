@@ -6,14 +6,14 @@ import orjson
 import pytest
 from sqlalchemy import update
 
-from bus.journal import reader
-from bus.journal.retention import DAY_MS, sweep
+from bus.journal.log import reader
+from bus.journal.retention.retention import DAY_MS, sweep
 from config.clock import epoch_ms
-from config.tables import runs
+from config.database.tables import runs
 from tests.web.conftest import Hand, accept, eventually, process_of
 from tests.web.test_board import Board
 from tests.web.test_run_feed import Client, events
-from web.sse import RETRY
+from web.feeds.frames import RETRY
 
 PAGE = {"Accept": "application/json"}
 
@@ -81,7 +81,7 @@ def test_the_key_of_a_removed_run_starts_another(client, runner) -> None:
 
 
 def test_a_viewer_that_is_behind_when_a_run_is_removed_is_sent_away(client, app, over: str, monkeypatch) -> None:
-    monkeypatch.setattr(reader, "QUIET_S", 0.05)
+    monkeypatch.setattr(reader, "IDLE_S", 0.05)
     run = (over, "talk")
     client.delete(f"/v1/runs/{over}")
 
@@ -90,8 +90,8 @@ def test_a_viewer_that_is_behind_when_a_run_is_removed_is_sent_away(client, app,
     assert viewer.read_all() == RETRY
 
 
-def test_a_long_poll_for_a_removed_run_hears_of_it(client, journal, over: str) -> None:
-    reading = journal.follow_here(over, "talk", 999)
+def test_a_long_poll_for_a_removed_run_gets_an_error(client, journal, over: str) -> None:
+    reading = journal.follow_blocking(over, "talk", 999)
     client.delete(f"/v1/runs/{over}")
 
     with pytest.raises(Exception, match="there is no run"):

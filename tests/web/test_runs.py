@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from flask.testing import FlaskClient
 
 from config.settings import Settings
-from tests.web.conftest import Hand, accept
+from tests.web.conftest import Hand, accept, process_of
+from web.process import MAX_LARGE
 
 
 def start(client, headers: dict[str, str] | None = None, **fields: object):
@@ -160,3 +165,38 @@ def test_a_running_run_is_stopped_by_its_owner(client, runner, journal) -> None:
     answer = client.post(f"/v1/runs/{run_id}/cancel", json={})
 
     assert (answer.status_code, answer.json["status"]) == (202, "running")
+
+
+@pytest.fixture
+def crowded(app, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlaskClient]:
+    """A client of a process that is at work on as many large bodies and pages as it takes."""
+    monkeypatch.setattr("web.process.LARGE_WAIT_S", 0)
+    with ExitStack() as stack:
+        for _ in range(MAX_LARGE):
+            stack.enter_context(process_of(app).large_work())
+        yield app.test_client()
+
+
+@pytest.mark.parametrize("options", [{}, {"json": {}}], ids=["no body", "an empty object"])
+def test_a_run_is_stopped_and_looked_at_beside_large_bodies(crowded, runner, options: dict[str, Any]) -> None:
+    run_id = accept(runner)
+
+    stopped = crowded.post(f"/v1/runs/{run_id}/cancel", **options)
+    seen = crowded.get(f"/v1/runs/{run_id}?why=1")
+
+    assert (stopped.status_code, stopped.json["status"]) == (200, "cancelled")
+    assert (seen.status_code, seen.json["status"]) == (200, "cancelled")
+
+
+def test_a_chunked_body_waits_for_a_place(crowded) -> None:
+    answer = crowded.post("/v1/runs", data=b"{}", headers={"Transfer-Encoding": "chunked"})
+
+    assert (answer.status_code, answer.json["code"]) == (503, "overloaded")
+
+
+@pytest.mark.parametrize(("chars", "status"), [(16_000, 200), (17_000, 503)])
+def test_a_run_with_a_long_output_waits_for_a_place(crowded, runner, journal, chars: int, status: int) -> None:
+    run_id = accept(runner)
+    Hand(journal, run_id).finish("x" * chars)
+
+    assert crowded.get(f"/v1/runs/{run_id}").status_code == status

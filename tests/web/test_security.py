@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from config.errors import HostRefused
 from config.settings import Settings
 from tests.web.conftest import accept
+from web.errors import HostRefused
 from web.security import require_host
 
 OWN_HOSTS = ["127.0.0.1", "127.0.0.1:8000", "localhost:9", "LOCALHOST", "[::1]", "[::1]:8000"]

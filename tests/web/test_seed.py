@@ -58,7 +58,7 @@ def test_a_run_is_streamed_in_the_dialect(client, journal) -> None:
     ]
 
 
-def test_a_failure_is_told_before_done(client, journal) -> None:
+def test_a_failure_is_sent_before_done(client, journal) -> None:
     worker = work_off(client, journal, lambda hand: hand.finish("", status="failed", reason="the model is away"))
 
     events = told(client.post("/v1/agent/run", json={"input": "Hi", "thread_id": "t"}).text)
@@ -97,7 +97,7 @@ def test_process_says_why_a_run_failed(client, journal) -> None:
     assert (answer.status_code, answer.json["code"], answer.json["detail"]) == (502, "run_failed", "the model is away")
 
 
-def test_a_failure_is_told_with_the_runs_own_code_and_sentence(client, journal) -> None:
+def test_a_failure_is_sent_with_the_runs_own_code_and_sentence(client, journal) -> None:
     def fail(hand: Hand) -> None:
         hand.commit(ErrorPayload(code="model_key_missing", message="the model needs a key: set OPENAI_API_KEY."))
         hand.finish("", status="failed", reason="model_key_missing")

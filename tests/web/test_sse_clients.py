@@ -10,8 +10,8 @@ import orjson
 import pytest
 from httpx_sse import EventSource
 
-from bus.journal.line import Line
-from web.sse import BEAT, RETRY, frame
+from bus.journal import Line
+from web.feeds.frames import BEAT, RETRY, frame
 
 FIRST, LAST = 8, 12
 """Numbers of one digit and of two."""

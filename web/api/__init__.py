@@ -1,1 +1,1 @@
-"""The HTTP calls, a file for each kind of thing; every file has one blueprint."""
+"""The HTTP calls: one file and one blueprint per resource."""

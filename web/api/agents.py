@@ -1,4 +1,4 @@
-"""Agents: what is configured, and what of it cannot be used."""
+"""Agents: the usable ones, and the problems of the others."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 from flask import Blueprint, Response
 
 from agents.models.auto import resolve_model
-from config.dotted_path import NotImportable, require_allowed
-from config.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.dotted_path import NotImportable, require_allowed
+from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from web.api.answers import answer
-from web.process import here
+from web.process import current_process
 
 if TYPE_CHECKING:
-    from config.definitions import AgentDefinition
+    from config.definitions.agent import AgentDefinition
 
 agents = Blueprint("agents", __name__)
 
 
 @agents.get("/v1/agents")
 def many() -> Response:
-    """Return every agent that can be used, and a problem for each that cannot, as far as is known without its code."""
+    """Return the usable agents, and a problem for each other one, without importing its code."""
     usable, problems = [], []
-    for found in here().runner.registry.all():
+    for found in current_process().runner.registry.all():
         problem = _problem(found) if isinstance(found, DefinitionInvalid) else _refused_tool(found)
         if problem is not None:
             problems.append(problem)
@@ -36,11 +36,11 @@ def many() -> Response:
 @agents.get("/v1/agents/<agent_id>")
 def one(agent_id: str) -> Response:
     """Return one agent."""
-    return answer(shown(here().runner.registry.get(agent_id)))
+    return answer(shown(current_process().runner.registry.get(agent_id)))
 
 
 def shown(agent: AgentDefinition) -> dict[str, Any]:
-    """Return what a chooser needs to know; the system prompt is not a client's business."""
+    """Return an agent's public fields; the system prompt is not among them."""
     model = resolve_model(agent.model, os.environ)
     return {
         "id": agent.id,
@@ -55,16 +55,15 @@ def shown(agent: AgentDefinition) -> dict[str, Any]:
 
 
 def _refused_tool(agent: AgentDefinition) -> dict[str, Any] | None:
-    """Return what is wrong where the settings allow a tool's module to nobody; no tool is imported in this process."""
+    """Return the problem of a tool path that the settings do not allow; no tool is imported."""
     for path in agent.tools:
-        module, colon, _ = path.partition(":")
         try:
-            if colon:
-                require_allowed(module, here().settings)
-        except NotImportable as wrong:
-            return {"id": agent.id, "code": ToolUnknown.code, "detail": f"{agent.file}: tool '{path}' {wrong}"}
+            if ":" in path:
+                require_allowed(path, current_process().settings)
+        except NotImportable as error:
+            return {"id": agent.id, "code": ToolUnknown.code, "detail": f"{agent.file}: tool '{path}' {error}"}
     return None
 
 
-def _problem(wrong: DefinitionInvalid) -> dict[str, Any]:
-    return {"id": Path(str(wrong.facts["file"])).stem, "code": wrong.code, "detail": str(wrong)}
+def _problem(error: DefinitionInvalid) -> dict[str, Any]:
+    return {"id": Path(str(error.facts["file"])).stem, "code": error.code, "detail": str(error)}

@@ -1,11 +1,11 @@
-"""The board: what every run the caller may see is doing, as it changes."""
+"""The board: a stream of the summaries of all runs that the caller may see."""
 
 from __future__ import annotations
 
 from flask import Blueprint, Response
 
 from web import parameters
-from web.process import here
+from web.process import current_process
 from web.security import current_who
 from web.sse import StreamResponse
 
@@ -14,8 +14,8 @@ board = Blueprint("board", __name__)
 
 @board.get("/v1/events")
 def watch() -> Response:
-    """Stream a snapshot, then each summary that changes. A new connection begins with a snapshot again."""
+    """Stream a snapshot, then each changed summary. A new connection starts with a snapshot again."""
     parameters.only("after", "last_event_id")
-    who, hub = current_who(), here().hub
-    hub.require_room()
-    return StreamResponse(hub, lambda hub: hub.board_feed(who))
+    who, hub = current_who(), current_process().hub
+    hub.viewers.require_room()
+    return StreamResponse(hub.viewers, lambda: hub.board_feed(who))

@@ -1,4 +1,4 @@
-"""Health: what answers and what does not, for people; ready, for load balancers."""
+"""``/health``, the state of each part for people; ``/ready``, for load balancers."""
 
 from __future__ import annotations
 
@@ -7,35 +7,33 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from bus.journal.workers import alive
 from bus.redis_wire import connect
 from config.errors import CallboardError
 from config.redaction import redact
 from web.api.answers import answer
-from web.fleet import fleet_of
+from web.fleet import workers_starting
 from web.problems import RETRY_AFTER_S, of_error
-from web.process import WebProcess, here
+from web.process import WebProcess, current_process
 
 health = Blueprint("health", __name__)
 
 REDIS_TIMEOUT_S = 1.5
 PROBE_MS = 1000
-"""How long what was written to see whether that is possible stays."""
+"""How long the key of the write test lives."""
 
 
 @health.get("/health")
 def state() -> Response:
-    """Return how each part is: 200 while runs can be accepted, 503 when they cannot."""
-    process = here()
+    """Return the state of each part: 200 if runs can be accepted, else 503."""
+    process = current_process()
     try:
         process.require_writes()
-        with process.journal.read() as connection:
-            workers = len(alive(process.journal.database, connection))
-    except CallboardError as wrong:
-        said = {"status": "degraded", "database": wrong.code, "detail": redact(str(wrong))}
-        return answer(said, 503, Retry_After=str(RETRY_AFTER_S))
+        workers = len(process.journal.workers.alive())
+    except CallboardError as error:
+        facts = {"status": "degraded", "database": error.code, "detail": redact(str(error))}
+        return answer(facts, 503, Retry_After=str(RETRY_AFTER_S))
     parts: dict[str, Any] = {"database": "ok", "redis": _redis(process), "workers": workers}
-    if starting := fleet_of(process.settings.state, workers).starting:
+    if starting := workers_starting(process.settings.state, workers):
         parts["workers_starting"] = starting
     fine = parts["redis"] in ("ok", "none") and workers
     return answer({"status": "ok" if fine else "degraded", **parts, "viewers": len(process.hub.viewers)})
@@ -43,19 +41,19 @@ def state() -> Response:
 
 @health.get("/ready")
 def ready() -> Response:
-    """Say whether this process can take requests: the database answers, and takes writes."""
-    process = here()
+    """Return 200 if this process can take requests: the database answers and accepts writes."""
+    process = current_process()
     try:
         process.require_writes()
-    except CallboardError as wrong:
-        answered = of_error(wrong)
+    except CallboardError as error:
+        answered = of_error(error)
         answered.status_code = 503
         return answered
     return answer({"status": "ready"})
 
 
 def _redis(process: WebProcess) -> str:
-    """Return ``ok``, ``unreachable``, ``refuses_writes`` (it is full, or a replica), or ``none`` where none is used."""
+    """Return ``ok``, ``unreachable``, ``refuses_writes`` (full, or a replica), or ``none`` if none is configured."""
     url = process.settings.redis_url
     if url is None:
         return "none"
@@ -67,7 +65,7 @@ def _redis(process: WebProcess) -> str:
 
 
 async def _try(url: str, key: str) -> bool:
-    """Return whether Redis takes a write; a PING is answered by one that is full, too."""
+    """Return whether Redis accepts a write; a full one would answer a PING, too."""
     async with asyncio.timeout(REDIS_TIMEOUT_S):
         wire = await connect(url)
         try:

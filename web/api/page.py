@@ -1,4 +1,4 @@
-"""The page: files as they lie in ``web/static``, checked again by their tags each time they are used."""
+"""The page: the files of ``web/static``, revalidated by their ETags."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ page = Blueprint("page", __name__)
 
 STATIC = Path(__file__).resolve().parent.parent / "static"
 TYPES = {
-    ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8",
-    ".svg": "image/svg+xml", ".woff2": "font/woff2", ".png": "image/png", ".ico": "image/x-icon",
-    ".json": "application/json", ".webmanifest": "application/manifest+json", ".txt": "text/plain; charset=utf-8",
-}  # fmt: skip
-"""Named here, since what a machine guesses differs; anything else is not served."""
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+"""Fixed, since guesses differ between machines; files with other suffixes are not served."""
 YEAR_S = 31_536_000
 
 
 @page.get("/")
 def index() -> Response:
-    """Return the one page there is."""
+    """Return the page."""
     return _file("index.html")
 
 
 @page.get("/favicon.ico")
 def icon() -> Response:
-    """Return the icon browsers ask for unasked."""
+    """Return the icon that browsers request by default."""
     return _file("favicon.svg")
 
 
 @page.get("/static/<path:name>")
 def static_file(name: str) -> Response:
-    """Return a file of the page; with ``?v=`` in its address it may be kept for ever."""
+    """Return a file of the page; with ``?v=`` in its URL it may be cached for ever."""
     return _file(name, kept="v" in request.args)
 
 

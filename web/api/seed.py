@@ -1,4 +1,4 @@
-"""The doors of the first orchestrator design: `/v1/agent/run` streams its dialect, `/process` waits."""
+"""The calls of the first orchestrator design: `/v1/agent/run` streams its dialect, `/process` waits."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from flask import Blueprint, Response, url_for
 
-from bus.journal.events import last_error
-from bus.journal.line import Line
+from bus.journal import STOPPED, Line
 from config.errors import BadRequest
-from web.api.answers import answer, status_of, wait_for_end
+from web.api.answers import answer, status_of
 from web.bodies import Body, read_body
 from web.feeds.projected import ProjectedFeed
 from web.problems import problem
-from web.process import here
+from web.process import current_process
 from web.security import current_who
 from web.sse import StreamResponse
 
@@ -32,25 +31,25 @@ def run() -> Response:
     """Start a run and stream it as thinking, tool_start, tool_result, error and done."""
     body = read_body("input", "thread_id", "correlation_id", "config")
     correlation_id = body.optional_text("correlation_id")
-    hub = here().hub
-    hub.require_room()
+    journal, viewers = current_process().journal, current_process().hub.viewers
+    viewers.require_room()
     handle = _start(body, body.text("input"), correlation_id)
-    run_id, thread_id = handle.run_id, handle.thread_id
-    stream = StreamResponse(hub, lambda hub: ProjectedFeed(hub, run_id, thread_id, Dialect(correlation_id)))
-    stream.headers["X-Run-Id"] = run_id  # before the first byte of the body: a line that breaks can be found again
-    stream.headers["Location"] = url_for("events.of_run", run_id=run_id)
+    feed = ProjectedFeed(journal, viewers.backlog, handle.run_id, handle.thread_id, Dialect(correlation_id))
+    stream = StreamResponse(viewers, lambda: feed)
+    stream.headers["X-Run-Id"] = handle.run_id  # in the headers, so that a client can resume a broken stream
+    stream.headers["Location"] = url_for("events.of_run", run_id=handle.run_id)
     return stream
 
 
 @seed.post("/process")
 def process() -> Response:
-    """Start a run and wait for its answer; 202 with the run's id when it takes longer than 30 s."""
+    """Start a run and wait for its answer; 202 with the run's id if it takes longer than 30 s."""
     body = read_body("thread_id", "message", "correlation_id")
     correlation_id = body.optional_text("correlation_id")
     echo = {"correlation_id": correlation_id} if correlation_id is not None else {}
     handle = _start(body, body.text("message"), correlation_id)
     ids = {"thread_id": handle.thread_id, **echo}
-    end = wait_for_end(here(), handle.run_id, handle.thread_id, WAIT_S)
+    end = current_process().wait(WAIT_S, current_process().journal.wait, handle.run_id, handle.thread_id)
     if end is None:
         events_url = url_for("events.of_run", run_id=handle.run_id)
         return answer({"run_id": handle.run_id, "status": status_of(handle), "events_url": events_url, **ids}, 202)
@@ -61,37 +60,37 @@ def process() -> Response:
 
 
 def _failed(event: Mapping[str, Any], handle: RunHandle, ids: Mapping[str, str]) -> Response:
-    """Return the problem of a run that did not succeed: its own error where it had one."""
-    with here().journal.read() as connection:
-        error = last_error(connection, handle.run_id) if event["status"] == "failed" else None
+    """Return the problem of a run that did not succeed: its last error, if any."""
+    is_failed = event["status"] == "failed"
+    error = current_process().journal.runs.last_error(handle.run_id) if is_failed else None
     code, why = (error.code, error.message) if error is not None else ("run_failed", _why(event))
     return problem(502, code, why, run_id=handle.run_id, run_status=event["status"], **ids)
 
 
 def _start(body: Body, message: str, correlation_id: str | None) -> RunHandle:
-    agent_id = here().settings.default_agent
+    agent_id = current_process().settings.default_agent
     chosen = (body.mapping("config") or {}).get("agent_id", agent_id)
     if not isinstance(chosen, str):
         raise BadRequest("'config.agent_id' has to be text.")
     thread_id = body.optional_text("thread_id")
     if thread_id is not None and "/" in thread_id:
-        raise BadRequest("a thread id has no '/', since it stands in addresses; use ':' or '-'.")
+        raise BadRequest("a thread id must not have '/', since it is part of URLs; use ':' or '-'.")
     metadata = {"correlation_id": correlation_id} if correlation_id is not None else None
-    return here().runner.run(message, chosen, thread_id=thread_id, who=current_who(), metadata=metadata, here=False)
+    return current_process().runner.run(message, chosen, thread_id=thread_id, who=current_who(), metadata=metadata)
 
 
 # --- the dialect -----------------------------------------------------------------------------------
 
 
 class Dialect:
-    """Tells one run's events in the seed's words; remembers the error that the end will be about."""
+    """Translates one run's events to the dialect; keeps the last error for the end event."""
 
     def __init__(self, correlation_id: str | None) -> None:
         self._correlation_id = correlation_id
         self._error: Mapping[str, Any] = {}
 
     def __call__(self, line: Line) -> bytes:
-        """Return an event of the log in the dialect: frames, or nothing where it has no word for it."""
+        """Return an event's frames in the dialect; empty if the dialect has no such event."""
         if line.type == "response":
             return _frame({"type": "thinking", "content": orjson.loads(line.data).get("content", "")})
         if line.type not in ("tool", "tool_result", "error", "end"):
@@ -103,7 +102,7 @@ class Dialect:
             return self._ending(event)
         elif line.type == "tool_result":
             return _frame({"type": "tool_result", "name": event["name"], "result": _text(event.get("result"))})
-        elif "arguments" in event:  # not the name alone, ahead of the call
+        elif "arguments" in event:  # not the early event with the name only
             return _frame({"type": "tool_start", "name": event["name"], "args": event["arguments"]})
         return b""
 
@@ -114,15 +113,14 @@ class Dialect:
             done["correlation_id"] = self._correlation_id
         if event["status"] == "succeeded":
             return _frame(done)
-        code = self._error.get("code") if event["status"] == "failed" else None
-        message = self._error.get("message") if event["status"] == "failed" else None
-        return _frame({
-            "type": "error", "code": code or event["status"], "message": message or _why(event),
-        }) + _frame(done)  # fmt: skip
+        error = self._error if event["status"] == "failed" else {}
+        code, message = error.get("code") or event["status"], error.get("message") or _why(event)
+        return _frame({"type": "error", "code": code, "message": message}) + _frame(done)
 
 
 def _why(event: Mapping[str, Any]) -> str:
-    return str(event.get("reason") or f"the run {event['status']}.")
+    reason = event.get("reason")
+    return STOPPED.note if reason == STOPPED.reason else str(reason or f"the run {event['status']}.")
 
 
 def _text(value: Any) -> str:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint, Response, url_for
 
-from bus.journal.removal import remove_threads
-from bus.journal.threads import get_thread, list_threads, message_page, open_thread
 from web import parameters
 from web.api.answers import answer
 from web.bodies import read_body
-from web.process import here
+from web.process import current_process
 from web.security import current_who
 
 threads = Blueprint("threads", __name__)
@@ -21,39 +17,36 @@ MAX_TITLE_CHARS = 120
 
 @threads.get("/v1/threads")
 def many() -> Response:
-    """List threads, the one touched last first."""
+    """List threads, most recently used first."""
     parameters.only("search", "limit", "before")
     limit, before = parameters.number("limit", 50, 1, 200), parameters.list_cursor()
-    place: dict[str, Any] = {} if before is None else {"before_ms": before[0], "before_id": before[1]}
-    with here().journal.read() as connection:
-        found = list_threads(connection, current_who(), search=parameters.text("search"), limit=limit, **place)
+    search, journal = parameters.text("search"), current_process().journal
+    found = journal.threads.newest(current_who(), search=search, limit=limit, **before)
     return answer({"threads": found, **parameters.next_place(found, limit, "updated_at", "thread_id")})
 
 
 @threads.post("/v1/threads")
 def start() -> Response:
-    """Make an empty thread: 201 and its id."""
+    """Create an empty thread: 201 and its id."""
     body = read_body("agent", "title", optional=True)
-    process = here()
+    process = current_process()
     agent_id = body.text("agent", process.settings.default_agent, max_chars=80)
     process.runner.registry.get(agent_id)
     title = " ".join(body.text("title", "New thread", max_chars=MAX_TITLE_CHARS).split())
-    with process.journal.database.write() as connection:
-        thread_id = open_thread(connection, current_who(), agent_id, title)
+    thread_id = process.journal.threads.open(current_who(), agent_id, title)
     return answer({"thread_id": thread_id}, 201, Location=url_for("threads.one", thread_id=thread_id))
 
 
 @threads.get("/v1/threads/<thread_id>")
 def one(thread_id: str) -> Response:
     """Return one thread with its runs."""
-    with here().journal.read() as connection:
-        return answer(get_thread(connection, current_who(), thread_id))
+    return answer(current_process().journal.threads.get(current_who(), thread_id))
 
 
 @threads.delete("/v1/threads/<thread_id>")
 def remove(thread_id: str) -> Response:
     """Remove a thread with its messages and its runs."""
-    remove_threads(here().journal.database, current_who(), [thread_id])
+    current_process().journal.threads.remove(current_who(), [thread_id])
     return Response(status=204)
 
 
@@ -62,9 +55,8 @@ def messages(thread_id: str) -> Response:
     """Return a page of a thread's messages in reading order."""
     parameters.only("after", "limit")
     limit = parameters.number("limit", 200, 1, 500)
-    after, process = parameters.message_cursor(), here()
+    after, process = parameters.message_cursor(), current_process()
     with process.large_work():
-        with process.journal.read() as connection:
-            found, has_more = message_page(connection, current_who(), thread_id, after=after, limit=limit)
+        found, has_more = process.journal.threads.message_page(current_who(), thread_id, after=after, limit=limit)
         following = {"next": f"{found[-1]['turn']}.{found[-1]['number']}"} if has_more and found else {}
         return answer({"messages": found, **following})

@@ -1,1 +1,1 @@
-"""What viewers watch: a run, the board, or a run in another dialect. Everything here happens on the loop."""
+"""The viewers of a process and the feeds they follow: a run, the board, a run in another dialect. Used on the loop."""

@@ -1,34 +1,41 @@
-"""What viewers together keep in memory: bytes they were sent, or are about to be, and have not taken."""
+"""Limits the memory of all viewers together: the bytes that are to be sent to them and that they have not read."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from web.sse import Viewer
+from typing import Protocol
 
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 12 * 1024 * 1024
 
 
-class Backlog:
-    """Counts each object once, however many viewers share it, and drops the viewers that are behind longest.
+class CountedViewer(Protocol):
+    """A viewer, as the backlog sees it."""
 
-    Only what is larger than a viewer's own buffer is counted here; the buffer has a limit of its own (web/sse.py).
+    stuck_since: float
+    """Since when it has not been reading, on the loop's clock; 0 while it does."""
+
+    def drop(self) -> None:
+        """Close its connection."""
+
+
+class Backlog:
+    """Counts each object once, however many viewers share it, and drops the viewers that have not read for longest.
+
+    Only what exceeds a viewer's own buffer is counted; web/feeds/viewers.py limits the buffer.
     A viewer that is dropped resumes by its cursor. Lives on the loop.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._held: dict[Viewer, int] = {}
+        self._held: dict[CountedViewer, int] = {}
         self._shared: dict[int, tuple[object, int, int]] = {}
         """By identity: the object, its size in bytes, and how many viewers hold it."""
         self.size = 0
 
-    def hold(self, viewer: Viewer, sent: object, size: int) -> None:
-        """Count what the viewer is behind with, in place of what it held before."""
+    def hold(self, viewer: CountedViewer, sent: object, size: int) -> None:
+        """Count what the viewer has not read yet, in place of what it held before."""
         self.release(viewer)
         _, _, holders = self._shared.get(id(sent), (sent, size, 0))
         self._shared[id(sent)] = sent, size, holders + 1
@@ -36,8 +43,8 @@ class Backlog:
         self.size += 0 if holders else size
         self._drop_slowest()
 
-    def release(self, viewer: Viewer) -> None:
-        """The viewer has caught up, or is gone."""
+    def release(self, viewer: CountedViewer) -> None:
+        """Forget the viewer's object: it has read it, or disconnected."""
         key = self._held.pop(viewer, None)
         if key is None:
             return
@@ -48,7 +55,7 @@ class Backlog:
             self.size -= size
 
     def _drop_slowest(self) -> None:
-        """Drop those that have not read for longest, until what the others hold is within the budget."""
+        """Drop the viewers that have not read for longest, until the rest is within the budget."""
         if self.size <= self._max_bytes:
             return
         for viewer in sorted((one for one in self._held if one.stuck_since), key=lambda one: one.stuck_since):

@@ -1,45 +1,50 @@
-"""The board: everybody's view of the runs they may see, one query for all who look at the same ones."""
+"""The board: the runs that a principal may see, queried once for all viewers of the same principal."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 import orjson
 
-from bus.journal.line import Line
-from bus.journal.runs import board
-from bus.journal.who import Who
+from bus.journal import Journal, Line, Who
 from config.errors import CallboardError
-from web.sse import Viewer, frame
-
-if TYPE_CHECKING:
-    from web.hub import Hub
+from web.feeds.frames import frame
+from web.feeds.viewers import Viewer
 
 log = logging.getLogger(__name__)
 
 POLL_S = 2.0
-"""How often SQL is asked although nobody said that something changed: hints may be lost."""
+"""Seconds between two queries without a hint that something changed, since hints may be lost."""
 GATHER_S = 0.1
-"""How long hints are gathered; changes come in swarms."""
-LEAST_S = 0.4
-"""How long after a look the next one may begin to gather; hints may be forged, and come in floods."""
-SHARE = 10
-"""The board asks SQL for at most a tenth of the time."""
+"""Seconds for which hints are gathered, since changes come in bursts."""
+MIN_PAUSE_S = 0.4
+"""The shortest pause between two queries; forged hints may arrive in floods."""
+PAUSE_FACTOR = 10
+"""The pause is this many times as long as the last query, so that the board takes at most a tenth of the time."""
 
 
 class BoardFeed:
     """A ``snapshot`` first, then a ``run`` for each summary that changed. Numbers only grow within a process."""
 
-    def __init__(self, hub: Hub, who: Who) -> None:
+    def __init__(
+        self,
+        who: Who,
+        journal: Journal,
+        *,
+        subscribe: Callable[[], Awaitable[None]],
+        on_stopped: Callable[[BoardFeed], None],
+    ) -> None:
         self.who = who
-        self._hub = hub
+        self._journal = journal
+        self._subscribe = subscribe
+        self._on_stopped = on_stopped
         self._viewers: set[Viewer] = set()
         self._live: set[Viewer] = set()
         self._known: dict[str, bytes] = {}
         self._number = 0
-        self._is_away = False  # said once an outage
+        self._is_database_away = False  # logged once per outage
         self._snapshot: bytes | None = None
         self._changed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -50,7 +55,7 @@ class BoardFeed:
         self._viewers.add(viewer)
         if self._watching is None:
             self._watching = asyncio.get_running_loop().create_task(self._watch())
-        self.drained(viewer)
+        self.resumed(viewer)
 
     def detach(self, viewer: Viewer) -> None:
         self._viewers.discard(viewer)
@@ -58,38 +63,39 @@ class BoardFeed:
         if not self._viewers:
             self.stop()
 
-    def choked(self, viewer: Viewer) -> None:
+    def paused(self, viewer: Viewer) -> None:
         self._live.discard(viewer)
 
-    def drained(self, viewer: Viewer) -> None:
-        if self._number:  # else the first look sends it
+    def resumed(self, viewer: Viewer) -> None:
+        if self._number:  # else the first query sends it
             self._live.add(viewer)
-            viewer.write(self._whole())
+            viewer.write(self._snapshot_frame())
             self.nudge()
 
     def nudge(self) -> None:
-        """Something may have changed."""
+        """Query SQL soon: something may have changed."""
         self._changed.set()
 
     def stop(self) -> None:
-        """Look no more."""
-        self._hub.forget_board(self)
+        """Stop querying SQL."""
+        self._on_stopped(self)
         if self._watching is not None:
             self._watching.cancel()
 
-    # --- looking
+    # --- querying
 
     async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
-            await self._hub.hear_nudges()
+            await self._subscribe()
             while True:
-                began = self._hub.now()
-                await self._look()
-                await asyncio.sleep(max(LEAST_S, (self._hub.now() - began) * SHARE))
+                began = loop.time()
+                await self._refresh()
+                await asyncio.sleep(max(MIN_PAUSE_S, (loop.time() - began) * PAUSE_FACTOR))
                 await self._wait()
         except Exception:
-            log.exception("board broke off; its viewers come back")
-            self._hub.forget_board(self)
+            log.exception("board failed; its viewers reconnect")
+            self._on_stopped(self)
             for viewer in tuple(self._viewers):
                 viewer.drop()
 
@@ -102,18 +108,18 @@ class BoardFeed:
             pass
         self._changed.clear()
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         try:
-            found = await self._hub.journal.loop.read(self._read)
-        except CallboardError as wrong:
-            if not self._is_away:
-                log.warning("board not refreshed until the database answers: %s", wrong)
-            self._is_away = True
+            found = await self._journal.loop.read(self._read)
+        except CallboardError as error:
+            if not self._is_database_away:
+                log.warning("board not refreshed until the database answers: %s", error)
+            self._is_database_away = True
             return
-        self._is_away = False
+        self._is_database_away = False
         is_first = not self._number
         fresh = [data for run_id, data in found.items() if self._known.get(run_id) != data]
-        is_gone = found.keys() < self._known.keys()  # a run was removed: whoever comes now must not see it
+        is_gone = found.keys() < self._known.keys()  # a run was removed: new viewers must not see it
         self._known = found
         if fresh or is_first or is_gone:
             self._snapshot = None
@@ -121,25 +127,23 @@ class BoardFeed:
             self._number = 1
             for viewer in tuple(self._viewers):
                 self._live.add(viewer)
-                viewer.write(self._whole())
+                viewer.write(self._snapshot_frame())
         elif fresh:
-            self._tell(fresh)
+            self._send_changes(fresh)
 
     def _read(self) -> dict[str, bytes]:
-        with self._hub.journal.read() as connection:
-            rows = board(connection, self.who)
-        return {row["run_id"]: orjson.dumps(row) for row in rows}
+        return {row["run_id"]: orjson.dumps(row) for row in self._journal.runs.board(self.who)}
 
-    def _tell(self, fresh: list[bytes]) -> None:
+    def _send_changes(self, fresh: list[bytes]) -> None:
         frames = []
-        for data in reversed(fresh):  # the newest run last, as it would have come
+        for data in reversed(fresh):  # the newest run last, in the order of the changes
             self._number += 1
             frames.append(frame(Line(self._number, "run", data)))
         joined = b"".join(frames)
         for viewer in tuple(self._live):
             viewer.write(joined)
 
-    def _whole(self) -> bytes:
+    def _snapshot_frame(self) -> bytes:
         if self._snapshot is None:
             runs = b'{"runs":[%s]}' % b",".join(self._known.values())
             self._snapshot = frame(Line(self._number, "snapshot", runs))

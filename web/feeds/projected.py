@@ -1,17 +1,14 @@
-"""A run in another dialect, for one viewer: the same numbered log, told differently."""
+"""A run in another dialect, for one viewer: the same numbered log in other events."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from bus.journal.line import Line
-from web.sse import Viewer
-
-if TYPE_CHECKING:
-    from web.hub import Hub
+from bus.journal import Journal, Line
+from web.feeds.backlog import Backlog
+from web.feeds.viewers import Viewer
 
 log = logging.getLogger(__name__)
 
@@ -20,10 +17,11 @@ Project = Callable[[Line], bytes]
 
 
 class ProjectedFeed:
-    """Goes from the run's beginning to its end, at the pace its viewer reads."""
+    """Goes from the run's beginning to its end, at the pace its viewer reads: the task waits for room itself."""
 
-    def __init__(self, hub: Hub, run_id: str, thread_id: str, project: Project) -> None:
-        self._hub = hub
+    def __init__(self, journal: Journal, backlog: Backlog, run_id: str, thread_id: str, project: Project) -> None:
+        self._journal = journal
+        self._backlog = backlog
         self._run_id = run_id
         self._thread_id = thread_id
         self._project = project
@@ -31,25 +29,21 @@ class ProjectedFeed:
     def attach(self, viewer: Viewer) -> None:
         viewer.task = asyncio.get_running_loop().create_task(self._pour(viewer))
 
-    def detach(self, viewer: Viewer) -> None:
-        """Its task was cancelled, and nobody else watches this."""
+    def paused(self, viewer: Viewer) -> None:
+        """Do nothing: the viewer's task waits for room, and ends with the viewer."""
 
-    def choked(self, viewer: Viewer) -> None:
-        """Its task waits for room."""
-
-    def drained(self, viewer: Viewer) -> None:
-        """Its task goes on by itself."""
+    resumed = detach = paused
 
     async def _pour(self, viewer: Viewer) -> None:
         try:
-            async for batch in self._hub.journal.follow(self._run_id, self._thread_id, 0):
+            async for batch in self._journal.follow(self._run_id, self._thread_id, 0):
                 data = b"".join(self._project(line) for line in batch)
                 if data:
                     viewer.write(data)
                     if viewer.stuck_since:
-                        self._hub.backlog.hold(viewer, data, len(data))
+                        self._backlog.hold(viewer, data, len(data))
                         await viewer.room()
-                        self._hub.backlog.release(viewer)
+                        self._backlog.release(viewer)
             viewer.finish()
         except Exception:
             log.exception("viewer dropped", extra={"run_id": self._run_id})

@@ -1,47 +1,54 @@
-"""One run's log, read once for all its viewers of this process."""
+"""The feed of one run: its log is read once for all viewers of this process."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from bus.journal.line import Line
-from bus.journal.pages import PAGE_BYTES
-from bus.journal.reader import Merge
-from config.errors import CallboardError, Retryable, RunUnknown
-from web.feeds.page import SLICE_BYTES, Page
-from web.sse import Frame, Viewer, frame
-
-if TYPE_CHECKING:
-    from web.hub import Hub
+from bus.journal import Journal, Line, RunUnknown
+from config.errors import CallboardError, Retryable
+from web.feeds.backlog import Backlog
+from web.feeds.frames import Frame, frame
+from web.feeds.page import SLICE_BYTES, Page, PageReader
+from web.feeds.viewers import Viewer
 
 log = logging.getLogger(__name__)
 
 RING_EVENTS, RING_BYTES = 512, 256 * 1024
-"""What a feed keeps for viewers that come, or come back, a little later."""
+"""Events and bytes that a feed keeps for viewers that connect, or reconnect, a little later."""
 LINGER_S = 5.0
-"""How long a feed goes on without viewers: a page that is reloaded comes back to it."""
-PATIENCE_S = 0.5
-AWAY_S = 1.0
-"""Seconds between two looks for a viewer's page while the database is away; the viewer stays."""
+"""Seconds for which a feed continues without viewers, so that a reloaded page finds it."""
+EMPTY_PAGE_S = 0.5
+DATABASE_RETRY_S = 1.0
+"""Seconds between two attempts to read a viewer's page while the database is unreachable; the viewer stays."""
 
 
 class RunFeed:
-    """Frames are built once; a viewer that is up to date shares them with all others.
+    """Builds each frame once and shares it among the viewers that are up to date.
 
-    A viewer behind the ring reads pages on its own until it gets there, at the pace it reads itself.
+    A viewer that is behind the ring reads pages of its own, at its own pace, until it reaches the ring.
     """
 
-    def __init__(self, hub: Hub, run_id: str, thread_id: str) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        thread_id: str,
+        journal: Journal,
+        page_reader: PageReader,
+        backlog: Backlog,
+        *,
+        on_stopped: Callable[[RunFeed], None],
+    ) -> None:
         self.run_id = run_id
-        self._hub = hub
-        self._journal = hub.journal
         self._thread_id = thread_id
+        self._journal = journal
+        self._page_reader = page_reader
+        self._backlog = backlog
+        self._on_stopped = on_stopped
         self._viewers: set[Viewer] = set()
         self._live: set[Viewer] = set()
         self._ahead: dict[Viewer, int] = {}
@@ -58,7 +65,7 @@ class RunFeed:
 
     def attach(self, viewer: Viewer) -> None:
         self._viewers.add(viewer)
-        self.drained(viewer)
+        self.resumed(viewer)
 
     def detach(self, viewer: Viewer) -> None:
         self._viewers.discard(viewer)
@@ -67,20 +74,20 @@ class RunFeed:
         if not self._viewers:
             asyncio.get_running_loop().call_later(LINGER_S, self._stop_unwatched)
 
-    def choked(self, viewer: Viewer) -> None:
+    def paused(self, viewer: Viewer) -> None:
         if viewer in self._live:
             self._live.discard(viewer)
             viewer.cursor = self._last
-        self._ahead.pop(viewer, None)  # its cursor is its own still
+        self._ahead.pop(viewer, None)  # the viewer keeps its cursor
 
-    def drained(self, viewer: Viewer) -> None:
-        self._hub.backlog.release(viewer)
+    def resumed(self, viewer: Viewer) -> None:
+        self._backlog.release(viewer)
         if viewer.task is None and not self._join(viewer):
             viewer.task = asyncio.get_running_loop().create_task(self._catch_up(viewer))
 
     def stop(self) -> None:
-        """Read no more."""
-        self._hub.forget_run(self)
+        """Stop reading."""
+        self._on_stopped(self)
         if self._reading is not None:
             self._reading.cancel()
 
@@ -89,14 +96,14 @@ class RunFeed:
             self.stop()
 
     def _join(self, viewer: Viewer) -> bool:
-        """Let the viewer go on with the others if the ring has everything it has not seen."""
+        """Add the viewer to the live ones if the ring has everything after its cursor."""
         if self._reading is None or self._reading.done() or viewer.cursor < self._floor:
             return False
         missed = [data for number, data in self._ring if number > viewer.cursor]
         if viewer.cursor > self._last:
             self._ahead[viewer] = viewer.cursor
         else:
-            self._live.add(viewer)  # before the write, which may say that this was too much
+            self._live.add(viewer)  # before the write, which may pause this viewer
         for data in missed:
             viewer.write(data)
         return True
@@ -107,9 +114,9 @@ class RunFeed:
             while not viewer.is_gone:
                 try:
                     page = await self._page(viewer.cursor)
-                except Retryable as wrong:
-                    log.info("viewer waits for the database: %s", wrong, extra={"run_id": self.run_id})
-                    await asyncio.sleep(AWAY_S)
+                except Retryable as error:
+                    log.info("viewer waits for the database: %s", error, extra={"run_id": self.run_id})
+                    await asyncio.sleep(DATABASE_RETRY_S)
                     continue
                 await self._write(viewer, page)
                 if page.is_over:
@@ -118,13 +125,13 @@ class RunFeed:
                 if page.is_near:
                     self._begin(viewer.cursor, page.frames or earlier)
                 if self._join(viewer):
-                    self._hub.backlog.release(viewer)
+                    self._backlog.release(viewer)
                     return
-                if not page.frames:  # what it misses is on its way into SQL
-                    await asyncio.sleep(PATIENCE_S)
+                if not page.frames:  # the missing events are not in SQL yet
+                    await asyncio.sleep(EMPTY_PAGE_S)
                 earlier = page.frames if page.is_near else ()
-        except CallboardError as wrong:
-            log.warning("viewer dropped: %s", wrong, extra={"run_id": self.run_id})
+        except CallboardError as error:
+            log.warning("viewer dropped: %s", error, extra={"run_id": self.run_id})
             viewer.drop()
         except Exception:
             log.exception("viewer dropped", extra={"run_id": self.run_id})
@@ -133,14 +140,14 @@ class RunFeed:
             viewer.task = None
 
     async def _write(self, viewer: Viewer, page: Page) -> None:
-        """Write the page at the pace the viewer reads."""
+        """Write the page at the pace at which the viewer reads."""
         for data, last in page.slices:
             viewer.write(data)
             viewer.cursor = last
             if viewer.stuck_since:
-                self._hub.backlog.hold(viewer, page, page.size)
+                self._backlog.hold(viewer, page, page.size)
                 if page.is_over and last == page.slices[-1][1]:
-                    return  # what closes the connection needs no room
+                    return  # closing the connection needs no room
                 await viewer.room()
                 if viewer.is_gone:
                     return
@@ -148,7 +155,7 @@ class RunFeed:
     # --- pages
 
     async def _page(self, cursor: int) -> Page:
-        """Return what stands behind ``cursor``, read once for all that ask while one of them reads it."""
+        """Return the page after ``cursor``, read once for concurrent callers."""
         full = self._full_pages.get(cursor)
         if full is not None:
             return full
@@ -161,15 +168,10 @@ class RunFeed:
     def _forget_page(self, cursor: int, done: asyncio.Task[Page]) -> None:
         self._pages.pop(cursor, None)
         if not done.cancelled():
-            done.exception()  # those who still wait hear of it; nobody may be left
+            done.exception()  # marked as retrieved: it is raised in each waiting viewer, if there is one
 
     async def _read_page(self, cursor: int) -> Page:
-        loop, journal = self._journal.loop, self._journal
-        async with self._hub.reading_pages:
-            lines = await loop.read(journal.page, self.run_id, self._thread_id, cursor)
-            is_full = sum(len(line.data) for line in lines) >= PAGE_BYTES
-            hot = [] if is_full else await journal.hot_log.read_after(self.run_id, lines[-1].seq if lines else cursor)
-            page = Page([(line.seq, frame(line)) for line in Merge(cursor).offer(lines + hot)])
+        page = await self._page_reader.read(self.run_id, self._thread_id, cursor)
         if not page.is_near or page.is_over:
             self._full_pages[cursor] = page
         return page
@@ -177,9 +179,9 @@ class RunFeed:
     # --- the one reader
 
     def _begin(self, cursor: int, earlier: Sequence[Frame]) -> None:
-        """Read on from ``cursor``, where somebody has arrived, unless this feed reads already.
+        """Start to read from ``cursor``, which a viewer has reached, unless this feed reads already.
 
-        The page they read last, ``earlier``, is kept for those who come next: most runs are one page.
+        The viewer's last page, ``earlier``, is kept for later viewers, since most runs have one page.
         """
         if self._reading is None or self._reading.done():
             self._ring.clear()
@@ -190,7 +192,7 @@ class RunFeed:
             self._reading = asyncio.get_running_loop().create_task(self._read())
 
     async def _read(self) -> None:
-        following = self._journal.follow(self.run_id, self._thread_id, self._last, ask_first=False)
+        following = self._journal.follow(self.run_id, self._thread_id, self._last, read_first=False)
         try:
             async with aclosing(following) as batches:
                 async for batch in batches:
@@ -198,17 +200,17 @@ class RunFeed:
                         self._deliver(part)
             for viewer in tuple(self._viewers):
                 if viewer in self._live or viewer in self._ahead or viewer.cursor >= self._last:
-                    viewer.finish()  # the others find the end in their pages
-        except RunUnknown as wrong:  # removed while it was watched; whoever comes back hears so
-            log.info("viewers dropped: %s", wrong, extra={"run_id": self.run_id})
+                    viewer.finish()  # the others get the end with their pages
+        except RunUnknown as error:  # removed while it was watched; a client that reconnects gets the error
+            log.info("viewers dropped: %s", error, extra={"run_id": self.run_id})
             for viewer in (*self._live, *self._ahead):
                 viewer.drop()
         except Exception:
-            log.exception("feed broke off; its viewers resume by their cursors", extra={"run_id": self.run_id})
+            log.exception("feed failed; its viewers resume by their cursors", extra={"run_id": self.run_id})
             for viewer in (*self._live, *self._ahead):
                 viewer.drop()
         finally:
-            self._hub.forget_run(self)
+            self._on_stopped(self)
 
     def _deliver(self, batch: Sequence[Line]) -> None:
         frames = [(line.seq, frame(line)) for line in batch]
@@ -223,13 +225,13 @@ class RunFeed:
             self._deliver_ahead(frames)
 
     def _hold(self, data: bytes) -> None:
-        """Count a large frame with those that could not take it."""
+        """Count a large frame in the backlog of the viewers that have not read it."""
         for viewer in tuple(self._viewers - self._live):
             if viewer.stuck_since and viewer.cursor == self._last:
-                self._hub.backlog.hold(viewer, data, len(data))
+                self._backlog.hold(viewer, data, len(data))
 
     def _deliver_ahead(self, frames: Sequence[Frame]) -> None:
-        """Send those whose own pages were ahead of this feed only what they have not seen."""
+        """Send viewers whose own pages were ahead of this feed only the events after their cursors."""
         for viewer, cursor in tuple(self._ahead.items()):
             if self._last < cursor:
                 continue

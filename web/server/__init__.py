@@ -1,1 +1,1 @@
-"""How a web process reads requests and sends answers: no client that is slow, or silent, holds a thread."""
+"""gunicorn's worker for web processes: no slow or silent client holds a thread."""

@@ -1,4 +1,4 @@
-"""A client's socket whose writer never waits."""
+"""A client's socket whose writer never blocks."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ from itertools import islice
 from typing import Any
 
 AT_ONCE = 16
-"""Pieces handed to the kernel in one call."""
+"""Pieces passed to the kernel in one call."""
 
 
 class ClientSocket(socket.socket):
-    """A socket that keeps what it is given until ``flush``: a client that does not read holds no thread."""
+    """A socket that buffers data until ``flush``, so that a client that does not read holds no thread.
+
+    It takes over the descriptor of ``taken``.
+
+    Raises:
+        OSError: the client is gone; the file is closed.
+    """
 
     def __init__(self, taken: socket.socket) -> None:
         super().__init__(fileno=taken.detach())
-        super().setblocking(False)
-        if self.family in (socket.AF_INET, socket.AF_INET6):
-            self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            super().setblocking(False)
+            if self.family in (socket.AF_INET, socket.AF_INET6):
+                self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError:
+            self.close()
+            raise
         self._unsent: deque[memoryview] = deque()
         self.unsent_bytes = 0
 
@@ -26,14 +36,14 @@ class ClientSocket(socket.socket):
         """Stay non-blocking: gunicorn asks for a blocking socket where it writes on a thread."""
 
     def sendall(self, data: Any, flags: int = 0) -> None:
-        """Keep ``data`` to be sent, behind what is kept already."""
+        """Append ``data`` to the buffer."""
         piece = memoryview(data if isinstance(data, bytes) else bytes(data))
         if piece.nbytes:
             self._unsent.append(piece)
             self.unsent_bytes += piece.nbytes
 
     def flush(self) -> bool:
-        """Send what the kernel takes now, and tell whether that was everything.
+        """Send what the kernel accepts now, and return whether the buffer is empty.
 
         Raises:
             OSError: the client is gone.

@@ -1,4 +1,4 @@
-"""One client's connection, its phase, and how long that may last."""
+"""One client's connection, its phase and the phase's deadline."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from web.server.client_socket import ClientSocket
 from web.server.incoming import Incoming, decode_body
 
 HEAD_S = 10.0
-"""For a request's line and headers, from its first byte; a new connection that sends nothing has as long."""
+"""For a request's line and headers, from the first byte; also for the first byte of a new connection."""
 BODY_S = 10.0
 ANSWER_S = 30.0
-"""For a body to arrive and an answer to be taken, and a second more for each ``LEAST_BYTES_S`` of it."""
+"""For receiving a body and sending a response, plus a second for each ``LEAST_BYTES_S`` of it."""
 LEAST_BYTES_S = 16 * 1024
 LINGER_S = 2.0
 LINGER_BYTES = 64 * 1024
-"""How long, and for how much, a connection that ends is read, so that the client gets its answer before a reset."""
+"""How long, and how many bytes, a closing connection is read, so that the client gets its response before a reset."""
 
 
 class Phase(StrEnum):
-    """What a connection does."""
+    """The phase of a connection."""
 
     IDLE = "idle"  # no byte of a request has arrived
     HEAD = "head"
@@ -33,9 +33,9 @@ class Phase(StrEnum):
 
 
 class Connection:
-    """What the worker knows of one client. Belongs to the poller's thread, and while it is ANSWERING to a request's."""
+    """One client's state. Owned by the poller's thread, and while ANSWERING by the request's thread."""
 
-    # What gunicorn's thread worker asks of a connection.
+    # Attributes that gunicorn's thread worker reads.
     initialized = data_ready = True
     is_http2 = False
 
@@ -46,7 +46,7 @@ class Connection:
         self.parser: OneRequest | None = None
         self.incoming = Incoming(cfg, client)
         self.is_kept = False
-        """Whether another request may come behind the answer."""
+        """Whether the connection stays open after the response."""
         self.since = now
         """When the phase began, on the monotonic clock."""
         self.deadline = now
@@ -54,17 +54,17 @@ class Connection:
         self.weight = 0
         """Bytes it was last counted with."""
         self.watched = 0
-        """The events the poller looks for."""
+        """The events the poller waits for."""
         self.drained = 0
 
     def enter(self, phase: Phase, now: float, seconds: float) -> None:
-        """Begin a phase, which may last so long; a phase it is in already goes on with its first limit."""
+        """Enter a phase with a time limit; re-entering the current phase keeps its deadline."""
         if phase is not self.phase:
             self.phase, self.since = phase, now
             self.deadline = now + seconds
 
     def init(self) -> None:
-        """Nothing is left to do when gunicorn's thread begins."""
+        """Do nothing; gunicorn calls it on the request's thread."""
 
     def close(self) -> None:
         """Close at once."""
@@ -72,18 +72,18 @@ class Connection:
 
     @property
     def size(self) -> int:
-        """Bytes held for it: what has arrived, a request that is answered, what it has not taken."""
+        """Bytes held for it: received data, the request in progress, unsent data."""
         request = self.parser.size if self.parser is not None else 0
         return len(self.incoming) + request + self.sock.unsent_bytes
 
 
 def transfer_s(count: int, least_s: float) -> float:
-    """Return how long ``count`` bytes may take: ``least_s``, and longer in proportion to their number."""
+    """Return how long a transfer of ``count`` bytes may take: ``least_s`` plus a time proportional to ``count``."""
     return least_s + count / LEAST_BYTES_S
 
 
 class OneRequest:
-    """What gunicorn's thread takes for a parser: the one request that is there, whole."""
+    """A parser for gunicorn's thread that yields one complete request."""
 
     def __init__(self, request: Any, size: int) -> None:
         self._request = request
@@ -95,5 +95,5 @@ class OneRequest:
         return self._request
 
     def finish_body(self, deadline: float | None = None) -> bool:
-        """Tell that the next request begins behind this one: its body was cut off whole."""
+        """Return True: the body was read completely."""
         return True

@@ -1,4 +1,4 @@
-"""The same server as threads of a process that is not gunicorn's: `up` where everything is one process."""
+"""The web server as threads of a process that is not gunicorn's, for `up` with a single process."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from web.server.worker import ThreadWorker
 
 STOP_S = 5.0
 SHARED = ("threads", "worker_connections", "keepalive", "graceful_timeout", "forwarded_allow_ips", "worker_tmp_dir")
-"""What counts here of web/gunicorn_conf.py."""
+"""The settings of web/gunicorn_conf.py that apply."""
 
 
 class InProcessServer:
-    """Serves an application on a socket that listens already; the socket stays the caller's to close."""
+    """Serves an application on a listening socket, which the caller closes."""
 
     def __init__(self, listener: socket.socket, app: Any) -> None:
         config = _config()
-        self._worker = ThreadWorker(0, os.getppid(), [listener.dup()], None, 0, config, _Log())
+        self._worker = _Worker(0, os.getppid(), [listener.dup()], None, 0, config, _Log())
         self._worker.wsgi = app
         self._worker.tpool = self._worker.get_thread_pool()
         self._worker.poller = selectors.DefaultSelector()
@@ -31,14 +31,22 @@ class InProcessServer:
         self._thread = threading.Thread(target=self._worker.run, name="web", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start to serve."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Take no more requests, and wait a little for those under way."""
+        """Accept no more requests, and wait up to ``STOP_S`` for those in progress."""
         self._worker.handle_exit(None, None)
         self._thread.join(STOP_S)
         self._worker.tmp.close()
+
+
+class _Worker(ThreadWorker):
+    """The worker without an arbiter."""
+
+    def is_parent_alive(self) -> bool:
+        """Return True: the parent is no arbiter but a shell or program that may end first."""
+        return True
 
 
 def _config() -> Config:
@@ -51,7 +59,7 @@ def _config() -> Config:
 
 
 class _Log(logging.LoggerAdapter[logging.Logger]):
-    """What gunicorn takes for its log: this process's, and no line a request."""
+    """gunicorn's log, passed to this process's log without access lines."""
 
     def __init__(self) -> None:
         super().__init__(logging.getLogger("gunicorn.error"))

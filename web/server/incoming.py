@@ -1,7 +1,4 @@
-"""What one client sends, cut into whole requests; gunicorn's parser decides what is valid.
-
-Knows neither sockets nor threads.
-"""
+"""Split one client's bytes into complete requests, which gunicorn's parser validates; no sockets, no threads."""
 
 from __future__ import annotations
 
@@ -20,18 +17,16 @@ from web.server.chunks import ChunkScan
 MAX_HEAD_BYTES = 64 * 1024
 """Request line and headers together; gunicorn limits the line to 4094 bytes, a header to 8190 and headers to 100."""
 MAX_BODY_BYTES = 2 * 1024 * 1024
-MAX_FRAMING_BYTES = 64 * 1024
-"""What sizes and trailers may add to a chunked body."""
 PIECE_BYTES = 8192
 BARE_LF = re.compile(rb"(?<!\r)\n")
 
 
 class BodyTooLarge(Exception):
-    """A chunked body is larger than the limit; one with a Content-Length is refused by the application."""
+    """A chunked body exceeds the limit; the application refuses one with a Content-Length."""
 
 
 class Incoming:
-    """The bytes of one connection: ``feed`` adds them, ``take`` gives a request once all of it has arrived."""
+    """The received bytes of one connection: ``feed`` adds bytes, ``take`` returns a complete request."""
 
     def __init__(self, cfg: Any, client: Any) -> None:
         self._cfg = cfg
@@ -48,23 +43,24 @@ class Incoming:
 
     @property
     def is_in_body(self) -> bool:
-        """Whether a head has been read whose body is still to come."""
+        """Whether a request's head was read and its body is incomplete."""
         return self._request is not None
 
     def feed(self, data: bytes) -> None:
-        """Add what the client sent."""
+        """Add received bytes."""
         self._data += data
 
     def discard(self) -> None:
-        """Forget what the client sent; nothing more is read from it."""
+        """Drop the received bytes and the current request."""
         self._data.clear()
         self._request = None
 
     def take(self) -> Any:
-        """Return the next request with its whole body, or None while more has to arrive.
+        """Return the next request with its whole body, or None if more bytes have to arrive.
 
         Raises:
             gunicorn.http.errors.ParseException: the head is not valid, or exceeds a limit.
+            TooManyChunks: a chunked body has too many chunks, or its framing is too long.
             BodyTooLarge: a chunked body exceeds the limit.
         """
         if self._request is None and not self._read_head():
@@ -77,7 +73,7 @@ class Incoming:
         return request
 
     def take_expectation(self) -> bool:
-        """Tell, once for a request, whether its client waits for a 100 (Continue) before it sends the body."""
+        """Return, once per request, whether its client waits for 100 (Continue) before it sends the body."""
         waits = self._request is not None and self._request._expected_100_continue
         if waits:
             self._request._expected_100_continue = False
@@ -91,8 +87,8 @@ class Incoming:
         head = bytes(self._data[:end])
         try:
             self._request = Request(self._cfg, IterUnreader([head]), self._client, self._count)
-        except NoMoreData as wrong:
-            raise LimitRequestHeaders("the request's head is too long") from wrong
+        except NoMoreData as error:
+            raise LimitRequestHeaders("the request's head is too long") from error
         del self._data[:end]
         reader = self._request.body.reader
         self._scan = ChunkScan(0) if isinstance(reader, ChunkedReader) else None
@@ -100,7 +96,7 @@ class Incoming:
         return True
 
     def _head_end(self) -> int | None:
-        """Return where the head ends, or everything there is when no bytes to come can make it valid."""
+        """Return the end of the head, or of all bytes if the head can no longer become valid."""
         start, self._searched = max(0, self._searched - 3), len(self._data)
         end = self._data.find(b"\r\n\r\n", start)
         if end >= 0:
@@ -109,11 +105,11 @@ class Incoming:
         return len(self._data) if is_hopeless else None
 
     def _body(self) -> Any:
-        """Return the body as a file, or None while some of it is missing."""
+        """Return the body as a file, or None if it is incomplete."""
         self._request._expected_100_continue &= not self._data  # it did not wait
         if self._scan is not None:
             return self._chunked_body(self._scan)
-        if self._length > MAX_BODY_BYTES:  # the application refuses it, and nothing behind it can be read
+        if self._length > MAX_BODY_BYTES:  # the application refuses it, and nothing after it can be parsed
             self._request.force_close()
             self._data.clear()
             return io.BytesIO()
@@ -123,7 +119,7 @@ class Incoming:
 
     def _chunked_body(self, scan: ChunkScan) -> Any:
         end = scan.end(self._data)
-        if max(scan.needs, len(self._data) if end is None else end) > MAX_BODY_BYTES + MAX_FRAMING_BYTES:
+        if scan.data_bytes > MAX_BODY_BYTES:
             raise BodyTooLarge
         return None if end is None else Body(ChunkedReader(self._request, IterUnreader(_pieces(self._cut(end)))))
 
@@ -134,7 +130,7 @@ class Incoming:
 
 
 def decode_body(request: Any) -> None:
-    """Replace a chunked body by what its chunks say. Takes time, so it is done on the request's own thread.
+    """Replace a chunked body by its decoded data; runs on the request's thread, since it takes time.
 
     Raises:
         gunicorn.http.errors.ParseException: the chunks are malformed.
@@ -142,11 +138,11 @@ def decode_body(request: Any) -> None:
     if isinstance(request.body, Body):
         try:
             request.body = io.BytesIO(request.body.read())
-        except NoMoreData as wrong:
-            raise ChunkMissingTerminator(b"") from wrong
+        except NoMoreData as error:
+            raise ChunkMissingTerminator(b"") from error
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
-    """Yield the data in small pieces: gunicorn copies what is left of a piece for each chunk in it."""
+    """Yield the data in small pieces, since gunicorn copies the rest of a piece for each chunk in it."""
     for start in range(0, len(data), PIECE_BYTES):
         yield data[start : start + PIECE_BYTES]

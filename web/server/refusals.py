@@ -1,4 +1,4 @@
-"""Answers to what never reaches the application, in the application's own form."""
+"""Error responses to requests that never reach the application, in the application's format."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from gunicorn.http import errors
 
 from config.ids import new_id
+from web.server.chunks import TooManyChunks
 from web.server.incoming import BodyTooLarge
 
 log = logging.getLogger(__name__)
@@ -21,23 +22,24 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 
-def refusal_of(wrong: Exception) -> bytes:
-    """Return the answer to a request that cannot be read, or whose answer failed inside the server."""
-    is_ours = isinstance(wrong, errors.InvalidResponseHeader | errors.InvalidResponseHeaderName)
-    if isinstance(wrong, errors.ParseException | BodyTooLarge) and not is_ours:
-        log.info("request refused: %s", type(wrong).__name__)
-        return refusal(next((status for kind, status in STATUSES if isinstance(wrong, kind)), 400))
+def refusal_of(error: Exception) -> bytes:
+    """Return the response to a request that cannot be parsed, or whose handling failed inside the server."""
+    is_ours = isinstance(error, errors.InvalidResponseHeader | errors.InvalidResponseHeaderName)
+    if isinstance(error, errors.ParseException | BodyTooLarge) and not is_ours:
+        log.info("request refused: %s", type(error).__name__)
+        status = next((status for kind, status in STATUSES if isinstance(error, kind)), 400)
+        return refusal(status, error.sentence if isinstance(error, TooManyChunks) else None)
     error_id = new_id("err")
-    log.error("request failed: %s", type(wrong).__name__, exc_info=wrong, extra={"error_id": error_id})
+    log.error("request failed: %s", type(error).__name__, exc_info=error, extra={"error_id": error_id})
     return refusal(500, error_id=error_id)
 
 
-def refusal(status: int, **facts: Any) -> bytes:
-    """Return a whole answer, with ``Connection: close``."""
+def refusal(status: int, sentence: str | None = None, **facts: Any) -> bytes:
+    """Return a complete response with ``Connection: close``; ``sentence`` replaces the status's own message."""
     from web.problems import of_status  # not in the arbiter, which imports this module and serves nothing
     from web.security import HEADERS
 
-    answer = of_status(status, **facts)
+    answer = of_status(status, sentence=sentence, **facts)
     answer.headers.extend({**HEADERS, "Cache-Control": "no-store", "Connection": "close"})
     lines = [f"HTTP/1.1 {answer.status}", *(f"{name}: {value}" for name, value in answer.headers)]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + answer.get_data()

@@ -1,7 +1,7 @@
-"""gunicorn's thread worker, with all waiting for clients on its poller: a thread is only given whole requests.
+"""gunicorn's thread worker, changed to read and write on its poller, so that threads get complete requests only.
 
-gunicorn's own reads a request on the thread that answers it and writes there too, so as many slow clients as there
-are threads stop it (docs/decisions/0028-no-thread-waits-for-a-client.md).
+gunicorn's own worker reads and writes on the request's thread, so as many slow clients as there are threads block it
+(docs/decisions/0028-no-thread-waits-for-a-client.md).
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ log = logging.getLogger(__name__)
 
 READ_BYTES = 64 * 1024
 ACCEPTS_AT_ONCE = 64
-LOOK_S = 0.5
-"""Seconds between two looks for connections whose time is over."""
+POLL_S = 0.5
+"""Seconds between two checks of the connections' deadlines."""
 MAX_HELD_BYTES = 12 * 1024 * 1024
-"""What all clients together may let lie here; beyond it the oldest large transfer is refused."""
+"""Bytes held for all clients together; beyond it the oldest large transfer is refused."""
 LARGE_BYTES = 64 * 1024
 NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 WAITING = frozenset(Phase) - {Phase.ANSWERING}
 
 
 class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
-    """Serves many connections on few threads, of which none waits for a client."""
+    """Serves many connections on few threads, none of which waits for a client."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Return gunicorn's own worker where TLS ends here: its handshakes and reads need a thread each."""
+        """Return gunicorn's own worker if this process terminates TLS: handshakes and reads need a thread each."""
         cfg = kwargs["cfg"] if "cfg" in kwargs else args[5]
         return gthread.ThreadWorker(*args, **kwargs) if cfg.is_ssl else super().__new__(cls)
 
@@ -55,54 +55,57 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         super().__init__(*args, **kwargs)
         self.connections: dict[Connection, None] = {}
         self.held_bytes = 0
-        self._look_at = 0.0
+        self._next_check = 0.0
 
-    # --- what gunicorn's loop calls on the poller's thread
+    # --- called by gunicorn's loop on the poller's thread
 
     def accept(self, listener: Any) -> None:
         for _ in range(ACCEPTS_AT_ONCE):
             if self.nr_conns >= self.worker_connections - 1:
-                self._shed_oldest()  # where all are at work, gunicorn's loop accepts no more until one has ended
+                self._shed_oldest()  # if all are in progress, gunicorn's loop accepts no more until one ends
             try:
                 taken, client = listener.accept()
             except BlockingIOError:
                 return
-            except OSError as wrong:
-                if wrong.errno in NO_FILES and not self._shed_oldest():
-                    time.sleep(LOOK_S / 10)  # every connection is at work; those that wait stay in the backlog
+            except OSError as error:
+                if error.errno in NO_FILES and not self._shed_oldest():
+                    time.sleep(POLL_S / 10)  # every connection is in progress; new ones stay in the backlog
                 return
-            self._welcome(taken, client, listener.getsockname())
+            self._register(taken, client, listener.getsockname())
 
     def finish_request(self, conn: Connection, fs: Any) -> None:
-        """Go on with a connection whose request was answered."""
+        """Send the response of a handled request."""
         conn.parser = None
         conn.is_kept = not fs.cancelled() and fs.exception() is None and bool(fs.result())
         self._guard(conn, self._send)
 
     def murder_keepalived(self, force: bool = False) -> None:
-        """Close everything that waits, when the worker ends."""
+        """Close all waiting connections when the worker ends."""
         if force:
             for conn in [conn for conn in self.connections if conn.phase in WAITING]:
                 self._drop(conn)
 
     def murder_pending(self) -> None:
-        """End every connection whose phase has lasted too long."""
+        """Close or refuse every connection whose deadline has passed."""
         now = time.monotonic()
-        if now < self._look_at:
+        if now < self._next_check:
             return
-        self._look_at = now + LOOK_S
+        self._next_check = now + POLL_S
         for conn in [conn for conn in self.connections if conn.deadline < now and conn.phase in WAITING]:
-            self._guard(conn, self._give_up if conn.phase in (Phase.HEAD, Phase.BODY) else self._drop)
+            if conn.phase in (Phase.HEAD, Phase.BODY):
+                self._guard(conn, self._refuse, refusal(408))
+            else:
+                self._guard(conn, self._drop)
 
     def _cap_keepalive(self, deadline: float) -> None:
-        """Give those that wait until ``deadline``, since this worker ends."""
+        """Limit all deadlines to ``deadline``, since this worker ends."""
         for conn in self.connections:
             conn.deadline = min(conn.deadline, deadline)
 
     # --- on the threads
 
     def handle(self, conn: Connection) -> Any:
-        """Answer the request, and send what the client takes at once."""
+        """Handle the request, and send what the kernel accepts at once."""
         kept = super().handle(conn)
         try:
             conn.sock.flush()
@@ -111,29 +114,31 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         return kept
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: Exception) -> None:
-        """Say what is wrong in the application's own form."""
+        """Send an error response in the application's format."""
         client.sendall(refusal_of(exc))
 
     # --- one connection, on the poller's thread
 
-    def _welcome(self, taken: socket.socket, client: Any, server: Any) -> None:
-        self.nr_conns += 1
+    def _register(self, taken: socket.socket, client: Any, server: Any) -> None:
+        try:
+            sock = ClientSocket(taken)
+        except OSError:  # the client has reset the connection: macOS sets no option of such a socket
+            return
         now = time.monotonic()
-        conn = Connection(self.cfg, ClientSocket(taken), client, server, now)
+        conn = Connection(self.cfg, sock, client, server, now)
         conn.deadline = now + HEAD_S
         self.connections[conn] = None
+        self.nr_conns += 1
         self._on_event(conn)  # most clients have sent their request already
 
     def _on_event(self, conn: Connection) -> None:
-        if conn.phase is Phase.SENDING:
-            self._guard(conn, self._send)
-        else:
-            self._guard(conn, self._drain if conn.phase is Phase.CLOSING else self._receive)
+        steps = {Phase.SENDING: self._send, Phase.CLOSING: self._drain}
+        self._guard(conn, steps.get(conn.phase, self._receive))
 
-    def _guard(self, conn: Connection, step: Callable[[Connection], None]) -> None:
-        """Take a step; whatever goes wrong in it ends this connection, and never the worker."""
+    def _guard(self, conn: Connection, step: Callable[..., None], *args: bytes) -> None:
+        """Take a step; an error in it closes this connection, never the worker."""
         try:
-            step(conn)
+            step(conn, *args)
         except OSError:  # the client is gone
             self._drop(conn)
         except Exception:
@@ -153,19 +158,19 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         self._advance(conn)
 
     def _advance(self, conn: Connection) -> None:
-        """Hand the request to a thread if all of it is there, else wait for the rest."""
+        """Pass the request to a thread if it is complete, else wait for the rest."""
         before = len(conn.incoming)
         try:
             request = conn.incoming.take()
-        except Exception as wrong:
-            self._refuse(conn, refusal_of(wrong))
+        except Exception as error:
+            self._refuse(conn, refusal_of(error))
             return
         now = time.monotonic()
         if request is not None:
             conn.parser = OneRequest(request, before - len(conn.incoming))
             conn.enter(Phase.ANSWERING, now, 0)
             self._watch(conn, 0)
-            self._weigh(conn)
+            self._limit_held(conn)
             self.enqueue_req(conn)
             return
         self._await_rest(conn, now)
@@ -182,22 +187,19 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         else:
             conn.enter(Phase.IDLE, now, self.cfg.keepalive)
         self._watch(conn, selectors.EVENT_READ)
-        self._weigh(conn)
+        self._limit_held(conn)
 
     def _send(self, conn: Connection) -> None:
-        """Send what the client takes; behind the last of it, read on or close."""
+        """Send what the kernel accepts; after the last byte, read the next request or close."""
         if not conn.sock.flush():
             conn.enter(Phase.SENDING, time.monotonic(), transfer_s(conn.sock.unsent_bytes, ANSWER_S))
             self._watch(conn, selectors.EVENT_WRITE)
-            self._weigh(conn)
+            self._limit_held(conn)
         elif conn.is_kept:
-            self._weigh(conn)
+            self._limit_held(conn)
             self._advance(conn)
         else:
             self._linger(conn)
-
-    def _give_up(self, conn: Connection) -> None:
-        self._refuse(conn, refusal(408))
 
     def _refuse(self, conn: Connection, answer: bytes) -> None:
         conn.is_kept = False
@@ -206,7 +208,7 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         self._send(conn)
 
     def _linger(self, conn: Connection) -> None:
-        """Send no more, and read what the client sends for a moment: closed at once it might lose its answer."""
+        """Stop sending, and read for a moment: an immediate close might reset the connection and lose the response."""
         conn.sock.shutdown(socket.SHUT_WR)
         conn.enter(Phase.CLOSING, time.monotonic(), LINGER_S)
         self._drain(conn)
@@ -233,7 +235,7 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
             conn.close()
 
     def _watch(self, conn: Connection, events: int) -> None:
-        """Call ``_on_event`` when one of the events happens; 0 is none."""
+        """Call ``_on_event`` when one of the events happens; 0 stops that."""
         if events == conn.watched:
             return
         if conn.watched:
@@ -244,15 +246,15 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
 
     # --- limits of all connections together
 
-    def _weigh(self, conn: Connection) -> None:
-        """Count what is held for the connection, and refuse the oldest large transfer while that is too much."""
+    def _limit_held(self, conn: Connection) -> None:
+        """Count the connection's held bytes, and refuse the oldest large transfers while the total is too large."""
         self._count(conn)
         while self.held_bytes > MAX_HELD_BYTES and (victim := self._oldest_large()) is not None:
-            self._guard(victim, self._turn_away if victim.phase is Phase.BODY else self._drop)
+            if victim.phase is Phase.BODY:
+                self._guard(victim, self._refuse, refusal(503))
+            else:
+                self._guard(victim, self._drop)
             self._count(victim)
-
-    def _turn_away(self, conn: Connection) -> None:
-        self._refuse(conn, refusal(503))
 
     def _count(self, conn: Connection) -> None:
         if conn in self.connections:
@@ -264,7 +266,7 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         return min(large, key=lambda conn: conn.since, default=None)
 
     def _shed_oldest(self) -> bool:
-        """Close the connection that has waited longest, for one that may have something to say."""
+        """Close the connection that has waited longest, and return whether there was one."""
         waiting = [conn for conn in self.connections if conn.phase in WAITING]
         if not waiting:
             return False

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from flask import Flask
 
 from tests.web.conftest import Hand, accept
+from web.server.client_socket import ClientSocket
 from web.server.in_process import InProcessServer
+
+pytestmark = pytest.mark.parity
 
 HALF = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{"
 
@@ -51,6 +58,31 @@ def test_half_open_clients_hold_no_thread(port: int) -> None:
     assert during <= before + 22, "its own twenty and some of the journal's"
 
 
+def test_a_client_that_is_gone_when_it_is_accepted_ends_itself_alone(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = [OSError(errno.EINVAL, "Invalid argument")]  # as macOS answers for a client that has reset
+
+    def setsockopt(self: ClientSocket, *args: Any) -> None:
+        if error:
+            raise error.pop()
+        socket.socket.setsockopt(self, *args)
+
+    monkeypatch.setattr(ClientSocket, "setsockopt", setsockopt)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        server = InProcessServer(listener, app)
+        server.start()
+        with say(port, b"") as gone:
+            assert gone.recv(1) == b""
+        answer = get(port, "/ready")
+        server.stop()
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert not error
+    assert server._worker.nr_conns == 0
+
+
 def test_a_stream_is_handed_off_and_read_to_its_end(port: int, runner, journal) -> None:
     run_id = accept(runner)
     Hand(journal, run_id).finish("whole")
@@ -58,7 +90,7 @@ def test_a_stream_is_handed_off_and_read_to_its_end(port: int, runner, journal) 
     assert get(port, f"/v1/runs/{run_id}/events").count(b"event: end\n") == 1
 
 
-def test_it_ends_when_told_and_leaves_the_socket_to_its_owner(app: Flask) -> None:
+def test_it_ends_when_stopped_and_leaves_the_socket_to_its_owner(app: Flask) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = InProcessServer(listener, app)
         server.start()
@@ -67,3 +99,41 @@ def test_it_ends_when_told_and_leaves_the_socket_to_its_owner(app: Flask) -> Non
 
         assert not server._thread.is_alive()
         assert listener.fileno() >= 0
+
+
+ORPHAN = """
+import os, socket, sys
+from web.server.client_socket import ClientSocket
+from web.server.in_process import InProcessServer
+
+def app(environ, start_response):
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+
+served, serves = os.pipe()
+if os.fork():
+    os.close(serves)
+    os.read(served, 1)
+    os._exit(0)
+with socket.socket(fileno=int(sys.argv[1])) as listener:
+    server = InProcessServer(listener, app)
+    server.start()
+    os.write(serves, b"x")
+    sys.stdin.read()
+    server.stop()
+"""
+
+
+def test_it_serves_on_when_the_process_that_started_it_ends() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port, number = listener.getsockname()[1], listener.fileno()
+        shell = subprocess.Popen(
+            [sys.executable, "-c", ORPHAN, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            pass_fds=[number],
+        )  # fmt: skip
+        with shell:
+            assert shell.wait(30) == 0  # what it forked serves on
+            answers = [get(port, "/") for _ in range(3)]  # each wakes its loop, which looks at the parent then
+            shell.communicate(timeout=30)  # returns when the server's end of the pipe is closed
+
+    assert all(answer.endswith(b"ok") for answer in answers)

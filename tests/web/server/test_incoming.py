@@ -17,7 +17,9 @@ from gunicorn.http.errors import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.server.incoming import MAX_BODY_BYTES, BodyTooLarge, Incoming, decode_body
+from web.server.chunks import MAX_CHUNKS, TooManyChunks
+from web.server.incoming import BodyTooLarge, Incoming, decode_body
+from web.server.refusals import refusal_of
 
 HEAD = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -70,7 +72,7 @@ def test_whatever_comes_is_a_request_or_refused_or_waited_for(junk: bytes, is_ch
 
 
 @pytest.mark.parametrize(
-    ("sent", "wrong"),
+    ("sent", "error"),
     [
         (b"GET / HTTP/1.1\nHost: x\n", InvalidRequestLine),
         (b"GET / HTTP/1.1\r\nHost: x\n", InvalidHeader),
@@ -78,15 +80,39 @@ def test_whatever_comes_is_a_request_or_refused_or_waited_for(junk: bytes, is_ch
         (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 12_000, LimitRequestHeaders),
         (CHUNKED + b"0\r\n" + b"X: y\r\n" * 12_000, LimitRequestHeaders),
         (CHUNKED + b"ffffff\r\n", BodyTooLarge),
-        (CHUNKED + b"1\r\nx\r\n" * (MAX_BODY_BYTES // 4), BodyTooLarge),
+        (CHUNKED + (b"1000\r\n" + b"x" * 4096 + b"\r\n") * 512 + b"1\r\n", BodyTooLarge),
+        (CHUNKED + b"1\r\nx\r\n" * (MAX_CHUNKS + 1), TooManyChunks),
+        (CHUNKED + (b"1;" + b"a" * 8000 + b"\r\nx\r\n") * 9, TooManyChunks),
     ],
 )
-def test_a_limit_counts_before_the_end_has_come(sent: bytes, wrong: type[Exception]) -> None:
+def test_a_limit_counts_before_the_end_has_come(sent: bytes, error: type[Exception]) -> None:
     reader = incoming()
     reader.feed(sent)
 
-    with pytest.raises(wrong):
+    with pytest.raises(error):
         reader.take()
+
+
+def test_as_many_chunks_as_may_be_are_taken_and_one_more_is_refused_with_the_remedy() -> None:
+    most, more = (CHUNKED + b"1\r\nx\r\n" * count + b"0\r\n\r\n" for count in (MAX_CHUNKS - 1, MAX_CHUNKS))
+    reader, refused = incoming(), incoming()
+    reader.feed(most)
+    refused.feed(more)
+
+    assert body_of(reader.take()) == b"x" * (MAX_CHUNKS - 1)
+    with pytest.raises(TooManyChunks) as error:
+        refused.take()
+    answer = refusal_of(error.value)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"send larger chunks, or a Content-Length" in answer
+
+
+def test_sizes_may_be_written_apart_from_what_the_chunks_hold() -> None:
+    piece = b"200\r\n" + b"x" * 512 + b"\r\n"
+    reader = incoming()
+    reader.feed(CHUNKED + piece * 4095 + b"0\r\nX-Sum: " + b"1" * 8000 + b"\r\n\r\n")
+
+    assert len(body_of(reader.take())) == 4095 * 512
 
 
 def test_a_body_beyond_the_limit_is_not_waited_for() -> None:
@@ -100,9 +126,14 @@ def test_a_body_beyond_the_limit_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", [b"1\r\nx\r\n", b"1;" + b"a" * 500 + b"\r\nx\r\n", b"400\r\n" + b"x" * 1024 + b"\r\n"]
+    ("piece", "most"),
+    [
+        (b"1\r\nx\r\n", 24_000),
+        (b"1;" + b"a" * 500 + b"\r\nx\r\n", 60_000),
+        (b"400\r\n" + b"x" * 1024 + b"\r\n", 1_200_000),
+    ],
 )
-def test_a_body_in_chunks_costs_time_linear_in_its_size(piece: bytes) -> None:
+def test_a_body_in_chunks_costs_time_linear_in_its_size(piece: bytes, most: int) -> None:
     def cost(size: int) -> float:
         data, reader = CHUNKED + piece * (size // len(piece)) + b"0\r\n\r\n", incoming()
         began = time.thread_time()
@@ -113,7 +144,7 @@ def test_a_body_in_chunks_costs_time_linear_in_its_size(piece: bytes) -> None:
         return time.thread_time() - began
 
     cost(1000)
-    assert cost(1_200_000) < 10 * cost(300_000) + 0.05, "four times as much, in four times the time"
+    assert cost(most) < 10 * cost(most // 4) + 0.05, "four times as much, in four times the time"
 
 
 def test_a_client_is_asked_for_its_body_once() -> None:

@@ -25,7 +25,7 @@ export class ChatHead {
 
   name(title) {
     say(this.title, visible(title || "New conversation"));
-    this.title.title = title;
+    this.title.title = visible(title);
   }
 
   /** Show a run's state; without one, nothing. `rate` is pieces a second. */
@@ -38,7 +38,7 @@ export class ChatHead {
   }
 
   #showState(status, reason) {
-    const words = status === "succeeded" ? "done" : stateWords(status, reason);
+    const words = stateWords(status, reason);
     if (this.#shown === words) return;
     this.#shown = words;
     this.state.dataset.state = status;

@@ -1,8 +1,7 @@
 import { fill, h, icon, say } from "../dom/h.js";
 import { paintSoon } from "../dom/paint.js";
 import { useFollowEnd } from "../hooks/useFollowEnd.js";
-import { isOver } from "../state/story.js";
-import { byWords, decisionWords } from "../state/words.js";
+import { isOver, spokenOf } from "../state/story.js";
 import { ChatHead } from "./ChatHead.js";
 import { LoadingIndicator } from "./LoadingIndicator.js";
 import { Notice, withCode } from "./Notice.js";
@@ -11,7 +10,7 @@ import { RunTurn } from "./RunTurn.js";
 // Older turns come when asked for: a thread of a thousand runs opens as fast as one of ten.
 const SHOWN_AT_ONCE = 30;
 
-/** The conversation: head, turns, and a place for the composer. It shows what a Conversation tells it. */
+/** The conversation: head, turns, and a place for the composer. A Conversation drives it. */
 export class ChatWindow {
   #turns = new Map();
   #older = [];
@@ -67,6 +66,8 @@ export class ChatWindow {
     const turn = this.#turns.get(old);
     if (!turn) return;
     const next = this.#make(fresh);
+    // Until it is laid out it is taken to be as high as the one before: else the end moves, and the place with it.
+    next.element.style.containIntrinsicBlockSize = `auto ${turn.element.offsetHeight}px`;
     turn.element.replaceWith(next.element);
     this.#turns.delete(old);
   }
@@ -177,13 +178,8 @@ export class ChatWindow {
     }
   }
 
-  // Screen readers hear what happened and the whole answer, not every piece.
   #speak(story, event) {
-    const name = this.nameOf(story.agent, story.agent_name);
-    if (event.type === "tool" && event.arguments) say(this.spoken, `${name} uses ${event.name}`);
-    else if (event.type === "approval") say(this.spoken, event.decision ? `${event.name}: ${decisionWords(event.decision)}, decided ${byWords(event)}` : `${name} needs an answer about ${event.name}. ${event.reason ?? ""}`);
-    else if (event.type === "tool_result" && event.outcome !== "done") say(this.spoken, `${event.name}: ${event.outcome}`);
-    else if (event.type === "error") say(this.spoken, event.message);
-    else if (event.type === "end") say(this.spoken, `${name}, ${event.status}: ${story.items.findLast((item) => item.kind === "text")?.text.slice(0, 1500) ?? ""}`);
+    const spoken = spokenOf(event, this.nameOf(story.agent, story.agent_name), story);
+    if (spoken) say(this.spoken, spoken);
   }
 }

@@ -11,10 +11,10 @@ import { Notice } from "./Notice.js";
 
 const MEANINGS = {
   run_again: "The call is made once more. If it took effect before, it takes effect twice.",
-  take_as_done: "The call is not made again. The agent goes on with the result you give, if you know one.",
+  take_as_done: "The call is not made again. The agent continues with the result you give, if you know one.",
   fail: "Nothing more is done; the run ends as failed.",
   approve: "The call is made with exactly these arguments.",
-  reject: "The call is not made, and the agent is told so.",
+  reject: "The call is not made, and the agent is informed.",
 };
 const FIELDS = {
   take_as_done: () => ({ label: "What did the call return?", hint: "JSON or text, as the agent should read it. Leave it empty if you do not know.", confirm: "Take as done" }),
@@ -22,7 +22,7 @@ const FIELDS = {
 };
 const MARKS = { fail: "failed", reject: "refused" };
 
-/** A question in the conversation. It is painted anew only when what it says changes, so that nobody is typed over. */
+/** A question in the conversation. It is painted anew only when what it says changes, so that no typing is lost. */
 export class ConfirmInline {
   #item = null;
   #field = null;
@@ -44,7 +44,7 @@ export class ConfirmInline {
     this.#paint();
   }
 
-  /** Do what a key asks for: give the decision if it was offered, else bring the question to the fingers. */
+  /** Do what a key stands for: send the decision if it was offered, else focus the card. */
   press(decision) {
     if (!isOpen(this.#item)) return;
     if (decision === "edit" && this.#offered().includes("approve")) this.#open("edit");
@@ -99,10 +99,10 @@ export class ConfirmInline {
   }
 
   #outcome(item) {
-    const said = item.decision
-      ? h("p", {}, item.late && "Somebody was quicker: ", h("strong", {}, decisionWords(item.decision)), ` — decided ${byWords(item)}.`)
-      : h("p", {}, "The run ended before anybody answered.");
-    return [said, item.word && h("p.faint", {}, `“${visible(item.word)}”`), h("details", {}, h("summary", {}, "What was asked"), item.reason && h("p", {}, visible(item.reason)), ArgumentList(item.arguments))];
+    const outcome = item.decision
+      ? h("p", {}, item.late && "Another answer came first: ", h("strong", {}, decisionWords(item.decision)), ` — decided ${byWords(item)}.`)
+      : h("p", {}, "The run ended before it was answered.");
+    return [outcome, item.word && h("p.faint", {}, `“${visible(item.word)}”`), h("details", {}, h("summary", {}, "What was asked"), item.reason && h("p", {}, visible(item.reason)), ArgumentList(item.arguments))];
   }
 
   #open(decision) {

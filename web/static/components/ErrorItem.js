@@ -3,7 +3,7 @@ import { duration } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { Notice, sentence } from "./Notice.js";
 
-/** An error of the run: a quiet line when the run went on, a notice with the remedy when it is what ended it. */
+/** An error of the run: one line when the run continued, a notice with the remedy when the error ended it. */
 export class ErrorItem {
   constructor(story, again) {
     Object.assign(this, { story, again });

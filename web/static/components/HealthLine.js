@@ -2,11 +2,11 @@ import { fill, h, say } from "../dom/h.js";
 import { visible } from "../dom/visible.js";
 import { fleetOf, fleetWords, isStarting } from "../state/fleet.js";
 
-/** How the system is, in one line; what is wrong is said first. */
+/** The state of the system in one line; problems come first. */
 export class HealthLine {
   constructor() {
     this.element = h("p.health", { dataset: { health: "unknown" } }, "…");
-    // Where the rail is a drawer nobody sees the line: what is wrong stands beside the composer, too.
+    // Where the rail is a closed drawer the line is hidden: problems are shown beside the composer, too.
     this.trouble = h("p.dock-trouble", { role: "status" });
   }
 

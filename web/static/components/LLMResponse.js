@@ -3,6 +3,7 @@
 import { h } from "../dom/h.js";
 import { copyButton } from "../dom/copyButton.js";
 import { asJson, parseJson } from "../dom/json.js";
+import { scrollingTable } from "../dom/scrolling.js";
 import { visible } from "../dom/visible.js";
 
 const MOST_ROWS = 200;
@@ -11,7 +12,7 @@ const DEEPEST = 6;
 /** Return the element for a structured answer. */
 export function LLMResponse(value) {
   const json = asJson(value);
-  const source = h("details.json", {}, h("summary", {}, "JSON"), h("div.code", {}, h("div.code-bar", {}, h("span", {}, "json"), copyButton(() => json)), h("pre", { tabindex: "0" }, h("code", {}, visible(json)))));
+  const source = h("details.json", {}, h("summary", {}, "JSON"), h("div.code", {}, h("div.code-bar", {}, h("span", {}, "json"), copyButton(() => json)), h("pre", { tabindex: "0", role: "region", "aria-label": "JSON" }, h("code", {}, visible(json)))));
   return h("div.structured", {}, structured(value), source);
 }
 
@@ -70,7 +71,7 @@ function table(rows) {
   const head = h("tr", {}, columns.map((column) => h(`th.${kinds[column]}`, { scope: "col" }, visible(humane(column)))));
   const body = rows.slice(0, MOST_ROWS).map((row) => h("tr", {}, columns.map((column) => h(`td.${kinds[column]}`, {}, scalar(row[column])))));
   const more = rows.length > MOST_ROWS && h("p.faint", {}, `${rows.length - MOST_ROWS} more rows are in the JSON.`);
-  return h("div.table", { tabindex: "0" }, h("table", {}, h("thead", {}, head), h("tbody", {}, body)), more);
+  return scrollingTable(head, body, more);
 }
 
 function scalar(value) {

@@ -1,6 +1,6 @@
 import { h } from "../dom/h.js";
 
-/** One voice in the conversation: who speaks, and a body for what is said. */
+/** One side of the conversation: its name, and a body for its messages. */
 export class MessageBubble {
   constructor({ who, role }) {
     this.who = h("div.who", {}, who);

@@ -17,7 +17,7 @@ export class NavBar {
     for (const button of this.tabs.children) setCurrent(button, button.dataset.tab === tab);
   }
 
-  /** Show how many runs are open, and whether one of them asks somebody something. */
+  /** Show how many runs are open, and whether one of them waits for an answer. */
   count(open, asks) {
     const text = open ? String(open) : "";
     for (const place of [...document.querySelectorAll(".count")]) {

@@ -28,7 +28,7 @@ export class RunCard {
     this.tick();
   }
 
-  /** Let the clock go on. */
+  /** Let the clock continue. */
   tick() {
     say(this.clock, clockOf(this.run));
   }
@@ -46,7 +46,8 @@ export class RunCard {
     this.element.href = threadHash(run.thread_id, run.run_id);
     this.element.dataset.run = run.run_id;
     this.element.dataset.state = run.status;
-    this.element.title = exactly(run.created_at);
+    // What is cut on the card stands here in full.
+    this.element.title = [visible(run.title ?? run.run_id), visible(whyOf(run)), exactly(run.created_at)].filter(Boolean).join("\n");
     fill(this.mark, icon(run.status, run.status === "running" ? "is-pulsing" : ""), h("span.offscreen", {}, stateWords(run.status, run.reason)));
     say(this.name, visible(this.nameOf(run.agent, run.agent_name)));
     say(this.what, visible(run.title ?? run.run_id));
@@ -66,7 +67,7 @@ function clockOf(run) {
 function whyOf(run) {
   const error = typeof run.error === "object" && run.error !== null ? run.error.message ?? run.error.code : run.error;
   if (run.status === "failed" || run.status === "dead") return error ?? run.reason ?? "";
-  if (run.status === "queued") return run.reason === "answered" ? "answered; goes on in a moment" : run.reason ?? "queued";
+  if (run.status === "queued") return run.reason === "answered" ? "answered; continues in a moment" : run.detail ?? run.reason ?? "queued";
   if (run.status === "waiting") return run.detail ? sentence(run.detail) : stateWords(run.status, run.reason);
   return run.status === "succeeded" ? run.reason ?? "" : "";
 }

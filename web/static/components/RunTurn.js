@@ -1,7 +1,7 @@
-import { fill, h, icon, put, say } from "../dom/h.js";
+import { fill, h, icon, say } from "../dom/h.js";
 import { paintSoon } from "../dom/paint.js";
 import { copyButton } from "../dom/copyButton.js";
-import { cost, count, duration, exactly, plural } from "../dom/format.js";
+import { cost, duration, exactly, plural, tokens } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { fleetWords, isStarting } from "../state/fleet.js";
 import { isOver } from "../state/story.js";
@@ -21,7 +21,7 @@ const VIEWS = { text: TextItem, thinking: ThinkingItem, tool: ToolCard, approval
 const LONG_INPUT = 1200;
 // A worker needs ten seconds or so to warm up; a run queued for longer with none alive needs a person.
 const LATE_MS = 3000;
-const FORSAKEN_MS = 20_000;
+const NO_WORKER_MS = 20_000;
 
 /** One run in the conversation: what the person said, what the agent did, how it ended. */
 export class RunTurn {
@@ -118,7 +118,7 @@ export class RunTurn {
 }
 
 function footKey(story, fleet) {
-  const late = story.status === "queued" && fleet.alive === 0 && [fleetWords(fleet), isOlder(story, LATE_MS), isOlder(story, FORSAKEN_MS)];
+  const late = story.status === "queued" && fleet.alive === 0 && [fleetWords(fleet), isOlder(story, LATE_MS), isOlder(story, NO_WORKER_MS)];
   return JSON.stringify([story.run_id, story.status, story.reason, story.detail, story.end, story.sending, story.stopping, Boolean(story.unsent), Boolean(story.lost), isSilent(story), story.items.length === 0, story.items.filter(isOpen).length, late]);
 }
 
@@ -132,12 +132,12 @@ function isSilent(story) {
 
 function queued(story, fleet) {
   if (isStarting(fleet)) return LoadingIndicator(`Queued: ${fleetWords(fleet)}`);
-  if (fleet.alive === 0 && isOlder(story, FORSAKEN_MS)) {
+  if (fleet.alive === 0 && isOlder(story, NO_WORKER_MS)) {
     return Notice({ tone: "wait", title: "Queued, and no worker is alive", text: "The run is safe and starts as soon as there is one: `./callboard worker`, or `./callboard up` for everything." });
   }
   if (fleet.alive === 0 && isOlder(story, LATE_MS)) return LoadingIndicator("Queued: no worker is alive yet");
-  if (story.reason === "answered") return LoadingIndicator("Answered; a worker goes on with it in a moment");
-  return LoadingIndicator(story.reason ? `Queued: ${story.reason}` : "Queued");
+  if (story.reason === "answered") return LoadingIndicator("Answered; a worker continues it in a moment");
+  return LoadingIndicator(story.reason ? `Queued: ${story.detail ?? story.reason}` : "Queued");
 }
 
 function waiting(story) {
@@ -152,16 +152,16 @@ function isOlder(story, ms) {
 function endNotice(story, again) {
   const { status, reason } = story.end ?? story;
   if (status === "cancelled") return null;
-  const told = story.items.some((item) => item.kind === "error");
+  const isShown = story.items.some((item) => item.kind === "error");
   if (status === "succeeded") return reason && h("p.passing", {}, icon("unknown"), h("span", {}, earlyWords(reason)));
   // The error's own item says it, with the same button.
-  if (told) return null;
+  if (isShown) return null;
   const { code, message } = errorOf(story, reason);
   return Notice({ text: message, code, actions: [["Try again", again]] });
 }
 
 function earlyWords(reason) {
-  if (reason === "max_iterations") return "It reached its limit of steps and answered with what it had. Send a message to go on.";
+  if (reason === "max_iterations") return "It reached its limit of steps and answered with what it had. Send a message to continue.";
   return `Ended early: ${visible(reason)}.`;
 }
 
@@ -172,21 +172,19 @@ function errorOf(story, reason) {
   return { code: isCode ? error : undefined, message: isCode ? `The run ended with ${error.replaceAll("_", " ")}.` : error };
 }
 
-const END_WORDS = { succeeded: "succeeded", failed: "failed", cancelled: "stopped", dead: "given up after repeated crashes" };
-
 function endLine(story) {
   const end = story.end ?? {};
   const status = end.status ?? story.status;
   const { input_tokens: read, output_tokens: written } = end.usage ?? {};
   const facts = [
-    END_WORDS[status] ?? status,
+    status === "dead" ? "dead: given up after repeated crashes" : stateWords(status),
     end.duration_ms !== undefined && duration(end.duration_ms),
-    written !== undefined && `${count(read ?? 0)} in, ${count(written)} out`,
+    written !== undefined && tokens(read ?? 0, written),
     end.cost_usd !== undefined && cost(end.cost_usd),
     end.steps > 1 && plural(end.steps, "step"),
   ];
-  const line = h(`p.end.is-${status}`, { title: exactly(story.lastAt ?? story.createdAt) }, icon(status));
-  return put(line, [...facts.filter(Boolean), story.run_id && idButton(story)].filter(Boolean).map((fact) => h("span", {}, fact)));
+  const shown = [...facts, story.run_id && idButton(story)].filter(Boolean).map((fact) => h("span", {}, fact));
+  return h(`p.end.is-${status}`, { title: exactly(story.lastAt ?? story.createdAt) }, icon(status), h("span.facts", {}, shown));
 }
 
 // What `./callboard watch`, `approve` and HTTP ask for.

@@ -25,7 +25,7 @@ export class ThinkingItem {
     this.#unfold();
   }
 
-  // Nobody reads a closed fold: its text is made only when it is open.
+  // A closed fold shows no text: it is made only when the fold is open.
   #unfold() {
     if (!this.element.open || !this.#item) return;
     if (this.#stream && this.#item.text.length < this.#fed) this.#stream = null;

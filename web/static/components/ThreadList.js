@@ -76,9 +76,10 @@ export class ThreadList {
     const here = thread.thread_id === this.#current;
     const [open, words] = this.#stateOf(thread);
     const name = this.nameOf(thread.agent);
-    const told = words ? [words, name] : [name, ago(thread.updated_at)]; // what is cut where the line ends matters least
-    return h("a.thread", { dataset: { open: open ?? "" }, href: threadHash(thread.thread_id), "aria-current": here ? "page" : null },
-      h("span.thread-title", {}, visible(thread.title || "Untitled")), h("small", {}, told.filter(Boolean).join(" · ")));
+    const title = visible(thread.title || "Untitled");
+    const facts = words ? [words, name] : [name, ago(thread.updated_at)]; // what is cut where the line ends matters least
+    return h("a.thread", { dataset: { open: open ?? "" }, href: threadHash(thread.thread_id), title, "aria-current": here ? "page" : null },
+      h("span.thread-title", {}, title), h("small", {}, facts.filter(Boolean).join(" · ")));
   }
 
   #nothing(words) {

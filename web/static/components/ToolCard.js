@@ -21,7 +21,7 @@ const LOOKS = {
 
 const MEANING = {
   refused: "Not run. This tool asks a person first, and asking is not possible here yet. Nothing was changed.",
-  unknown: "Nobody knows whether this happened: the worker was lost while the tool ran. Check before you repeat it.",
+  unknown: "The outcome is unknown: the worker was lost while the tool ran. Check before you repeat the call.",
 };
 
 /** A tool call: name, arguments, effect class, result and duration. */
@@ -75,7 +75,7 @@ export class ToolCard {
     const lines = text.split("\n");
     const shown = this.#open ? text.slice(0, MOST_SHOWN) : lines.slice(0, PREVIEW_LINES).join("\n").slice(0, 800);
     const long = text.length > shown.length && !this.#open;
-    return h("div.tool-result", {}, h("pre", { tabindex: "0" }, visible(shown) + (text.length > shown.length ? " …" : "")),
+    return h("div.tool-result", {}, h("pre", { tabindex: "0", role: "region", "aria-label": "Result" }, visible(shown) + (text.length > shown.length ? " …" : "")),
       long && h("button.quiet", { type: "button", onclick: () => this.#toggle() }, lines.length > PREVIEW_LINES ? `Show all ${lines.length} lines` : "Show all"),
       this.#open && copyButton(() => text, "Copy result"));
   }
@@ -101,16 +101,16 @@ function stateWord(item, state) {
 
 function meaningOf(item, state) {
   // A result in words says it better.
-  const said = typeof item.result === "string" && item.result ? null : MEANING[state];
-  return said && h("p.tool-meaning", {}, said);
+  const meaning = typeof item.result === "string" && item.result ? null : MEANING[state];
+  return meaning && h("p.tool-meaning", {}, meaning);
 }
 
 function brief(args) {
   if (args === undefined) return "…";
   const values = Object.entries(args);
   if (!values.length) return "()";
-  const said = values.length === 1 ? briefValue(values[0][1]) : values.map(([name, value]) => `${name}: ${briefValue(value)}`).join(", ");
-  return visible(`(${said})`.replace(/\s+/g, " ").slice(0, 300));
+  const text = values.length === 1 ? briefValue(values[0][1]) : values.map(([name, value]) => `${name}: ${briefValue(value)}`).join(", ");
+  return visible(`(${text})`.replace(/\s+/g, " ").slice(0, 300));
 }
 
 function briefValue(value) {

@@ -23,7 +23,7 @@ export function Welcome({ agents, problems = [], chosen, error, onAgent, onStart
 function agentCard(agent, chosen, shared, onAgent) {
   return h("button.agent", { type: "button", role: "radio", "aria-checked": String(chosen), tabindex: chosen ? "0" : "-1", dataset: { agent: agent.id }, onclick: () => onAgent(agent.id) },
     h("span.agent-name", {}, visible(agent.name ?? agent.id), shared && h("code.agent-id", {}, visible(agent.id))),
-    h("span.agent-what", {}, visible(agent.description ?? "")),
+    h("span.agent-what", { title: visible(agent.description ?? "") || null }, visible(agent.description ?? "")),
     h("span.agent-model", {}, visible(agent.model ?? "")));
 }
 

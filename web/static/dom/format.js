@@ -64,6 +64,11 @@ export function cost(usd) {
   return `$${Number(usd.toPrecision(2)).toFixed(8).replace(/(\.\d\d\d*?)0+$/, "$1")}`;
 }
 
+/** Return `139 tokens in, 44 out`, as cli/output/transcript.py says it. */
+export function tokens(read, written) {
+  return `${plural(read, "token")} in, ${count(written)} out`;
+}
+
 /** Return `1 run`, `2 runs`. */
 export function plural(n, one, many = `${one}s`) {
   return `${count(n)} ${n === 1 ? one : many}`;

@@ -1,4 +1,4 @@
-// JSON for people. A value nested deeper than anybody reads is neither laid out nor indented: both grow with depth times length.
+// JSON for people. A deeply nested value is neither laid out nor indented: both grow with depth times length.
 
 const DEEPEST = 64;
 

@@ -4,7 +4,7 @@ import { BoardState } from "../state/board.js";
 
 const HIDDEN_GRACE_MS = 4000;
 
-/** Keep the board live; `onRuns(runs, isSnapshot)` and `onLine(state)` are told. Returns {board, start, hurry}. */
+/** Keep the board live; `onRuns(runs, isSnapshot)` and `onLine(state)` are called. Returns {board, start, hurry}. */
 export function useBoard({ onRuns, onLine }) {
   const board = new BoardState();
   const feed = new Feed({

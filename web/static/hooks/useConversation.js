@@ -2,8 +2,8 @@
 
 import { ApiError, eventsUrl, getConversationHistory, getEvents, getThread, newKey, pollEvents, sendPrompt, stopRun } from "../services/api.js";
 import { Feed } from "../services/feed.js";
-import { applySummary, retell, storiesOf } from "../state/history.js";
-import { isOver, newStory, tell } from "../state/story.js";
+import { applySummary, rebuild, storiesOf } from "../state/history.js";
+import { isOver, newStory, applyEvent } from "../state/story.js";
 
 const SAVE_EVERY_MS = 1500;
 
@@ -40,7 +40,7 @@ export class Conversation {
     try {
       const [thread, messages] = await Promise.all([getThread(threadId), getConversationHistory(threadId)]);
       if (visit !== this.#visit) return;
-      this.#show(thread, preferTold(storiesOf(thread, messages), this.stories));
+      this.#show(thread, preferFollowed(storiesOf(thread, messages), this.stories));
       this.#followNext();
     } catch (error) {
       if (visit !== this.#visit) return;
@@ -82,7 +82,7 @@ export class Conversation {
     }
   }
 
-  /** The story that is being told, or the next that waits. */
+  /** The story that is followed, or the next that waits. */
   get openStory() {
     return this.stories.find((story) => !isOver(story) && !story.unsent && !story.lost);
   }
@@ -112,12 +112,12 @@ export class Conversation {
     this.view.touch(story, []);
   }
 
-  /** Tell an ended run again from its events, which know more than its messages. */
+  /** Build an ended run again from its events, which hold more than its messages. */
   async detail(story) {
     if (story.cursor > 0 || story.detailing || !isOver(story)) return null;
     story.detailing = true;
     const events = await getEvents(story.run_id).catch(() => []);
-    const fresh = retell(story, events);
+    const fresh = rebuild(story, events);
     const isKept = !events.some((event) => event.type === "withdrawn" && event.reason === "expired");
     if (!fresh.end || !isKept || !this.stories.includes(story)) return null;
     this.stories[this.stories.indexOf(story)] = fresh;
@@ -191,7 +191,7 @@ export class Conversation {
   }
 
   #take(story, event) {
-    const items = tell(story, event);
+    const items = applyEvent(story, event);
     if (!items) return;
     this.view.touch(story, items, event);
     this.#saveSoon();
@@ -208,21 +208,21 @@ export class Conversation {
 
   #line(story, state) {
     if (story !== this.followed) return;
-    if (state.name === "ended" && !isOver(story)) this.#retellFromStart(story);
+    if (state.name === "ended" && !isOver(story)) this.#followFromStart(story);
     else if (state.name === "refused") this.#refused(story, state.error);
     else this.view.showLine(state);
   }
 
   // A cursor the server has never issued: its log was made anew, so this story starts anew too.
   #refused(story, error) {
-    if (error instanceof ApiError && error.code === "cursor_ahead" && story.cursor > 0) return this.#retellFromStart(story);
+    if (error instanceof ApiError && error.code === "cursor_ahead" && story.cursor > 0) return this.#followFromStart(story);
     story.lost = error;
     this.#unfollow();
     this.view.touch(story, []);
     this.#followNext();
   }
 
-  #retellFromStart(story) {
+  #followFromStart(story) {
     if (story.cursor === 0) return this.#unfollow();
     const { run_id, thread_id, agent, input, createdAt } = story;
     const fresh = newStory({ run_id, thread_id, agent, input, createdAt });
@@ -251,11 +251,11 @@ export class Conversation {
   }
 }
 
-// A story this browser has told from events knows durations and effects that messages do not hold.
-function preferTold(stories, cached) {
-  const told = new Map(cached.filter((story) => story.cursor > 0).map((story) => [story.run_id, story]));
+// A story that this browser built from events has durations and effects that messages do not hold.
+function preferFollowed(stories, cached) {
+  const followed = new Map(cached.filter((story) => story.cursor > 0).map((story) => [story.run_id, story]));
   return stories.map((story) => {
-    const known = told.get(story.run_id);
+    const known = followed.get(story.run_id);
     if (!known || (isOver(story) && !isOver(known))) return story;
     return Object.assign(known, { stopping: false, detailing: false });
   });

@@ -16,7 +16,7 @@ export function useFollowEnd(scroller, content, onAway) {
     if (following) onAway(false);
   }, { passive: true });
 
-  // Told after layout and before paint: the end is in view in the same frame the text appears in.
+  // Called after layout and before paint: the end is in view in the same frame the text appears in.
   new ResizeObserver(() => {
     const grown = content.offsetHeight > height;
     height = content.offsetHeight;

@@ -1,4 +1,4 @@
-// Keyboard first: plain keys when nobody is typing, Esc when somebody is.
+// Plain keys while no field has the focus, Esc while one has.
 
 /** Bind {key: action}; `typing` ends with Esc and swallows everything else. */
 export function useKeys(bindings) {

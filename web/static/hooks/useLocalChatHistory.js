@@ -1,5 +1,5 @@
 // What this browser remembers of its conversations: the server's thread is the truth, this is the first paint and
-// the cursor to go on from. Losing it loses nothing.
+// the cursor to continue from. Losing it loses nothing.
 
 const PREFIX = "callboard:1:";
 const KEPT_THREADS = 8;

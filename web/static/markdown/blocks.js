@@ -71,7 +71,7 @@ function readList(lines, at, depth) {
   return [{ kind: "list", ordered, start: ordered ? parseInt(marker, 10) : 1, items, lastItem }, end];
 }
 
-// An item goes on over indented lines, and over plain lines that no blank line parts from it.
+// An item continues over indented lines, and over plain lines that no blank line parts from it.
 function endOfItem(lines, at, same) {
   let end = at + 1;
   for (; end < lines.length; end++) {

@@ -2,6 +2,7 @@
 
 import { h } from "../dom/h.js";
 import { copyButton } from "../dom/copyButton.js";
+import { scrollingTable } from "../dom/scrolling.js";
 import { visible } from "../dom/visible.js";
 import { parseInline } from "./inline.js";
 
@@ -30,7 +31,7 @@ export class CodeBlock {
   constructor(language = "") {
     const bar = h("div.code-bar", {}, h("span", {}, visible(language.slice(0, 40))), copyButton(() => this.#text));
     this.code = h("code");
-    this.element = h("div.code", {}, bar, h("pre", { tabindex: "0" }, this.code));
+    this.element = h("div.code", {}, bar, h("pre", { tabindex: "0", role: "region", "aria-label": "Code" }, this.code));
   }
 
   append(text) {
@@ -76,7 +77,7 @@ function renderTable({ head, align, rows }) {
   const cell = (tag, props, text, i) => h(`${tag}.is-${align[i] ?? "left"}`, props, inline(text));
   const row = (cells) => h("tr", {}, cells.slice(0, head.length).map((text, i) => cell("td", {}, text, i)), restOfRow(head.length - cells.length));
   const top = h("tr", {}, head.map((text, i) => cell("th", { scope: "col" }, text, i)));
-  return h("div.table", { tabindex: "0" }, h("table", {}, h("thead", {}, top), h("tbody", {}, rows.map(row))));
+  return scrollingTable(top, rows.map(row));
 }
 
 // One cell for all that a short row lacks: a wide head over many short rows would else make the product of both.

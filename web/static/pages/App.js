@@ -1,4 +1,4 @@
-// The page: makes its parts, and tells each what the others learned.
+// The page: makes its parts, and passes events between them.
 
 import { h } from "../dom/h.js";
 import { paintSoon } from "../dom/paint.js";
@@ -21,6 +21,7 @@ import { useTicker } from "../hooks/useTicker.js";
 import { listAgents, listThreads } from "../services/api.js";
 import { labelOf } from "../state/agents.js";
 import { fleetOf } from "../state/fleet.js";
+import { isPiece } from "../state/story.js";
 
 const THREADS_PAUSE_MS = 700;
 
@@ -58,7 +59,7 @@ export class App {
   }
 
   /** Return the name people know an agent by. */
-  nameOf = (id, told) => labelOf(this.#agents, id, told);
+  nameOf = (id, given) => labelOf(this.#agents, id, given);
 
   send = async (input) => {
     const story = this.conversation.send({ agent: this.composer.agents.value, input });
@@ -192,7 +193,7 @@ export class App {
   }
 
   #noteEvent(event) {
-    if (event.type === "response" || event.type === "reasoning") this.rate.note();
+    if (isPiece(event)) this.rate.note();
     if (event.type === "end") this.#threadsSoon();
     paintSoon(this.#showHead);
   }

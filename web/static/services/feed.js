@@ -10,11 +10,11 @@ const BEHIND_MS = 2000;
 const FIRST_BYTE_MS = 6000;
 
 /**
- * One stream of events that heals itself: it resumes after its cursor and is honest about its state.
+ * One stream of events that reconnects by itself: it resumes after its cursor and reports its state.
  *
  * `url(cursor)` gives the address; `onEvent({id, event, data})` gets each event with its data decoded;
  * `poll(cursor)` returns {events, ended} and takes over where something on the way holds streams back;
- * `onState({name, seconds, error})` is told connecting, live, behind, waiting (for the next attempt),
+ * `onState({name, seconds, error})` gets connecting, live, behind, waiting (for the next attempt),
  * offline, refused (nothing more will come) and ended.
  */
 export class Feed {
@@ -44,7 +44,7 @@ export class Feed {
     return this;
   }
 
-  /** Close the line; the cursor stays, so start() goes on where it was. */
+  /** Close the line; the cursor stays, so start() continues where it was. */
   stop() {
     this.stopped = true;
     removeEventListener("online", this.hurry);
@@ -84,7 +84,7 @@ export class Feed {
       const { events, ended } = await this.poll(this.cursor);
       this.#failures = 0;
       this.#lastByte = Date.now();
-      if (this.state.name !== "live") this.#tell({ name: "live" });
+      if (this.state.name !== "live") this.#setState({ name: "live" });
       for (const event of events) this.#take(event);
       return ended ? "ended" : "again";
     } catch (error) {
@@ -102,14 +102,14 @@ export class Feed {
 
   #finish(state) {
     this.stop();
-    this.#tell(state);
+    this.#setState(state);
   }
 
   // Returns "ended", an error, or undefined when a working line broke off.
   async #attempt() {
     this.#controller = new AbortController();
     this.#lastByte = Date.now();
-    if (this.state.name !== "waiting") this.#tell({ name: "connecting" });
+    if (this.state.name !== "waiting") this.#setState({ name: "connecting" });
     const firstByte = this.#expectFirstByte();
     try {
       const response = await fetch(this.url(this.cursor), {
@@ -133,7 +133,7 @@ export class Feed {
       const { value, done } = await reader.read();
       if (done || this.stopped) return;
       clearTimeout(firstByte);
-      if (this.state.name === "connecting" || this.state.name === "waiting") this.#tell({ name: "live" });
+      if (this.state.name === "connecting" || this.state.name === "waiting") this.#setState({ name: "live" });
       this.#lastByte = Date.now();
       this.#failures = 0;
       parser.push(value);
@@ -160,10 +160,10 @@ export class Feed {
   // An event's age when it arrives is how far behind this line is; silence means there is nothing left to catch up.
   #measure(at) {
     const age = at ? Date.now() - Date.parse(at) - clockOffset(at) : 0;
-    if (age > BEHIND_MS) this.#tell({ name: "behind", seconds: Math.round(age / 1000) });
-    else if (this.state.name !== "live") this.#tell({ name: "live" });
+    if (age > BEHIND_MS) this.#setState({ name: "behind", seconds: Math.round(age / 1000) });
+    else if (this.state.name !== "live") this.#setState({ name: "live" });
     clearTimeout(this.#quiet);
-    if (this.state.name === "behind") this.#quiet = setTimeout(() => this.#tell({ name: "live" }), 1200);
+    if (this.state.name === "behind") this.#quiet = setTimeout(() => this.#setState({ name: "live" }), 1200);
   }
 
   async #pause(error) {
@@ -171,7 +171,7 @@ export class Feed {
     const until = Date.now() + Math.max(error?.retryAfterMs ?? 0, step * (0.8 + Math.random() * 0.4));
     const report = () => {
       const seconds = Math.max(0, Math.ceil((until - Date.now()) / 1000));
-      this.#tell(navigator.onLine ? { name: "waiting", seconds, error } : { name: "offline" });
+      this.#setState(navigator.onLine ? { name: "waiting", seconds, error } : { name: "offline" });
     };
     report();
     const ticker = this.#every(1000, report);
@@ -190,7 +190,7 @@ export class Feed {
     return timer;
   }
 
-  #tell(state) {
+  #setState(state) {
     this.state = state;
     this.onState?.(state, this);
   }

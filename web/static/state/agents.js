@@ -1,8 +1,8 @@
 // What people call an agent: its name, with its id where another has the same name.
 
-/** Return the agent's label, `Support` or `Support (support-emea)`. `told` is the name an event gave. */
-export function labelOf(agents, id, told) {
-  const name = told ?? agents?.find((agent) => agent.id === id)?.name ?? id ?? "agent";
+/** Return the agent's label, `Support` or `Support (support-emea)`. `given` is the name an event gave. */
+export function labelOf(agents, id, given) {
+  const name = given ?? agents?.find((agent) => agent.id === id)?.name ?? id ?? "agent";
   return isShared(agents, id, name) ? `${name} (${id})` : name;
 }
 

@@ -1,6 +1,6 @@
 // A thread as SQL holds it, made into the same stories that live events make.
 
-import { foldFailure, newStory, OVER, pick, tell } from "./story.js";
+import { foldFailure, newStory, OVER, pick, applyEvent } from "./story.js";
 import { ToolCalls } from "./toolCalls.js";
 
 /** Return the stories of a thread, oldest first, from its runs and its messages. */
@@ -28,10 +28,10 @@ export function applySummary(story, run) {
   return story;
 }
 
-/** Return the story of an ended run told again from its events, with what only the summary knew. */
-export function retell(story, events) {
+/** Return the story of an ended run built from its events, with the facts that only the summary has. */
+export function rebuild(story, events) {
   const fresh = newStory(pick(story, "run_id", "thread_id", "agent", "agent_name", "input", "createdAt", "error"));
-  for (const event of events) tell(fresh, event);
+  for (const event of events) applyEvent(fresh, event);
   return fresh;
 }
 
@@ -40,7 +40,7 @@ function storyOfRun(thread, run) {
   return applySummary(story, run);
 }
 
-// A run that was removed, or not kept: what was said is all there is of it, and says where it stood.
+// A run that was removed: its messages are all that is left of it.
 function storyOfWords(thread, id) {
   const story = newStory({ run_id: id, thread_id: thread.thread_id, agent: thread.agent, status: "succeeded" });
   return Object.assign(story, { detailing: true }); // There are no events to ask for.
@@ -48,7 +48,7 @@ function storyOfWords(thread, id) {
 
 function addMessage(story, message) {
   if (message.role === "user") story.input = story.input || (message.content ?? "");
-  else if (!OVER.has(story.status)) return; // An open run is told by its events, from the first.
+  else if (!OVER.has(story.status)) return; // An open run is built from its events, from the first.
   else if (message.role === "tool") new ToolCalls(story).answer(message);
   else if (message.role === "assistant") addAnswer(story, message);
   else if (message.role === "error") foldFailure(story, message);

@@ -1,8 +1,9 @@
 // A run's story: its events folded into the things a reader sees. Plain data, so that it can be stored and compared.
 
 import { ToolCalls } from "./toolCalls.js";
+import { byWords, decisionWords } from "./words.js";
 
-/** Return the story of a run nobody has told anything about yet. */
+/** Return the story of a run of which no event has come yet. */
 export function newStory(facts = {}) {
   return { cursor: 0, status: "queued", items: [], input: "", pieces: 0, ...facts };
 }
@@ -12,12 +13,12 @@ export function newStory(facts = {}) {
  *
  * Items are text, thinking, tool, approval, error, child and note; each has a `key` that never changes.
  */
-export function tell(story, event) {
+export function applyEvent(story, event) {
   if (event.seq <= story.cursor) return null;
   story.cursor = event.seq;
   if (event.at) story.lastAt = event.at;
-  const fold = FOLDS[event.type];
-  return fold ? [fold(story, event)].flat().filter(Boolean) : [];
+  const known = EVENTS[event.type];
+  return known ? [known.fold(story, event)].flat().filter(Boolean) : [];
 }
 
 /** True when nothing more will come. */
@@ -28,19 +29,38 @@ export function isOver(story) {
 /** The states a run never leaves. */
 export const OVER = new Set(["succeeded", "failed", "cancelled", "dead"]);
 
-const FOLDS = {
-  status: foldStatus,
-  response: (story, event) => addPiece(story, event, "text"),
-  reasoning: (story, event) => addPiece(story, event, "thinking"),
-  tool: foldTool,
-  tool_result: foldToolResult,
-  approval: foldApproval,
-  message: foldMessage,
-  child: (story, event) => putItem(story, `child:${event.child_run_id}`, { kind: "child", ...pick(event, "child_run_id", "agent", "status") }),
-  withdrawn: foldWithdrawn,
-  error: foldError,
-  end: foldEnd,
+/**
+ * What the page does with each event type. `fold` changes the story and returns the items it touched; `spoken` is what
+ * screen readers announce (whole answers, not pieces); `isPiece` marks pieces of text.
+ */
+const EVENTS = {
+  status: { fold: foldStatus },
+  response: { fold: (story, event) => addPiece(story, event, "text"), isPiece: true },
+  reasoning: { fold: (story, event) => addPiece(story, event, "thinking"), isPiece: true },
+  tool: { fold: foldTool, spoken: (event, agent) => event.arguments && `${agent} uses ${event.name}` },
+  tool_result: { fold: foldToolResult, spoken: (event) => event.outcome !== "done" && `${event.name}: ${event.outcome}` },
+  approval: { fold: foldApproval, spoken: approvalSpoken },
+  message: { fold: foldMessage },
+  child: { fold: (story, event) => putItem(story, `child:${event.child_run_id}`, { kind: "child", ...pick(event, "child_run_id", "agent", "status") }) },
+  withdrawn: { fold: foldWithdrawn },
+  error: { fold: foldError, spoken: (event) => event.message },
+  end: { fold: foldEnd, spoken: (event, agent, story) => `${agent}, ${event.status}: ${story.items.findLast((item) => item.kind === "text")?.text.slice(0, 1500) ?? ""}` },
 };
+
+/** Return what screen readers announce for an event of the agent with this name, or nothing. */
+export function spokenOf(event, agent, story) {
+  return EVENTS[event.type]?.spoken?.(event, agent, story) || "";
+}
+
+/** True for a piece of text, of which many come a second. */
+export function isPiece(event) {
+  return Boolean(EVENTS[event.type]?.isPiece);
+}
+
+function approvalSpoken(event, agent) {
+  if (event.decision) return `${event.name}: ${decisionWords(event.decision)}, decided ${byWords(event)}`;
+  return `${agent} needs an answer about ${event.name}. ${event.reason ?? ""}`;
+}
 
 function foldStatus(story, event) {
   story.status = event.status;
@@ -96,11 +116,11 @@ function foldToolResult(story, event) {
   }, event.seq);
 }
 
-// Asked once, and told once more with the decision; the reason then is the word of whoever decided.
+// A question comes once without and once with the decision; the reason then is the word of the person who decided.
 function foldApproval(story, event) {
   const { reason, ...fields } = pick(event, "approval_id", "call_id", "name", "arguments", "digest", "decisions", "expires_at", "reason", "decision", "by");
-  const said = reason === undefined ? {} : event.decision ? { word: reason } : { reason };
-  const item = putItem(story, `approval:${event.approval_id}`, { kind: "approval", ...fields, ...said }, event.seq);
+  const text = reason === undefined ? {} : event.decision ? { word: reason } : { reason };
+  const item = putItem(story, `approval:${event.approval_id}`, { kind: "approval", ...fields, ...text }, event.seq);
   const call = itemOf(story, `tool:${event.call_id}`);
   if (call && !call.outcome) call.asked = true;
   return [item, call];
@@ -122,10 +142,10 @@ function foldMessage(story, event) {
   ];
 }
 
-/** Keep a failure the history remembers, unless its event told it already. */
+/** Add a failure that the history holds, unless its event came already. */
 export function foldFailure(story, { content, code, seq, number }) {
-  const told = story.items.some((item) => item.kind === "error" && item.message === content);
-  if (told || story.status === "cancelled") return [];
+  const isKnown = story.items.some((item) => item.kind === "error" && item.message === content);
+  if (isKnown || story.status === "cancelled") return [];
   return [addItem(story, `error:${seq ?? number}:message`, { kind: "error", code, message: content, retryable: false })];
 }
 

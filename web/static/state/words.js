@@ -1,6 +1,6 @@
-// A run's state in the words people use, the same in every list.
+// A run's state in words: the same in every list, at the terminal and over HTTP.
 
-const WORDS = { queued: "queued", running: "running", waiting: "waiting", stopping: "stopping", succeeded: "succeeded", failed: "failed", cancelled: "stopped", dead: "given up" };
+const WORDS = { queued: "queued", running: "running", waiting: "waiting", stopping: "stopping", succeeded: "succeeded", failed: "failed", cancelled: "cancelled", dead: "dead" };
 const WAITS = { approval: "waiting for an answer", code_version: "waiting for other code" };
 const DECISIONS = { run_again: "Run again", take_as_done: "Take as done", fail: "Fail the run", approve: "Approve", reject: "Reject" };
 const PEOPLE = { local: "on a page or over HTTP", terminal: "at a terminal" };

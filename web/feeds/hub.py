@@ -1,0 +1,71 @@
+"""The feeds of one process and the viewers that watch them. Lives on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+from bus.journal import Journal, Who
+from web.feeds.board import BoardFeed
+from web.feeds.page import PageReader
+from web.feeds.run import RunFeed
+from web.feeds.viewers import Viewers
+
+
+class Hub:
+    """One per process; a feed is made when it is first watched and ends with its last viewer."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.viewers = Viewers(journal.loop)
+        self._journal = journal
+        self._pages = PageReader(journal)
+        self._runs: dict[str, RunFeed] = {}
+        self._boards: dict[Who, BoardFeed] = {}
+        self._is_subscribed = False
+
+    def close(self) -> None:
+        """Disconnect every viewer; to be called on any thread but the loop's."""
+        self._journal.loop.run(self._close(), 5)
+
+    def run_feed(self, run_id: str, thread_id: str) -> RunFeed:
+        """Return the one feed of a run."""
+        feed = self._runs.get(run_id)
+        if feed is None:
+            feed = self._runs[run_id] = RunFeed(
+                run_id, thread_id, self._journal, self._pages, self.viewers.backlog, on_stopped=self._forget_run
+            )
+        return feed
+
+    def board_feed(self, who: Who) -> BoardFeed:
+        """Return the one board of a principal."""
+        feed = self._boards.get(who)
+        if feed is None:
+            feed = self._boards[who] = BoardFeed(
+                who, self._journal, subscribe=self._subscribe, on_stopped=self._forget_board
+            )
+        return feed
+
+    def _forget_run(self, feed: RunFeed) -> None:
+        if self._runs.get(feed.run_id) is feed:
+            del self._runs[feed.run_id]
+
+    def _forget_board(self, feed: BoardFeed) -> None:
+        if self._boards.get(feed.who) is feed:
+            del self._boards[feed.who]
+
+    async def _subscribe(self) -> None:
+        """Subscribe to hints about changes for the boards; a second call does nothing."""
+        if not self._is_subscribed:
+            self._is_subscribed = True
+            await self._journal.hot_log.listen(self._journal.keys.board, self._on_nudge)
+
+    def _on_nudge(self, _run_id: str) -> None:
+        for board in self._boards.values():
+            board.nudge()
+
+    async def _close(self) -> None:
+        self.viewers.drop_all()
+        for feed in tuple(self._runs.values()):
+            feed.stop()
+        for board in tuple(self._boards.values()):
+            board.stop()
+        await asyncio.sleep(0)

@@ -1,0 +1,241 @@
+"""The viewers of one process: clients that follow a stream.
+
+Each is an asyncio protocol on the process's loop, which serves thousands of them with one thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from bus.loop import ProcessLoop
+from web.errors import Overloaded
+from web.feeds.backlog import Backlog
+from web.feeds.frames import BEAT, RETRY
+
+log = logging.getLogger(__name__)
+
+MAX_VIEWERS = 10_000
+SPARE_FILES = 768
+"""Descriptors kept for everything but viewers: 512 connections (web/gunicorn_conf.py), databases, files."""
+HIGH_BYTES, LOW_BYTES = 128 * 1024, 16 * 1024
+"""Unsent bytes at which a viewer is paused, and at which it is resumed."""
+MAX_INBOUND_BYTES = 4096
+"""Bytes that a client may send after its request; one that sends more is disconnected."""
+BEAT_S = 15.0
+STUCK_S = 12.0
+"""Seconds that a viewer may not read; checked every ``LOOK_S``, so that it is dropped after at most 15 s."""
+LOOK_S = 2.0
+SLICE = 200
+"""Viewers that get a comment before the loop continues with other work."""
+
+
+class Stream(Protocol):
+    """A feed, as its viewers use it. Every method is called on the loop."""
+
+    def attach(self, viewer: Viewer) -> None:
+        """Send the viewer all events after its cursor, and later ones as they come."""
+
+    def detach(self, viewer: Viewer) -> None:
+        """Forget the viewer, which has disconnected."""
+
+    def paused(self, viewer: Viewer) -> None:
+        """Send the viewer nothing until it is resumed: its buffer is full."""
+
+    def resumed(self, viewer: Viewer) -> None:
+        """Continue from the viewer's cursor: its buffer has room."""
+
+
+class Viewer(asyncio.Protocol):
+    """One client of one stream: small, since there may be thousands."""
+
+    __slots__ = "_open _viewers _waiter cursor head inbound_bytes stream stuck_since task transport write".split()
+
+    transport: asyncio.WriteTransport
+    write: Callable[[bytes], None]
+    """Appends bytes to the connection's buffer; returns at once."""
+
+    def __init__(self, viewers: Viewers, open_stream: Callable[[], Stream], cursor: int) -> None:
+        self._viewers = viewers
+        self._open: Callable[[], Stream] | None = open_stream
+        self._waiter: asyncio.Future[None] | None = None
+        self.cursor = cursor
+        """The last number it was sent; not updated while a feed counts for it."""
+        self.head = b""
+        self.stream: Stream | None = None
+        self.task: asyncio.Task[None] | None = None
+        """The task that sends it missed events, if there is one."""
+        self.stuck_since = 0.0
+        """Since when it has not been reading, on the loop's clock; 0 while it does."""
+        self.inbound_bytes = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert self._open is not None
+        self.transport = cast(asyncio.WriteTransport, transport)
+        self.transport.set_write_buffer_limits(HIGH_BYTES, LOW_BYTES)
+        self.write = self.transport.write
+        self._viewers.add(self)
+        self.write(self.head + RETRY)
+        self.head = b""
+        self.stream, self._open = self._open(), None
+        self.stream.attach(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.inbound_bytes += len(data)
+        if self.inbound_bytes > MAX_INBOUND_BYTES:
+            self.transport.abort()
+
+    def pause_writing(self) -> None:
+        self.stuck_since = self._viewers.now()
+        self._viewers.stuck.add(self)
+        if self.stream is not None:
+            self.stream.paused(self)
+
+    def resume_writing(self) -> None:
+        self.stuck_since = 0.0
+        self._viewers.stuck.discard(self)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+        elif self.stream is not None and not self.transport.is_closing():
+            self.stream.resumed(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._viewers.remove(self)
+        if self.task is not None:
+            self.task.cancel()
+            self.task = None
+        if self.stream is not None:
+            self.stream.detach(self)
+            self.stream = None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its connection is closed or closing."""
+        return self.transport.is_closing()
+
+    async def room(self) -> None:
+        """Return when the buffer has room."""
+        while self.stuck_since and not self.is_gone:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        self._waiter = None
+
+    def finish(self) -> None:
+        """Close the connection after the buffered data; a client that does not read is dropped after ``STUCK_S``."""
+        if not self.stuck_since:
+            self.stuck_since = self._viewers.now()
+            self._viewers.stuck.add(self)
+        self.transport.close()
+
+    def drop(self) -> None:
+        """Close the connection now; the client resumes by its cursor."""
+        self.transport.abort()
+
+
+class Viewers:
+    """All viewers of one process: counts them, sends comments, and drops those that do not read. Used on the loop."""
+
+    def __init__(self, loop: ProcessLoop) -> None:
+        self.stuck: set[Viewer] = set()
+        self.backlog = Backlog()
+        self.max_viewers = min(MAX_VIEWERS, _open_files() - SPARE_FILES)
+        self._process_loop = loop
+        self._loop = loop.loop
+        self._all: set[Viewer] = set()
+        self._keeping: list[asyncio.Task[None]] = []
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __contains__(self, viewer: Viewer) -> bool:
+        return viewer in self._all
+
+    # --- from any thread
+
+    def require_room(self) -> None:
+        """Check that there is room for one more viewer.
+
+        Raises:
+            Overloaded: there is none.
+        """
+        if len(self) >= self.max_viewers:
+            raise Overloaded(
+                f"this server streams to {self.max_viewers:,} viewers already; try again in a moment, or read pages "
+                "with Accept: application/json.",
+                retry_after_s=5,
+            )
+
+    def welcome(self, taken: socket.socket, viewer: Viewer) -> None:
+        """Serve the viewer on this socket, on the loop."""
+
+        async def connect() -> None:
+            try:
+                await self._loop.connect_accepted_socket(lambda: viewer, taken)
+            except OSError as error:  # it disconnected meanwhile
+                log.debug("viewer disconnected before it was served: %s", error)
+                taken.close()
+
+        self._process_loop.submit(connect())
+
+    # --- on the loop
+
+    def now(self) -> float:
+        """Return the loop's clock, in seconds."""
+        return self._loop.time()
+
+    def add(self, viewer: Viewer) -> None:
+        """Count the viewer, and send it comments at intervals."""
+        self._all.add(viewer)
+        if not self._keeping:
+            self._keeping = [self._loop.create_task(self._beat()), self._loop.create_task(self._drop_stuck())]
+
+    def remove(self, viewer: Viewer) -> None:
+        """Forget the viewer, which has disconnected."""
+        self._all.discard(viewer)
+        self.stuck.discard(viewer)
+        self.backlog.release(viewer)
+        if not self._all:
+            for task in self._keeping:
+                task.cancel()
+            self._keeping = []
+
+    def drop_all(self) -> None:
+        """Close every viewer's connection now; clients reconnect to another process with their cursors."""
+        for viewer in tuple(self._all):
+            viewer.drop()
+
+    async def _beat(self) -> None:
+        """Send a comment every ``BEAT_S``, so that proxies keep connections open and dead clients are noticed."""
+        while True:
+            await asyncio.sleep(BEAT_S)
+            for number, viewer in enumerate(tuple(self._all)):
+                if not viewer.stuck_since and not viewer.is_gone:
+                    viewer.write(BEAT)
+                if number % SLICE == SLICE - 1:
+                    await asyncio.sleep(0)
+
+    async def _drop_stuck(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            too_long = self.now() - STUCK_S
+            for viewer in [viewer for viewer in self.stuck if viewer.stuck_since < too_long]:
+                log.info("viewer dropped: it did not read for %s s", STUCK_S)
+                viewer.drop()
+
+
+def _open_files() -> int:
+    """Allow this process as many open files as it may have, and return how many that is."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return MAX_VIEWERS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_VIEWERS + SPARE_FILES
+    most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        return most
+    return wanted if soft == resource.RLIM_INFINITY else soft
