@@ -1,4 +1,4 @@
-"""A command that has others under its name: `runs` lists, `runs rm` removes."""
+"""A command that has subcommands: `runs` lists, `runs rm` removes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import click
 
 
 class Family(click.Command):
-    """Does its own work, unless the first word after its name is that of a member.
+    """A command that runs a member instead of itself if the first argument names one.
 
-    A click group cannot do this, since what stands behind its name may be an argument: `threads THREAD`.
+    A click group cannot do this, since the first argument may also be a value: `threads THREAD`.
     """
 
     def __init__(self, *args: Any, members: dict[str, click.Command], **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""The group of commands: lazy, so that --help is quick; and the one place where errors become sentences."""
+"""The command group, which imports commands lazily, and the one place that turns errors into messages."""
 
 from __future__ import annotations
 
@@ -11,37 +11,39 @@ from typing import NoReturn
 
 import click
 
-from config.errors import CallboardError, Permanent, SettingInvalid, nearest
+from cli.interrupts import CANCELLED, end_at_once, leave_to_command
+from config.errors import CallboardError, Permanent, SettingInvalid
+from config.spelling import nearest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-SUCCEEDED, FAILED, WRONG_USAGE, CANCELLED = 0, 1, 2, 130
+ROOT = Path(__file__).resolve().parents[1]
+SUCCEEDED, FAILED, WRONG_USAGE = 0, 1, 2
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "up": ("web.terminal.up:up", "Start everything and print the page's address."),
-    "run": ("web.terminal.run:run", "Give an agent a sentence, here and now or detached."),
-    "watch": ("web.terminal.watch:watch", "Follow a run, from its beginning or from a cursor."),
-    "runs": ("web.terminal.runs:runs", "List the runs."),
-    "approve": ("web.terminal.approve:approve", "Answer what a run asks."),
-    "cancel": ("web.terminal.cancel:cancel", "Stop a run."),
-    "agents": ("web.terminal.agents:agents", "List the agents, and check each deeply."),
-    "threads": ("web.terminal.threads:threads", "List the threads."),
-    "logs": ("web.terminal.logs:logs", "Show what the logger observer wrote."),
-    "worker": ("web.terminal.worker:worker", "Keep worker processes running on this machine."),
-    "web": ("web.terminal.web:web", "Serve HTTP and the page."),
-    "migrate": ("web.terminal.migrate:migrate", "Bring the database to the schema this code needs."),
-    "backup": ("web.terminal.backup:backup", "Copy the database to a file while everything runs."),
-    "doctor": ("web.terminal.doctor:doctor", "Say what is wrong with this installation, and the remedy."),
-    "check": ("web.terminal.check:check", "Format, lint, import rules, types, unit tests."),
-    "test": ("web.terminal.test:test", "The check, then everything that needs real processes."),
-    "crashtest": ("web.terminal.crashtest:crashtest", "Kill an agent's run at every place, and see what comes of it."),
-    "soak": ("web.terminal.soak:soak", "Try for a long time what a test tries for a moment."),
-    "bench": ("web.terminal.bench:bench", "Measure Callboard beside the naive ways."),
-    "lock": ("web.terminal.lock:lock", "Compile requirements.lock again from pyproject.toml."),
+    "up": ("cli.commands.up:up", "Start everything and print the page's address."),
+    "run": ("cli.commands.run:run", "Run an agent, in this process or detached."),
+    "watch": ("cli.commands.watch:watch", "Follow a run, from its beginning or from a cursor."),
+    "runs": ("cli.commands.runs:runs", "List the runs."),
+    "approve": ("cli.commands.approve:approve", "Answer a run's approval request."),
+    "cancel": ("cli.commands.control:cancel", "Stop a run."),
+    "agents": ("cli.commands.agents:agents", "List the agents, and check each deeply."),
+    "threads": ("cli.commands.threads:threads", "List the threads."),
+    "logs": ("cli.commands.logs:logs", "Show what the logger observer wrote."),
+    "worker": ("cli.commands.worker:worker", "Keep worker processes running on this machine."),
+    "web": ("cli.commands.web:web", "Serve HTTP and the page."),
+    "migrate": ("cli.commands.migrate:migrate", "Bring the database to the schema this code needs."),
+    "backup": ("cli.commands.backup:backup", "Copy the database to a file while everything runs."),
+    "doctor": ("cli.commands.doctor:doctor", "Report problems of this installation, with remedies."),
+    "check": ("cli.commands.check:check", "Format, lint, import rules, types, unit tests."),
+    "test": ("cli.commands.test:test", "The check, then the tests that need real processes."),
+    "crashtest": ("cli.commands.crashtest:crashtest", "Kill an agent's run at every place, and check the outcome."),
+    "soak": ("cli.commands.soak:soak", "Run randomized tests for a long time."),
+    "bench": ("cli.commands.bench:bench", "Measure Callboard beside naive alternatives."),
+    "lock": ("cli.commands.lock:lock", "Compile requirements.lock again from pyproject.toml."),
 }
-"""name -> (where it lives, its line in --help); a new command is a line here and a file."""
+"""name -> (module:attribute, its line in --help); a new command is a line here and a file."""
 
 CALLER_DIR = Path.cwd()
-"""Where the user stands. Commands run from the root; paths the user typed are meant from here."""
+"""The caller's working folder, which typed paths are relative to; commands run from the root."""
 
 
 class LazyGroup(click.Group):
@@ -74,13 +76,24 @@ class LazyGroup(click.Group):
 
 
 class CallerPath(click.Path):
-    """A path as the user meant it: relative to where they stand, not to the root."""
+    """A path relative to the caller's working folder, not to the root."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         return Path(os.fsdecode(super().convert(CALLER_DIR / str(value), param, ctx)))
 
 
+def _print_version(context: click.Context, _param: click.Parameter, is_asked: bool) -> None:
+    if is_asked:
+        from config.project import own_version
+
+        click.echo(f"callboard {own_version()}")
+        context.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, subcommand_metavar="COMMAND …")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
 def cli() -> None:
     """Callboard: an agent fleet on the Celery and Redis you already run.
 
@@ -89,8 +102,10 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run a command and end the process with its status; what goes wrong is one sentence on stderr."""
+    """Run a command and end the process with its status; an error is one message on stderr."""
+    _log_errors_only()
     status = status_of(list(sys.argv[1:] if arguments is None else arguments))
+    end_at_once()
     if "bus.loop" in sys.modules:  # --help needs none
         import_module("bus.loop").stop_process_loop()
     sys.exit(status)
@@ -98,51 +113,72 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def status_of(arguments: list[str]) -> int:
     """Run a command and return its exit status: 0 succeeded, 1 failed, 2 wrong usage, 130 cancelled."""
-    from config.rooms import require_own_rooms
+    from config.folders import require_own_folders
 
     try:
+        leave_to_command()
         os.chdir(ROOT)
-        require_own_rooms(ROOT)
+        require_own_folders(ROOT)
         result = cli.main(arguments or ["--help"], prog_name="./callboard", standalone_mode=False)
         return result if isinstance(result, int) else SUCCEEDED
     except (click.Abort, KeyboardInterrupt):
         return CANCELLED
-    except click.UsageError as wrong:
-        _complain(wrong.format_message(), wrong.ctx)
+    except click.UsageError as error:
+        _complain(error.format_message(), error.ctx)
         return WRONG_USAGE
-    except click.ClickException as wrong:
-        _complain(wrong.format_message())
-        return wrong.exit_code
+    except click.ClickException as error:
+        _complain(error.format_message())
+        return error.exit_code
     except BrokenPipeError:  # `./callboard runs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SUCCEEDED
-    except CallboardError as wrong:
+    except CallboardError as error:
         if _is_debugging():
             raise
-        _complain(f"{wrong} [{wrong.code}]")
-        return WRONG_USAGE if _is_callers(wrong) else FAILED
-    except Exception as wrong:  # a bug; a traceback helps us, not the person in front of the terminal
+        _complain(f"{error} [{error.code}]")
+        return WRONG_USAGE if _is_callers(error) else FAILED
+    except Exception as error:  # a bug; the traceback helps developers, not users
         if _is_debugging():
             raise
         _complain(
-            f"something unexpected went wrong: {type(wrong).__name__}: {wrong}. "
-            "Run the same with CALLBOARD_DEBUG=1 for the traceback, and please report it."
+            f"unexpected error: {type(error).__name__}: {error}. "
+            "Run the command again with CALLBOARD_DEBUG=1 for the traceback, and please report it."
         )
         return FAILED
 
 
+def _log_errors_only() -> None:
+    """Keep log warnings off the terminal: a command reports itself what its user has to know.
+
+    Without a handler Python would print each warning. `up`, `web` and workers set up their own log later.
+    """
+    import logging
+
+    class Redacted(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            from config.redaction import redact
+
+            return redact(super().format(record))
+
+    if not _is_debugging():
+        handler = logging.StreamHandler()
+        handler.setLevel(logging.ERROR)
+        handler.setFormatter(Redacted())
+        logging.getLogger().addHandler(handler)
+
+
 def _complain(sentence: str, context: click.Context | None = None) -> None:
+    from cli.output.quoted import hanging
     from config.redaction import redact
-    from web.terminal.quoted import hanging
 
     print(hanging(f"error: {redact(sentence)}"), file=sys.stderr)
     if context is not None and context.command is not cli:
-        print(f"       {context.command_path} --help says how it is used.", file=sys.stderr)
+        print(f"       See {context.command_path} --help.", file=sys.stderr)
 
 
-def _is_callers(wrong: CallboardError) -> bool:
-    """Tell whether what was typed has to change: the errors HTTP answers with 4xx."""
-    return isinstance(wrong, SettingInvalid) or (isinstance(wrong, Permanent) and 400 <= wrong.status < 500)
+def _is_callers(error: CallboardError) -> bool:
+    """Return whether the caller's input is wrong: the errors that HTTP answers with 4xx."""
+    return isinstance(error, SettingInvalid) or (isinstance(error, Permanent) and 400 <= error.status < 500)
 
 
 def _is_debugging() -> bool:

@@ -1,4 +1,4 @@
-"""Flags that are settings: they go into the environment, so that this process and its children read the same."""
+"""Flags that are settings: they go into the environment, where this process and its children read them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from cli.main import CallerPath
 from config.settings import Settings, adopt_env_file, read_settings, settings, unknown_variables
 from config.visible import visible
-from web.terminal.cli import CallerPath
 
 _warned: set[str] = set()
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -20,13 +20,14 @@ state_dir = click.option(
 )
 host = click.option("--host", help="Address to serve on; default 127.0.0.1.")
 port = click.option("--port", type=click.IntRange(0, 65535), help="TCP port; default 8000, 0 picks a free one.")
-no_auth = click.option("--no-auth", is_flag=True, default=None, help="Serve an address other machines reach.")
-slots = click.option("--slots", type=click.IntRange(1, 2000), help="Runs a worker process works on at once.")
+no_auth = click.option("--no-auth", is_flag=True, default=None, help="Serve an address that other machines reach.")
+slots = click.option("--slots", type=click.IntRange(1, 2000), help="Runs that a worker process executes at once.")
+queues = click.option("--queues", metavar="A,B", help="Queues the workers serve; default: the deployment's own.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 def apply(**flags: object) -> Settings:
-    """Return the settings with the flags that were given; children inherit them.
+    """Return the settings with the given flags applied; child processes inherit them.
 
     Raises:
         SettingInvalid: a value cannot be used.

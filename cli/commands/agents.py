@@ -1,19 +1,20 @@
-"""`./callboard agents`: which agents there are, and whether each would work."""
+"""`./callboard agents`: list the agents and check whether each can run."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from agents.registry import AgentRegistry
-from config.definitions import AgentDefinition
-from config.errors import DefinitionInvalid
+from cli import options
+from cli.output.json import print_json
+from cli.output.transcript import fit, safe
+from config.definitions.agent import AgentDefinition
+from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
-from web.terminal import options
-from web.terminal.printed_json import print_json
-from web.terminal.transcript import fit, safe
 
 if TYPE_CHECKING:
     from agents.checkup import Problem
@@ -46,8 +47,8 @@ def _wanted(registry: AgentRegistry, agent_ids: tuple[str, ...]) -> list[AgentDe
 def _look_up(registry: AgentRegistry, agent_id: str) -> AgentDefinition | DefinitionInvalid:
     try:
         return registry.get(agent_id)
-    except DefinitionInvalid as wrong:
-        return wrong
+    except DefinitionInvalid as error:
+        return error
 
 
 def _row(settings: Settings, found: AgentDefinition | DefinitionInvalid, *, deep: bool) -> dict[str, Any]:
@@ -79,14 +80,26 @@ def _print(rows: list[dict[str, Any]], settings: Settings) -> None:
         folders = ", ".join(str(folder) for folder in settings.agent_folders)
         click.echo(f"There are no agents in {folders}; add a YAML file, its name is the agent's id.")
         return
-    good = [row for row in rows if row["id"]]
-    width = max((len(row["id"]) for row in good), default=0)
-    model_width = max((len(row["model"]) for row in good), default=0)
-    for row in good:
-        mark = click.style("✗", fg="red") if _errors(row) else click.style("✓", fg="green")
-        summary = fit(safe((row["description"] or "").split("\n")[0]), MAX_DESCRIPTION_CHARS)
-        click.echo(f"{mark} {row['id']:<{width}}  {safe(row['model']):<{model_width}}  {summary}")
+    lines = [(_mark(row), *_cells(row)) for row in rows]
+    width = max(len(name) for _, name, _, _ in lines)
+    model_width = max(len(model) for _, _, model, _ in lines)
+    for mark, name, model, summary in lines:
+        click.echo(f"{mark} {name:<{width}}  {model:<{model_width}}  {summary}")
     for row in rows:
         for problem in row["problems"]:
             colour = "red" if problem["severity"] == "error" else "yellow"
             click.echo(f"{click.style(problem['severity'], fg=colour)}: {safe(problem['message'])}", err=True)
+
+
+def _mark(row: dict[str, Any]) -> str:
+    """Return ✗ if every run of the agent fails, ! if some may, else ✓."""
+    if _errors(row):
+        return click.style("✗", fg="red")
+    return click.style("!", fg="yellow") if row["problems"] else click.style("✓", fg="green")
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, str, str]:
+    """Return name, model and description; only the name for a file that cannot be read."""
+    if row["id"] is None:
+        return safe(Path(row["file"]).stem), "", "does not load"
+    return row["id"], safe(row["model"]), fit(safe((row["description"] or "").split("\n")[0]), MAX_DESCRIPTION_CHARS)

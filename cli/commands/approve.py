@@ -1,4 +1,4 @@
-"""`./callboard approve`: answer what a run asks."""
+"""`./callboard approve`: answer a run's approval request."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ import orjson
 
 from agents.handle import RunHandle
 from agents.runner import Runner
-from bus.journal import workers
-from bus.journal.approvals import MAX_MESSAGE_CHARS, MAX_RESULT_BYTES, Decided, Decision
-from config.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown
-from web.terminal import options
-from web.terminal.opening import open_runner
-from web.terminal.printed_json import print_json
-from web.terminal.question import MEANINGS, how, told, word
-from web.terminal.transcript import safe
+from bus.journal import (
+    ApprovalDecided,
+    ApprovalOver,
+    ApprovalUnknown,
+    Decided,
+    Decision,
+)
+from cli import options
+from cli.opening import open_runner
+from cli.output.json import print_json
+from cli.output.question import MEANINGS, answer_commands, label, question_lines
+from cli.output.transcript import safe
+from cli.output.wait_reasons import warn_of_no_worker
 
 
 @click.command()
@@ -26,18 +31,17 @@ from web.terminal.transcript import safe
 @click.argument("approval_id", metavar="[APPROVAL]", required=False)
 @click.option("--decision", metavar="WHICH", help="run_again, take_as_done or fail; without it you are asked.")
 @click.option("--result", metavar="TEXT", help="With take_as_done: what the call returned, JSON or text.")
-@click.option("--message", metavar="TEXT", help="A word with it, for the log.")
+@click.option("--message", metavar="TEXT", help="A comment that the log keeps.")
 @options.as_json
 @options.state_dir
 def approve(
-    run_id: str, approval_id: str | None, decision: str | None, result: str | None, message: str | None,
-    as_json: bool, **flags: object,
-) -> int:  # fmt: skip
-    """Answer what RUN asks. With one open question APPROVAL may be left out; the first answer counts."""
-    if result is not None and decision not in (None, "take_as_done"):
+    run_id: str, approval_id: str | None, decision: str | None, as_json: bool, state_dir: object, **said: str | None
+) -> int:
+    """Answer an approval of RUN. APPROVAL may be omitted if only one is open; the first answer counts."""
+    if said["result"] is not None and decision not in (None, "take_as_done"):
         raise click.UsageError("--result goes with --decision take_as_done only.")
-    given = {"result": _result(result), "message": _message(message)}
-    with open_runner(**flags) as runner:
+    given = {"result": _result(said["result"]), "message": _message(said["message"])}
+    with open_runner(options.apply(state_dir=state_dir)) as runner:
         handle = runner.handle(run_id)
         if decision is not None:
             return _decide(runner, handle, approval_id, Decision(decision=decision, **given), as_json)
@@ -63,17 +67,18 @@ def _asked(handle: RunHandle, approval_id: str | None) -> list[dict[str, Any]]:
 
 def _only(handle: RunHandle) -> dict[str, Any]:
     asked = handle.approvals()
-    if not asked:  # perhaps somebody answered while this one was typing
-        raise handle.last_decided() or ApprovalOver(f"{handle.run_id} asks nothing now; it is {handle.status()}.")
+    if not asked:  # another person may have answered in the meantime
+        raise handle.last_decided() or ApprovalOver(f"{handle.run_id} has no open question; it is {handle.status()}.")
     if len(asked) > 1:
-        raise click.UsageError(f"{handle.run_id} asks {len(asked)} things; name one:\n{_listed(handle.run_id, asked)}")
+        listing = _listed(handle.run_id, asked)
+        raise click.UsageError(f"{handle.run_id} has {len(asked)} open questions; name one:\n{listing}")
     return asked[0]
 
 
 def _listed(run_id: str, asked: Sequence[Mapping[str, Any]]) -> str:
     parts = []
-    for one, command in zip(asked, how(run_id, asked), strict=True):
-        parts += [*told(one), f"  {command}", ""]
+    for one, command in zip(asked, answer_commands(run_id, asked), strict=True):
+        parts += [*question_lines(one), f"  {command}", ""]
     return safe("\n".join(parts).rstrip())
 
 
@@ -81,22 +86,22 @@ def _listed(run_id: str, asked: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _ask_person(run_id: str, asked: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> Decision | None:
-    """Show the question and return the answer of whoever sits there, or None when they would rather not now."""
+    """Show the question and return the answer typed at the terminal; None if the user postpones it."""
     if not asked:
-        raise ApprovalOver(f"{run_id} asks nothing now; `./callboard runs --why` says what runs wait for.")
+        raise ApprovalOver(f"{run_id} has no open question; `./callboard runs --why` says what runs wait for.")
     if len(asked) > 1 or not (sys.stdin.isatty() and sys.stderr.isatty()):
         click.echo(_listed(run_id, asked))
-        raise click.UsageError("nothing was decided; say what, as shown above." if len(asked) == 1 else
-                               "nothing was decided; name one of these questions, as shown above.")  # fmt: skip
+        what = "a decision" if len(asked) == 1 else "one of these questions"
+        raise click.UsageError(f"nothing was decided; name {what}, as shown above.")
     (one,) = asked
-    for line in told(one):
+    for line in question_lines(one):
         click.echo(safe(line), err=True)
     offered = list(one["decisions"])
     for number, decision in enumerate(offered, 1):
-        click.echo(f"  {number}  {click.style(word(decision), bold=True)}  {MEANINGS.get(decision, '')}", err=True)
+        click.echo(f"  {number}  {click.style(label(decision), bold=True)}  {MEANINGS.get(decision, '')}", err=True)
     chosen = _chosen(offered)
     if chosen is None:
-        click.echo("Nothing was decided; the run waits on.", err=True)
+        click.echo("Nothing was decided; the run keeps waiting.", err=True)
         return None
     result = given["result"]
     if chosen == "take_as_done" and result is None:
@@ -107,9 +112,9 @@ def _ask_person(run_id: str, asked: Sequence[Mapping[str, Any]], given: Mapping[
 def _chosen(offered: Sequence[str]) -> str | None:
     while text := _prompt(f"Your answer, 1 to {len(offered)}, Enter for not now"):
         for number, decision in enumerate(offered, 1):
-            if text.strip().lower() in (str(number), decision, word(decision)):
+            if text.strip().lower() in (str(number), decision, label(decision)):
                 return decision
-        click.echo(f"That is not among them: {', '.join(offered)}.", err=True)
+        click.echo(f"Not one of the decisions: {', '.join(offered)}.", err=True)
     return None
 
 
@@ -123,10 +128,10 @@ def _prompt(text: str) -> str:
 def _decide(runner: Runner, handle: RunHandle, approval_id: str | None, answer: Decision, as_json: bool) -> int:
     try:
         decided = handle.decide(approval_id or _only(handle)["approval_id"], answer, by="terminal")
-    except (ApprovalDecided, ApprovalOver) as wrong:  # nothing wrong was typed: it came too late
+    except (ApprovalDecided, ApprovalOver) as error:  # valid input that came too late: not a usage error
         if as_json:
-            print_json({"run_id": handle.run_id, "code": wrong.code, **wrong.facts}, lines=True)
-        click.echo(safe(f"error: {wrong} [{wrong.code}]"), err=True)
+            print_json({"run_id": handle.run_id, "code": error.code, **error.facts}, lines=True)
+        click.echo(safe(f"error: {error} [{error.code}]"), err=True)
         return 1
     if as_json:
         print_json(_facts(decided), lines=True)
@@ -136,31 +141,28 @@ def _decide(runner: Runner, handle: RunHandle, approval_id: str | None, answer: 
 
 
 def _facts(decided: Decided) -> dict[str, Any]:
-    return {
-        "run_id": decided.written.run_id, "approval_id": decided.approval_id, "decision": decided.decision,
-        "by": decided.by, "status": decided.written.status,
-    }  # fmt: skip
+    ids = {"run_id": decided.written.run_id, "approval_id": decided.approval_id}
+    return {**ids, "decision": decided.decision, "by": decided.by, "status": decided.written.status}
 
 
 def _say(runner: Runner, handle: RunHandle, decided: Decided) -> None:
-    click.echo(f"decided: {word(decided.decision)}.")
+    click.echo(f"decided: {label(decided.decision)}.")
     if decided.written.status == "waiting":
-        click.echo(f"{handle.run_id} still asks {len(handle.approvals())} more: ./callboard approve {handle.run_id}")
+        remaining = len(handle.approvals())
+        click.echo(f"{handle.run_id} has {remaining} more open: ./callboard approve {handle.run_id}")
         return
-    click.echo(f"{handle.run_id} {'ends' if decided.decision == 'fail' else 'goes on'}; "
-               f"./callboard watch {handle.run_id} shows how.")  # fmt: skip
-    with runner.journal.read() as connection:
-        if not workers.alive(runner.journal.database, connection):
-            click.secho("no worker is alive: that happens once there is one. Start one: ./callboard up", err=True,
-                        fg="yellow")  # fmt: skip
+    what = "ends" if decided.decision == "fail" else "continues"
+    click.echo(f"{handle.run_id} {what}; ./callboard watch {handle.run_id} shows how.")
+    if not runner.journal.workers.alive():
+        warn_of_no_worker(runner.settings.state, "the run waits for one")
 
 
 def _result(text: str | None) -> Any:
-    """Return what a person typed as the value it is: JSON where it is JSON, else the text itself."""
+    """Return the typed text decoded as JSON; the text itself if it is not JSON."""
     if text is None:
         return None
-    if len(_whole(text, "--result").encode()) > MAX_RESULT_BYTES:
-        raise click.UsageError(f"the result is longer than {MAX_RESULT_BYTES:,} bytes; say what matters of it.")
+    if len(_whole(text, "--result").encode()) > Decision.MAX_RESULT_BYTES:
+        raise click.UsageError(f"the result is longer than {Decision.MAX_RESULT_BYTES:,} bytes; shorten it.")
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -168,14 +170,14 @@ def _result(text: str | None) -> Any:
 
 
 def _message(text: str | None) -> str | None:
-    if text is not None and len(_whole(text, "--message")) > MAX_MESSAGE_CHARS:
-        raise click.UsageError(f"the message is longer than {MAX_MESSAGE_CHARS:,} characters.")
+    if text is not None and len(_whole(text, "--message")) > Decision.MAX_MESSAGE_CHARS:
+        raise click.UsageError(f"the message is longer than {Decision.MAX_MESSAGE_CHARS:,} characters.")
     return text or None
 
 
 def _whole(text: str, what: str) -> str:
     try:
         text.encode()
-    except UnicodeEncodeError as wrong:
-        raise click.UsageError(f"{what} is not text in UTF-8.") from wrong
+    except UnicodeEncodeError as error:
+        raise click.UsageError(f"{what} is not text in UTF-8.") from error
     return text

@@ -1,4 +1,4 @@
-"""`./callboard backup`: a copy of the database while everything goes on."""
+"""`./callboard backup`: copy the database while it is in use."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from config.backup import back_up
-from web.terminal import options
-from web.terminal.cli import CallerPath
-from web.terminal.printed_json import print_json
+from cli import options
+from cli.main import CallerPath
+from cli.output.json import print_json
+from config.database.backup import back_up
 
 
 @click.command()
 @click.argument("file", type=CallerPath(dir_okay=False))
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @options.as_json
 @options.state_dir
 def backup(file: Path, force: bool, as_json: bool, **flags: object) -> int:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-
 import click
 
-from web.terminal.child import guarded
-from web.terminal.cli import ROOT
-from web.terminal.serving import clean_environment, python
+from cli.devtools.apart import run_apart
 
 
 @click.command()
-@click.option("--minutes", type=click.FloatRange(0.5), default=30.0, show_default=True, help="How long faults go on.")
+@click.option(
+    "--minutes", type=click.FloatRange(0.5), default=30.0, show_default=True, help="How long faults are injected."
+)
 @click.option("--seed", type=int, help="Do what the run that printed this seed did, in the same order.")
 @click.option("--postgres", is_flag=True, help="On Postgres; with --sweep: on Postgres too, besides SQLite.")
 @click.option("--sweep", is_flag=True, help="Kill the runs of reference at every place they pass, instead.")
-@click.option("--twice", is_flag=True, help="With --sweep: and kill who goes on, at every place it passes. Hours.")
+@click.option(
+    "--twice", is_flag=True, help="With --sweep: also kill the process that resumes, at every place it passes. Hours."
+)
 @click.option("--workers", is_flag=True, help="With --sweep: and a real Celery worker for each run, on a real Redis.")
 @click.option("--sample", type=click.IntRange(1), metavar="N", help="With --sweep: N kills in all, at random.")
 def soak(
@@ -29,17 +28,7 @@ def soak(
     if not sweep:
         if twice or workers or sample is not None:
             raise click.UsageError("--twice, --workers and --sample go with --sweep.")
-        return _run("tests.soak.weather", "--minutes", str(minutes), *flags)
+        return run_apart("tests.soak.weather", "--minutes", str(minutes), *flags)
     flags += [name for name, is_on in {"--twice": twice, "--workers": workers}.items() if is_on]
     flags += ["--sample", str(sample)] if sample is not None else []
-    return _run("tests.soak.sweep", *flags)
-
-
-def _run(module: str, *flags: str) -> int:
-    """Return the exit status of a module that is run as a process of its own; it prints what it finds."""
-    process = subprocess.Popen(guarded((*python(module), *flags), signal.SIGINT), cwd=ROOT, env=clean_environment())
-    try:
-        return process.wait()
-    except KeyboardInterrupt:  # the terminal told the child too; it ends what it started
-        process.wait()
-        raise
+    return run_apart("tests.soak.sweep", *flags)

@@ -1,4 +1,4 @@
-"""Which of a run's places it is killed at, as somebody typed it."""
+"""The choice of the places where a run is killed, from the command's flags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 if TYPE_CHECKING:
-    from web.terminal.crashlab.places import Place
+    from cli.crashlab.places import Place
 
 
 class Choice(NamedTuple):
@@ -21,7 +21,7 @@ class Choice(NamedTuple):
     seed: int
 
     def of(self, places: Sequence[Place]) -> Sequence[Place]:
-        """Return those chosen, in order."""
+        """Return the chosen places, in order."""
         if self.at:
             if unknown := set(self.at) - {str(place) for place in places}:
                 known = ", ".join(map(str, places))
@@ -32,8 +32,8 @@ class Choice(NamedTuple):
         picked = random.Random(self.seed).sample(range(len(places)), self.sample)  # no secret
         return [places[number] for number in sorted(picked)]
 
-    def told(self, places: Sequence[Place]) -> str:
-        """Return the choice as people read it."""
+    def summary(self, places: Sequence[Place]) -> str:
+        """Return the choice as text."""
         chosen = len(self.of(places))
         seed = f", --seed {self.seed}" if self.sample is not None and not self.at else ""
         return f"{len(places)} places" if chosen == len(places) else f"{chosen} of {len(places)} places{seed}"

@@ -1,7 +1,7 @@
-"""A warm parent that forks a child for each life of a run.
+"""A warm parent process that forks a child for each attempt at a run.
 
-The parent has imported everything, and has no thread, no event loop and no connection: nothing that a fork would
-tear in half. A child does its work, hands back what it found, and ends; or is killed, which is the point.
+The parent has imported everything, and has no thread, event loop or connection, which a fork would break. A child does
+its work, hands back the result and ends, or is killed at a failpoint.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ PR_SET_PDEATHSIG = 1
 ASKED_TO_END = (signal.SIGINT, signal.SIGTERM)
 TAIL_CHARS = 4000
 LAST_WORDS_S = 5.0
-"""How long a child that hangs has to say where it is."""
+"""How long a hanging child has to print its stacks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Life:
+class ChildOutcome:
     """How a child ended."""
 
     end: Literal["returned", "killed", "raised", "hung"]
     result: Any = None
-    """What its work returned."""
-    said: str = ""
-    """The end of what it printed; of one that raised or hung that is where it was."""
+    """The return value of its work."""
+    output: str = ""
+    """The end of its output; for one that raised or hung, the traceback."""
     status: int = 0
-    """What it exited with; a signal's number below zero."""
+    """Exit status; a negative signal number if a signal ended it."""
 
 
-class Nursery:
+class ForkRunner:
     """Forks children, one at a time."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
 
-    def live(self, work: Callable[[], Any], time_s: float) -> Life:
-        """Return what became of a child that does ``work`` and has ``time_s`` seconds for it."""
+    def run(self, work: Callable[[], Any], time_s: float) -> ChildOutcome:
+        """Fork a child that does ``work`` within ``time_s`` seconds, and return its outcome."""
         self._log.unlink(missing_ok=True)
         reading, writing = os.pipe()
         parent = os.getpid()
-        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ASKED_TO_END)  # Python loses one that comes amid a fork
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ASKED_TO_END)  # Python loses one during a fork
         pid = os.fork()
         if pid == 0:
             os.close(reading)
@@ -71,36 +71,36 @@ class Nursery:
         finally:
             os.close(reading)
 
-    def _wait(self, pid: int, reading: int, time_s: float) -> Life:
+    def _wait(self, pid: int, reading: int, time_s: float) -> ChildOutcome:
         handed, is_over = _read(pid, reading, time.monotonic() + time_s)
         if not is_over:
-            os.kill(pid, signal.SIGABRT)  # it prints where each of its threads is, and dies of it
+            os.kill(pid, signal.SIGABRT)  # faulthandler prints every thread's stack
             if not _read(pid, reading, time.monotonic() + LAST_WORDS_S)[1]:
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            return Life(end="hung", said=self._said())
+            return ChildOutcome(end="hung", output=self._output())
         _, status = os.waitpid(pid, 0)
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-            return Life(end="killed", said=self._said())
+            return ChildOutcome(end="killed", output=self._output())
         if status != 0:
-            return Life(end="raised", said=self._said(), status=os.waitstatus_to_exitcode(status))
-        return Life(end="returned", result=pickle.loads(handed), said=self._said())  # our own child's
+            return ChildOutcome(end="raised", output=self._output(), status=os.waitstatus_to_exitcode(status))
+        return ChildOutcome(end="returned", result=pickle.loads(handed), output=self._output())  # our own child's
 
-    def _said(self) -> str:
+    def _output(self) -> str:
         return self._log.read_text(errors="replace")[-TAIL_CHARS:] if self._log.exists() else ""
 
 
-def threads_here() -> list[str]:
-    """Return the threads of this process besides the first; a tool that starts one at its import makes forks unsafe."""
+def other_threads() -> list[str]:
+    """Return this process's threads besides the main one; a tool that starts one at import makes forks unsafe."""
     return [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
 
 
 def _read(pid: int, reading: int, until_s: float) -> tuple[bytes, bool]:
-    """Return what the child handed back, and whether it is over: its end of the pipe is closed."""
+    """Return what the child handed back, and whether it has ended."""
     handed = bytearray()
     while (left_s := until_s - time.monotonic()) > 0:
         if not select.select([reading], [], [], min(left_s, 0.5))[0]:
-            if _has_ended(pid):  # a process that a tool forked may hold the pipe open
+            if _has_ended(pid):  # a process that a tool forked may keep the pipe open
                 return bytes(handed), True
             continue
         piece = os.read(reading, 1 << 20)
@@ -111,12 +111,12 @@ def _read(pid: int, reading: int, until_s: float) -> tuple[bytes, bool]:
 
 
 def _has_ended(pid: int) -> bool:
-    """Return whether the child has ended; it stays to be waited for."""
+    """Return whether the child has ended, without reaping it."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _be_a_child(work: Callable[[], Any], parent: int, writing: int, log: Path) -> None:
-    """Do the work and end this process, without anything of the parent's that is run at an exit."""
+    """Do the work and end this process without the parent's exit handlers."""
     status = 1
     try:
         _set_up(parent, log)
@@ -149,11 +149,11 @@ def _set_up(parent: int, log: Path) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent dies (Linux)."""
+    """Make the kernel kill this process when its parent dies (Linux)."""
     if sys.platform != "linux":
         return
     import ctypes
 
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before we asked
+    if os.getppid() != parent:  # the parent died before the call
         os._exit(1)

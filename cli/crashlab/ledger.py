@@ -1,7 +1,7 @@
-"""The ledger: what arrived at an agent's tools, in a file outside of what is tested, which no kill takes back.
+"""The ledger: the calls that arrived at an agent's tools, in a file outside the tested system, which survives a kill.
 
-A call is written down before the tool's function is called (``began``) and after it (``returned``, ``raised``). A
-kill may come between the function's effect and the second line, so what counts as an effect is ``began``.
+A call is recorded before the tool's function is called (``began``) and after it (``returned``, ``raised``). A kill may
+come between the function's effect and the second line, so ``began`` counts as an effect.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from agents.tools.results import to_result
 from agents.tools.tool import MARKS, Tool
 
 VARIABLE = "CRASHTEST_LEDGER"
-"""Names the ledger's file in the environment of every process of a lab; a tool may look whether it is in one."""
+"""Environment variable with the ledger's path in every process of a lab; a tool may test whether it is set."""
 BEGAN, RETURNED, RAISED = "began", "returned", "raised"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One line."""
+    """One line of the ledger."""
 
     mark: str
     """began, returned or raised."""
     tool: str
     says: str | None
-    """The effect the tool's own marks name; None of a function that has none."""
+    """The effect that the tool's own marks declare; None without marks."""
     key: str
     """The call's idempotency key."""
     call_id: str
     arguments: Mapping[str, Any]
     result: Any = None
-    """Of ``returned``, as JSON data."""
+    """The result of ``returned``, as JSON data."""
 
 
 def watched(tool: Tool) -> Tool:
-    """Return the same tool, whose calls are written to this process's ledger."""
+    """Return the same tool with its calls recorded in this process's ledger."""
     function, says = tool.function, _own_effect(tool)
 
     def note(mark: str, arguments: Mapping[str, Any], result: Any = None) -> None:
@@ -84,7 +84,7 @@ def _own_effect(tool: Tool) -> str | None:
 
 
 def write(path: Path, entry: Entry) -> None:
-    """Add a line that is on the disk when this returns."""
+    """Append a line and sync it to the disk."""
     line = orjson.dumps(dataclasses.asdict(entry), default=str, option=orjson.OPT_NON_STR_KEYS) + b"\n"
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -95,7 +95,7 @@ def write(path: Path, entry: Entry) -> None:
 
 
 def read(path: Path) -> Sequence[Entry]:
-    """Return the lines in the order they were written; a line that a kill cut off was never whole."""
+    """Return the lines in order, without one that a kill truncated."""
     if not path.exists():
         return ()
     lines = path.read_bytes().split(b"\n")[:-1]

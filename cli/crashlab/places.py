@@ -1,4 +1,4 @@
-"""The places of a run at which its process can be killed, found by watching it once, and told in words."""
+"""The places where a run's process can be killed, found by watching the run once, with descriptions."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from dataclasses import dataclass
 
 from sqlalchemy import select
 
-from config.database import open_database
-from config.tables import runs, steps
+from config.database.engine import open_database
+from config.database.tables import runs, steps
 
 Steps = Mapping[str, tuple[str, str]]
-"""A step's id -> what it is, as people read it, and its state."""
+"""A step's id -> its display name and its state."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Passed:
-    """One place that was passed, and how the run stood there."""
+    """One passed place, and the run's state there."""
 
     place: str
     status: str
-    """The run's; empty where none was accepted yet."""
+    """The run's; empty if none was accepted yet."""
     steps: Steps
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where a process is killed: the n-th passing of a failpoint."""
+    """Where a process is killed: the n-th pass of a failpoint."""
 
     name: str
     number: int
     """Counted from 1 in each process."""
     where: str
-    """In words."""
+    """Description for people."""
 
     def __str__(self) -> str:
         return f"{self.name}@{self.number}"
 
     @property
     def points(self) -> str:
-        """As the FAILPOINTS variable takes it."""
+        """The value of the FAILPOINTS variable."""
         return f"{self.name}=kill@{self.number}"
 
 
 class Recorder:
-    """Notes each place this process passes, with the run as SQL has it then."""
+    """Records each place this process passes, with the run's state in SQL."""
 
     def __init__(self, database_url: str, thread_id: str) -> None:
         self.passed: list[Passed] = []
@@ -57,12 +57,14 @@ class Recorder:
         with self._lock, self._database.read() as connection:
             run = connection.execute(self._run).first()
             rows = connection.execute(select(steps).where(steps.c.run_id == run.id)) if run is not None else ()
-            its = {row.id: (f"`{row.name}`" if row.kind == "tool" else "the model call", row.status) for row in rows}
-            self.passed.append(Passed(place=place, status=run.status if run is not None else "", steps=its))
+            step_states = {
+                row.id: (f"`{row.name}`" if row.kind == "tool" else "the model call", row.status) for row in rows
+            }
+            self.passed.append(Passed(place=place, status=run.status if run is not None else "", steps=step_states))
 
 
 def places_of(passed: Sequence[Passed]) -> list[Place]:
-    """Return every place with its number and what happens there, in the order they were passed."""
+    """Return the passed places in order, each with its number and description."""
     counted: dict[str, int] = {}
     places = []
     words = _words(passed)
@@ -76,15 +78,15 @@ def places_of(passed: Sequence[Passed]) -> list[Place]:
 
 
 def _words(passed: Sequence[Passed]) -> dict[tuple[str, int], str]:
-    """Return what each commit did: what changed between two looks."""
+    """Return what each commit changed, by place and number."""
     words: dict[tuple[str, int], str] = {}
     counted: dict[str, int] = {}
     first = passed[0] if passed else None
     before, status = (first.steps, first.status) if first is not None else ({}, "")
     for one in passed:
-        if one.place in ("accept", "claim", "commit", "ownerless"):
+        if one.place in ("accept", "claim", "commit", "unowned"):
             number = counted[one.place] = counted.get(one.place, 0) + 1
-            words[one.place, number] = _told(one, before, status)
+            words[one.place, number] = _commit_text(one, before, status)
             before, status = one.steps, one.status
         elif one.place == "publish":
             number = counted[one.place] = counted.get(one.place, 0) + 1
@@ -92,9 +94,11 @@ def _words(passed: Sequence[Passed]) -> dict[tuple[str, int], str]:
     return words
 
 
-def _told(one: Passed, before: Steps, status: str) -> str:
-    began = [what for its, (what, state) in one.steps.items() if state == "started" and _state(before, its) != state]
-    ended = [what for its, (what, state) in one.steps.items() if _state(before, its) == "started" != state]
+def _commit_text(one: Passed, before: Steps, status: str) -> str:
+    began = [
+        what for step_id, (what, state) in one.steps.items() if state == "started" and _state(before, step_id) != state
+    ]
+    ended = [what for step_id, (what, state) in one.steps.items() if _state(before, step_id) == "started" != state]
     parts = []
     if one.place == "accept":
         parts.append("accepted the run")
@@ -117,5 +121,5 @@ def _of_a_call(one: Passed) -> str:
     return f"{'before' if one.place == 'tool' else 'after'} {name} was called"
 
 
-def _state(before: Steps, its: str) -> str:
-    return before.get(its, ("", ""))[1]
+def _state(before: Steps, step_id: str) -> str:
+    return before.get(step_id, ("", ""))[1]

@@ -1,4 +1,4 @@
-"""A lab is set up in a temporary folder: a copy of the agent, an empty database to copy, everything imported."""
+"""Set up a lab in a temporary folder: a copy of the agent, an empty database to copy, everything imported."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import yaml
 
 from agents.models.warm_up import warm_up_to_fork
 from agents.tools.catalogue import tools_of, wrap_tools
-from bus.heap import settle_heap
-from config.definitions import AgentDefinition
-from config.migrate import migrate
+from bus.gc_tuning import freeze_gc
+from cli.crashlab.ledger import watched
+from config.database.migrate import migrate
+from config.definitions.agent import AgentDefinition
 from config.settings import Settings, read_settings
-from web.terminal.crashlab.ledger import watched
 
 LEASE_S = 15.0 if sys.platform == "linux" else 2.0
-"""Where a neighbour can see that a process is gone, nobody waits for its lease; elsewhere the lease has to run out."""
+"""On Linux the reaper sees that a process has ended; elsewhere it has to wait for the lease to expire."""
 BEAT_S = REAP_S = 0.3
 
 
 def lab_settings(folder: Path, agents_dir: str, **more: Any) -> Settings:
-    """Return the user's settings with everything in ``folder`` and no Redis, unless ``more`` names one."""
+    """Return the user's settings with all files in ``folder``, and no Redis unless ``more`` names one."""
     ours: dict[str, Any] = {
         "state_dir": folder, "database_url": None, "redis_url": None, "broker_url": None, "deployment": "crashtest",
         "agents_dir": agents_dir, "lease_s": LEASE_S, "beat_s": BEAT_S, "reap_s": REAP_S,
@@ -33,7 +33,7 @@ def lab_settings(folder: Path, agents_dir: str, **more: Any) -> Settings:
 
 
 def copy_agent(definition: AgentDefinition, model: str, folder: Path) -> str:
-    """Write the agent as it is now, with ``model``, and return the folder's path: later edits change no case."""
+    """Write a copy of the agent with ``model`` and return its folder, so that later edits change no case."""
     folder.mkdir()
     content = orjson.loads(definition.content_json) | {"model": model}
     text = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
@@ -42,7 +42,7 @@ def copy_agent(definition: AgentDefinition, model: str, folder: Path) -> str:
 
 
 class SqliteTemplate:
-    """An empty SQLite database with its schema, made once; each case takes a copy."""
+    """An empty SQLite database with its schema, created once; each case copies it."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self._file = folder / "template.db"
@@ -55,7 +55,7 @@ class SqliteTemplate:
 
 
 def warm(definition: AgentDefinition, settings: Settings) -> None:
-    """Import what every child needs, and have the tools' calls written down.
+    """Import what every child needs, and record the tools' calls in the ledger.
 
     Raises:
         ToolUnknown, DefinitionInvalid: the agent's tools cannot be built.
@@ -63,4 +63,4 @@ def warm(definition: AgentDefinition, settings: Settings) -> None:
     wrap_tools(watched)
     tools_of(definition, settings)
     warm_up_to_fork()
-    settle_heap()  # what children share they do not copy
+    freeze_gc()  # what children share they do not copy

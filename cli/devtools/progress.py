@@ -21,7 +21,7 @@ SLOW_S = 1.0
 
 
 @dataclass(kw_only=True)
-class Progress:
+class GroupProgress:
     """Counts of one group, what runs now, and how long each test took."""
 
     name: str
@@ -30,12 +30,13 @@ class Progress:
     outcomes: Counter[str] = field(default_factory=Counter)
     running: dict[str, float] = field(default_factory=dict)
     """Tests that began, with when; in that order."""
+    failed: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._began = self.clock()
 
-    def hear(self, line: bytes) -> str | None:
+    def note(self, line: bytes) -> str | None:
         """Note what ``tests/progress.py`` said; return the name of a test that failed just now."""
         said = json.loads(line)
         self.total = said.get("total", self.total)
@@ -47,7 +48,10 @@ class Progress:
         self.running.pop(test, None)
         self.seconds[test] = said["seconds"]
         self.outcomes[said["outcome"]] += 1
-        return str(test) if said["outcome"] == "failed" else None
+        if said["outcome"] != "failed":
+            return None
+        self.failed.append(test)
+        return str(test)
 
     def line(self) -> str:
         """Return counts, time and the test that has been running longest."""
@@ -64,8 +68,8 @@ class Progress:
         return [f"  {seconds:6.1f} s  {test}" for test, seconds in slow if seconds >= SLOW_S]
 
 
-def follow(progress: Progress, pipe: int, out: TextIO | None = None) -> None:
-    """Show the progress told on a file descriptor until its other end is closed."""
+def follow(progress: GroupProgress, pipe: int, out: TextIO | None = None) -> None:
+    """Show the progress reported on a file descriptor until its other end is closed."""
     out = out or sys.stderr
     live = out.isatty()
     every_s = TERMINAL_EVERY_S if live else LOG_EVERY_S
@@ -77,7 +81,7 @@ def follow(progress: Progress, pipe: int, out: TextIO | None = None) -> None:
             if not said:
                 break
             *lines, unfinished = (unfinished + said).split(b"\n")
-            for failed in filter(None, map(progress.hear, lines)):
+            for failed in filter(None, map(progress.note, lines)):
                 _show(f"FAILED    {failed}", out, live=live, stays=True)
         if time.monotonic() >= show_at:
             _show(progress.line(), out, live=live, stays=not live)

@@ -1,27 +1,26 @@
-"""The agents' files, and what `model: auto` means here."""
+"""Checks of the agents' files, and of the model that `model: auto` selects."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 from agents.checkup import Problem, deep_check, problem_of
 from agents.models.auto import DEMO, resolve_model
 from agents.registry import AgentRegistry
-from config.definitions import AgentDefinition
-from config.errors import DefinitionInvalid
+from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
+from config.definitions.agent import AgentDefinition
+from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
-from web.terminal.looks.finding import Found, Verdict
 
 PARTS = ("connect_s", "first_token_s", "between_chunks_s")
-"""Timeouts of one model call, within its ``total_s``."""
+"""Timeouts of one model call that ``total_s`` includes."""
 
 
-def look_at_agents(settings: Settings) -> Found:
-    """Yield what is wrong with each agent, and whether the default one is among them."""
+def check_agents(settings: Settings) -> Verdicts:
+    """Yield the problems of each agent, and whether the default agent exists."""
     found = AgentRegistry(settings.agent_folders).all()
     problems: list[Problem] = []
-    pointless: list[tuple[Verdict, str]] = []
+    pointless: list[Judged] = []
     for definition in found:
         if isinstance(definition, DefinitionInvalid):
             problems.append(problem_of(definition))
@@ -32,36 +31,34 @@ def look_at_agents(settings: Settings) -> Found:
     yield from pointless
     ids = {definition.id for definition in found if not isinstance(definition, DefinitionInvalid)}
     if found and settings.default_agent not in ids:
-        yield (
-            "fail",
-            f"CALLBOARD_DEFAULT_AGENT is '{settings.default_agent}', which is none of {', '.join(sorted(ids))}",
+        yield fail(
+            f"CALLBOARD_DEFAULT_AGENT is '{settings.default_agent}', which does not exist; set it to one of "
+            f"{', '.join(sorted(ids))}"
         )
     if not found:
-        yield "warn", f"there are none in {settings.agents_dir}; add a YAML file"
+        yield warn(f"there are none in {settings.agents_dir}; add a YAML file")
     elif not problems:
-        yield "ok", f"{len(found)} can be used"
+        yield ok(f"{len(found)} can be used")
 
 
-def timeouts(definition: AgentDefinition) -> Iterator[tuple[Verdict, str]]:
-    """Yield the timeouts somebody wrote that never pass, since another one ends the call before."""
+def timeouts(definition: AgentDefinition) -> Verdicts:
+    """Yield the configured timeouts that have no effect because ``total_s`` ends the call first."""
     written = definition.timeouts
     for name in PARTS:
         value = getattr(written, name)
         if name in written.model_fields_set and value > written.total_s:
-            yield (
-                "warn",
+            yield warn(
                 f"{definition.file}: timeouts.{name} ({value:g}) is longer than total_s ({written.total_s:g}), which "
-                "ends the call before; make it shorter, or total_s longer",
+                "ends the call first; shorten it, or raise total_s"
             )
 
 
-def look_at_model(_: Settings) -> Found:
-    """Yield which model `auto` is."""
+def check_model(_: Settings) -> Verdicts:
+    """Yield the model that `auto` selects."""
     model = resolve_model("auto", os.environ)
     if model == DEMO:
-        yield (
-            "warn",
-            f"auto is {model}, which is not a language model; set OPENAI_API_KEY or another key, or start Ollama",
+        yield warn(
+            f"auto is {model}, which is not a language model; set OPENAI_API_KEY or another key, or start Ollama"
         )
     else:
-        yield "ok", f"auto is {model}"
+        yield ok(f"auto is {model}")

@@ -1,4 +1,4 @@
-"""Which disk a path is on, as the kernel lists them in ``/proc/self/mountinfo`` (proc(5))."""
+"""Find the mount of a path in ``/proc/self/mountinfo`` (proc(5))."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-NETWORK = frozenset([
-    "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "glusterfs", "beegfs", "gpfs", "gfs2",
-    "ocfs2", "orangefs", "pvfs2", "coda", "ncpfs", "davfs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph",
-    "fuse.ceph-fuse", "fuse.cephfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.blobfuse", "fuse.blobfuse2",
-    "fuse.juicefs", "fuse.moosefs", "fuse.mfsmount", "fuse.lizardfs", "fuse.seaweedfs", "fuse.smbnetfs", "fuse.nfs",
-    "fuse.davfs", "fuse.davfs2", "fuse.mount.davfs", "fuse.gvfsd-fuse", "fuse.hdfs",
-])  # fmt: skip
-"""File systems whose other end is another machine, or may be."""
+NETWORK = frozenset(
+    """
+    nfs nfs4 cifs smb3 smbfs 9p afs ceph lustre glusterfs beegfs gpfs gfs2 ocfs2 orangefs pvfs2 coda ncpfs davfs
+    fuse.sshfs fuse.glusterfs fuse.ceph fuse.ceph-fuse fuse.cephfs fuse.s3fs fuse.rclone fuse.gcsfuse fuse.blobfuse
+    fuse.blobfuse2 fuse.juicefs fuse.moosefs fuse.mfsmount fuse.lizardfs fuse.seaweedfs fuse.smbnetfs fuse.nfs
+    fuse.davfs fuse.davfs2 fuse.mount.davfs fuse.gvfsd-fuse fuse.hdfs
+    """.split()
+)
+"""File systems that are, or may be, served by another machine."""
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
@@ -26,16 +27,19 @@ class Mount:
     """The file system's type: ext4, nfs4, fuse.sshfs."""
     source: str
 
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.point}"
+
     @property
     def is_network(self) -> bool:
-        """Tell whether its files are on another machine."""
+        """Whether its files are on another machine."""
         return self.kind in NETWORK or (self.kind.startswith("fuse") and "://" in self.source)
 
 
 def mount_of(path: Path, mountinfo: str) -> Mount | None:
-    """Return what ``path``, which is absolute and need not exist, is on: the longest mount point, the last of equals.
+    """Return the mount with the longest mount point above ``path``, the last of equals; None if there is none.
 
-    None where the list names nothing above it.
+    ``path`` is absolute and need not exist.
     """
     found: tuple[int, Mount] | None = None
     for mount in read_mounts(mountinfo):
@@ -47,7 +51,7 @@ def mount_of(path: Path, mountinfo: str) -> Mount | None:
 
 
 def read_mounts(mountinfo: str) -> list[Mount]:
-    """Return every mount of the list, in its order; a line that is none is passed over.
+    """Return every mount of the list in order, ignoring malformed lines.
 
     ``36 35 98:0 /root /mnt rw,noatime master:1 - ext3 /dev/root rw``: the number of fields before the dash varies.
     """
@@ -61,5 +65,5 @@ def read_mounts(mountinfo: str) -> list[Mount]:
 
 
 def _plain(field: str) -> str:
-    r"""Return the field with blanks as blanks; the kernel writes them as ``\040``."""
+    r"""Return the field with its escapes decoded; the kernel writes a blank as ``\040``."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), field)

@@ -1,9 +1,10 @@
-"""What is installed: LiteLLM's release, and files that run code whenever any Python starts."""
+"""Checks of what is installed: LiteLLM's release, and files that run code whenever Python starts."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import platform
 import site
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackagePath, distributions
@@ -11,54 +12,52 @@ from pathlib import Path
 from sysconfig import get_path
 
 from agents.models.releases import REMEDY, TROJAN_FILE, TROJANED, installed_release
+from cli.doctor.finding import Verdicts, fail, ok, warn
+from config.project import own_version
 from config.settings import Settings
-from web.terminal.looks.finding import Found, Verdict
 
 VIRTUALENV = ("_virtualenv.pth", "import _virtualenv")
-"""What virtualenv and uv put into each environment they make; it belongs to no package."""
+"""The file that virtualenv and uv put into each environment; it belongs to no package."""
 
 
-def look_at_packages(_: Settings) -> Found:
-    """Yield whether LiteLLM is a release that can be trusted, and which ``.pth`` files cannot."""
+def check_packages(_: Settings) -> Verdicts:
+    """Yield whether LiteLLM is a trusted release, and which ``.pth`` files are not trusted."""
     release = installed_release()
     if release is None:
-        yield "fail", "litellm is not installed; run ./callboard again, it sets up what is missing"
+        yield fail("litellm is not installed; run ./callboard again, which installs missing packages")
     elif release in TROJANED:
-        yield "fail", f"litellm {release} is a trojaned release; {REMEDY}"
+        yield fail(f"litellm {release} is a trojaned release; {REMEDY}")
     else:
-        yield "ok", f"litellm {release}"
+        yield ok(f"callboard {own_version()}, Python {platform.python_version()}, litellm {release}")
     yield from start_files(package_folders())
 
 
 def package_folders() -> list[Path]:
-    """Return the folders whose ``.pth`` files this Python reads when it starts."""
+    """Return the folders whose ``.pth`` files this Python reads at its start."""
     folders = [get_path("purelib"), get_path("platlib"), *site.getsitepackages()]
     if site.ENABLE_USER_SITE:
         folders.append(site.getusersitepackages())
     return [Path(folder) for folder in dict.fromkeys(folders)]
 
 
-def start_files(folders: Sequence[Path]) -> Iterator[tuple[Verdict, str]]:
-    """Yield the ``.pth`` files that run code and that no installed package answers for.
-
-    A package answers for a file by naming it in its RECORD with the digest of what is in it.
-    """
+def start_files(folders: Sequence[Path]) -> Verdicts:
+    """Yield the ``.pth`` files that run code and match no installed package's RECORD (name and digest)."""
     for folder in folders:
         recorded = {file.name: file for file in _recorded(folder)}
         for path in sorted(folder.glob("*.pth")):
             content = path.read_bytes()
             if path.name == TROJAN_FILE:
-                yield "fail", f"{path} is left of a trojaned LiteLLM and runs whenever Python starts; {REMEDY}"
+                yield fail(f"{path} is a remnant of a trojaned LiteLLM and runs whenever Python starts; {REMEDY}")
             elif _runs_code(content) and not _is_virtualenvs(path.name, content):
                 yield from _answered_for(path, content, recorded.get(path.name))
 
 
-def _answered_for(path: Path, content: bytes, entry: PackagePath | None) -> Iterator[tuple[Verdict, str]]:
-    remedy = "Look into it, and delete it if you did not put it there."
+def _answered_for(path: Path, content: bytes, entry: PackagePath | None) -> Verdicts:
+    remedy = "Inspect it, and delete it if you did not put it there."
     if entry is None:
-        yield "warn", f"{path} runs code whenever Python starts, and belongs to no installed package. {remedy}"
+        yield warn(f"{path} runs code whenever Python starts, and belongs to no installed package. {remedy}")
     elif not _has_digest(entry, content):
-        yield "warn", f"{path} runs code whenever Python starts, and was changed since it was installed. {remedy}"
+        yield warn(f"{path} runs code whenever Python starts, and was changed after its installation. {remedy}")
 
 
 def _recorded(folder: Path) -> Iterator[PackagePath]:
@@ -67,7 +66,7 @@ def _recorded(folder: Path) -> Iterator[PackagePath]:
 
 
 def _runs_code(content: bytes) -> bool:
-    """Tell whether ``site`` would execute a line of it."""
+    """Return whether ``site`` would execute a line of the file."""
     return any(
         line.startswith((b"import ", b"import\t")) for line in content.removeprefix(b"\xef\xbb\xbf").splitlines()
     )

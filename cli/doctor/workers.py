@@ -1,65 +1,64 @@
-"""The living workers: one machine on SQLite, clocks that agree with the database's, one release."""
+"""Checks of the live workers: one machine on SQLite, clocks that agree with the database's, one release."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import select
 
-from bus.journal.workers import alive
+from bus.journal import Workers
+from cli.doctor.database import skipped_check, usable_database
+from cli.doctor.finding import Verdicts, fail, ok, warn
 from config.clock import epoch_ms
-from config.database import Database
+from config.database.engine import Database
+from config.project import own_version
 from config.settings import Settings
-from config.version import own_version
-from web.terminal.looks.database import usable_database
-from web.terminal.looks.finding import Found, Verdict
 
 SKEW_SEEN_MS = 2_000
-"""More than this shows in the times people read."""
+"""More than this is visible in displayed times."""
 SKEW_WRONG_MS = 60_000
-"""More than this is a clock that nobody sets."""
+"""More than this is a clock without synchronization."""
 
 Worker = Mapping[str, Any]
 
 
-def look_at_workers(settings: Settings) -> Found:
-    """Yield what is wrong with the workers that live now, and with this machine's clock."""
+def check_workers(settings: Settings) -> Verdicts:
+    """Yield the problems of the live workers, and of this machine's clock."""
     with usable_database(settings) as database:
         if database is None:
+            yield from skipped_check(settings)
             return
-        with database.read() as connection:
-            workers = alive(database, connection)
+        workers = Workers(database).alive()
         findings = [*hosts(workers, database), *releases(workers)]
-        if not database.is_sqlite:  # SQLite has no clock but that of who asks
+        if not database.is_sqlite:  # SQLite uses the caller's clock
             findings += clocks([*workers, {"skew_ms": own_skew_ms(database)}])
     yield from findings
     if not findings:
-        places = len({worker["host"] for worker in workers})
-        yield "ok", f"{len(workers)} alive" + (f" on {places} machines" if places > 1 else "")
+        machines = len({worker["host"] for worker in workers})
+        yield ok(f"{len(workers)} alive" + (f" on {machines} machines" if machines > 1 else ""))
 
 
-def hosts(workers: Iterable[Worker], database: Database) -> Iterator[tuple[Verdict, str]]:
-    """Yield when several machines use one SQLite file."""
+def hosts(workers: Iterable[Worker], database: Database) -> Verdicts:
+    """Yield a failure if workers of several machines use one SQLite file."""
     names = sorted({str(worker["host"]) for worker in workers})
     if database.is_sqlite and len(names) > 1:
-        yield (
-            "fail",
-            f"workers of {len(names)} machines ({', '.join(names)}) use one SQLite file; SQLite's locks, and the "
-            "clock leases are measured by, hold on one machine only, so runs are worked on twice or lost. Stop all "
-            "but one, or move to Postgres (CALLBOARD_DATABASE_URL).",
+        yield fail(
+            f"workers of {len(names)} machines ({', '.join(names)}) use one SQLite file; SQLite's locks and the "
+            "leases' clock work on one machine only, so runs are executed twice or lost. Stop the workers of all "
+            "machines but one, or move to Postgres (CALLBOARD_DATABASE_URL)."
         )
 
 
-def releases(workers: Iterable[Worker]) -> Iterator[tuple[Verdict, str]]:
-    """Yield which workers run another release than this one."""
+def releases(workers: Iterable[Worker]) -> Verdicts:
+    """Yield the workers that run another release than this one."""
     others = sorted({str(worker["version"]) for worker in workers if worker["version"]} - {own_version()})
     if others:
-        yield "warn", f"workers of release {', '.join(others)} are alive, and this is {own_version()}; restart them"
+        yield warn(f"workers of release {', '.join(others)} are alive, and this is {own_version()}; restart them")
 
 
-def clocks(workers: Iterable[Worker]) -> Iterator[tuple[Verdict, str]]:
-    """Yield whose clock is not the database's; the one without a host is this machine's."""
+def clocks(workers: Iterable[Worker]) -> Verdicts:
+    """Yield the clocks that differ from the database's; an entry without a host is this machine's."""
     for worker in workers:
         skew_ms = worker["skew_ms"]
         if skew_ms is None or abs(skew_ms) <= SKEW_SEEN_MS:
@@ -68,14 +67,13 @@ def clocks(workers: Iterable[Worker]) -> Iterator[tuple[Verdict, str]]:
         yield (
             "fail" if abs(skew_ms) > SKEW_WRONG_MS else "warn",
             f"the clock of {who} is {abs(skew_ms) / 1000:.1f} s {'ahead of' if skew_ms > 0 else 'behind'} the "
-            "database's. Leases follow the database, so no run is lost; but times in logs and events are wrong by "
-            "that much, and so is when an unanswered question expires. Have the clock set over the network "
-            "(`timedatectl set-ntp true`).",
+            "database's. Leases use the database's clock, so no run is lost; but times in logs and events are wrong "
+            "by that much, and approvals expire at the wrong time. Synchronize the clock (`timedatectl set-ntp true`).",
         )
 
 
 def own_skew_ms(database: Database, own_clock: Callable[[], int] = epoch_ms) -> int:
-    """Return how far this machine's clock is ahead of the database's, give or take half a round trip."""
+    """Return how far this machine's clock is ahead of the database's; accurate to half a round trip."""
     with database.read() as connection:
         connection.execute(select(database.wall_clock()))  # connects; the second one is measured
         before = own_clock()

@@ -1,4 +1,4 @@
-"""Following a run to its end on a terminal; Ctrl-C stops the run, or only the looking."""
+"""Follow a run to its end on a terminal; Ctrl-C stops the run, or only the following."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ import click
 
 from agents.handle import RunHandle
 from bus.payloads import EndPayload, Payload, StatusPayload, encode
-from web.terminal.printed_json import print_json_line
-from web.terminal.transcript import EXIT, WAITING, Transcript
+from cli.output.json import print_json_line
+from cli.output.transcript import EXIT, WAITING, Transcript
 
-STAYS = "  this command waits, too; Ctrl-C stops the run, and with --no-wait it would have returned"
+WAITING_HINT = "  this command waits for the answer; Ctrl-C stops the run, and --no-wait returns instead"
 
 
 def follow(
     handle: RunHandle, *, after: int = 0, as_json: bool, on_interrupt: Callable[[], None] | None, no_wait: bool = False
 ) -> int:
-    """Print the run's events and return the exit status its end means.
+    """Print the run's events and return the exit status of its end.
 
-    With ``no_wait`` it returns as soon as the run waits for a person.
-    The first Ctrl-C calls ``on_interrupt`` and goes on to the end, which then comes soon; without one, and
-    at the second Ctrl-C, looking ends and the run goes on.
+    With ``no_wait``, return as soon as the run waits for an approval. The first Ctrl-C calls ``on_interrupt`` and
+    keeps following to the end; without ``on_interrupt``, and at the second Ctrl-C, following ends, the run continues.
     """
     transcript = Transcript(handle.run_id, still_asked=handle.approvals)
     cursor = after
@@ -31,20 +30,20 @@ def follow(
                 cursor = payload.seq
                 if as_json:
                     print_json_line(encode(payload, handle.run_id, handle.thread_id).decode())
-                if not as_json or _asks(payload):  # stdout has the events, who has to answer reads stderr
+                if not as_json or _asks(payload):  # stdout has the events; the question goes to stderr
                     transcript.take(payload)
                 if _asks(payload) and handle.approvals():
                     if no_wait:
                         return WAITING
                     if on_interrupt is not None:
-                        click.secho(STAYS, err=True, dim=True)
+                        click.secho(WAITING_HINT, err=True, dim=True)
                 if isinstance(payload, EndPayload):
                     return EXIT[payload.status]
-            return 0  # the cursor stood behind the end
+            return 0  # the cursor was after the end
         except KeyboardInterrupt:
             if on_interrupt is None:
                 raise
-            click.secho("\nstopping the run; Ctrl-C again leaves it", err=True, dim=True)
+            click.secho("\nstopping the run; Ctrl-C again stops following it", err=True, dim=True)
             on_interrupt()
             on_interrupt = None
 

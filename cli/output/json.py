@@ -1,4 +1,4 @@
-"""JSON on stdout, the one way commands print it."""
+"""JSON output of commands."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from config.visible import escaped_json
 
 
 def print_json(value: object, *, lines: bool = False) -> None:
-    """Print a value as JSON at once: indented, or as one line."""
+    """Print a value as JSON and flush: indented, or as one line."""
     print_json_line(orjson.dumps(value, option=0 if lines else orjson.OPT_INDENT_2).decode())
 
 
 def print_json_line(json: str) -> None:
-    """Print JSON that is made already. A program reads it as it is; on a terminal hidden characters are escapes."""
+    """Print encoded JSON and flush; on a terminal, hidden characters are escaped."""
     sys.stdout.write((escaped_json(json) if sys.stdout.isatty() else json) + "\n")
     sys.stdout.flush()

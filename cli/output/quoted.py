@@ -1,4 +1,4 @@
-"""A model's text on a terminal: behind a bar on every line, so that no line of it can be taken for one of ours."""
+"""A model's text on a terminal, with a bar before each line, so that it cannot imitate Callboard's own output."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ BAR = "│ "
 INDENT = "    "
 TAB = 8
 NARROWEST = 20
-"""Columns; a terminal that says it has fewer says nothing useful."""
+"""Columns; a terminal that reports fewer is taken as unknown."""
 
 
 class Quoted:
-    """Writes text that comes in pieces: behind a bar to a terminal, as it is to a pipe or a file."""
+    """Writes text that arrives in pieces: with bars to a terminal, unchanged to a pipe or a file."""
 
     def __init__(self, stream: TextIO, **style: bool) -> None:
         self._stream = stream
@@ -28,7 +28,7 @@ class Quoted:
         self._last = self._held = ""
 
     def write(self, text: str) -> None:
-        """Write one piece; a joiner or a CR at its end waits for what comes behind it."""
+        """Write one piece; keep a joiner or a CR at its end until the next piece."""
         text = (self._held + text).replace("\r\n", "\n")
         self._held = text[len(text.rstrip(JOINERS + "\r")) :]
         text = text[: len(text) - len(self._held)]
@@ -50,7 +50,7 @@ class Quoted:
         self._stream.flush()
 
     def _placed(self, character: str) -> str:
-        """Return the character with the bar, or the end of the line and the bar, that it needs before it."""
+        """Return the character, preceded by a bar at the start of a line and by a line break at the right edge."""
         if character == "\n":
             empty = "" if self._column else BAR.rstrip()
             self._column = 0
@@ -65,20 +65,20 @@ class Quoted:
 
 
 def hanging(text: str, width: int = 0) -> str:
-    """Return text whose lines after the first are indented, also those a terminal of this width would begin itself."""
+    """Return text whose lines after the first are indented; with a width, long lines are broken too."""
     first, *rest = visible(text.replace("\r\n", "\n")).split("\n")
     lines = [first, *(line if line.startswith("  ") else INDENT + line for line in rest)]
     return "\n".join(part for line in lines for part in (_broken(line, width) if width else (line,)))
 
 
 def columns() -> int:
-    """Return how many columns the terminal has; 0 when it does not say anything useful."""
+    """Return how many columns the terminal has; 0 if unknown."""
     width = shutil.get_terminal_size().columns
     return width if width >= NARROWEST else 0
 
 
 def width_of(character: str) -> int:
-    """Return the columns a character takes."""
+    """Return the columns that a character occupies."""
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

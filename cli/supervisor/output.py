@@ -1,4 +1,4 @@
-"""Where the children's lines go: all of them to a file, and to the terminal what its reader should see."""
+"""The children's output: every line goes to a file, warnings and errors to the terminal too."""
 
 from __future__ import annotations
 
@@ -25,68 +25,69 @@ KEPT_LOGS = 3
 _COLOURS = ("cyan", "green", "magenta", "blue", "bright_cyan", "bright_green", "bright_magenta")
 _ALARMING = re.compile(r"\b(?:WARNING|ERROR|CRITICAL)\b|\"level\":\s?\"(?:warning|error|critical)\"")
 _QUIET = frozenset({"redis"})
-"""Children whose warnings are about the machine, not about Callboard; `doctor` names what matters of them."""
+"""Children whose warnings are about the machine, not about Callboard; `doctor` reports the important ones."""
 
 
 class Output:
-    """A sink for the supervisor; safe to call from any thread, and it never fails for want of a reader or of space."""
+    """A sink for the supervisor; thread-safe, and it never fails because of a closed terminal or a full disk."""
 
-    def __init__(self, log: Path, *, verbose: bool) -> None:
+    def __init__(self, log: Path, *, verbose: bool, command: str = "up") -> None:
         private_folder(log.parent)
+        self._command = command
         self._file = _LogFile(log)
         self._verbose = verbose
         self._colours: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def __call__(self, name: str, line: str) -> None:
-        """Take one line of one child."""
+        """Record one line of one child."""
         line = one_line(redact(line))
         with self._lock:
-            self._keep(name, line)
+            self._write_log(name, line)
             if self._verbose or (name not in _QUIET and _ALARMING.search(line)):
                 colour = self._colours.setdefault(name, _COLOURS[len(self._colours) % len(_COLOURS)])
                 _show(f"{click.style(f'{name:<9}', fg=colour)} {line}", err=True)
 
     def say(self, line: str) -> None:
-        """Show a line of our own on stdout."""
+        """Show a line of this process on stdout."""
         with self._lock:
-            self._keep("up", line)
+            self._write_log(self._command, line)
             _show(line)
 
     def note(self, sentence: str) -> None:
-        """Show what is going on to who waits, on stderr."""
+        """Show progress on stderr."""
         with self._lock:
-            self._keep("up", sentence)
+            self._write_log(self._command, sentence)
             _show(click.style(sentence, dim=True), err=True)
 
     def warn(self, sentence: str) -> None:
-        """Show a sentence of our own on stderr."""
+        """Show a warning of this process on stderr."""
         with self._lock:
-            self._keep("up", f"WARNING {sentence}")
+            self._write_log(self._command, f"WARNING {sentence}")
             _show_warning(sentence)
 
     def stream(self, name: str) -> TextIO:
-        """Return a text stream whose lines come here, for a logging handler of this process."""
+        """Return a text stream that writes to this sink, for a logging handler of this process."""
         return cast(TextIO, _Lines(self, name))
 
     def close(self) -> None:
-        """Nothing more is written, and nothing that could not be written is in the way of the process's end."""
-        with contextlib.suppress(OSError, ValueError):  # a full disk refuses the rest here, too
+        """Close the file, and discard what cannot be written, so that the process can end."""
+        with contextlib.suppress(OSError, ValueError):  # a full disk may refuse the rest
             self._file.close()
-        _let_go(sys.stdout)
-        _let_go(sys.stderr)
+        _flush_or_discard(sys.stdout)
+        _flush_or_discard(sys.stderr)
 
-    def _keep(self, name: str, line: str) -> None:
-        """The line is in the log file, or the terminal was told that it cannot be: once, until it can be again."""
-        was_well = self._file.wrong is None
+    def _write_log(self, name: str, line: str) -> None:
+        """Write the line to the log file; warn once on the terminal while that fails."""
+        was_writable = self._file.error is None
         self._file.write(f"{name:<9} {line}")
-        if was_well and self._file.wrong is not None:
-            why = getattr(self._file.wrong, "strerror", None) or self._file.wrong
-            _show_warning(f"{self._file.baseFilename} cannot be written ({why}); lines are missing there until it can.")
+        if was_writable and self._file.error is not None:
+            why = getattr(self._file.error, "strerror", None) or self._file.error
+            _show_warning(f"{self._file.baseFilename} cannot be written ({why}); free space, or lines will be missing.")
 
 
 class _Lines(io.TextIOBase):
-    """Hands on each whole line that is written to it."""
+    """A stream that passes each line to the output."""
 
     def __init__(self, output: Output, name: str) -> None:
         self._output = output
@@ -102,9 +103,9 @@ class _Lines(io.TextIOBase):
 
 
 class _LogFile(RotatingFileHandler):
-    """A log file that may fail and goes on where it can; a handler's own way is a traceback a line on stderr."""
+    """A log file that survives write errors; a plain handler would print a traceback per line."""
 
-    wrong: BaseException | None = None
+    error: BaseException | None = None
     """Why the last line could not be written."""
 
     def __init__(self, place: Path) -> None:
@@ -114,13 +115,13 @@ class _LogFile(RotatingFileHandler):
         return open(self.baseFilename, "a", encoding=self.encoding, opener=open_private)
 
     def write(self, line: str) -> None:
-        """The line is in the file, or ``wrong`` says why it is not."""
-        self.wrong = None
+        """Write the line, or set ``error`` to the reason it could not be."""
+        self.error: BaseException | None = None
         self.emit(makeLogRecord({"msg": line}))
 
     def handleError(self, record: LogRecord) -> None:  # noqa: N802 - logging's name
-        """Remember what went wrong; a file that was closed in the course of it is opened again for the next line."""
-        self.wrong = sys.exception()
+        """Keep the error; a file that it closed is reopened for the next line."""
+        self.error = sys.exception()
         if self.stream is not None and self.stream.closed:
             self.stream = None
 
@@ -130,17 +131,17 @@ def _show_warning(sentence: str) -> None:
 
 
 def _show(line: str, *, err: bool = False) -> None:
-    """The line is on the terminal, if there is one.
+    """Print the line if that is possible.
 
-    A terminal that went away, a pipe nobody reads or a file on a full disk is no reason to stop: the log file has the
-    line. The next line tries again, since a disk gets room again.
+    A closed terminal or pipe, or a full disk, is no reason to stop: the log file has the line. The next line tries
+    again.
     """
     with contextlib.suppress(OSError, ValueError):
         click.echo(line, err=err)
 
 
-def _let_go(stream: TextIO | None) -> None:
-    """What the stream holds is written or given up; at the exit Python would try again, and end with status 120."""
+def _flush_or_discard(stream: TextIO | None) -> None:
+    """Flush the stream, or discard its buffer: Python would retry at exit and end with status 120."""
     if stream is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""One `up` per state folder: a file that is locked as long as its owner lives, with its pid and address in it."""
+"""One `up` per state folder: a file that its owner keeps locked, with the owner's pid and address in it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ WRITING_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Owner:
-    """Who holds the state folder."""
+class LockOwner:
+    """The process that holds the lock."""
 
     pid: int
     address: str
@@ -27,14 +27,14 @@ class Owner:
 
 
 class PidLock:
-    """The lock; the kernel drops it with the process, so a crash leaves nothing to clean up."""
+    """A file lock, which the kernel releases when the process ends, so a crash leaves no stale lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: IO[str] | None = None
 
-    def take(self) -> Owner | None:
-        """Hold the lock and return None, or return who holds it."""
+    def take(self) -> LockOwner | None:
+        """Take the lock and return None, or return its owner."""
         file = os.fdopen(open_private(self._path, os.O_RDWR | os.O_APPEND), "a+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,7 +46,7 @@ class PidLock:
         return None
 
     def announce(self, address: str, workers: int = 0) -> None:
-        """Write down where the page is and how many workers there will be, for other processes."""
+        """Write the page's address and the number of workers for other processes."""
         assert self._file is not None, "take() comes first"
         self._file.seek(0)
         self._file.truncate(0)
@@ -54,18 +54,18 @@ class PidLock:
         self._file.flush()
 
     def release(self) -> None:
-        """Somebody else may have the state folder now."""
+        """Release the lock."""
         if self._file is not None:
             self._file.truncate(0)
             self._file.close()
             self._file = None
 
-    def _owner(self) -> Owner:
+    def _owner(self) -> LockOwner:
         until = time.monotonic() + WRITING_TIMEOUT_S
         while True:
             try:
-                return Owner(**json.loads(self._path.read_text()))
+                return LockOwner(**json.loads(self._path.read_text()))
             except (ValueError, TypeError):
                 if time.monotonic() > until:
-                    return Owner(pid=0, address="an address it has not said yet")
+                    return LockOwner(pid=0, address="an address that is not known yet")
             time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""What `up` and `web` share: the address is bound before anything else runs, so that what is wrong is said at once."""
+"""What `up` and `web` share: they bind the address first, so that an error is reported at once."""
 
 from __future__ import annotations
 
@@ -9,34 +9,41 @@ import socket
 import sys
 from pathlib import Path
 
-from config.errors import PortInUse, SettingInvalid
+from config.errors import Permanent, SettingInvalid
 from config.provider_keys import without_keys
 from config.settings import Settings
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BACKLOG = 2048
 ROOT_WARNING = "ignore:You're running the worker with superuser privileges"
-"""Celery's remark about root, ten lines a worker; in a container it is no news."""
+"""Celery's warning about root, ten lines a worker, which is usual in a container."""
 
 FOR_CELERY = {"prefork": "processes"}
-"""Celery takes ``--pool prefork`` for its own default and prefers the configured pool; by this name it is meant."""
+"""Celery takes ``--pool prefork`` for its default and prefers the configured pool; this name selects prefork."""
+
+
+class PortInUse(Permanent):
+    """Another process listens on the port."""
+
+    code = "port_in_use"
+    status = 500
 
 
 def require_loopback(settings: Settings) -> None:
-    """The page is served to this machine only, or somebody said that this is not wanted.
+    """Return if the host is loopback or ``no_auth`` is set.
 
     Raises:
-        SettingInvalid: another address, and nobody is asked who they are.
+        SettingInvalid: other machines could reach the page, which has no authentication.
     """
     if not settings.no_auth and not is_loopback(settings.host):
         raise SettingInvalid(
-            f"host {settings.host} is reachable from other machines, and Callboard does not ask yet who is calling: "
-            "whoever reaches the page can run your agents. Use 127.0.0.1 behind a proxy that asks, or say --no-auth."
+            f"host {settings.host} is reachable from other machines, and Callboard has no authentication yet: every "
+            "client of the page can run your agents. Use 127.0.0.1 behind a proxy that authenticates, or set --no-auth."
         )
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches the host."""
+    """Return whether only this machine reaches the host."""
     if host == "localhost":
         return True
     try:
@@ -49,28 +56,28 @@ def bind(settings: Settings, command: str) -> socket.socket:
     """Return a listening socket on the settings' host and port, which children may inherit.
 
     Raises:
-        PortInUse: somebody else listens there.
-        SettingInvalid: the host is not of this machine, or the port needs rights we have not.
+        PortInUse: another process listens there.
+        SettingInvalid: the host is not an address of this machine, or the port needs more rights.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-    except (OSError, UnicodeError) as wrong:
-        raise SettingInvalid(f"host '{settings.host}' is no address ({wrong}); use 127.0.0.1.") from wrong
+    except (OSError, UnicodeError) as error:
+        raise SettingInvalid(f"host '{settings.host}' is not an address ({error}); use 127.0.0.1.") from error
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
         listener.listen(BACKLOG)
-    except OSError as wrong:
+    except OSError as error:
         listener.close()
-        raise _bind_error(settings, command, wrong) from wrong
+        raise _bind_error(settings, command, error) from error
     return listener
 
 
 def address_of(listener: socket.socket, host: str) -> str:
-    """Return the URL a browser takes for the bound socket."""
+    """Return the bound socket's URL for a browser."""
     shown = "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}"
 
@@ -82,33 +89,29 @@ def gunicorn_command(listener: socket.socket) -> tuple[str, ...]:
 
 
 def worker_command(name: str, pool: str | None) -> tuple[str, ...]:
-    """Return the command of a worker process; everything else is in Celery's configuration."""
+    """Return the command of a worker process; other options are in Celery's configuration."""
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
     chosen = ("--pool", FOR_CELERY.get(pool, pool)) if pool else ()
     return (*python("celery"), "--quiet", "-A", "bus.celery_app", "worker", *quiet, "--hostname", f"{name}@%h", *chosen)
 
 
 def python(module: str) -> tuple[str, ...]:
-    """Return how a module of the environment is run from the root."""
+    """Return the command that runs a module of this environment."""
     return (sys.executable, "-P", "-m", module)
 
 
 def child_environment(**extra: str) -> dict[str, str]:
-    """Return what a child needs to find the rooms, and ``extra``."""
+    """Return the variables a child needs to import Callboard, and ``extra``."""
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     warnings = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), ROOT_WARNING)))
-    return {
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONWARNINGS": warnings,
-        **extra,
-    }
+    path = os.pathsep.join(dict.fromkeys(paths))
+    return {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": warnings, **extra}
 
 
 def web_environment(settings: Settings) -> dict[str, str]:
-    """Return this environment as a web process gets it: without the keys of providers (docs/decisions/0026)."""
-    from agents.registry import AgentRegistry  # brings jsonschema and yaml, which most commands can do without
-    from config.definitions import AgentDefinition
+    """Return this environment without the providers' keys, for a web process (docs/decisions/0026)."""
+    from agents.registry import AgentRegistry  # imports jsonschema and yaml, which most commands do not need
+    from config.definitions.agent import AgentDefinition
 
     agents = AgentRegistry(settings.agent_folders).all()
     named = {agent.api_key_env for agent in agents if isinstance(agent, AgentDefinition) and agent.api_key_env}
@@ -116,18 +119,17 @@ def web_environment(settings: Settings) -> dict[str, str]:
 
 
 def clean_environment() -> dict[str, str]:
-    """Return this environment without Callboard's settings, for what tries the defaults on a state of its own."""
+    """Return this environment without Callboard's settings, for a process with default settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")}
     return {**kept, **child_environment(CALLBOARD_NO_CONFIG="1")}
 
 
-def _bind_error(settings: Settings, command: str, wrong: OSError) -> PortInUse | SettingInvalid:
+def _bind_error(settings: Settings, command: str, error: OSError) -> PortInUse | SettingInvalid:
     where = f"{settings.host}:{settings.port}"
-    if wrong.errno == errno.EADDRINUSE:
+    if error.errno == errno.EADDRINUSE:
         free = settings.port + 1 if settings.port < 65535 else 8000
-        return PortInUse(
-            f"{where} is in use; choose another port: ./callboard {command} --port {free}", port=settings.port
-        )
-    if wrong.errno == errno.EACCES:
-        return SettingInvalid(f"port {settings.port} may not be bound by this user; choose one above 1023.")
-    return SettingInvalid(f"{where} cannot be bound ({wrong.strerror}); use an address of this machine, as 127.0.0.1.")
+        sentence = f"{where} is in use; choose another port: ./callboard {command} --port {free}"
+        return PortInUse(sentence, port=settings.port)
+    if error.errno == errno.EACCES:
+        return SettingInvalid(f"this user may not bind port {settings.port}; choose one above 1023.")
+    return SettingInvalid(f"{where} cannot be bound ({error.strerror}); use an address of this machine: 127.0.0.1.")

@@ -1,4 +1,4 @@
-"""Keeps child processes running: a dead one is started again within a second, and none outlives us."""
+"""Keep child processes running: a dead child is restarted within a second, and none outlives this process."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from cli.supervisor.child import guarded
+from cli.supervisor.liveness_pipe import START_S, ChildPipe
 from config.errors import CallboardError
-from web.terminal.child import guarded
-from web.terminal.pulse_pipe import START_S, PulsePipe
 
 STEADY_S = 5.0
-"""A child that lived longer died of something new: it is started again at once."""
+"""A child that ran longer is restarted at once: its end is unrelated to its start."""
 BACK_OFF_S = (0.0, 0.1, 0.3, 0.9, 2.0, 5.0)
-"""Pauses before the first, second, ... start after deaths in quick succession."""
+"""Pauses before the first, second, ... restart after quick deaths."""
 READY_BACK_OFF_S = 0.3
-"""The longest of them after a life in which it was ready: what killed it came from outside, and may be gone."""
+"""The longest pause for a child that was ready: its death had an external cause, which may be gone."""
 GRACE_S = 25.0
-"""Seconds children get after SIGTERM: a worker ends its current steps (20 s) and lets its runs go."""
+"""Seconds children get after SIGTERM: a worker ends its current steps (20 s) and releases its runs."""
 TAIL_LINES = 15
-HOPELESS = 3
-"""Quick deaths of a child that never became ready, after which starting it again is no use."""
+MAX_QUICK_DEATHS = 3
+"""Quick deaths of a child that never became ready, after which the supervisor gives up."""
 
 Sink = Callable[[str, str], None]
 """Takes (name of the child, one line it wrote)."""
 
 
 class ChildHopeless(CallboardError):
-    """A child ends at once, again and again."""
+    """An essential child ends at each start."""
 
     code = "child_hopeless"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChildSpec:
-    """How a child is run."""
+    """How to run a child."""
 
     name: str
     argv: tuple[str, ...]
@@ -50,22 +50,24 @@ class ChildSpec:
     """Instead of this process's environment."""
     pass_fds: tuple[int, ...] = ()
     parent_died: signal.Signals = signal.SIGKILL
-    """What it gets when this process dies; SIGKILL, because a worker that drains may hang."""
-    before: Callable[[], None] = lambda: None
+    """The signal it gets when this process dies; SIGKILL, because a draining worker may hang."""
+    before: Callable[[Child], None] = lambda child: None
     """Called before each start."""
     essential: bool = True
-    """Whether the others are of no use without it."""
+    """Whether the other children are useless without it."""
     silence_s: float | None = None
-    """Seconds without a sign of life after which it is ended and started again; None: it gives none (bus/pulse.py)."""
+    """Seconds without a liveness byte after which it is restarted; None: it sends none (bus/liveness.py)."""
     umask: int = -1
-    """The permissions that files it makes do not have; -1: as this process."""
+    """Its umask; -1: as this process."""
     start_s: float = START_S
-    """Seconds until the first one."""
+    """Seconds until its first liveness byte."""
 
 
 class Child:
-    """One child and the thread that starts it again. The thread lives as long as the child may:
-    the kernel ties the parent-death signal to the thread that forked."""
+    """One child and the thread that restarts it.
+
+    The thread outlives the child, since the kernel ties the parent-death signal to the thread that forked.
+    """
 
     def __init__(self, spec: ChildSpec, sink: Sink) -> None:
         self.spec = spec
@@ -73,53 +75,45 @@ class Child:
         self.tail: deque[str] = deque(maxlen=TAIL_LINES)
         self.quick_deaths = 0
         self.ready = threading.Event()
-        self._has_pulsed = self._is_wedged = False
-        """In this life."""
+        self._is_alive = self._is_wedged = False
+        """Of the current process."""
         self._sink = sink
-        self._changed = threading.Condition()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name=f"keep-{spec.name}", daemon=True)
+        self._thread = threading.Thread(target=self._keep_running, name=f"keep-{spec.name}", daemon=True)
 
     def start(self) -> None:
-        """Start it now and again whenever it dies."""
+        """Start the child, and restart it whenever it ends."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask it to end (SIGTERM), and do not start it again."""
+        """Send SIGTERM to the child, and do not restart it."""
         self._stopping.set()
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it and everything it started."""
+        """Kill the child's process group, and do not restart it."""
         self._stopping.set()
         self._signal(signal.SIGKILL)
 
     def wait(self, timeout_s: float) -> bool:
-        """Return whether it has ended, waiting at most so long."""
+        """Wait for the child's end, and return whether it came in time."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def wait_for_pid(self, other_than: int | None = None, timeout_s: float = 10.0) -> int:
-        """Return its pid as soon as it runs (again)."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.process is not None and self.process.pid != other_than, timeout_s)
-            assert self.process is not None
-            return self.process.pid
-
     def raise_if_hopeless(self) -> None:
-        """Return while there is hope.
+        """Return unless the child cannot be kept running.
 
         Raises:
-            ChildHopeless: it is essential, never became ready and ended several times at once.
+            ChildHopeless: it is essential, was never ready, and had ``MAX_QUICK_DEATHS`` quick deaths.
         """
-        if self.spec.essential and self.quick_deaths >= HOPELESS and not self.ready.is_set():
-            said = "\n".join(f"  | {line}" for line in self.tail)
-            raise ChildHopeless(f"{self.spec.name} ends as soon as it is started; the last it said:\n{said}")
+        if self.spec.essential and self.quick_deaths >= MAX_QUICK_DEATHS and not self.ready.is_set():
+            output = "\n".join(f"  | {line}" for line in self.tail)
+            raise ChildHopeless(f"{self.spec.name} ends as soon as it is started; its last output:\n{output}")
 
-    def _keep(self) -> None:
+    def _keep_running(self) -> None:
         while not self._stopping.is_set():
             began = time.monotonic()
-            status = self._live()
+            status = self._run_once()
             if self._stopping.is_set():
                 return
             if time.monotonic() - began > STEADY_S:
@@ -128,58 +122,54 @@ class Child:
             else:
                 self.quick_deaths += 1
             if not self._is_wedged:
-                self._say(f"WARNING {self.spec.name} ended ({_named(status)}); starting it again")
-            self._stopping.wait(pause_s(self.quick_deaths, was_ready=self._has_pulsed))
+                self._emit(f"WARNING {self.spec.name} ended ({_status_name(status)}); starting it again")
+            self._stopping.wait(pause_s(self.quick_deaths, was_ready=self._is_alive))
 
-    def _live(self) -> int:
-        """Run it once and return how it ended; its group is gone then, and with it what held its port."""
-        self._has_pulsed = self._is_wedged = False
+    def _run_once(self) -> int:
+        """Run the child once, kill the rest of its process group, which may hold its port, and return its status."""
+        self._is_alive = self._is_wedged = False
         try:
-            self.spec.before()
-            process, pulse = self._spawn()
-        except OSError as wrong:
-            self._say(f"WARNING {self.spec.name} could not be started: {wrong}")
+            self.spec.before(self)
+            process, pipe = self._spawn()
+        except OSError as error:
+            self._emit(f"WARNING {self.spec.name} could not be started: {error}")
             return -1
         if self._stopping.is_set():
             self._signal(signal.SIGKILL)
         reader = threading.Thread(target=self._read, args=(process,), daemon=True)
         reader.start()
-        if pulse is not None:
-            threading.Thread(target=self._listen, args=(process, pulse), daemon=True).start()
+        if pipe is not None:
+            threading.Thread(target=self._listen, args=(process, pipe), daemon=True).start()
         status = process.wait()
         _signal_group(process.pid, signal.SIGKILL)
-        if pulse is not None:
-            pulse.end()
         reader.join(1.0)
         return status
 
     def _base_env(self) -> Mapping[str, str]:
         return os.environ if self.spec.whole_env is None else self.spec.whole_env
 
-    def _spawn(self) -> tuple[subprocess.Popen[bytes], PulsePipe | None]:
-        pulse = PulsePipe() if self.spec.silence_s is not None else None
+    def _spawn(self) -> tuple[subprocess.Popen[bytes], ChildPipe | None]:
+        pipe = ChildPipe() if self.spec.silence_s is not None else None
         try:
             process = subprocess.Popen(
                 guarded(self.spec.argv, self.spec.parent_died),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env={**self._base_env(), **self.spec.env, **(pulse.environment if pulse else {})},
-                pass_fds=(*self.spec.pass_fds, *((pulse.writing,) if pulse else ())),
+                env={**self._base_env(), **self.spec.env, **(pipe.environment if pipe else {})},
+                pass_fds=(*self.spec.pass_fds, *((pipe.write_end,) if pipe else ())),
                 start_new_session=True,
                 umask=self.spec.umask,
             )
         except OSError:
-            if pulse is not None:
-                pulse.close()
+            if pipe is not None:
+                pipe.close()
             raise
         finally:
-            if pulse is not None:
-                pulse.handed_over()
-        with self._changed:
-            self.process = process
-            self._changed.notify_all()
-        return process, pulse
+            if pipe is not None:
+                pipe.close_write_end()
+        self.process = process
+        return process, pipe
 
     def _read(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -187,25 +177,25 @@ class Child:
             for line in process.stdout:
                 text = line.decode("utf-8", "replace").rstrip("\r\n")
                 self.tail.append(text)
-                self._say(text)
+                self._emit(text)
 
-    def _listen(self, process: subprocess.Popen[bytes], pulse: PulsePipe) -> None:
-        """End the process when it gives no sign of life; whoever waits for it starts it again."""
+    def _listen(self, process: subprocess.Popen[bytes], pipe: ChildPipe) -> None:
+        """Kill the process group if the liveness bytes stop; ``_keep_running`` restarts the child."""
         assert self.spec.silence_s is not None
-        if not pulse.listen(self.spec.silence_s, self.spec.start_s, self._pulsed) or process.poll() is not None:
+        if not pipe.listen(self.spec.silence_s, self.spec.start_s, self._on_first_byte) or process.poll() is not None:
             return
-        name, silence_s = self.spec.name, self.spec.silence_s if self._has_pulsed else self.spec.start_s
-        self._say(f"WARNING {name} gave no sign of life for {silence_s:g} s; it is ended and started again")
+        name, silence_s = self.spec.name, self.spec.silence_s if self._is_alive else self.spec.start_s
+        self._emit(f"WARNING {name} gave no sign of life for {silence_s:g} s; it is ended and started again")
         self._is_wedged = True
         _signal_group(process.pid, signal.SIGKILL)
 
-    def _say(self, line: str) -> None:
-        """Hand the sink a line. Whatever it raises ends here: a thread it ended would keep, read or watch no child."""
+    def _emit(self, line: str) -> None:
+        """Pass a line to the sink; its errors are ignored, since they would end the thread that watches the child."""
         with contextlib.suppress(Exception):
             self._sink(self.spec.name, line)
 
-    def _pulsed(self) -> None:
-        self._has_pulsed = True
+    def _on_first_byte(self) -> None:
+        self._is_alive = True
         self.ready.set()
 
     def _signal(self, number: signal.Signals) -> None:
@@ -215,17 +205,17 @@ class Child:
         if number == signal.SIGKILL:
             _signal_group(process.pid, number)
         else:
-            process.send_signal(number)  # to the child alone: it tells its own children
+            process.send_signal(number)  # to the child alone, which ends its own children
 
 
 class Supervisor:
-    """Several children, ended together."""
+    """Several children that are ended together."""
 
     def __init__(self, sink: Sink) -> None:
         self.children: dict[str, Child] = {}
         self.stop_asked = threading.Event()
         self.hurry = threading.Event()
-        """Set by a second signal: do not wait for the grace."""
+        """Set by a second signal: do not wait for the grace period."""
         self._sink = sink
 
     def keep(self, spec: ChildSpec) -> Child:
@@ -236,12 +226,12 @@ class Supervisor:
         return child
 
     def listen_to_signals(self) -> None:
-        """SIGTERM and SIGINT ask to stop, the second one at once. Call it on the main thread."""
+        """Make SIGTERM and SIGINT set ``stop_asked``, and a second one ``hurry``. Call it on the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._asked)
 
     def wait(self) -> None:
-        """Return when somebody asked to stop.
+        """Return when a signal asked this process to stop.
 
         Raises:
             ChildHopeless: a child cannot be kept running.
@@ -251,10 +241,10 @@ class Supervisor:
                 child.raise_if_hopeless()
 
     def stop(self, grace_s: float = GRACE_S, last: tuple[str, ...] = ("redis",)) -> None:
-        """End all children: first those that use others (drained, then killed), then ``last``."""
-        users = [child for name, child in self.children.items() if name not in last]
+        """End all children: first the clients (drained, then killed), then ``last``, which they use."""
+        clients = [child for name, child in self.children.items() if name not in last]
         servers = [child for name, child in self.children.items() if name in last]
-        self._end(users, grace_s)
+        self._end(clients, grace_s)
         self._end(servers, grace_s)
         self.children.clear()
 
@@ -277,7 +267,7 @@ class Supervisor:
 
 
 def pause_s(quick_deaths: int, *, was_ready: bool) -> float:
-    """Return how long to wait before the next start, after so many deaths in quick succession."""
+    """Return the pause before the next start, after so many quick deaths."""
     if not quick_deaths:
         return 0.0
     pause_s = BACK_OFF_S[min(quick_deaths, len(BACK_OFF_S)) - 1]
@@ -289,8 +279,8 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
 
 
-def _named(status: int) -> str:
-    """Return an exit status as people call it."""
+def _status_name(status: int) -> str:
+    """Return the name of the signal, or ``status N``."""
     with contextlib.suppress(ValueError):
         if status < 0:
             return signal.Signals(-status).name

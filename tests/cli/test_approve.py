@@ -15,11 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 from agents.runner import Runner
-from bus.journal.approvals import Decision, answers
+from bus.journal import Decision
+from bus.journal.approvals import answers
+from cli.commands.approve import approve
+from cli.main import status_of
+from config.database.migrate import migrate
 from config.settings import Settings
 from tests.bus.asked import WHY, asks, owned_again, question
-from web.terminal.approve import approve
-from web.terminal.cli import status_of
 
 Type = Callable[..., int]
 AGENT = "name: Clerk\nmodel: demo/instant\nsystem_prompt: You are a test.\n"
@@ -33,6 +35,7 @@ def type_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
     before = Path.cwd()
     monkeypatch.setenv("CALLBOARD_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path / "agents"))
+    migrate(Settings(state_dir=tmp_path / "state"))
     yield lambda *words: status_of(list(words))
     os.chdir(before)
 
@@ -103,7 +106,7 @@ def test_the_only_question_needs_no_name(desk: Desk) -> None:
     said = desk.says("approve", run_id, "--decision", "run_again")
 
     assert "decided: run again." in said
-    assert f"{run_id} goes on" in said
+    assert f"{run_id} continues" in said
     assert desk.status(run_id) == "queued"
 
 
@@ -166,11 +169,11 @@ def test_one_of_several_is_answered_by_its_name(desk: Desk) -> None:
 
     said = desk.says("approve", run_id, second, "--decision", "fail")
 
-    assert f"still asks 1 more: ./callboard approve {run_id}" in said
+    assert f"has 1 more open: ./callboard approve {run_id}" in said
     assert [one["approval_id"] for one in orjson.loads(desk.says("approve", run_id, "--json"))] == [first]
 
 
-def test_who_comes_late_is_told_who_was_quicker_and_ends_with_one(desk: Desk) -> None:
+def test_a_late_answer_gets_the_first_one_and_ends_with_one(desk: Desk) -> None:
     run_id, (approval_id,) = desk.waiting()
     desk.says("approve", run_id, "--decision", "take_as_done")
 
@@ -213,7 +216,7 @@ def test_an_answer_to_an_earlier_question_is_not_taken_for_one_to_the_last(desk:
 
     complaint = desk.complains("approve", run_id, "--decision", "fail", status=1)
 
-    assert "asks nothing now; it is cancelled" in complaint
+    assert "has no open question; it is cancelled" in complaint
 
 
 def test_a_run_that_asks_nothing_says_so(desk: Desk) -> None:
@@ -221,8 +224,8 @@ def test_a_run_that_asks_nothing_says_so(desk: Desk) -> None:
     desk.says("cancel", run_id)
 
     assert "there is no run 'run_nothere'" in desk.complains("approve", "run_nothere", "--decision", "fail")
-    assert "asks nothing now; it is cancelled" in desk.complains("approve", run_id, "--decision", "fail", status=1)
-    assert "asks nothing now" in desk.complains("approve", run_id)
+    assert "has no open question; it is cancelled" in desk.complains("approve", run_id, "--decision", "fail", status=1)
+    assert "has no open question" in desk.complains("approve", run_id)
 
 
 # --- asking a person at a terminal ----------------------------------------------------------------
@@ -253,7 +256,7 @@ def test_a_terminal_is_shown_the_exact_call_and_asked(desk: Desk, at_terminal: C
     assert "order: 1042" in shown
     assert "note: line one\n          line two" in shown
     assert "Without an answer by 20" in shown
-    assert "That is not among them: run_again, take_as_done, fail." in shown
+    assert "Not one of the decisions: run_again, take_as_done, fail." in shown
     assert desk.answer(run_id) == Decision(decision="take_as_done", result={"refund": 7})
 
 
@@ -283,8 +286,7 @@ def test_enter_decides_nothing(desk: Desk, at_terminal: Callable[..., Any]) -> N
 
 def finish(run_id: str, text: str = "done") -> None:
     """Go on with an answered run, as a worker would."""
-    from bus.journal.threads import HistoryItem
-    from bus.journal.writer import Commit
+    from bus.journal import Commit, HistoryItem
     from bus.payloads import EndPayload, MessagePayload
 
     with opened() as runner:
@@ -309,7 +311,7 @@ class Screen(io.StringIO):
         return super().write(text)
 
 
-def test_watch_says_what_is_asked_and_how_to_answer_and_goes_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_says_what_is_asked_and_how_to_answer_and_continues(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     run_id, (approval_id,) = desk.waiting()
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
@@ -330,12 +332,12 @@ def test_watch_says_what_is_asked_and_how_to_answer_and_goes_on(desk: Desk, monk
     assert "order: 1042" in shown
     assert f"./callboard approve {run_id}  (or with --decision run_again, take_as_done or fail)" in shown
     assert "run again, decided by ann" in shown
-    assert "↺ goes on" in shown
+    assert "↺ continued" in shown
     assert "taken over" not in shown
     assert desk.out() == "done\n"
 
 
-def test_watching_later_tells_the_answer_and_not_how_to_give_one(desk: Desk) -> None:
+def test_watching_later_shows_the_answer_and_not_how_to_give_one(desk: Desk) -> None:
     run_id, _ = desk.waiting()
     desk.says("approve", run_id, "--decision", "take_as_done", "--message", "asked the bank")
     finish(run_id)
@@ -381,4 +383,14 @@ def test_why_of_one_thread_or_agent(desk: Desk) -> None:
     found = orjson.loads(desk.says("runs", "--why", "--json", "--thread", "one", "--agent", "clerk"))
 
     assert [one["run_id"] for one in found] == [first]
-    assert orjson.loads(desk.says("runs", "--why", "--json", "--agent", "nobody")) == []
+    assert "there is no agent 'nobody' and no run of one" in desk.complains("runs", "--why", "--agent", "nobody")
+
+
+def test_an_answer_says_that_workers_are_starting(desk: Desk, tmp_path: Path) -> None:
+    run_id, _ = desk.waiting()
+    said = {"pid": os.getpid(), "address": "http://127.0.0.1:8000", "workers": 2}
+    (tmp_path / "state" / "up.lock").write_bytes(orjson.dumps(said))
+
+    complaint = desk.complains("approve", run_id, "--decision", "run_again", status=0)
+
+    assert "workers are starting (0 of 2): the run waits for one.\n" in complaint

@@ -3,9 +3,9 @@
 import click
 import pytest
 
-from web.terminal.cli import WRONG_USAGE, status_of
-from web.terminal.crashlab.choice import Choice
-from web.terminal.crashlab.places import Place
+from cli.crashlab.choice import Choice
+from cli.crashlab.places import Place
+from cli.main import WRONG_USAGE, status_of
 
 PLACES = [Place(name="commit", number=number, where="after a commit") for number in range(1, 21)]
 

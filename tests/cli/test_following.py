@@ -9,8 +9,8 @@ import pytest
 
 from agents.handle import RunHandle
 from bus.payloads import EndPayload, Payload, StatusPayload
-from web.terminal.following import follow
-from web.terminal.transcript import WAITING
+from cli.output.following import follow
+from cli.output.transcript import WAITING
 
 QUESTION = {"approval_id": "apr_1", "name": "refund", "arguments": {}, "decisions": ("run_again", "fail")}
 

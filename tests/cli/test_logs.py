@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from web.terminal.cli import status_of
+from cli.main import status_of
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def follows(monkeypatch: pytest.MonkeyPatch, log: Path, *words: str) -> int:
     """Follow until the second pause; behind the first one more line was written."""
     pauses = iter([lambda: log.write_text(log.read_text() + line(99, "run_1")), _interrupt])
-    monkeypatch.setattr("web.terminal.logs.time.sleep", lambda _: next(pauses)())
+    monkeypatch.setattr("cli.commands.logs.time.sleep", lambda _: next(pauses)())
     return status_of(["logs", "-f", *words])
 
 

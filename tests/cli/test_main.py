@@ -6,11 +6,14 @@ from pathlib import Path
 import click
 import pytest
 
-from config.errors import AgentUnknown, SettingInvalid
-from config.rooms import ROOT
+from agents.errors import AgentUnknown
+from cli import main as terminal
+from cli.main import status_of
+from config.database.migrate import migrate
+from config.errors import SettingInvalid
+from config.folders import ROOT
+from config.settings import Settings
 from tests.bench.processes import clean_environment
-from web.terminal import cli as terminal
-from web.terminal.cli import status_of
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +41,7 @@ def failing(monkeypatch):
         def command() -> None:
             raise error
 
-        monkeypatch.setattr("web.terminal.migrate.migrate", command)
+        monkeypatch.setattr("cli.commands.migrate.migrate", command)
 
     return install
 
@@ -63,7 +66,7 @@ def test_a_wrong_flag_is_wrong_usage_and_says_where_to_look(capsys):
         (AgentUnknown("suport", ["support"]), 2, "Did you mean 'support'? Or add config/agents/suport.yaml."),
         (AgentUnknown("other", ["support"]), 2, "known agents: 'support'. Add config/agents/other.yaml."),
         (SettingInvalid("CALLBOARD_PORT cannot be used: too big."), 2, "[setting_invalid]"),
-        (RuntimeError("boom"), 1, "something unexpected went wrong: RuntimeError: boom"),
+        (RuntimeError("boom"), 1, "unexpected error: RuntimeError: boom"),
         (RuntimeError("key sk-ant-api03-Ab12Cd34Ef56Gh78Ij90"), 1, "[redacted]"),
     ],
 )
@@ -108,8 +111,9 @@ def test_migrating_twice_says_so(capsys):
     assert "already at schema" in capsys.readouterr().out
 
 
+@pytest.mark.parity
 def test_a_reader_that_goes_away_is_no_error():
-    code = "import sys; from web.terminal.cli import status_of; sys.exit(status_of(['--help']))"
+    code = "import sys; from cli.main import status_of; sys.exit(status_of(['--help']))"
     command = f'{sys.executable} -c "{code}" | true'
 
     ran = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -129,6 +133,7 @@ def own_celery(monkeypatch):
     monkeypatch.setattr(bus.celery_app, "app", app)
 
 
+@pytest.mark.parity
 def test_the_doctor_finds_a_new_installation_well(capsys, monkeypatch, tmp_path, own_celery):
     monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path))  # the shipped ones are looked at in a journey
 
@@ -145,6 +150,7 @@ def test_the_doctor_finds_a_new_installation_well(capsys, monkeypatch, tmp_path,
     assert "./callboard migrate" in by_name["database"]["text"]
 
 
+@pytest.mark.parity
 def test_a_migrated_installation_without_workers_is_warned_and_does_not_fail(capsys, monkeypatch, tmp_path, own_celery):
     monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path))
     status_of(["migrate", "--state-dir", "mine"])
@@ -185,15 +191,15 @@ def test_no_finding_shows_a_password(capsys, monkeypatch, tmp_path, own_celery):
 
 
 def test_a_look_that_breaks_hides_no_other(monkeypatch, tmp_path, own_celery):
+    from cli.commands import doctor
     from config.settings import Settings
-    from web.terminal import doctor
 
-    monkeypatch.setitem(doctor.LOOKS, "folders", "nowhere:look_at_rooms")
+    monkeypatch.setitem(doctor.CHECKS, "folders", "nowhere:check_rooms")
 
     found = {each.about: each for each in doctor.examine(Settings(state_dir=tmp_path, agents_dir=str(tmp_path)))}
 
     assert found["folders"].verdict == "fail"
-    assert "could not be looked at: ModuleNotFoundError" in found["folders"].text
+    assert "could not be checked: ModuleNotFoundError" in found["folders"].text
     assert found["packages"].verdict == "ok"
     assert found["agents"].verdict == "warn"
 
@@ -230,8 +236,44 @@ def test_agents_lists_what_is_configured_and_fails_when_one_cannot_be_used(capsy
     assert well == 0
     assert [row["id"] for row in listed] == ["good"]
     assert unwell == 1
+    assert said.out.splitlines()[0].split() == ["✗", "bad", "does", "not", "load"]
     assert "✓ good" in said.out
     assert "bad.yaml" in said.err
+
+
+@pytest.mark.parity
+def test_an_agent_with_a_warning_is_marked(capsys, monkeypatch, tmp_path):
+    (tmp_path / "agents").mkdir()
+    text = "name: Keyless\nmodel: openai/gpt-5-mini\napi_key_env: NOT_SET_ANYWHERE\nsystem_prompt: You.\n"
+    (tmp_path / "agents" / "keyless.yaml").write_text(text)
+    monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path / "agents"))
+
+    assert status_of(["agents"]) == 0
+
+    said = capsys.readouterr()
+    assert said.out.startswith("! keyless")
+    assert "NOT_SET_ANYWHERE is not set" in said.err
+
+
+def test_the_version_is_that_of_this_checkout(capsys):
+    from config.project import own_version
+
+    assert status_of(["--version"]) == 0
+
+    assert capsys.readouterr().out == f"callboard {own_version()}\n"
+
+
+@pytest.mark.parity
+def test_the_doctor_makes_no_state_folder_and_no_database(capsys, monkeypatch, tmp_path, own_celery):
+    monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path))
+    (tmp_path / "there").mkdir(mode=0o700)
+
+    statuses = [status_of(["doctor", "--state-dir", place]) for place in ("mine", "there")]
+
+    assert statuses == [0, 0]
+    assert "does not exist yet" in capsys.readouterr().out
+    assert not (tmp_path / "mine").exists()
+    assert not list((tmp_path / "there").iterdir())
 
 
 def test_an_unknown_agent_is_named_with_its_nearest(capsys):
@@ -274,19 +316,80 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
 HIDDEN = "a\u202eb\x1b[2J\u009b5n"
 
 
+@pytest.mark.journey
 @pytest.mark.parametrize(
     "words", [["watch", f"run_{HIDDEN}"], ["run", HIDDEN, "Hi"], ["agents"], ["doctor"], [HIDDEN], ["logs", HIDDEN]]
 )
 def test_hidden_characters_of_definitions_and_arguments_are_shown_by_number(words, tmp_path):
     (tmp_path / "agents").mkdir()
+    migrate(Settings(state_dir=tmp_path / "state"))
     text = json.dumps({"name": HIDDEN, "model": f"none{HIDDEN}/x", "description": HIDDEN, "system_prompt": "x"})
     (tmp_path / "agents" / "evil.yaml").write_text(text)
     given = {"CALLBOARD_AGENTS_DIR": str(tmp_path / "agents"), "CALLBOARD_STATE_DIR": str(tmp_path / "state")}
 
     ran = subprocess.run(
-        [sys.executable, "-m", "web.terminal", *words], cwd=ROOT, capture_output=True, text=True, check=False,
+        [sys.executable, "-m", "cli", *words], cwd=ROOT, capture_output=True, text=True, check=False,
         env={**clean_environment(), **given, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
 
     assert "⟨U+202E⟩" in ran.stdout + ran.stderr
     assert not set(ran.stdout + ran.stderr) & set("\u202e\x1b\u009b")
+
+
+def run_alone(*words, **given):
+    """Run a command in a process of its own, where nothing but the command has set up logging."""
+    return subprocess.run(
+        [sys.executable, "-m", "cli", *words], cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**clean_environment(), "PYTHONPATH": str(ROOT), **given},
+    )  # fmt: skip
+
+
+@pytest.mark.parity
+def test_the_doctor_says_once_that_a_plugin_cannot_be_used(tmp_path):
+    ran = run_alone("doctor", CALLBOARD_STATE_DIR=str(tmp_path / "state"), CALLBOARD_PLUGINS="not_there_at_all:Watcher")
+
+    assert (ran.stdout + ran.stderr).count("'not_there_at_all:Watcher'") == 1
+
+
+LATE = """
+import threading
+from agents.tools import tool
+
+@tool(effect="pure", timeout_s=0.05)
+def late(words: str) -> str:
+    \"\"\"Never answer.\"\"\"
+    threading.Event().wait()
+    return words
+"""
+
+
+@pytest.mark.parity
+def test_the_log_of_a_tool_that_was_given_up_stays_off_the_terminal(tmp_path):
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "late_tools.py").write_text(LATE)
+    text = "name: Late\nmodel: demo/assistant\nsystem_prompt: You.\ntools: ['late_tools:late']\n"
+    (tmp_path / "agents" / "late.yaml").write_text(text)
+
+    ran = run_alone(
+        "run", "late", 'late: words "hello"',
+        CALLBOARD_STATE_DIR=str(tmp_path / "state"), CALLBOARD_AGENTS_DIR=str(tmp_path / "agents"),
+        CALLBOARD_TOOL_MODULES="late_tools", PYTHONPATH=f"{ROOT}:{tmp_path}",
+    )  # fmt: skip
+
+    assert "late" in ran.stderr
+    assert "was given up" in ran.stderr
+    assert "left behind" not in ran.stderr
+
+
+@pytest.mark.parity
+def test_of_the_log_only_errors_reach_the_terminal_and_no_secret():
+    code = (
+        "import logging; from cli import main; main._log_errors_only(); log = logging.getLogger('some'); "
+        "log.warning('not for the terminal'); log.error('refused: sk-ant-api03-Ab12Cd34Ef56Gh78Ij90')"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert ran.stderr == "refused: [redacted]\n"

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from config.rooms import ROOT
-from web.terminal import output as module
-from web.terminal.output import Output
+from cli.supervisor import output as module
+from cli.supervisor.output import Output
+from config.folders import ROOT
 
 WARNING = "2026-11-20T12:00:00Z WARNING worker-1 it is late"
 
@@ -16,14 +16,14 @@ WARNING = "2026-11-20T12:00:00Z WARNING worker-1 it is late"
 class Refusing(io.TextIOBase):
     """A terminal that went away."""
 
-    def __init__(self, wrong):
-        self.wrong = wrong
+    def __init__(self, error):
+        self.error = error
 
     def write(self, text):
-        raise self.wrong
+        raise self.error
 
     def flush(self):
-        raise self.wrong
+        raise self.error
 
 
 @pytest.fixture
@@ -60,10 +60,10 @@ def test_every_line_is_in_the_log_and_warnings_are_on_the_terminal(output, log, 
 class TestATerminalThatCannotBeWritten:
     WRONGS = (BrokenPipeError(32, "Broken pipe"), OSError(5, "Input/output error"), ValueError("closed file"))
 
-    @pytest.mark.parametrize("wrong", WRONGS, ids=lambda wrong: type(wrong).__name__)
-    def test_is_no_reason_to_stop_and_the_log_has_the_lines(self, output, log, monkeypatch, wrong):
-        monkeypatch.setattr(sys, "stderr", Refusing(wrong))
-        monkeypatch.setattr(sys, "stdout", Refusing(wrong))
+    @pytest.mark.parametrize("error", WRONGS, ids=lambda error: type(error).__name__)
+    def test_is_no_reason_to_stop_and_the_log_has_the_lines(self, output, log, monkeypatch, error):
+        monkeypatch.setattr(sys, "stderr", Refusing(error))
+        monkeypatch.setattr(sys, "stdout", Refusing(error))
 
         output("worker-1", WARNING)
         output.say("Callboard is up")
@@ -86,9 +86,10 @@ class TestATerminalThatCannotBeWritten:
 
         assert capsys.readouterr().err == f"worker-2  {WARNING}\n"
 
+    @pytest.mark.parity
     def test_does_not_change_how_the_process_ends(self, log):
         code = (
-            "from pathlib import Path; from web.terminal.output import Output\n"
+            "from pathlib import Path; from cli.supervisor.output import Output\n"
             f"output = Output(Path({str(log)!r}), verbose=True)\n"
             "output.say('here'); output.warn('here'); output.close()"
         )
@@ -110,7 +111,7 @@ class TestALogThatCannotBeWritten:
         with full_disk(log):
             output("worker-1", "lost")
 
-        sentence = f"warning: {log} cannot be written (File too large); lines are missing there until it can.\n"
+        sentence = f"warning: {log} cannot be written (File too large); free space, or lines will be missing.\n"
         assert first == sentence
         assert capsys.readouterr().err == sentence
 

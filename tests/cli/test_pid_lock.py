@@ -1,9 +1,9 @@
 import os
 
-from web.terminal.pid_lock import PidLock
+from cli.supervisor.pid_lock import PidLock
 
 
-def test_the_second_one_is_told_where_the_first_one_is(tmp_path):
+def test_the_second_one_gets_the_address_of_the_first(tmp_path):
     first, second = PidLock(tmp_path / "up.lock"), PidLock(tmp_path / "up.lock")
     assert first.take() is None
     first.announce("http://127.0.0.1:8000")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from config.rooms import ROOT
+from cli.devtools import progress as module
+from cli.devtools.progress import GroupProgress, follow
+from config.folders import ROOT
 from tests.fleet import bare_environment
-from web.terminal import progress as module
-from web.terminal.progress import Progress, follow
 
 TESTS = """
 import pytest
@@ -36,14 +36,14 @@ def said(**what: object) -> bytes:
 
 def test_a_line_says_counts_time_and_what_has_run_longest() -> None:
     now = [100.0]
-    progress = Progress(name="journeys", clock=lambda: now[0])
-    progress.hear(said(total=9))
-    progress.hear(said(began="a::one"))
+    progress = GroupProgress(name="journeys", clock=lambda: now[0])
+    progress.note(said(total=9))
+    progress.note(said(began="a::one"))
     now[0] = 160.0
-    progress.hear(said(began="a::two"))
-    progress.hear(said(began="a::three"))
-    failed = progress.hear(said(ended="a::two", outcome="failed", seconds=4.0))
-    progress.hear(said(ended="a::three", outcome="skipped", seconds=0.1))
+    progress.note(said(began="a::two"))
+    progress.note(said(began="a::three"))
+    failed = progress.note(said(ended="a::two", outcome="failed", seconds=4.0))
+    progress.note(said(ended="a::three", outcome="skipped", seconds=0.1))
     now[0] = 165.0
 
     assert failed == "a::two"
@@ -51,28 +51,30 @@ def test_a_line_says_counts_time_and_what_has_run_longest() -> None:
 
 
 def test_the_slowest_are_listed_longest_first_and_quick_ones_not_at_all() -> None:
-    progress = Progress(name="unit")
+    progress = GroupProgress(name="unit")
     for number in range(20):
-        progress.hear(said(ended=f"t::{number}", outcome="passed", seconds=float(number)))
+        progress.note(said(ended=f"t::{number}", outcome="passed", seconds=float(number)))
 
     assert progress.slowest()[0] == "    19.0 s  t::19"
     assert len(progress.slowest()) == 10
-    assert Progress(name="unit", seconds={"t::quick": 0.2}).slowest() == []
+    assert GroupProgress(name="unit", seconds={"t::quick": 0.2}).slowest() == []
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("processes", ["0", "2"])
-def test_pytest_tells_what_it_does(processes: str, tmp_path: Path) -> None:
+def test_pytest_reports_its_progress(processes: str, tmp_path: Path) -> None:
     (tmp_path / "test_these.py").write_text(TESTS)
     reading, writing = os.pipe()
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, str(tmp_path)]
 
     ran = subprocess.Popen(
-        [*command, "-n", processes, "-p", "tests.progress", "--tell", str(writing)],
-        cwd=tmp_path, env=bare_environment(), pass_fds=(writing,), stdout=subprocess.PIPE,
+        [*command, "-p", "xdist", "-n", processes, "-p", "tests.progress", "--tell", str(writing)],
+        cwd=tmp_path, env=bare_environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"), pass_fds=(writing,),
+        stdout=subprocess.PIPE,
     )  # fmt: skip
     os.close(writing)
     out = io.StringIO()
-    progress = Progress(name="unit")
+    progress = GroupProgress(name="unit")
     follow(progress, reading, out)
     os.close(reading)
     report = ran.communicate()[0].decode()
@@ -90,7 +92,7 @@ class Terminal(io.StringIO):
         return True
 
 
-class ThreeLines(Progress):
+class ThreeLines(GroupProgress):
     """Has its line asked for three times; then the tests are over."""
 
     def __post_init__(self) -> None:
@@ -126,7 +128,7 @@ def test_a_terminal_has_one_live_line_and_a_log_a_line_each_time(
 
 
 def test_the_own_files_of_the_project_are_what_is_checked() -> None:
-    from web.terminal.checks import static_checks
+    from cli.devtools.checks import static_checks
 
     for check in static_checks()[:2]:
         looked_at = [word for word in check.argv if (ROOT / word).exists() and not word.startswith("/")]

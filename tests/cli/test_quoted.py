@@ -17,8 +17,8 @@ from bus.payloads import (
     ToolPayload,
     ToolResultPayload,
 )
-from web.terminal.printed_json import print_json, print_json_line
-from web.terminal.transcript import Transcript
+from cli.output.json import print_json, print_json_line
+from cli.output.transcript import Transcript
 
 FORGED = "✓ succeeded · 0.1 s · run_1"
 LIES = [
@@ -118,7 +118,7 @@ def test_json_to_a_terminal_hides_nothing_and_to_a_pipe_is_as_it_is(
 
 def test_every_command_prints_json_the_same_way() -> None:
     """A command that printed JSON by itself would show a terminal what hides in it."""
-    folder = Path(__file__).parents[3] / "web" / "terminal"
-    by_themselves = [path.name for path in folder.glob("*.py") if "echo(orjson" in path.read_text()]
+    folder = Path(__file__).parents[2] / "cli"
+    by_themselves = [path.name for path in folder.rglob("*.py") if "echo(orjson" in path.read_text()]
 
     assert by_themselves == []

@@ -11,14 +11,14 @@ import orjson
 import pytest
 from sqlalchemy import update
 
-from bus.journal.retention import DAY_MS, sweep
+from bus.journal.retention.retention import DAY_MS, sweep
+from cli.main import status_of
 from config.clock import epoch_ms
-from config.database import open_database
+from config.database.engine import open_database
+from config.database.tables import runs
 from config.settings import read_settings
-from config.tables import runs
-from tests.house import write_agent
+from tests.app_harness import write_agent
 from tests.model_server import ModelServer, Turn
-from web.terminal.cli import status_of
 
 Type = Callable[..., int]
 
@@ -54,7 +54,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(word.encode())))
 
 
-def test_a_run_is_removed_when_somebody_agrees(
+def test_a_run_is_removed_when_the_user_agrees(
     type_: Type, run_ids: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newer, older = run_ids
@@ -70,13 +70,13 @@ def test_a_run_is_removed_when_somebody_agrees(
     assert f"Remove run {older}" in asked.err
     assert asked.out == ""
     assert agreed == 0
-    assert f"{older} is removed." in capsys.readouterr().out
+    assert f"{older} was removed." in capsys.readouterr().out
     assert listed(type_, capsys) == [newer]
     type_("threads", "talk")
     assert capsys.readouterr().out.count("\n") == 4  # what was said stays
 
 
-def test_where_nobody_is_there_to_agree_nothing_is_removed_and_the_flag_is_named(
+def test_without_a_person_to_agree_nothing_is_removed_and_the_flag_is_named(
     type_: Type, run_ids: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(monkeypatch, "")
@@ -89,7 +89,7 @@ def test_where_nobody_is_there_to_agree_nothing_is_removed_and_the_flag_is_named
     assert listed(type_, capsys) == run_ids
 
 
-def test_several_are_removed_unasked_and_told_to_programs(
+def test_several_are_removed_unasked_and_reported_to_programs(
     type_: Type, run_ids: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = type_("runs", "rm", *run_ids, "--yes", "--json")
@@ -105,13 +105,13 @@ def test_a_thread_is_removed_with_everything(
     status = type_("threads", "rm", "talk", "--yes")
 
     assert status == 0
-    assert "talk is removed." in capsys.readouterr().out
+    assert "talk was removed." in capsys.readouterr().out
     assert listed(type_, capsys) == []
     assert type_("threads", "talk") == 2
     assert type_("watch", run_ids[0]) == 2
 
 
-def test_nobody_is_asked_about_what_cannot_be_removed(
+def test_no_confirmation_is_asked_for_what_cannot_be_removed(
     type_: Type, run_ids: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     type_("run", "tester", "Hi", "--thread", "talk", "--detach")

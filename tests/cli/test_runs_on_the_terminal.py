@@ -10,9 +10,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.house import write_agent
+from bus.journal import WorkerRow
+from bus.journal.ownership.workers import seen
+from cli.main import status_of
+from config.database.engine import open_database
+from config.database.migrate import migrate
+from config.settings import Settings
+from tests.app_harness import write_agent
 from tests.model_server import Call, ModelServer, Turn
-from web.terminal.cli import status_of
 
 Type = Callable[..., int]
 
@@ -30,6 +35,7 @@ def type_(tmp_path: Path, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -
     before = Path.cwd()
     monkeypatch.setenv("CALLBOARD_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path / "agents"))
+    migrate(Settings(state_dir=tmp_path / "state"))
     yield lambda *words: status_of(list(words))
     os.chdir(before)
 
@@ -81,7 +87,7 @@ def test_bytes_that_are_no_text_are_refused(
     status = type_("run", "tester", "-")
 
     assert status == 2
-    assert "not text in UTF-8 (byte 4)" in capsys.readouterr().err
+    assert "not UTF-8 text (byte 4)" in capsys.readouterr().err
     assert not model.requests
 
 
@@ -94,7 +100,7 @@ def test_a_failed_run_exits_with_one_and_says_why(
 
     said = capsys.readouterr()
     assert status == 1
-    assert "refused the request" in said.err
+    assert "answered with HTTP 400" in said.err
     assert "Traceback" not in said.err
 
 
@@ -111,6 +117,12 @@ def test_a_failed_run_exits_with_one_and_says_why(
         (("cancel", "run_nothere"), "there is no run 'run_nothere'"),
         (("threads", "thr_nothere"), "there is no thread 'thr_nothere'"),
         (("rnus",), "Did you mean 'runs'?"),
+        (("run", "What is 17 * 23?"), 'the agent is missing: ./callboard run assistant "What is 17 * 23?"'),
+        (("run", "testr"), "Did you mean 'tester'?"),
+        (("run", "tester", "What", "is", "17?"), 'needs quotes around it: ./callboard run tester "What is 17?"'),
+        (("run", "Pay", "$5", "now"), "needs quotes around it: ./callboard run assistant 'Pay $5 now'"),
+        (("runs", "--agent", "testr"), "Did you mean 'tester'?"),
+        (("runs", "--why", "--agent", "testr"), "Did you mean 'tester'?"),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_status_two(
@@ -136,7 +148,7 @@ def test_a_cursor_beyond_the_log_is_refused(
     assert "beyond the last event" in capsys.readouterr().err
 
 
-def test_watch_tells_the_same_story_later_from_any_cursor(
+def test_watch_prints_the_same_story_later_from_any_cursor(
     type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model.script([Turn(text="one two three four")])
@@ -217,10 +229,123 @@ def test_runs_says_that_there_are_more(type_: Type, model: ModelServer, capsys: 
 def test_a_detached_run_says_that_workers_are_starting(
     type_: Type, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "state").mkdir(mode=0o700)
     said = {"pid": os.getpid(), "address": "http://127.0.0.1:8000", "workers": 2}
     (tmp_path / "state" / "up.lock").write_bytes(orjson.dumps(said))
 
     assert type_("run", "tester", "Hello?", "--detach") == 0
 
     assert "workers are starting (0 of 2)" in capsys.readouterr().err
+
+
+def test_a_detached_run_of_a_queue_that_no_worker_serves_names_the_worker_to_start(
+    type_: Type, model: ModelServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_agent(tmp_path / "agents", model, "queue: gpu", "painter")
+    database = open_database(Settings(state_dir=tmp_path / "state").database)
+    row = WorkerRow(id="own_1", host="h", pid=1, pool="threads", slots=1, busy=0, queue="runs", queues=("runs",))
+    seen(database, row)
+    database.close()
+
+    assert type_("run", "painter", "Hello?", "--detach") == 0
+
+    said = capsys.readouterr().err
+    assert "no worker serves queue 'gpu'" in said
+    assert "./callboard worker --queues gpu" in said
+
+
+def test_an_agent_without_a_file_is_known_by_its_runs(
+    type_: Type, model: ModelServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model.script([Turn(text="Hello you.")])
+    type_("run", "tester", "Hi")
+    (tmp_path / "agents" / "tester.yaml").unlink()
+    capsys.readouterr()
+
+    assert type_("runs", "--agent", "tester") == 0
+    assert "Hi" in capsys.readouterr().out
+    assert type_("runs", "--why", "--agent", "tester") == 0
+    assert capsys.readouterr().out == "no run is open.\n"
+
+
+def test_an_agent_without_runs_is_no_slip(type_: Type, capsys: pytest.CaptureFixture[str]) -> None:
+    assert type_("runs", "--agent", "tester") == 0
+
+    assert "no run matches" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [("logs", "run_nope"), ("logs", "-f", "run_nope")])
+def test_the_log_of_an_unknown_run_is_a_failure(
+    type_: Type, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert type_(*words) == 1
+
+    said = capsys.readouterr().err
+    assert "there is no run of that id" in said
+    assert "./callboard runs" in said
+
+
+def test_a_run_that_logged_nothing_is_no_failure(type_: Type, capsys: pytest.CaptureFixture[str]) -> None:
+    type_("run", "tester", "Hi", "--detach")
+    run_id = capsys.readouterr().out.strip()
+
+    assert type_("logs", run_id) == 0
+
+    assert "nothing was logged of run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runs",), ("runs", "--why"), ("runs", "rm", "run_1", "--yes"), ("threads",), ("logs",), ("logs", "run_1"),
+        ("watch",), ("cancel", "run_1"), ("approve", "run_1"),
+    ],
+)  # fmt: skip
+def test_a_slip_in_the_state_folder_makes_nothing(
+    type_: Type, words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "there").mkdir()
+
+    statuses = [type_(*words, "--state-dir", str(tmp_path / place)) for place in ("typo", "there")]
+
+    said = capsys.readouterr().err
+    assert statuses == [2, 2]
+    assert said.count("there is no installation in") == 2
+    assert not (tmp_path / "typo").exists()
+    assert not list((tmp_path / "there").iterdir())
+
+
+def test_a_run_warns_once_of_a_plugin_that_cannot_be_used(
+    type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLBOARD_PLUGINS", "not_there_at_all:Watcher")
+    model.script([Turn(text="Hello you.")])
+
+    assert type_("run", "tester", "Hi") == 0
+
+    said = capsys.readouterr().err
+    assert said.count("warning: CALLBOARD_PLUGINS: 'not_there_at_all:Watcher' cannot be imported") == 1
+    assert "write package.module:name, and install the package" in said
+
+
+def test_why_says_that_workers_are_starting(type_: Type, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    type_("run", "tester", "Hello?", "--detach")
+    said = {"pid": os.getpid(), "address": "http://127.0.0.1:8000", "workers": 2}
+    (tmp_path / "state" / "up.lock").write_bytes(orjson.dumps(said))
+    capsys.readouterr()
+
+    assert type_("runs", "--why") == 0
+
+    assert "queued; workers are starting (0 of 2)." in capsys.readouterr().out
+
+
+def test_a_model_without_a_provider_is_refused_before_a_run_is_accepted(
+    type_: Type, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "name: Typo\nmodel: opnai/gpt-5-mini\nsystem_prompt: You.\n"
+    (tmp_path / "agents" / "typo.yaml").write_text(text)
+
+    assert type_("run", "typo", "Hi") == 2
+
+    assert "'opnai/gpt-5-mini' names no provider" in capsys.readouterr().err
+    type_("runs", "--json")
+    assert orjson.loads(capsys.readouterr().out) == []

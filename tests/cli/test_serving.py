@@ -4,9 +4,18 @@ import socket
 import pytest
 
 from agents.models.auto import resolve_model
-from config.errors import PoolRefused, PortInUse, SettingInvalid
-from web.terminal.serving import address_of, bind, is_loopback, require_loopback, web_environment, worker_command
-from web.terminal.worker import refuse_pool
+from bus.errors import PoolRefused
+from cli.commands.worker import refuse_pool
+from cli.supervisor.serving import (
+    PortInUse,
+    address_of,
+    bind,
+    is_loopback,
+    require_loopback,
+    web_environment,
+    worker_command,
+)
+from config.errors import SettingInvalid
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
@@ -22,6 +31,7 @@ def test_other_machines_are_not(settings, host):
     require_loopback(settings.model_copy(update={"host": host, "no_auth": True}))
 
 
+@pytest.mark.parity
 def test_port_zero_is_a_free_one_and_the_address_says_which(settings):
     with bind(settings.model_copy(update={"port": 0}), "up") as listener:
         assert address_of(listener, "127.0.0.1") == f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -42,6 +52,7 @@ def test_a_web_process_gets_no_key_of_a_provider_and_knows_what_there_is(setting
     assert found["PATH"] == os.environ["PATH"]
 
 
+@pytest.mark.parity
 def test_a_port_in_use_names_another(settings):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -50,6 +61,7 @@ def test_a_port_in_use_names_another(settings):
             bind(settings.model_copy(update={"port": port}), "web")
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "a" * 300])
 def test_a_host_that_is_not_ours_says_what_to_use(settings, host):
     with pytest.raises(SettingInvalid, match=r"127\.0\.0\.1"):

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from web.terminal.pulse_pipe import PulsePipe
-from web.terminal.supervisor import ChildHopeless, ChildSpec, Supervisor, pause_s
+from cli.supervisor.liveness_pipe import ChildPipe
+from cli.supervisor.supervisor import ChildHopeless, ChildSpec, Supervisor, pause_s
+
+pytestmark = pytest.mark.parity
 
 
 class Lines:
@@ -88,12 +90,12 @@ def is_alive(pid):
 def test_a_killed_child_is_started_again(supervisor, lines):
     child = supervisor.keep(python(SLEEP))
     lines.wait_for("here")
-    first = child.wait_for_pid()
+    first = child.process.pid
 
     os.kill(first, signal.SIGKILL)
 
-    assert child.wait_for_pid(other_than=first) != first
     lines.wait_for("here", times=2)
+    assert child.process.pid != first
     lines.wait_for("ended (SIGKILL); starting it again")
 
 
@@ -106,7 +108,7 @@ def test_what_a_dead_child_had_started_goes_with_it(supervisor, lines):
     lines.wait_for("here")
     grandchild = int(next(line for _, line in lines.seen if "grandchild" in line).split()[1])
 
-    os.kill(child.wait_for_pid(), signal.SIGKILL)
+    os.kill(child.process.pid, signal.SIGKILL)
     lines.wait_for("here", times=2)
 
     assert not is_alive(grandchild)
@@ -162,7 +164,7 @@ def test_a_child_that_is_not_essential_is_tried_for_ever(supervisor, lines):
 def test_children_die_with_a_supervisor_that_is_killed(tmp_path):
     code = (
         "import sys, time\n"
-        "from web.terminal.supervisor import ChildSpec, Supervisor\n"
+        "from cli.supervisor.supervisor import ChildSpec, Supervisor\n"
         "s = Supervisor(lambda n, l: print(l, flush=True))\n"
         "code = 'import os, time; print(os.getpid(), flush=True); time.sleep(600)'\n"
         "s.keep(ChildSpec(name='c', argv=(sys.executable, '-uc', code)))\n"
@@ -189,12 +191,12 @@ class TestASinkThatFails:
     def test_a_killed_child_is_started_again(self, unseen, unwritable):
         child = unseen.keep(python(SLEEP))
         unwritable.wait_for("here")
-        first = child.wait_for_pid()
+        first = child.process.pid
 
         os.kill(first, signal.SIGKILL)
 
-        assert child.wait_for_pid(other_than=first) != first
         unwritable.wait_for("here", times=2)
+        assert child.process.pid != first
 
     def test_a_child_that_cannot_be_started_is_tried_again(self, unseen, unwritable):
         unseen.keep(ChildSpec(name="child", argv=("/nowhere/none",), before=self.refuse))
@@ -215,7 +217,7 @@ class TestASinkThatFails:
 
         unwritable.wait_for("here", times=2)
 
-    def refuse(self):
+    def refuse(self, child):
         raise OSError(errno.EAGAIN, "no")
 
 
@@ -228,7 +230,7 @@ class TestPulse:
         code = self.BEAT + "beat(); print('here', flush=True); os.kill(os.getpid(), signal.SIGSTOP)"
         child = supervisor.keep(python(code, silence_s=1.0))
         lines.wait_for("here")
-        first = child.wait_for_pid()
+        first = child.process.pid
 
         lines.wait_for("here", times=2)
 
@@ -243,10 +245,10 @@ class TestPulse:
 
         lines.wait_for("gave no sign of life for 1 s")
 
-    def test_what_came_while_nobody_listened_counts(self):
-        pipe = PulsePipe()
-        os.write(pipe.writing, b"..")
-        pipe.handed_over()  # and nobody else has it: the child is gone
+    def test_bytes_that_came_while_the_supervisor_was_stopped_count(self):
+        pipe = ChildPipe()
+        os.write(pipe.write_end, b"..")
+        pipe.close_write_end()  # and nobody else has it: the child is gone
         heard = threading.Event()
 
         silent = pipe.listen(1.0, 60.0, heard.set)

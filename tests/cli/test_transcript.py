@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from bus.payloads import ResponsePayload, ToolResultPayload, WithdrawnPayload
-from web.terminal.transcript import Transcript
+from bus.payloads import EndPayload, ResponsePayload, ToolResultPayload, WithdrawnPayload
+from cli.output.transcript import Transcript
 
 
 @pytest.mark.parametrize(("ranges", "is_told"), [([[3, 4]], True), ([[5, 1000]], False), ([[1, 2], [4, 9]], True)])
@@ -19,16 +19,26 @@ def test_only_what_was_said_is_taken_back(ranges: list[list[int]], is_told: bool
 
     transcript.take(WithdrawnPayload(seq=1001, ranges=ranges))
 
-    assert ("taken back" in err.getvalue()) is is_told
+    assert ("is withdrawn" in err.getvalue()) is is_told
 
 
 @pytest.mark.parametrize(
     ("result", "told"), [({"sent": True, "to": None}, '✓ {"sent":true,"to":null}'), ("plain\nmore", "✓ plain …")]
 )
-def test_a_result_is_told_as_the_model_gets_it(result: object, told: str) -> None:
+def test_a_result_is_shown_as_the_model_gets_it(result: object, told: str) -> None:
     err = io.StringIO()
     transcript = Transcript("run_1", out=io.StringIO(), err=err)
 
     transcript.take(ToolResultPayload(seq=3, call_id="call_1", name="send", outcome="done", result=result))
 
     assert told in err.getvalue()
+
+
+@pytest.mark.parametrize(("read", "told"), [(1390, "1,390 tokens in, 44 out"), (1, "1 token in, 44 out")])
+def test_an_end_says_what_came_in_and_what_went_out(read: int, told: str) -> None:
+    err = io.StringIO()
+    transcript = Transcript("run_1", out=io.StringIO(), err=err)
+
+    transcript.take(EndPayload(seq=3, status="succeeded", usage={"input_tokens": read, "output_tokens": 44}))
+
+    assert f"✓ succeeded · {told} · run_1" in err.getvalue()

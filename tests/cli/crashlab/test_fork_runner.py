@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from config.rooms import ROOT
+from config.folders import ROOT
+
+pytestmark = pytest.mark.parity
 
 SCRIPT = """
 import os, signal, sys, threading
 from pathlib import Path
-from web.terminal.crashlab.nursery import Nursery, threads_here
-nursery = Nursery(Path(sys.argv[1]) / "child.log")
+from cli.crashlab.fork_runner import ForkRunner, other_threads
+fork_runner = ForkRunner(Path(sys.argv[1]) / "child.log")
 {body}
 """
 
@@ -28,21 +30,21 @@ def lab(folder: Path, body: str) -> list[str]:
 
 
 def test_a_child_hands_back_what_it_found(tmp_path):
-    said = lab(tmp_path, "life = nursery.live(lambda: {'pid': os.getpid()}, 20)\n"
-                         "print(life.end, life.result['pid'] != os.getpid())")  # fmt: skip
+    output = lab(tmp_path, "outcome = fork_runner.run(lambda: {'pid': os.getpid()}, 20)\n"
+                         "print(outcome.end, outcome.result['pid'] != os.getpid())")  # fmt: skip
 
-    assert said == ["returned True"]
+    assert output == ["returned True"]
 
 
 def test_much_is_handed_back_whole(tmp_path):
-    assert lab(tmp_path, "print(len(nursery.live(lambda: 'x' * 1_000_000, 20).result))") == ["1000000"]
+    assert lab(tmp_path, "print(len(fork_runner.run(lambda: 'x' * 1_000_000, 20).result))") == ["1000000"]
 
 
-def test_a_kill_is_told_from_an_error(tmp_path):
+def test_a_kill_is_distinguished_from_an_error(tmp_path):
     body = """
-print(nursery.live(lambda: os.kill(os.getpid(), signal.SIGKILL), 20).end)
-life = nursery.live(lambda: 1 / 0, 20)
-print(life.end, "ZeroDivisionError" in life.said)
+print(fork_runner.run(lambda: os.kill(os.getpid(), signal.SIGKILL), 20).end)
+outcome = fork_runner.run(lambda: 1 / 0, 20)
+print(outcome.end, "ZeroDivisionError" in outcome.output)
 """
     assert lab(tmp_path, body) == ["killed", "raised True"]
 
@@ -51,16 +53,16 @@ def test_one_that_hangs_says_where(tmp_path):
     body = """
 def wait_for_ever():
     threading.Event().wait()
-life = nursery.live(wait_for_ever, 0.3)
-print(life.end, "wait_for_ever" in life.said)
+outcome = fork_runner.run(wait_for_ever, 0.3)
+print(outcome.end, "wait_for_ever" in outcome.output)
 """
     assert lab(tmp_path, body) == ["hung True"]
 
 
 def test_what_a_child_prints_is_kept_apart(tmp_path):
-    said = lab(tmp_path, "life = nursery.live(lambda: print('a secret'), 20)\nprint(life.said.strip())")
+    output = lab(tmp_path, "outcome = fork_runner.run(lambda: print('a secret'), 20)\nprint(outcome.output.strip())")
 
-    assert said == ["a secret"]
+    assert output == ["a secret"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel to be killed with its parent")
@@ -72,7 +74,7 @@ def wait():
     threading.Event().wait()
 middle = os.fork()
 if middle == 0:
-    nursery.live(wait, 60)
+    fork_runner.run(wait, 60)
 while not (Path(sys.argv[1]) / "pid").exists() or not (Path(sys.argv[1]) / "pid").read_text():
     time.sleep(0.01)
 pid = int((Path(sys.argv[1]) / "pid").read_text())
@@ -87,8 +89,8 @@ print(bool(select.select([watched], [], [], 20)[0]))
 
 def test_threads_are_seen(tmp_path):
     body = """
-print(threads_here())
+print(other_threads())
 threading.Thread(target=threading.Event().wait, name="busy", daemon=True).start()
-print(threads_here())
+print(other_threads())
 """
     assert lab(tmp_path, body) == ["[]", "['busy']"]

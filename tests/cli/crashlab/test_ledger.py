@@ -8,9 +8,10 @@ import pytest
 from agents.tools import tool
 from agents.tools.catalogue import find_tool, tools_of, wrap_tools
 from agents.tools.schema import build_tool
-from agents.tools.tool import Effect, ToolContext, enter_call
-from config.definitions import pinned_definition
-from web.terminal.crashlab import ledger
+from agents.tools.tool import ToolContext, enter_call
+from cli.crashlab import ledger
+from config.definitions.agent import pinned_definition
+from config.effects import Effect
 
 
 @tool(effect="pure")

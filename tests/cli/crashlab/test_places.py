@@ -1,6 +1,6 @@
 """Places are told in words that say what was just written down."""
 
-from web.terminal.crashlab.places import Passed, places_of
+from cli.crashlab.places import Passed, places_of
 
 MODEL, PAY = "the model call", "`pay`"
 
@@ -39,7 +39,7 @@ def test_every_passing_is_a_place_with_words():
     ]
 
 
-def test_calls_made_at_once_cannot_be_told_apart():
+def test_calls_made_at_once_cannot_be_distinguished():
     (place,) = places_of([passed("tool", a=(PAY, "started"), b=("`send`", "started"))])
 
     assert place.where == "before one of `pay`, `send` was called"

@@ -9,18 +9,19 @@ import pytest
 from celery import Celery
 
 from bus.celery_config import celery_config
-from bus.journal.workers import WorkerRow, seen
-from config.database import Database, open_database
+from bus.journal import WorkerRow
+from bus.journal.ownership.workers import seen
+from cli.doctor.finding import Verdicts
+from config.database.engine import Database, open_database
+from config.project import own_version
 from config.settings import Settings
-from config.version import own_version
-from web.terminal.looks.finding import Found
 
 
-def verdicts(found: Found) -> list[str]:
+def verdicts(found: Verdicts) -> list[str]:
     return [verdict for verdict, _ in found]
 
 
-def only(found: Found) -> tuple[str, str]:
+def only(found: Verdicts) -> tuple[str, str]:
     """Return the one thing that was found."""
     (one,) = found
     return one
@@ -40,7 +41,7 @@ def alive(database: Database, settings: Settings) -> Callable[..., None]:
     def say(name: str = "own_1", **fields: Any) -> None:
         known: dict[str, Any] = {
             "host": "here", "pid": 7, "pool": "threads", "slots": 9, "busy": 0, "queue": settings.queue,
-            "version": own_version(),
+            "queues": (settings.queue,), "version": own_version(),
         }  # fmt: skip
         seen(database, WorkerRow(id=name, **(known | fields)))
 

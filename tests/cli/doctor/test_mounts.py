@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.terminal.looks.conftest import only
-from web.terminal.looks.mounts import mount_of, read_mounts
-from web.terminal.looks.places import look_at_disks
+from cli.doctor.disk import check_disks
+from cli.doctor.mounts import mount_of, read_mounts
+from tests.cli.doctor.conftest import only
 
 LAPTOP = """\
 22 28 0:21 / /proc rw,nosuid,nodev,noexec,relatime shared:12 - proc proc rw
@@ -71,7 +71,7 @@ def test_this_machines_own_list_can_be_read():
 def test_sqlite_on_a_network_disk_is_refused(settings):
     there = settings.model_copy(update={"database_url": "sqlite:////srv/callboard.db"})
 
-    verdict, text = only(look_at_disks(there, SERVER))
+    verdict, text = only(check_disks(there, SERVER))
 
     assert verdict == "fail"
     assert "/srv/callboard.db" in text
@@ -83,19 +83,19 @@ def test_a_state_folder_on_a_network_disk_is_a_warning_where_the_database_is_not
     elsewhere = {"state_dir": Path("/srv/state"), "database_url": "postgresql+psycopg://callboard@db/callboard"}
     there = settings.model_copy(update=elsewhere)
 
-    verdict, text = only(look_at_disks(there, SERVER))
+    verdict, text = only(check_disks(there, SERVER))
 
     assert (verdict, "CALLBOARD_STATE_DIR" in text) == ("warn", True)
 
 
-def test_the_database_in_such_a_state_folder_is_told_first(settings):
+def test_the_database_in_such_a_state_folder_is_reported_first(settings):
     there = settings.model_copy(update={"state_dir": Path("/srv/state"), "database_url": None})
 
-    found = list(look_at_disks(there, SERVER))
+    found = list(check_disks(there, SERVER))
 
     assert [verdict for verdict, _ in found] == ["fail", "warn"]
 
 
 def test_a_disk_of_this_machine_is_fine(settings):
-    assert only(look_at_disks(settings, SERVER))[0] == "ok"
-    assert only(look_at_disks(settings))[0] == "ok"
+    assert only(check_disks(settings, SERVER))[0] == "ok"
+    assert only(check_disks(settings))[0] == "ok"

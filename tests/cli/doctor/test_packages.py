@@ -3,11 +3,19 @@ import hashlib
 
 import pytest
 
+from cli.doctor.packages import check_packages, package_folders, start_files
+from config.project import own_version
 from tests.agents.models.test_releases import install
-from tests.web.terminal.looks.conftest import only, verdicts
-from web.terminal.looks.packages import look_at_packages, package_folders, start_files
+from tests.cli.doctor.conftest import only, verdicts
 
 CODE = "import os; os.environ.setdefault('X', '1')\n"
+
+
+def test_the_releases_in_use_are_named(settings):
+    verdict, text = next(check_packages(settings))
+
+    assert verdict == "ok"
+    assert text.startswith(f"callboard {own_version()}, Python 3.")
 
 
 @pytest.fixture
@@ -33,7 +41,7 @@ def test_a_file_that_its_package_answers_for_is_fine(packages):
     assert list(start_files([packages])) == []
 
 
-def test_a_file_that_runs_code_and_belongs_to_nobody_is_told(packages):
+def test_a_start_file_of_no_package_is_reported(packages):
     (packages / "zz_update.pth").write_text("# harmless\n/some/folder\nimport base64;exec('1')\n")
 
     verdict, text = only(start_files([packages]))
@@ -43,12 +51,12 @@ def test_a_file_that_runs_code_and_belongs_to_nobody_is_told(packages):
     assert "delete it" in text
 
 
-def test_a_file_that_was_changed_since_is_told(packages):
+def test_a_file_that_was_changed_since_is_reported(packages):
     (packages / "honest.pth").write_text(CODE + "import base64;exec('1')\n")
 
     verdict, text = only(start_files([packages]))
 
-    assert (verdict, "was changed since" in text) == ("warn", True)
+    assert (verdict, "was changed after" in text) == ("warn", True)
 
 
 def test_what_the_trojan_left_behind_fails_even_if_a_package_names_it(packages):
@@ -75,17 +83,17 @@ def test_files_that_only_name_folders_or_come_with_every_environment_are_fine(pa
     assert list(start_files([packages])) == []
 
 
-def test_a_stranger_behind_virtualenvs_name_is_told(packages):
+def test_a_stranger_behind_virtualenvs_name_is_reported(packages):
     (packages / "_virtualenv.pth").write_text("import _virtualenv\nimport os\n")
 
     assert verdicts(start_files([packages])) == ["warn"]
 
 
 def test_a_trojaned_release_is_refused(settings, monkeypatch, tmp_path):
-    assert verdicts(look_at_packages(settings)) == ["ok"]
+    assert verdicts(check_packages(settings)) == ["ok"]
     monkeypatch.syspath_prepend(install(tmp_path, "1.82.8"))
 
-    verdict, text = only(look_at_packages(settings))
+    verdict, text = only(check_packages(settings))
 
     assert verdict == "fail"
     assert "litellm 1.82.8 is a trojaned release; change every key" in text

@@ -1,7 +1,7 @@
 import pytest
 
-from tests.web.terminal.looks.conftest import only, verdicts
-from web.terminal.looks.periods import look_at_periods, look_at_settings
+from cli.doctor.periods import check_periods, check_settings
+from tests.cli.doctor.conftest import only, verdicts
 
 
 @pytest.mark.parametrize(
@@ -14,10 +14,10 @@ from web.terminal.looks.periods import look_at_periods, look_at_settings
         ({"drain_s": 60.0}, "CALLBOARD_DRAIN_S (60) is not shorter than the 25 s"),
     ],
 )
-def test_periods_that_contradict_each_other_are_told_with_their_numbers(settings, changes, words):
+def test_periods_that_contradict_each_other_are_reported_with_their_numbers(settings, changes, words):
     periods = {"lease_s": 15.0, "beat_s": 5.0, "reap_s": 5.0, "hot_log_ttl_s": 3600}
 
-    verdict, text = only(look_at_periods(settings.model_copy(update=periods | changes)))
+    verdict, text = only(check_periods(settings.model_copy(update=periods | changes)))
 
     assert verdict == "fail"
     assert words in text
@@ -26,15 +26,15 @@ def test_periods_that_contradict_each_other_are_told_with_their_numbers(settings
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"retain_runs_days": 30.0, "retain_threads_days": 7.0}, "runs go with their threads"),
+        ({"retain_runs_days": 30.0, "retain_threads_days": 7.0}, "runs are removed with their threads"),
         (
             {"retain_events_days": 30.0, "retain_runs_days": 0.5},
-            "RETAIN_RUNS_DAYS (0.5), and events go with their runs",
+            "RETAIN_RUNS_DAYS (0.5), and events are removed with their runs",
         ),
     ],
 )
-def test_what_shall_be_kept_longer_than_what_it_goes_with_is_told(settings, changes, words):
-    found = dict(look_at_periods(settings.model_copy(update=changes)))
+def test_what_shall_be_kept_longer_than_what_it_goes_with_is_reported(settings, changes, words):
+    found = dict(check_periods(settings.model_copy(update=changes)))
 
     assert words in found["warn"]
 
@@ -42,20 +42,20 @@ def test_what_shall_be_kept_longer_than_what_it_goes_with_is_told(settings, chan
 def test_what_is_kept_for_ever_outlives_everything(settings):
     kept = {"retain_runs_days": 30.0, "retain_threads_days": 0.0, "retain_events_days": 30.0}
 
-    assert verdicts(look_at_periods(settings.model_copy(update=kept))) == ["ok"]
+    assert verdicts(check_periods(settings.model_copy(update=kept))) == ["ok"]
 
 
 def test_the_defaults_agree(settings):
     periods = {"lease_s": 15.0, "beat_s": 5.0, "reap_s": 5.0, "hot_log_ttl_s": 3600}
 
-    assert only(look_at_periods(settings.model_copy(update=periods))) == (
+    assert only(check_periods(settings.model_copy(update=periods))) == (
         "ok",
         "a run whose worker dies is taken over within about 20 s",
     )
 
 
-def test_a_variable_nobody_reads_is_told(settings, monkeypatch):
-    assert verdicts(look_at_settings(settings)) == ["ok"]
+def test_an_unknown_variable_is_reported(settings, monkeypatch):
+    assert verdicts(check_settings(settings)) == ["ok"]
     monkeypatch.setenv("CALLBOARD_SLOTTS", "3")
 
-    assert verdicts(look_at_settings(settings)) == ["warn"]
+    assert verdicts(check_settings(settings)) == ["warn"]

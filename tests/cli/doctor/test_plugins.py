@@ -1,7 +1,7 @@
 import pytest
 
-from tests.web.terminal.looks.conftest import only, verdicts
-from web.terminal.looks.plugins import look_at_plugins
+from cli.doctor.plugins import check_plugins
+from tests.cli.doctor.conftest import only, verdicts
 
 MODULE = '''\
 from observers.base import AgentObserver
@@ -39,11 +39,11 @@ def plugged(settings, monkeypatch, tmp_path, request):
 
 
 def test_without_plugins_there_is_nothing_to_say(settings):
-    assert list(look_at_plugins(settings)) == []
+    assert list(check_plugins(settings)) == []
 
 
 def test_observers_tools_and_modules_are_fine(plugged):
-    found = only(look_at_plugins(plugged("MODULE:Watcher, MODULE:add, MODULE")))
+    found = only(check_plugins(plugged("MODULE:Watcher, MODULE:add, MODULE")))
 
     assert found == ("ok", "3 can be used")
 
@@ -60,7 +60,7 @@ def test_observers_tools_and_modules_are_fine(plugged):
     ],
 )
 def test_a_plugin_that_cannot_be_used_fails_with_its_sentence(plugged, path, words):
-    verdict, text = only(look_at_plugins(plugged(path)))
+    verdict, text = only(check_plugins(plugged(path)))
 
     assert verdict == "fail"
     assert text.startswith("CALLBOARD_PLUGINS: ")
@@ -68,4 +68,4 @@ def test_a_plugin_that_cannot_be_used_fails_with_its_sentence(plugged, path, wor
 
 
 def test_one_broken_plugin_hides_no_other(plugged):
-    assert verdicts(look_at_plugins(plugged("gone:A, MODULE:add, gone:B"))) == ["fail", "fail"]
+    assert verdicts(check_plugins(plugged("gone:A, MODULE:add, gone:B"))) == ["fail", "fail"]

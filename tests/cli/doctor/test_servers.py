@@ -1,11 +1,11 @@
 import pytest
 import redis
 
+from cli.doctor.servers import check_addresses, check_broker, check_redis
 from tests.backends import RedisServer
-from tests.web.terminal.looks.conftest import only, verdicts
-from web.terminal.looks.servers import look_at_addresses, look_at_broker, look_at_redis
+from tests.cli.doctor.conftest import only, verdicts
 
-OPEN = "asks for no password"
+OPEN = "requires no password"
 PLAIN = "plain text"
 
 
@@ -17,12 +17,12 @@ def own_redis(tmp_path):
 
 def test_a_redis_that_evicts_is_refused_and_one_that_does_not_passes(settings, own_redis):
     ours = settings.model_copy(update={"redis_url": own_redis.url})
-    assert verdicts(look_at_redis(ours)) == ["ok"]
+    assert verdicts(check_redis(ours)) == ["ok"]
 
     with redis.Redis.from_url(own_redis.url) as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
 
-    found = dict(look_at_redis(ours))
+    found = dict(check_redis(ours))
     assert "config set maxmemory-policy noeviction" in found["fail"]
     assert "ok" not in found
 
@@ -31,7 +31,7 @@ def test_a_redis_that_forgets_at_its_restart_is_a_warning(settings, own_redis):
     with redis.Redis.from_url(own_redis.url) as client:
         client.config_set("appendonly", "no")
 
-    found = dict(look_at_redis(settings.model_copy(update={"redis_url": own_redis.url})))
+    found = dict(check_redis(settings.model_copy(update={"redis_url": own_redis.url})))
 
     assert set(found) == {"ok", "warn"}
     assert "appendonly yes" in found["warn"]
@@ -41,12 +41,12 @@ def test_a_redis_as_the_broker_may_not_evict_either(settings, own_redis):
     spelt_as_kombu_does = own_redis.url.replace("unix://", "redis+socket://").replace("db=", "virtual_host=")
     for url in (own_redis.url, spelt_as_kombu_does):
         ours = settings.model_copy(update={"broker_url": url})
-        assert only(look_at_broker(ours)) == ("ok", "answers")
+        assert only(check_broker(ours)) == ("ok", "answers")
 
     with redis.Redis.from_url(own_redis.url) as client:
         client.config_set("maxmemory-policy", "volatile-ttl")
 
-    assert only(look_at_broker(ours))[0] == "fail"
+    assert only(check_broker(ours))[0] == "fail"
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_a_redis_as_the_broker_may_not_evict_either(settings, own_redis):
         "amqp://user:pw@rabbit//?ssl=true", "memory://localhost/",
     ],
 )  # fmt: skip
-def test_servers_that_nobody_else_reaches_or_reads_are_fine(settings, url):
+def test_servers_that_are_local_or_encrypted_are_fine(settings, url):
     for name in ("redis_url", "broker_url"):
-        assert verdicts(look_at_addresses(settings.model_copy(update={name: url}))) == ["ok"]
+        assert verdicts(check_addresses(settings.model_copy(update={name: url}))) == ["ok"]
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_servers_that_nobody_else_reaches_or_reads_are_fine(settings, url):
         ("rediss://:hunter2hunter2@10.0.0.5?ssl_cert_reqs=none", "warn", "certificate"),
     ],
 )
-def test_a_server_others_could_use_or_listen_to_is_told_without_the_password(settings, url, verdict, words):
-    found, text = only(look_at_addresses(settings.model_copy(update={"broker_url": url})))
+def test_a_server_others_could_use_or_listen_to_is_reported_without_the_password(settings, url, verdict, words):
+    found, text = only(check_addresses(settings.model_copy(update={"broker_url": url})))
 
     assert found == verdict
     assert text.startswith("CALLBOARD_BROKER_URL is ")
@@ -92,14 +92,22 @@ def test_a_server_others_could_use_or_listen_to_is_told_without_the_password(set
 def test_redis_and_broker_are_both_looked_at(settings):
     both = settings.model_copy(update={"redis_url": "redis://10.0.0.5", "broker_url": "amqp://a:b@10.0.0.6"})
 
-    assert verdicts(look_at_addresses(both)) == ["fail", "fail"]
+    assert verdicts(check_addresses(both)) == ["fail", "fail"]
 
 
 @pytest.mark.parametrize("url", ["redis://redis:6379/0", "redis://:hunter2hunter2@redis:6379/0"])
-def test_on_a_network_nobody_else_is_on_plain_text_is_a_warning(settings, url):
+def test_plain_text_on_a_private_network_is_a_warning(settings, url):
     trusted = settings.model_copy(update={"redis_url": url, "trusted_network": True})
 
-    verdict, text = only(look_at_addresses(trusted))
+    verdict, text = only(check_addresses(trusted))
 
     assert verdict == "warn"
     assert "hunter2" not in text
+
+
+@pytest.mark.parity
+def test_a_broker_that_is_the_redis_above_is_not_called_well_when_that_does_not_answer(settings):
+    away = settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"})
+
+    assert list(check_broker(away)) == [("warn", "could not be checked: it is the Redis above, which does not answer")]
+    assert list(check_broker(settings)) == [("ok", "is the Redis above")]

@@ -1,36 +1,37 @@
 import pytest
 
-from bus.journal.workers import WorkerRow, seen
+from bus.journal import WorkerRow
+from bus.journal.ownership.workers import seen
+from cli.doctor.workers import check_workers, clocks, own_skew_ms
 from config.clock import epoch_ms
-from config.database import open_database
-from config.migrate import migrate
-from config.version import own_version
-from tests.web.terminal.looks.conftest import only, verdicts
-from web.terminal.looks.workers import clocks, look_at_workers, own_skew_ms
+from config.database.engine import open_database
+from config.database.migrate import migrate
+from config.project import own_version
+from tests.cli.doctor.conftest import only, verdicts
 
 
 def test_several_workers_of_one_machine_are_fine_on_sqlite(settings, alive):
     alive("own_1")
     alive("own_2")
 
-    assert only(look_at_workers(settings)) == ("ok", "2 alive")
+    assert only(check_workers(settings)) == ("ok", "2 alive")
 
 
 def test_workers_of_two_machines_on_one_sqlite_file_are_refused(settings, alive):
     alive("own_1", host="alpha")
     alive("own_2", host="beta")
 
-    verdict, text = only(look_at_workers(settings))
+    verdict, text = only(check_workers(settings))
 
     assert verdict == "fail"
     assert "2 machines (alpha, beta)" in text
     assert "CALLBOARD_DATABASE_URL" in text
 
 
-def test_a_worker_of_another_release_is_told(settings, alive):
+def test_a_worker_of_another_release_is_reported(settings, alive):
     alive(version="0.0.7")
 
-    verdict, text = only(look_at_workers(settings))
+    verdict, text = only(check_workers(settings))
 
     assert verdict == "warn"
     assert f"release 0.0.7 are alive, and this is {own_version()}" in text
@@ -43,7 +44,7 @@ def test_a_worker_of_another_release_is_told(settings, alive):
         (-3_600_000, "fail", "3600.0 s behind"),
     ],
 )  # fmt: skip
-def test_a_clock_that_is_wrong_is_told_with_what_becomes_wrong(skew_ms, verdict, words):
+def test_a_clock_that_is_wrong_is_reported_with_the_consequence(skew_ms, verdict, words):
     found, text = only(clocks([{"skew_ms": skew_ms, "host": "alpha", "pid": 7}]))
 
     assert found == verdict
@@ -57,7 +58,7 @@ def test_clocks_that_nearly_agree_are_fine_and_so_are_those_that_did_not_say():
 
 
 def test_without_a_schema_there_is_nothing_to_say(settings, tmp_path):
-    assert list(look_at_workers(settings.model_copy(update={"database_url": f"sqlite:///{tmp_path / 'x.db'}"}))) == []
+    assert list(check_workers(settings.model_copy(update={"database_url": f"sqlite:///{tmp_path / 'x.db'}"}))) == []
 
 
 @pytest.fixture
@@ -84,12 +85,12 @@ def row(name: str, host: str) -> WorkerRow:
 def test_a_worker_whose_clock_is_off_is_found_by_the_databases(on_postgres, postgres):
     seen(postgres, row("own_1", "alpha"))
     seen(postgres, row("own_2", "beta"))
-    assert only(look_at_workers(on_postgres)) == ("ok", "2 alive on 2 machines")
+    assert only(check_workers(on_postgres)) == ("ok", "2 alive on 2 machines")
 
     seen(postgres, row("own_2", "beta"), lambda: epoch_ms() + 20_000)
     seen(postgres, row("own_3", "gamma"), lambda: epoch_ms() - 3_600_000)
 
-    found = sorted(look_at_workers(on_postgres))
+    found = sorted(check_workers(on_postgres))
     assert [verdict for verdict, _ in found] == ["fail", "warn"]
     assert "on gamma" in found[0][1]
     assert "behind" in found[0][1]
@@ -98,6 +99,6 @@ def test_a_worker_whose_clock_is_off_is_found_by_the_databases(on_postgres, post
 
 @pytest.mark.postgres
 def test_this_machines_clock_is_measured_against_the_databases(on_postgres, postgres):
-    assert verdicts(look_at_workers(on_postgres)) == ["ok"]
+    assert verdicts(check_workers(on_postgres)) == ["ok"]
 
     assert 590_000 < own_skew_ms(postgres, lambda: epoch_ms() + 600_000) < 610_000

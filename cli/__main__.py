@@ -1,0 +1,33 @@
+"""The program behind ./callboard (`python -m cli`)."""
+
+import runpy
+import sys
+import warnings
+from pathlib import Path
+
+from cli.interrupts import end_at_once
+
+FOLDERS = Path(__file__).parents[1] / "config" / "folders.py"
+"""Run by its path, because `import config` may find another project's package."""
+
+
+def start() -> None:
+    """Run the command; if Callboard's folders cannot be imported, print the reason and exit."""
+    end_at_once()
+    check = runpy.run_path(str(FOLDERS), run_name="config.folders")
+    with warnings.catch_warnings(record=True) as noticed:
+        warnings.simplefilter("always")
+        try:
+            check["require"]()
+        except check["FolderTaken"] as error:
+            sys.exit(f"error: {error} [room_taken]")
+        except ImportError as error:
+            sys.exit(f"error: {error}")
+    for warning in noticed:
+        print(f"warning: {warning.message}", file=sys.stderr)
+    from cli.main import main
+
+    main()
+
+
+start()

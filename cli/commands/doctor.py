@@ -1,0 +1,76 @@
+"""`./callboard doctor`: report problems of this installation before they fail a run.
+
+The checks are in ``cli/doctor``, one file a subject; each is imported when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib import import_module
+
+import click
+
+from cli import options
+from cli.doctor.finding import Check, Finding, Verdict
+from cli.output.json import print_json
+from cli.output.quoted import hanging
+from config.errors import CallboardError
+from config.redaction import redact
+from config.settings import Settings
+
+CHECKS = {
+    "settings": "periods:check_settings",
+    "periods": "periods:check_periods",
+    "state folder": "disk:check_state_folder",
+    "disk": "disk:check_disks",
+    "folders": "rooms:check_rooms",
+    "packages": "packages:check_packages",
+    "redis": "servers:check_redis",
+    "broker": "servers:check_broker",
+    "addresses": "servers:check_addresses",
+    "database": "database:check_database",
+    "workers": "workers:check_workers",
+    "queues": "queues:check_queues",
+    "plugins": "plugins:check_plugins",
+    "celery": "celery_conf:check_celery",
+    "agents": "agents:check_agents",
+    "model": "agents:check_model",
+}
+"""The checks, in order; a new one is a line here and a function. Plugins may change Celery, so they come before it."""
+_COLOURS: dict[Verdict, str] = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+@click.command()
+@options.state_dir
+@options.as_json
+def doctor(as_json: bool, **flags: object) -> int:
+    """Check settings, servers, workers, packages and agents; fail if work could be lost."""
+    settings = options.apply(**flags)
+    findings = list(examine(settings))
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            verdict = click.style(f"{finding.verdict:<4}", fg=_COLOURS[finding.verdict])
+            click.echo(f"{verdict} {finding.about:<12} {hanging(finding.text)}")
+    return 1 if any(finding.verdict == "fail" for finding in findings) else 0
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """Yield the findings of every check; a check that raises is a finding itself."""
+    for about, place in CHECKS.items():
+        try:
+            for verdict, text in _load(place)(settings):
+                yield Finding(about=about, verdict=verdict, text=redact(text))
+        except CallboardError as error:
+            yield Finding(about=about, verdict="fail", text=redact(f"{error} [{error.code}]"))
+        except Exception as error:  # a check with a bug must not hide the findings of others
+            text = redact(f"could not be checked: {type(error).__name__}: {error}")
+            yield Finding(about=about, verdict="fail", text=text)
+
+
+def _load(place: str) -> Check:
+    module, _, function = place.partition(":")
+    check: Check = getattr(import_module(f"cli.doctor.{module}"), function)
+    return check

@@ -1,0 +1,82 @@
+"""`./callboard runs rm` and `./callboard threads rm`: delete ended runs and threads permanently."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from bus.journal import Who
+from cli import options
+from cli.opening import open_runner
+from cli.output.json import print_json
+from cli.output.transcript import safe
+
+yes_flag = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+
+
+@click.command("rm")
+@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
+@yes_flag
+@options.as_json
+@options.state_dir
+def rm_runs(run_ids: tuple[str, ...], yes: bool, as_json: bool, **flags: object) -> int:
+    """Remove ended runs with their logs and steps; their threads keep the messages."""
+    with open_runner(options.apply(**flags)) as runner:
+        # Do not ask for confirmation of what cannot be removed.
+        runner.journal.runs.require_removable(Who(), run_ids)
+        _ask(yes, f"{_named('run', run_ids)} with log and steps; the thread keeps the messages")
+        runner.journal.runs.remove(Who(), run_ids)
+    return _say(run_ids, as_json)
+
+
+@click.command("rm")
+@click.argument("thread_ids", metavar="THREAD...", nargs=-1, required=True)
+@yes_flag
+@options.as_json
+@options.state_dir
+def rm_threads(thread_ids: tuple[str, ...], yes: bool, as_json: bool, **flags: object) -> int:
+    """Remove threads with all their messages and runs."""
+    with open_runner(options.apply(**flags)) as runner:
+        runner.journal.threads.require_removable(Who(), thread_ids)
+        _ask(yes, f"{_named('thread', thread_ids)} with all messages and runs")
+        runner.journal.threads.remove(Who(), thread_ids)
+    return _say(thread_ids, as_json)
+
+
+def _ask(is_confirmed: bool, what: str) -> None:
+    """Return when the user agrees to the removal, which cannot be undone."""
+    if not is_confirmed:
+        confirm(f"Remove {what}?")
+
+
+def confirm(question: str) -> None:
+    """Return when the user says yes.
+
+    Raises:
+        click.Abort: the user says no.
+        click.UsageError: standard input ended, so there is no user to ask.
+    """
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():  # Ctrl-C
+            raise
+        click.echo(err=True)
+        raise click.UsageError("standard input has no answer, so nothing was done; --yes does not ask.") from None
+    if not agreed:
+        raise click.Abort
+
+
+def _named(kind: str, ids: Sequence[str]) -> str:
+    return f"{kind} {safe(ids[0])}" if len(ids) == 1 else f"{len(ids)} {kind}s"
+
+
+def _say(ids: Sequence[str], as_json: bool) -> int:
+    if as_json:
+        print_json({"removed": ids}, lines=True)
+    else:
+        for removed in ids:
+            click.echo(f"{safe(removed)} was removed.")
+    return 0

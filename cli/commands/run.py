@@ -1,0 +1,149 @@
+"""`./callboard run`: start a run in this process, or detached on the workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import sys
+from typing import Any
+
+import click
+
+from agents.handle import RunHandle
+from agents.models.auto import resolve_model
+from agents.models.in_process import is_in_process
+from agents.models.providers import require_possible_provider
+from agents.registry import AgentRegistry
+from agents.runner import Runner
+from bus.journal import Who
+from cli import options
+from cli.doctor.plugins import broken_plugins
+from cli.opening import open_runner
+from cli.output.following import follow
+from cli.output.json import print_json
+from cli.output.transcript import fit, safe
+from cli.output.wait_reasons import warn_of_no_worker
+from config.definitions.agent import AGENT_ID
+from config.settings import Settings
+
+SETTLE_S = 3.0
+"""How long to wait until a detached run's message is published; after that the relay publishes it."""
+MAX_SHOWN_CHARS = 200
+"""Characters of the input that an error message repeats."""
+
+
+@click.command()
+@click.argument("agent")
+@click.argument("words", metavar="[TEXT]", nargs=-1)
+@click.option("--thread", "thread_id", metavar="ID", help="Continue this thread, or create one with this id.")
+@click.option("--detach", is_flag=True, help="Leave the run to the workers, print its id and return.")
+@click.option("--no-wait", is_flag=True, help="Return with status 3 once the run waits for a person.")
+@options.as_json
+@options.state_dir
+def run(
+    agent: str, words: tuple[str, ...], thread_id: str | None, detach: bool, no_wait: bool, as_json: bool, **flags: Any
+) -> int:
+    """Run AGENT on TEXT, or on standard input if there is no TEXT.
+
+    The answer goes to standard output, progress to standard error. Ctrl-C stops the run.
+    """
+    settings = options.apply(**flags)
+    _require_one_text(agent, words, settings)
+    for sentence in broken_plugins(settings):
+        click.secho(f"warning: {safe(sentence)}", err=True, fg="yellow")
+    objective = _objective(words[0] if words else None)
+    if not detach:
+        _require_possible_model(agent, settings)
+    if not detach and not as_json and sys.stderr.isatty():
+        click.secho("starting …", err=True, dim=True)  # LiteLLM takes seconds to import
+    with open_runner(settings, create=True) as runner:
+        handle = runner.run(objective, agent, thread_id=thread_id, detached=detach)
+        if detach:
+            return _leave(runner, handle, as_json)
+        if not as_json and sys.stderr.isatty():  # if this process dies, the user still has the run's id
+            click.secho(f"{handle.run_id} · Ctrl-C stops it", err=True, dim=True)
+        status = follow(handle, as_json=as_json, on_interrupt=lambda: _stop(handle), no_wait=no_wait)
+        with contextlib.suppress(TimeoutError):  # the run has ended; do not wait for imports under way
+            runner.settle(5.0)
+        if not as_json and status == 0 and sys.stderr.isatty():
+            click.secho(f'  continue: ./callboard run {agent} --thread {handle.thread_id} "…"', err=True, dim=True)
+        return status
+
+
+def _stop(handle: RunHandle) -> None:
+    handle.cancel(by="terminal")
+
+
+def _require_one_text(agent: str, words: tuple[str, ...], settings: Settings) -> None:
+    """Return if the arguments are one agent and at most one text.
+
+    Raises:
+        click.UsageError: the text is given in place of the agent, or as several arguments.
+        AgentUnknown, DefinitionInvalid: only an agent was given, and it cannot be used.
+    """
+    registry = AgentRegistry(settings.agent_folders)
+    if len(words) > 1:
+        is_named = agent in registry.ids()
+        sentence = " ".join(words if is_named else (agent, *words))
+        typed = _typed(agent if is_named else settings.default_agent, sentence)
+        raise click.UsageError(f"the text needs quotes around it: {typed}")
+    if words:
+        return
+    if not AGENT_ID.fullmatch(agent):
+        typed = _typed(settings.default_agent, agent)
+        raise click.UsageError(f"the agent is missing: {typed} (`./callboard agents` lists the agents)")
+    registry.get(agent)
+
+
+def _require_possible_model(agent: str, settings: Settings) -> None:
+    """Return if the agent's model can exist; checked before LiteLLM is imported, which takes seconds.
+
+    Raises:
+        AgentUnknown, DefinitionInvalid, ModelUnknown: the run would fail.
+    """
+    definition = AgentRegistry(settings.agent_folders).get(agent)
+    model = resolve_model(definition.model, os.environ)
+    if not is_in_process(model):
+        require_possible_provider(definition, model)
+
+
+def _typed(agent: str, sentence: str) -> str:
+    """Return the command with shell quoting."""
+    sentence = fit(safe(sentence), MAX_SHOWN_CHARS)
+    quoted = f'"{sentence}"' if not set(sentence) & set('"$`\\!') else shlex.quote(sentence)
+    return f"./callboard run {agent} {quoted}"
+
+
+def _objective(text: str | None) -> str:
+    if text is not None and text != "-":
+        return text
+    if text is None and sys.stdin.isatty():
+        raise click.UsageError('the text is missing; give it as an argument, run AGENT "…", or pipe it in.')
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        what = f"standard input is not UTF-8 text (byte {error.start + 1:,}); convert it to UTF-8."
+        raise click.UsageError(what) from error
+
+
+def _leave(runner: Runner, handle: RunHandle, as_json: bool) -> int:
+    is_published = handle.settle(SETTLE_S)
+    queue = runner.journal.runs.row(Who(), handle.run_id).queue
+    alive, fleet = runner.journal.workers.alive(), runner.journal.workers.serving(queue)
+    if as_json:
+        print_json({"run_id": handle.run_id, "thread_id": handle.thread_id, "workers": len(fleet)}, lines=True)
+    else:
+        click.echo(handle.run_id)
+    if alive and not fleet:
+        flag = f" --queues {queue}" if queue else ""
+        name = f"queue '{queue}'" if queue else "the default queue"
+        sentence = f"no worker serves {name}: the run is accepted and waits. Start one: ./callboard worker{flag}"
+        click.secho(sentence, err=True, fg="yellow")
+    elif not fleet:
+        warn_of_no_worker(runner.settings.state, "the run is accepted and waits")
+    elif runner.settings.redis_url is None:
+        click.secho("no Redis is configured: a worker finds the run when it next polls", err=True, fg="yellow")
+    elif not is_published:
+        click.secho("Redis does not answer: the relay publishes the run once it does", err=True, fg="yellow")
+    return 0

@@ -1,0 +1,95 @@
+"""`./callboard threads`: list the threads, and show the messages of one."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+import orjson
+
+from bus.journal import Who
+from cli import options
+from cli.commands.remove import rm_threads
+from cli.family import Family
+from cli.opening import open_runner
+from cli.output.json import print_json
+from cli.output.quoted import Quoted, columns, hanging
+from cli.output.transcript import fit, safe
+
+PAGE = 500
+"""Most messages of a thread that are shown."""
+MAX_NAME_CHARS = 64
+
+
+@click.command(cls=Family, members={"rm": rm_threads})
+@click.argument("thread_id", metavar="[THREAD]", required=False)
+@click.option("--search", help="Only threads whose title contains this.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
+@options.as_json
+@options.state_dir
+def threads(thread_id: str | None, search: str | None, limit: int, as_json: bool, **flags: object) -> int:
+    """List the threads, most recently used first; with THREAD, show its messages."""
+    with open_runner(options.apply(**flags)) as runner:
+        if thread_id is None:
+            found = runner.journal.threads.newest(Who(), search=search, limit=limit + 1)
+        else:
+            found = runner.journal.threads.messages(Who(), thread_id, limit=PAGE + 1)
+    shown = found[: limit if thread_id is None else PAGE]
+    if as_json:
+        print_json(shown)
+    elif thread_id is not None:
+        for message in shown:
+            _say(message)
+    elif not found:
+        click.echo("no threads.")
+    else:
+        _list(shown)
+    if len(found) > len(shown):
+        click.secho(_more(thread_id, limit), err=True, dim=True)
+    return 0
+
+
+def _more(thread_id: str | None, limit: int) -> str:
+    if thread_id is None:
+        return f"these are the {limit} threads used last; there are more: --limit, --search."
+    where = f"GET /v1/threads/{safe(thread_id)}/messages"
+    return f"these are the first {PAGE} messages; there are more: the page and {where} show them."
+
+
+def _list(shown: list[dict[str, Any]]) -> None:
+    width = columns() if sys.stdout.isatty() else 0
+    for thread in shown:
+        going = " ●" if "open_run" in thread else ""
+        when = thread["updated_at"][:16].replace("T", " ")
+        facts = f"{thread['thread_id']}  {when}  {thread['agent']:<12} "
+        title = fit(safe(thread["title"]), (width or 10_000) - len(facts) - len(going))
+        click.echo(hanging(f"{facts}{title}{going}", width))  # wide characters take two columns each
+
+
+def _say(message: dict[str, Any]) -> None:
+    """Print a message: on a terminal below its author with a bar before each line, else in two columns."""
+    who, text = _speaker(message), _text(message)
+    if sys.stdout.isatty():
+        click.secho(who, dim=True)
+        quoted = Quoted(sys.stdout)
+        quoted.write(text)
+        quoted.end()
+        return
+    for number, line in enumerate(safe(text).splitlines() or [""]):
+        click.echo(f"{'' if number else who:>12}  {line}")
+
+
+def _speaker(message: dict[str, Any]) -> str:
+    """Return the author; for a tool its name as the model wrote it, which may name no tool."""
+    tool = fit(safe(" ".join(str(message.get("name", "tool")).split())), MAX_NAME_CHARS)
+    return {"user": "you", "assistant": "agent", "tool": tool, "error": "·"}[message["role"]]
+
+
+def _text(message: dict[str, Any]) -> str:
+    text = message.get("content")
+    if message["role"] == "tool":
+        text = f"{message.get('outcome', '')}: {message.get('result', '')}"
+    for call in message.get("tool_calls", ()):
+        text = f"{text or ''}\n⚙ {call['name']}({orjson.dumps(call['arguments']).decode()})".strip()
+    return str(text or "")

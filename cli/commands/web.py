@@ -1,0 +1,36 @@
+"""`./callboard web`: serve HTTP and the page, without workers; several may run behind a load balancer."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from cli import options
+from cli.commands.worker import redis_url_of
+from cli.supervisor import serving
+from config.database.migrate import make_folder, require_schema
+from config.redis.socket import find_running
+
+
+@click.command()
+@options.host
+@options.port
+@options.state_dir
+@options.no_auth
+def web(**flags: object) -> None:
+    """Serve until a signal ends it; this process becomes gunicorn."""
+    settings = options.apply(**flags)
+    serving.require_loopback(settings)
+    make_folder(settings)
+    require_schema(settings)
+    environment = serving.child_environment()
+    if settings.redis_url or find_running(settings):
+        environment["CALLBOARD_REDIS_URL"] = redis_url_of(settings)
+    else:
+        click.echo("warning: no Redis; viewers and workers poll the database, so both are slower.", err=True)
+    listener = serving.bind(settings, "web")
+    os.set_inheritable(listener.fileno(), True)
+    click.echo(f"Callboard's web process serves {serving.address_of(listener, settings.host)}", err=True)
+    command = serving.gunicorn_command(listener)
+    os.execve(command[0], command, {**serving.web_environment(settings), **environment})

@@ -1,0 +1,205 @@
+"""The work of the child processes: accept a run, execute it, resume it after a crash, answer its approvals."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+from sqlalchemy import bindparam, select
+
+from agents.handle import RunHandle
+from agents.runner import Runner
+from bus.journal import Decision
+from bus.messages import RunAgentMessage
+from bus.payloads import TERMINAL, ResponsePayload
+from cli.crashlab import ledger
+from cli.crashlab.places import Passed, Recorder
+from cli.crashlab.run_record import RunRecord, read_record
+from config.database.tables import approvals, runs, steps
+from config.failpoints import set_failpoints, watch_failpoints
+from config.settings import Settings, settings
+from handlers.run_agent import run_agent
+
+PAUSE_S = 0.05
+"""Between two polls of a run whose owner's lease has to expire."""
+PUBLISH_S = 3.0
+"""How long publishing a detached run's message may take."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """One run under test, whichever processes execute it."""
+
+    agent_id: str
+    objective: str
+    thread_id: str
+    """The trial's own thread, by which every process finds the run."""
+    settings: Settings
+    ledger: Path
+    is_detached: bool = False
+    stop_at: str | None = None
+    """The run is cancelled when its answer contains this."""
+    returned: Mapping[str, Any] = field(default_factory=dict)
+    """Results of the undisturbed run's calls by ``call_name``, used to answer approvals."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptResult:
+    """What a process that was not killed hands back."""
+
+    record: RunRecord | None
+    passed: Sequence[Passed] = ()
+    """The places it passed, if it was watched."""
+    recorded: frozenset[str] = frozenset()
+    """The idempotency keys of steps that had ended before it started."""
+    arrived_before: int = 0
+    """Lines of the ledger before it started."""
+
+
+WATCH = "watch"
+
+
+def accept(trial: Trial, points: str) -> AttemptResult:
+    """Accept the run as detached, and leave it to another process."""
+    runner, recorder = _open(trial, points)
+    handle = runner.run(trial.objective, trial.agent_id, thread_id=trial.thread_id, detached=True)
+    handle.settle(PUBLISH_S)
+    return _result(runner, trial, recorder)
+
+
+def bring_to_end(trial: Trial, points: str) -> AttemptResult:
+    """Start the run, or resume it if another process died, answer its approvals, and return after its end."""
+    runner, recorder = _open(trial, points)
+    record, arrived = _result(runner, trial, None).record, len(ledger.read(trial.ledger))
+    recorded = (
+        frozenset(s["idempotency_key"] for s in record.steps if s["ended_ms"] is not None) if record else frozenset()
+    )
+    handle: RunHandle | None = None
+    while (run := _row(runner, trial)) is None or run.status not in TERMINAL:
+        if run is None:
+            handle = runner.run(trial.objective, trial.agent_id, thread_id=trial.thread_id, detached=trial.is_detached)
+            _stop_in_time(trial, handle)
+            _work_off(trial, runner, handle)
+            continue
+        if handle is None:
+            handle = runner.handle(run.id)
+            _stop_in_time(trial, handle)
+        if run.status == "queued":
+            run_agent(RunAgentMessage.of_run(run).to_wire())  # as a worker's thread handles the message
+        elif run.status == "waiting":
+            if not _answer(trial, runner, handle):
+                break  # it does not wait for an approval
+        elif not runner.journal.reaper.look():
+            time.sleep(PAUSE_S)
+    return replace(_result(runner, trial, recorder), recorded=recorded, arrived_before=arrived)
+
+
+def _work_off(trial: Trial, runner: Runner, handle: RunHandle) -> None:
+    """Wait until this process has finished its run, and answer its approvals meanwhile."""
+    while True:
+        with suppress(TimeoutError):
+            return runner.settle(PAUSE_S)
+        run = _row(runner, trial)
+        if run.status == "waiting" and not _answer(trial, runner, handle):
+            return  # it does not wait for an approval
+
+
+def answer_questions(trial: Trial) -> AttemptResult:
+    """Answer the run's approvals until it has ended; worker processes execute it."""
+    runner, _ = _open(trial, "")
+    while (run := _row(runner, trial)) is None or run.status not in TERMINAL:
+        if run is not None and run.status == "waiting":
+            _answer(trial, runner, runner.handle(run.id))
+        time.sleep(PAUSE_S)
+    return _result(runner, trial, None)
+
+
+# --- a process --------------------------------------------------------------------------------------
+
+
+def _open(trial: Trial, points: str) -> tuple[Runner, Recorder | None]:
+    os.environ.update(environment(trial.settings), **{ledger.VARIABLE: str(trial.ledger)})
+    settings.cache_clear()
+    runner = Runner.open(trial.settings)
+    if points != WATCH:
+        set_failpoints(points)
+        return runner, None
+    recorder = Recorder(trial.settings.database, trial.thread_id)
+    watch_failpoints(recorder)
+    return runner, recorder
+
+
+def environment(trial_settings: Settings) -> dict[str, str]:
+    """Return these settings as environment variables."""
+    given = trial_settings.model_dump(exclude_unset=True, mode="json")
+    return {f"CALLBOARD_{name.upper()}": "" if value is None else str(value) for name, value in given.items()}
+
+
+def _result(runner: Runner, trial: Trial, recorder: Recorder | None) -> AttemptResult:
+    with runner.journal.read() as connection:
+        record = read_record(connection, trial.thread_id)
+    return AttemptResult(record=record, passed=recorder.passed if recorder is not None else ())
+
+
+def _row(runner: Runner, trial: Trial) -> Any:
+    with runner.journal.read() as connection:
+        return connection.execute(select(runs).where(runs.c.thread_id == trial.thread_id)).first()
+
+
+# --- the person -------------------------------------------------------------------------------------
+
+
+def _stop_in_time(trial: Trial, handle: RunHandle) -> None:
+    """Cancel the run in a thread when its answer contains ``stop_at``."""
+    if trial.stop_at is not None:
+        threading.Thread(target=_stop, args=(trial.stop_at, handle), name="person", daemon=True).start()
+
+
+def _stop(word: str, handle: RunHandle) -> None:
+    for event in handle.events():
+        if isinstance(event, ResponsePayload) and word in event.content:
+            handle.cancel(by="crash lab")
+            return
+
+
+def _answer(trial: Trial, runner: Runner, handle: RunHandle) -> bool:
+    """Answer every open approval as a person who checked the target system would; return whether there was one."""
+    asked = handle.approvals()
+    with runner.journal.read() as connection:
+        keys = {row.id: row.idempotency_key for row in connection.execute(_ASKED, {"run_of_play": handle.run_id})}
+    entries = ledger.read(trial.ledger)
+    for question in asked:
+        key = keys[question["approval_id"]]
+        arrived = [entry for entry in entries if entry.key == key]
+        handle.decide(question["approval_id"], _decision(trial, question, arrived), by="crash lab")
+    return bool(asked)
+
+
+def _decision(trial: Trial, question: Mapping[str, Any], arrived: Sequence[ledger.Entry]) -> Decision:
+    offered = question["decisions"]
+    if "run_again" not in offered:
+        return Decision(decision=offered[0])
+    if not arrived:
+        return Decision(decision="run_again")
+    known = trial.returned.get(call_name(question["name"], question["arguments"]))
+    result = next((entry.result for entry in arrived if entry.mark == ledger.RETURNED), known)
+    return Decision(decision="take_as_done", result=result)
+
+
+def call_name(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Return the tool's name and arguments as one string, the same for equal calls."""
+    return f"{tool} {orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS).decode()}"
+
+
+_ASKED = (
+    select(approvals.c.id, steps.c.idempotency_key)
+    .join(steps, steps.c.id == approvals.c.step_id)
+    .where(approvals.c.run_id == bindparam("run_of_play"))
+)

@@ -1,0 +1,280 @@
+"""The invariants of a run, whatever was done to it; each breach is a sentence.
+
+The crash lab, the soak, and the state machine and random schedules of the journal's tests check the same ones here:
+the order of the log and its one end, the steps, the history, the approvals, one owner at a time, and what viewers see.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import orjson
+
+from bus.journal import Line, canonical_digest
+from cli.crashlab.run_record import Facts, RunRecord
+
+Texts = dict[tuple[str, str], str]
+"""The text of each message by its id and kind (response or reasoning)."""
+TEXTS = {"response": "content", "reasoning": "reasoning"}
+"""Type of a delta of text -> the field of the message that holds the whole text."""
+REMEMBERED = ("content", "reasoning", "call_id", "outcome", "result")
+"""Fields that an event and its message in the history have in common."""
+
+
+def not_recovered(record: RunRecord | None) -> list[str]:
+    """Return the breaches in the record of a run that was resumed until its end."""
+    if record is None:
+        return ["the run is missing"]
+    if not record.is_over:
+        waits = record.run.get("detail") or record.run.get("reason") or "without a reason"
+        return [f"it did not end: {record.run['status']}, {waits}"]
+    return list(breaches(record))
+
+
+def breaches(record: RunRecord) -> Iterator[str]:
+    """Yield what does not hold of a run; some rules apply only after its end."""
+    yield from _log(record)
+    yield from _steps(record)
+    yield from _approvals(record)
+    yield from _history(record)
+    yield from _owners(record)
+    if record.is_over:
+        yield from _end(record)
+
+
+def changes(before: RunRecord, after: RunRecord) -> Iterator[str]:
+    """Yield what must not happen to a run between two moments."""
+    if after.run["fence"] < before.run["fence"]:
+        yield f"its fence fell from {before.run['fence']} to {after.run['fence']}"
+    if gone := set(before.lines) - set(after.lines):
+        yield f"its log lost or changed the events {sorted(line.seq for line in gone)[:5]}"
+    if before.is_over and before.run["status"] != after.run["status"]:
+        yield f"it ended {before.run['status']} and is {after.run['status']}"
+
+
+def differences(record: RunRecord, undisturbed: RunRecord) -> list[str]:
+    """Return how a run's end differs from the undisturbed run's; for deterministic models."""
+    violations = []
+    for field in ("reason", "output"):
+        ours, theirs = record.run.get(field), undisturbed.run.get(field)
+        if ours != theirs:
+            violations.append(f"its {field} is {ours!r:.200} instead of {theirs!r:.200}")
+    if record.story != undisturbed.story:
+        more = [part for part in record.story if part not in undisturbed.story]
+        less = [part for part in undisturbed.story if part not in record.story]
+        violations.append(f"the conversation has {more!r:.300} instead of {less!r:.300}")
+    return violations
+
+
+# --- the log ------------------------------------------------------------------------------------------
+
+
+def log_breaches(lines: Sequence[Line]) -> Iterator[str]:
+    """Yield what does not hold of a whole log, or of everything that one reader saw of it."""
+    numbers = [line.seq for line in lines]
+    if numbers != sorted(set(numbers)):
+        yield f"the event numbers of its log do not increase: {numbers}"
+    if [line.seq for line in lines if line.is_end] != numbers[-1:]:
+        yield "its log does not have exactly one end event as its last"
+    if holes := sorted(set(range(1, max(numbers, default=0))) - withdrawn(lines) - set(numbers)):
+        yield f"event numbers are missing and not withdrawn: {holes[:5]}"
+
+
+def _log(record: RunRecord) -> Iterator[str]:
+    if record.is_over:
+        yield from log_breaches(record.lines)
+    else:
+        numbers = [line.seq for line in record.lines]
+        if numbers != sorted(set(numbers)):
+            yield f"the event numbers of its log do not increase: {numbers}"
+        if any(line.is_end for line in record.lines):
+            yield f"its log has an end, and the run is {record.run['status']}"
+    if record.lines and record.lines[-1].seq > record.run["reserved_to"]:
+        yield f"event {record.lines[-1].seq} has a number that was not reserved"
+    whole = {event["message_id"] for event in record.events if event["type"] == "message"}
+    final = {e["seq"] for e in record.events if not is_piece(e) or e.get("message_id") in whole}
+    if open_numbers := set(range(1, record.run["declared_to"] + 1)) - final - withdrawn(record.lines):
+        yield f"below {record.run['declared_to']} neither final nor withdrawn: {sorted(open_numbers)[:5]}"
+
+
+def _end(record: RunRecord) -> Iterator[str]:
+    run, last = record.run, record.events[-1] if record.events else {}
+    if last.get("type") == "end" and (last["status"], last["seq"]) != (run["status"], run["reserved_to"]):
+        yield f"its log ends {last['status']} at {last['seq']}, and the run is {run['status']} at {run['reserved_to']}"
+    if run["owner"] is not None or run["ended_ms"] is None:
+        yield f"it ended at {run['ended_ms']} and its owner is {run['owner']}"
+    if record.open_run == run["id"]:
+        yield "its thread still names it as open"
+    for step in record.steps:
+        if step["ended_ms"] is None:
+            yield f"its step {step['number']} ({step['name']}) has no end"
+    pieced, final = pieced_texts(record.events), final_texts(record.events)
+    for place in sorted(pieced.keys() | final.keys()):
+        if pieced.get(place) != final.get(place):
+            yield f"its deltas add up to {pieced.get(place)!r:.100} and its message is {final.get(place)!r:.100}"
+
+
+# --- steps, approvals, history ------------------------------------------------------------------------
+
+
+def _steps(record: RunRecord) -> Iterator[str]:
+    if len({step["idempotency_key"] for step in record.steps}) != len(record.steps):
+        yield "two of its steps have one idempotency key"
+    results = Counter(row.step_id for row in record.rows if row.type in ("tool_result", "message"))
+    for step in record.steps:
+        if results[step["id"]] > 1:
+            yield f"its step {step['number']} ({step['name']}) has {results[step['id']]} results"
+
+
+def _approvals(record: RunRecord) -> Iterator[str]:
+    digests = {step["id"]: step["arguments_digest"] for step in record.steps}
+    for row in record.approvals:
+        logged = [e.get("decision", "asked") for e in record.events if e.get("approval_id") == row["id"]]
+        if logged != ["asked", *([row["decision"]] if row["decision"] else [])]:
+            yield f"its approval {row['id']} was decided {row['decision']}, and its log has {logged}"
+        if row["used_ms"] is not None and (row["decided_ms"] is None or row["used_ms"] < row["decided_ms"]):
+            yield f"its approval {row['id']} was used before it was decided"
+        asked = canonical_digest(orjson.loads(row["arguments_json"]))
+        if not row["digest"] == asked == digests.get(row["step_id"], asked):
+            yield f"its approval {row['id']} is about another call than its step's"
+
+
+def _history(record: RunRecord) -> Iterator[str]:
+    open_calls: list[str] = []
+    for message in record.messages:
+        if message["role"] == "assistant":
+            if open_calls:
+                yield f"a call has no result before the next answer: {open_calls[:3]}"
+            open_calls = [call["call_id"] for call in message.get("tool_calls") or ()]
+        elif message["role"] == "tool":
+            if message["call_id"] not in open_calls:
+                yield f"a result belongs to no call: {message['name']}"
+            else:
+                open_calls.remove(message["call_id"])
+    if open_calls and record.is_over:
+        yield f"a call has no result: {open_calls[:3]}"
+    in_log = [_remembered(event) for event in record.events if event["type"] in ("message", "tool_result")]
+    in_thread = [_remembered(message) for message in record.messages if message["role"] in ("assistant", "tool")]
+    if in_log != in_thread:
+        yield f"its log has {in_log!r:.300}, and its history {in_thread!r:.300}"
+
+
+def _remembered(data: Facts) -> list[Any]:
+    calls = [(call["call_id"], call["name"]) for call in data.get("tool_calls") or ()]
+    return [*(data.get(field) or None for field in REMEMBERED), calls]
+
+
+# --- one owner ----------------------------------------------------------------------------------------
+
+
+class RecordedClaim(NamedTuple):
+    """One time a run got an owner, as its log has it."""
+
+    fence: int
+    attempt: int
+    """Which owner it calls itself, from 1."""
+    position: int
+    """Its place among the events of all runs, which is the order of the commits of one thread's runs."""
+    at_ms: int
+
+
+def claims_of(record: RunRecord) -> list[RecordedClaim]:
+    """Return the claims of a run, in order."""
+    rows = {row.seq: row for row in record.rows}
+    return [
+        RecordedClaim(rows[event["seq"]].fence, event["attempt"], rows[event["seq"]].position, _ms(event["at"]))
+        for event in record.events
+        if event["type"] == "status" and event["status"] == "running" and "attempt" in event
+    ]
+
+
+def _ms(at: str) -> int:
+    return round(datetime.fromisoformat(at).timestamp() * 1000)
+
+
+def _owners(record: RunRecord) -> Iterator[str]:
+    fences = [row.fence for row in record.rows]
+    if fences != sorted(fences) or max(fences, default=0) > record.run["fence"]:
+        yield f"an earlier owner wrote to its log after a later one: {fences}"
+    owners = [claim.fence for claim in claims_of(record)]
+    if len(set(owners)) != len(owners) or owners != [claim.attempt for claim in claims_of(record)]:
+        yield f"it had several owners under one fence: {owners}"
+    for step in record.steps:
+        if step["fence"] not in owners:
+            yield f"its step {step['number']} began under fence {step['fence']}, which no owner had"
+    lost = [crash["attempt"] for crash in orjson.loads(record.run["crashes_json"] or "[]")]
+    if len(set(lost)) != len(lost) or len(lost) != record.run["crashes"]:
+        yield f"it has {record.run['crashes']} crashes, and lost its owners {lost}"
+
+
+def thread_breaches(records: Sequence[RunRecord]) -> Iterator[str]:
+    """Yield what does not hold of a thread's runs, oldest first: each is owned only after the older ones ended."""
+    waiting = [record for record in records if not record.is_over][1:]
+    if at_once := [record.run["id"] for record in waiting if record.run["status"] != "queued"]:
+        yield f"two runs of a thread at once: {at_once} beside an older one"
+    last_end, older = 0, ""
+    for record in records:
+        if any(claim.position < last_end for claim in claims_of(record)):
+            yield f"{record.run['id']} had an owner before {older} of the same thread had ended"
+        ends = [row.position for row in record.rows if row.type == "end"]
+        last_end, older = max([(last_end, older), *((end, record.run["id"]) for end in ends)])
+
+
+# --- viewers ------------------------------------------------------------------------------------------
+
+
+def view_breaches(record: RunRecord, seen: Sequence[Facts]) -> Iterator[str]:
+    """Yield how the events that one viewer saw differ from the log, as far as the viewer has read."""
+    numbers = [event["seq"] for event in seen]
+    if numbers != sorted(set(numbers)):
+        yield f"a viewer saw numbers twice or out of order: {numbers}"
+    stored = {event["seq"]: event for event in record.events}
+    if others := [e["seq"] for e in seen if stored.get(e["seq"], e if is_piece(e) else None) != e]:
+        yield f"a viewer saw other events than the log has: {others[:5]}"
+    log = [event for event in record.events if event["seq"] <= max(numbers, default=0)]
+    if missed := sorted({event["seq"] for event in log if not is_piece(event)} - set(numbers)):
+        yield f"a viewer missed {missed[:5]}"
+    gone = withdrawn(record.lines)
+    ours, theirs = ([event for event in events if event["seq"] not in gone] for events in (seen, log))
+    if pieced_texts(ours) != pieced_texts(theirs):
+        yield f"a viewer has {pieced_texts(ours)!r:.200}, and the log {pieced_texts(theirs)!r:.200}"
+
+
+# --- texts --------------------------------------------------------------------------------------------
+
+
+def is_piece(event: Facts) -> bool:
+    """Return whether this is a delta of a message, which may be withdrawn."""
+    return event["type"] in TEXTS or (event["type"] == "tool" and "arguments" not in event)
+
+
+def withdrawn(lines: Iterable[Line]) -> set[int]:
+    """Return every number that was withdrawn."""
+    return {n for line in lines for first, last in line.withdrawn_ranges for n in range(first, last + 1)}
+
+
+def pieced_texts(events: Sequence[Facts]) -> Texts:
+    """Return the texts that the deltas which were not withdrawn add up to."""
+    gone = {
+        n for e in events if e["type"] == "withdrawn" for first, last in e["ranges"] for n in range(first, last + 1)
+    }
+    texts = Texts()
+    for event in events:
+        if event["type"] in TEXTS and event["seq"] not in gone:
+            place = event["message_id"], event["type"]
+            texts[place] = texts.get(place, "") + event["content"]
+    return texts
+
+
+def final_texts(events: Iterable[Facts]) -> Texts:
+    """Return the texts of the answers."""
+    answers = [event for event in events if event["type"] == "message" and event["role"] == "assistant"]
+    return {
+        (event["message_id"], kind): event[field]
+        for event in answers
+        for kind, field in TEXTS.items()
+        if event.get(field)
+    }  # fmt: skip

@@ -1,0 +1,225 @@
+"""The lab: one undisturbed run, then the same run killed at each place that the first one passed."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cli.crashlab import attempts, ledger
+from cli.crashlab.attempts import WATCH, AttemptResult, Trial, call_name
+from cli.crashlab.effects import Effects
+from cli.crashlab.fork_runner import ChildOutcome, ForkRunner
+from cli.crashlab.invariants import differences, not_recovered
+from cli.crashlab.ledger import RETURNED, Entry
+from cli.crashlab.places import Passed, Place, places_of
+from cli.crashlab.run_record import RunRecord
+from config.settings import Settings
+
+RAISED = 1
+"""Exit status of a child whose work raised."""
+FIRST_S = 600.0
+"""Seconds the undisturbed run may take."""
+PATIENCE_S = 60.0
+"""Seconds an attempt may take beyond ten times the undisturbed run."""
+Database = Callable[[Path], str]
+"""Creates a database with its schema for one case, in its folder or elsewhere, and returns its URL."""
+
+
+class LabFailed(Exception):
+    """The undisturbed run failed, so there is nothing to compare with; the text is the reason."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """The run that the lab repeats."""
+
+    agent_id: str
+    objective: str
+    is_detached: bool = False
+    stop_at: str | None = None
+    """The run is cancelled when its answer contains this; then only its end and the effects are compared."""
+    is_same_each_time: bool = False
+    """Whether the model's answers are deterministic, so that whole conversations can be compared."""
+    trust_overrides: bool = False
+    """Whether the agent's file may declare a tool safer than the tool does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Undisturbed:
+    """The run that was not killed."""
+
+    record: RunRecord
+    places: Sequence[Place]
+    effects: Counter[str]
+    returned: dict[str, Any]
+    took_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """One kill and its outcome."""
+
+    place: Place
+    was_killed: bool
+    """False if the run did not pass the place this time."""
+    record: RunRecord | None
+    effects: Counter[str]
+    violations: Sequence[str] = field(default=())
+    """The broken rules; empty if the run recovered."""
+
+    @property
+    def asked(self) -> list[str]:
+        """The decisions of the run's approvals."""
+        return [row["decision"] or "nothing" for row in self.record.approvals] if self.record is not None else []
+
+
+class Lab:
+    """Repeats one subject; every run has its own database, state folder and ledger."""
+
+    def __init__(
+        self, subject: Subject, settings: Settings, folder: Path, database: Database, first: Undisturbed | None = None
+    ) -> None:
+        """``first``: the undisturbed run of another lab, if there is one."""
+        self._subject = subject
+        self._settings = settings
+        self._folder = folder
+        self._database = database
+        self.fork_runner = ForkRunner(folder / "child.log")
+        self._count = 0
+        self._first = first
+
+    @property
+    def undisturbed(self) -> Undisturbed:
+        """The undisturbed run, executed at first use.
+
+        Raises:
+            LabFailed: it did not end, or breaks a rule without a kill.
+        """
+        if self._first is None:
+            self._first = self._undisturbed()
+        return self._first
+
+    def _undisturbed(self) -> Undisturbed:
+        trial, began_s = self._trial({}), time.monotonic()
+        passed: list[Passed] = []
+        record: RunRecord | None = None
+        for part in self._parts:
+            outcome = self.fork_runner.run(partial(part, trial, WATCH), FIRST_S)
+            if outcome.end != "returned":
+                raise LabFailed(f"the undisturbed run {_ending(outcome)}\n{outcome.output}")
+            attempt: AttemptResult = outcome.result
+            passed += attempt.passed
+            record = attempt.record
+        entries = ledger.read(trial.ledger)
+        self._clear(trial)
+        effects = self._effects(record, entries)
+        violations = [*not_recovered(record), *effects.breaches()]
+        if violations or record is None:
+            raise LabFailed("the undisturbed run breaks a rule: " + "; ".join(violations))
+        return Undisturbed(
+            record=record, places=places_of(passed), effects=effects.counted(),
+            returned={call_name(e.tool, e.arguments): e.result for e in entries if e.mark == RETURNED},
+            took_s=time.monotonic() - began_s,
+        )  # fmt: skip
+
+    def places_after(self, place: Place) -> Sequence[Place]:
+        """Return the places that the resuming process passes after a kill at ``place``."""
+        trial = self._trial(self.undisturbed.returned)
+        outcome = self.begin(trial, place, self._patience_s)
+        if outcome.end == "killed":
+            outcome = self.go_on(trial, self._patience_s, WATCH)
+        self._clear(trial)
+        return places_of(outcome.result.passed) if outcome.end == "returned" else ()
+
+    def kill(self, place: Place, then: Place | None = None) -> Case:
+        """Kill a run's process at ``place``, and the process that resumes it at ``then``; return the outcome."""
+        trial = self._trial(self.undisturbed.returned)
+        outcome = self.begin(trial, place, self._patience_s)
+        was_killed = outcome.end == "killed"
+        if was_killed and then is not None:
+            outcome = self.go_on(trial, self._patience_s, then.points)
+        if outcome.end == "killed":
+            outcome = self.go_on(trial, self._patience_s)
+        entries = ledger.read(trial.ledger)
+        self._clear(trial)
+        if outcome.end != "returned":
+            violation = f"the {'resuming ' if was_killed else ''}process {_ending(outcome)}\n{outcome.output}"
+            return Case(place=place, was_killed=was_killed, record=None, effects=Counter(), violations=[violation])
+        return self._case(place, was_killed, outcome.result, entries)
+
+    def begin(self, trial: Trial, place: Place, patience_s: float) -> ChildOutcome:
+        """Return the outcome of the first processes, of which one is to be killed at ``place``."""
+        outcome = ChildOutcome(end="returned")
+        for part in self._parts:
+            outcome = self.fork_runner.run(partial(part, trial, place.points), patience_s)
+            if outcome.end != "returned":
+                break
+        return outcome
+
+    def go_on(self, trial: Trial, patience_s: float, points: str = "") -> ChildOutcome:
+        """Return the outcome of the process that resumes the run."""
+        return self.fork_runner.run(partial(attempts.bring_to_end, trial, points), patience_s)
+
+    @property
+    def _patience_s(self) -> float:
+        return PATIENCE_S + 10 * self.undisturbed.took_s
+
+    def _case(self, place: Place, was_killed: bool, attempt: AttemptResult, entries: Sequence[Entry]) -> Case:
+        subject, first, record = self._subject, self.undisturbed, attempt.record
+        effects = self._effects(record, entries, attempt if was_killed else None)
+        violations, took_effect = [*not_recovered(record), *effects.breaches()], effects.counted()
+        if record is not None and record.is_over and subject.is_same_each_time:
+            if record.run["status"] != first.record.run["status"]:
+                violations.append(f"it ended {record.run['status']} instead of {first.record.run['status']}")
+            elif subject.stop_at is None:
+                violations += differences(record, first.record)
+            if took_effect != first.effects:
+                violations.append(f"its effects are {dict(took_effect)} instead of {dict(first.effects)}")
+        return Case(place=place, was_killed=was_killed, record=record, effects=took_effect, violations=violations)
+
+    def _effects(
+        self, record: RunRecord | None, entries: Sequence[Entry], attempt: AttemptResult | None = None
+    ) -> Effects:
+        return Effects(record, entries, trust_overrides=self._subject.trust_overrides, attempt=attempt)
+
+    @property
+    def _parts(self) -> Sequence[Callable[[Trial, str], AttemptResult]]:
+        """The work of the processes that an undisturbed run needs, in order."""
+        return (attempts.accept, attempts.bring_to_end) if self._subject.is_detached else (attempts.bring_to_end,)
+
+    def _trial(self, returned: dict[str, Any]) -> Trial:
+        self._count += 1
+        name = f"case-{self._count}"
+        state = self._folder / name
+        state.mkdir()
+        settings = self._settings.model_copy(update={"state_dir": state, "database_url": self._database(state)})
+        return Trial(
+            agent_id=self._subject.agent_id, objective=self._subject.objective, thread_id=name, settings=settings,
+            ledger=state / "ledger.jsonl", is_detached=self._subject.is_detached, stop_at=self._subject.stop_at,
+            returned=returned,
+        )  # fmt: skip
+
+    @staticmethod
+    def _clear(trial: Trial) -> None:
+        shutil.rmtree(trial.settings.state, ignore_errors=True)
+
+
+def _ending(outcome: ChildOutcome) -> str:
+    if outcome.end == "hung":
+        return "did not end in time; its stacks:"
+    if outcome.end == "killed":
+        return "was killed by another process"
+    if outcome.status == RAISED:
+        return "ended with an error:"
+    how = f"with status {outcome.status}" if outcome.status > 0 else f"by {signal.Signals(-outcome.status).name}"
+    return (
+        f"ended its process {how}, which one of its tools did. The lab needs a run that ends by itself: fix the tool, "
+        "or use a text for which it is not called. Last output:"
+    )

@@ -1,0 +1,1 @@
+"""The checks and tests behind `check` and `test`, and the reports of `bench`."""

@@ -1,0 +1,224 @@
+"""What `check` and `test` consist of, and how they are run: progress, then a line each, and details of what failed."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from cli.devtools.progress import GroupProgress, follow
+from cli.main import FAILED, ROOT, SUCCEEDED
+from cli.supervisor.serving import child_environment, python
+from config.folders import FOLDERS
+
+NO_TESTS = 5
+"""pytest's status when nothing was selected."""
+TESTS_FAILED = 1
+"""pytest's status when it ran all tests and some failed."""
+MOST_TEST_PROCESSES = 8
+MEMORY = Path("/dev/shm")
+LEAST_MEMORY_BYTES = 4_000_000_000
+MOST_RETRIED = 3
+"""More failures than these in one group are not chance; none of them is retried."""
+OWN = ("callboard", *FOLDERS, "tests")
+"""What is looked at: Callboard's own files, and nothing that a user put beside them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """One thing that is run and has to end well."""
+
+    name: str
+    argv: tuple[str, ...]
+    reports_progress: bool = False
+    """Whether it is pytest, which reports its progress."""
+    may_be_empty: bool = False
+    """Whether it is fine that pytest found nothing: the user narrowed the selection."""
+    retries: bool = False
+    """Whether tests that failed run once more, alone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How a check ended."""
+
+    check: Check
+    status: int
+    said: str
+    seconds: float
+    slowest: tuple[str, ...] = ()
+    """Lines on the tests that took longest."""
+    flaky: tuple[str, ...] = ()
+    """Tests that failed and then passed alone; ``said`` has the first failure."""
+
+    @property
+    def is_ok(self) -> bool:
+        return self.status == 0 or (self.check.may_be_empty and self.status == NO_TESTS)
+
+
+def static_checks(*, fix: bool = False) -> list[Check]:
+    """Return what looks at the code without running it."""
+    beside = Path(sys.executable).parent
+    ruff, linter = str(beside / "ruff"), str(beside / "lint-imports")
+    return [
+        Check(name="format", argv=(ruff, "format", "--quiet", *(() if fix else ("--check", "--diff")), *OWN)),
+        Check(name="lint", argv=(ruff, "check", "--quiet", *(("--fix",) if fix else ()), *OWN)),
+        Check(name="imports", argv=(linter,)),
+        Check(name="types", argv=(*python("mypy"), "--no-error-summary")),
+    ]
+
+
+MARKS = {
+    "unit": "not parity and not journey and not browser and not postgres",
+    "parity": "parity and not journey and not browser and not postgres",
+    "journeys": "journey and not browser and not postgres",
+    "browser": "browser",
+    "postgres": "postgres",
+}
+"""Group of tests -> pytest's expression for it."""
+TEST_FOLDERS = {"tests/browser": ("browser",), "tests/journeys": ("journeys", "postgres")}
+"""Folder -> the groups of all its tests."""
+
+
+def group_of_tests(
+    group: str, extra: Sequence[str], files: Sequence[str] = (), *, retries: bool = False, beside: bool = False
+) -> Check:
+    """Return one group of tests, or those in ``files``; ``extra`` goes to pytest as it stands.
+
+    Unit tests are never retried: no other process can delay them, so a failure is a defect. ``beside``: another group
+    runs at the same time, so this one, unless it is the journeys, uses half of the processors.
+    """
+    argv = (*python("pytest"), "-q", "-m", MARKS[group], *_left_out(group), *_spread(group, beside), *extra, *files)
+    may_be_empty = bool(extra or files)
+    return Check(
+        name=group, argv=argv, reports_progress=True, may_be_empty=may_be_empty, retries=retries and group != "unit"
+    )
+
+
+def _left_out(group: str) -> Iterator[str]:
+    """Return pytest's options that leave out folders where no test is of this group: importing them takes time."""
+    return (f"--ignore={folder}" for folder, groups in TEST_FOLDERS.items() if group not in groups)
+
+
+def _spread(group: str, beside: bool) -> tuple[str, ...]:
+    """Return over how many processes a group is spread, and how."""
+    cores = min(os.cpu_count() or 1, MOST_TEST_PROCESSES)
+    if group == "journeys":
+        # Journeys start processes of their own and wait for them half of the time: more than two at once would be late
+        # for each other's sake. Those of a file share what they started; those that take longest begin first.
+        return ("-n", str(min(cores, 2)), "--dist", "loadfile", "--no-loadscope-reorder")
+    most = 2 if group in ("browser", "postgres") else MOST_TEST_PROCESSES
+    count = min(max(1, cores // 2) if beside else cores, most)
+    return ("-n", str(count), "--dist", "loadfile" if group == "postgres" else "load")
+
+
+def run_all(checks: Sequence[Check], *, beside: int = 1) -> bool:
+    """Run so many of the checks beside each other, print a line for each as it ends and one with the total.
+
+    Return whether all are well.
+    """
+    began, before_s = time.monotonic(), _children_cpu_s()
+    with ThreadPoolExecutor(max_workers=beside) as pool:
+        is_well = all([_report(ran.result()) for ran in as_completed([pool.submit(_run, check) for check in checks])])
+    click.echo(f"in all {time.monotonic() - began:11.1f} s  {_children_cpu_s() - before_s:.0f} s of CPU")
+    return is_well
+
+
+def _children_cpu_s() -> float:
+    """Return what processes that this one started and that ended have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def status_of(all_well: bool) -> int:
+    """Return the exit status for the result of ``run_all``."""
+    return SUCCEEDED if all_well else FAILED
+
+
+def _run(check: Check) -> Outcome:
+    began = time.monotonic()
+    if check.reports_progress:
+        return _run_tests(check, began)
+    ran = subprocess.run(check.argv, cwd=ROOT, env=_environment(), capture_output=True, text=True, check=False)
+    said = (ran.stdout + ran.stderr).rstrip()
+    return Outcome(check=check, status=ran.returncode, said=said, seconds=time.monotonic() - began)
+
+
+def _run_tests(check: Check, began: float) -> Outcome:
+    """Run a group of tests, and those that failed once more, alone, if the check says so."""
+    progress, flaky = GroupProgress(name=check.name), []
+    with tempfile.TemporaryDirectory(prefix="cb", dir=_memory()) as folder:
+        os.chmod(folder, 0o711)  # Postgres runs as a user of its own
+        argv = (*check.argv, "-o", f"cache_dir={folder}/.cache", f"--basetemp={folder}/t")  # short, for unix sockets
+        status, said = _run_pytest(argv, progress, folder)
+        if check.retries and status == TESTS_FAILED and len(progress.failed) <= MOST_RETRIED:
+            alone = (*argv, "--last-failed", "-n", "0")
+            status, said_again = _run_pytest(alone, GroupProgress(name=f"{check.name} again"), folder)
+            if status == SUCCEEDED:
+                flaky = progress.failed
+            else:
+                said = f"{said}\n\nonce more, alone:\n{said_again}"
+    return Outcome(
+        check=check, status=status, said=said, seconds=time.monotonic() - began,
+        slowest=tuple(progress.slowest()), flaky=tuple(flaky),
+    )  # fmt: skip
+
+
+def _memory() -> Path | None:
+    """Return a folder in memory for what tests write, or None; a disk takes milliseconds for each of their commits."""
+    if not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK):
+        return None
+    shared = os.statvfs(MEMORY)
+    is_enough = shared.f_bavail * shared.f_frsize >= LEAST_MEMORY_BYTES and not shared.f_flag & os.ST_NOEXEC
+    return MEMORY if is_enough else None
+
+
+def _run_pytest(argv: Sequence[str], progress: GroupProgress, folder: str) -> tuple[int, str]:
+    """Run pytest, show its progress, and return its status and its report; tests write into ``folder``."""
+    pipe, write_end = os.pipe()
+    with os.fdopen(pipe) as reading, tempfile.TemporaryFile("w+") as report:
+        argv = (*argv, "-p", "tests.progress", "--tell", str(write_end))
+        with subprocess.Popen(
+            argv,
+            cwd=ROOT,
+            env=_environment(TMPDIR=folder),
+            stdout=report,
+            stderr=subprocess.STDOUT,
+            pass_fds=(write_end,),
+        ) as pytest:
+            os.close(write_end)
+            follow(progress, reading.fileno())
+        report.seek(0)
+        return pytest.returncode, report.read().rstrip()
+
+
+def _environment(**extra: str) -> dict[str, str]:
+    """Return this environment and ``extra``; in it, Python keeps what it compiled.
+
+    Compiling anew is half of collecting the tests and a quarter of starting a worker, in each of hundreds of processes.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, **child_environment(**extra)}
+
+
+def _report(outcome: Outcome) -> bool:
+    name = outcome.check.name
+    verdict = click.style("ok  ", fg="green") if outcome.is_ok else click.style("FAIL", fg="red", bold=True)
+    closing = outcome.said.splitlines()[-1] if outcome.check.reports_progress and outcome.said else ""
+    if outcome.said and (outcome.flaky or not outcome.is_ok):
+        click.echo(outcome.said)
+    click.echo(f"{name:<9} {verdict} {outcome.seconds:6.1f} s  {closing}".rstrip())
+    for test in outcome.flaky:
+        click.secho(f"    FLAKY  {test} failed once and passed alone: find out why", fg="yellow")
+    for line in outcome.slowest:
+        click.echo(line)
+    return outcome.is_ok

@@ -1,0 +1,37 @@
+"""The types of the doctor's checks and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from config.settings import Settings
+
+Verdict = Literal["ok", "warn", "fail"]
+"""``fail``: work or keys may be lost, or nothing runs; ``warn``: slower or riskier than necessary."""
+Judged = tuple[Verdict, str]
+Verdicts = Iterator[Judged]
+Check = Callable[[Settings], Verdicts]
+
+
+def ok(text: str) -> Judged:
+    return "ok", text
+
+
+def warn(text: str) -> Judged:
+    return "warn", text
+
+
+def fail(text: str) -> Judged:
+    return "fail", text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One line of the doctor's output."""
+
+    about: str
+    verdict: Verdict
+    text: str
+    """What was found; with a remedy if the verdict is not ok."""

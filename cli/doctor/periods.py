@@ -1,0 +1,59 @@
+"""Checks of settings: unknown variables, earlier names, and periods that contradict each other."""
+
+from __future__ import annotations
+
+import os
+
+from cli.doctor.finding import Verdicts, fail, ok, warn
+from cli.supervisor.supervisor import GRACE_S
+from config.settings import SEED_NAMES, Settings, unknown_variables
+
+
+def check_settings(settings: Settings) -> Verdicts:
+    """Yield the variables that no setting reads, and the earlier names in use."""
+    unknown = unknown_variables(dict(os.environ))
+    yield from map(warn, unknown)
+    for earlier, name in SEED_NAMES.items():
+        if os.environ.get(earlier):
+            yield ok(f"{earlier} is read as CALLBOARD_{name.upper()} unless that is set")
+    if not unknown:
+        yield ok(f"deployment {settings.deployment}, {settings.workers} workers of {settings.slots} slots")
+
+
+def check_periods(settings: Settings) -> Verdicts:
+    """Yield periods that contradict each other. Settings itself refuses a beat longer than half a lease."""
+    lease_s, reap_s, hot_s = settings.lease_s, settings.reap_s, settings.hot_log_ttl_s
+    worst_s = lease_s + reap_s
+    if reap_s > lease_s:
+        yield fail(
+            f"CALLBOARD_REAP_S ({reap_s:g}) is longer than CALLBOARD_LEASE_S ({lease_s:g}): a run whose worker died "
+            f"may wait {worst_s:g} s, most of it after the lease expired. Set it to at most {lease_s:g}."
+        )
+    if hot_s < lease_s:
+        yield fail(
+            f"CALLBOARD_HOT_LOG_TTL_S ({hot_s}) is shorter than CALLBOARD_LEASE_S ({lease_s:g}): the hot log of a run "
+            "whose worker died expires before another worker takes the run over, and its last text is lost. Set it to "
+            f"at least {max(60, round(4 * lease_s))}."
+        )
+    if settings.drain_s >= GRACE_S:
+        yield fail(
+            f"CALLBOARD_DRAIN_S ({settings.drain_s:g}) is not shorter than the {GRACE_S:g} s after which `up` and "
+            "`worker` kill a process: steps are cut off before the drain ends. Set it to at most "
+            f"{GRACE_S - 5:g}, or start `celery worker` under a supervisor that waits longer."
+        )
+    yield from _pointless(settings)
+    if reap_s <= lease_s <= hot_s and settings.drain_s < GRACE_S:
+        yield ok(f"a run whose worker dies is taken over within about {worst_s:g} s")
+
+
+def _pointless(settings: Settings) -> Verdicts:
+    """Yield the parts whose retention is longer than that of their whole; 0 keeps for ever."""
+    pairs = (("runs", "threads"), ("events", "threads"), ("events", "runs"))
+    for part, whole in pairs:
+        part_days, whole_days = getattr(settings, f"retain_{part}_days"), getattr(settings, f"retain_{whole}_days")
+        if part_days > whole_days > 0:
+            yield warn(
+                f"CALLBOARD_RETAIN_{part.upper()}_DAYS ({part_days:g}) is longer than CALLBOARD_RETAIN_{whole.upper()}"
+                f"_DAYS ({whole_days:g}), and {part} are removed with their {whole}. Set it to at most "
+                f"{whole_days:g}, or keep {whole} longer."
+            )

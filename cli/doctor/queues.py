@@ -1,0 +1,145 @@
+"""Queues: a living worker serves each queue that runs wait in or agents name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kombu import Connection as BrokerConnection
+
+from agents.registry import AgentRegistry
+from bus.celery_config import MEMORY_BROKER, queue_of
+from bus.journal import Runs, Workers
+from bus.keys import Keys
+from cli.doctor.database import skipped_check, usable_database
+from cli.doctor.finding import Verdict, Verdicts
+from cli.doctor.servers import redis_in_use
+from config.definitions.agent import AgentDefinition
+from config.errors import CallboardError
+from config.redis.server import CONNECT_TIMEOUT_S, ask, require_broker
+from config.redis.url import broker_form, redis_form
+from config.settings import Settings
+
+MAX_ROUNDS = 500
+"""Looks of a thousand keys each at a Redis that may be full of other keys."""
+PRIORITY = "\x06\x16"
+"""What kombu puts between a queue's name and a priority."""
+
+
+def check_queues(settings: Settings) -> Verdicts:
+    """Yield runs and messages that wait where no living worker consumes."""
+    with usable_database(settings) as database:
+        if database is None:
+            yield from skipped_check(settings)
+            return
+        fleet = Workers(database).alive()
+        consumed = {name for worker in fleet for name in worker["queues"] or [settings.queue]}
+        queued = Runs(database).queued(settings.queue)
+    agents = _agents_by_queue(settings)
+    try:
+        messages = waiting(settings, {*agents, *queued})
+    except CallboardError:
+        yield (
+            "warn",
+            "the messages in it could not be counted, since the broker does not answer; start it, or correct its URL",
+        )
+        messages = {}
+        default = consumers(settings, consumed, queued.get(settings.queue, 0), None)
+        yield from (found for found in default if found[0] != "ok")
+    else:
+        yield from consumers(settings, consumed, queued.get(settings.queue, 0), messages.get(settings.queue, 0))
+    for name in sorted({*agents, *queued, *messages} - consumed - {settings.queue}):
+        yield _unserved(settings, name, queued.get(name, 0), messages.get(name, 0), agents.get(name, []))
+
+
+def _agents_by_queue(settings: Settings) -> dict[str, list[str]]:
+    """Return which agents name which queue; broken definitions are another look's business."""
+    found: dict[str, list[str]] = {}
+    for agent in AgentRegistry(settings.agent_folders).all():
+        if isinstance(agent, AgentDefinition) and agent.queue is not None:
+            found.setdefault(agent.queue, []).append(agent.id)
+    return found
+
+
+def _unserved(settings: Settings, name: str, queued: int, messages: int, agents: list[str]) -> tuple[Verdict, str]:
+    """Return what is wrong with a queue that no living worker serves."""
+    start = f"which no living worker serves. Start `./callboard worker --queues {name}`"
+    if queued:
+        return "fail", f"{many(queued, 'run')} and {many(messages, 'message')} waiting in '{name}', {start}."
+    if agents:
+        listing = ", ".join(f"'{agent}'" for agent in agents)
+        return "warn", f"agent {listing} names queue '{name}', {start}, or take `queue:` out of the definition."
+    return (
+        "warn",
+        f"{many(messages, 'message')} in '{name}', {start}, or throw them away (`redis-cli del "
+        f"'{Keys(settings.deployment).prefix}{name}'`): runs are in SQL and are woken anew.",
+    )
+
+
+def consumers(
+    settings: Settings, consumed: set[str], queued: int, messages: int | None
+) -> Iterator[tuple[Verdict, str]]:
+    """Yield whether a worker consumes the queue that messages are published to; None: they could not be counted."""
+    counted = "" if messages is None else f" and {many(messages, 'message')}"
+    waits = f"{many(queued, 'run')}{counted} waiting"
+    if settings.queue in consumed:
+        yield "ok", f"'{settings.queue}' is consumed; {waits}"
+    elif consumed:
+        listing = ", ".join(f"'{name}'" for name in sorted(consumed))
+        yield (
+            "fail",
+            f"workers alive consume {listing}, this deployment publishes to '{settings.queue}' ({waits}). Start both "
+            f"with one CALLBOARD_QUEUE: restart the workers with CALLBOARD_QUEUE={settings.queue}, or set it to theirs "
+            "here.",
+        )
+    elif queued or messages:
+        yield "fail", f"{waits} in '{settings.queue}', and no worker is alive. Start `./callboard worker` (or `up`)."
+    else:
+        yield "warn", "no worker is alive; nothing waits yet. `./callboard up` or `./callboard worker` starts some."
+
+
+def many(count: int, noun: str) -> str:
+    """Return `1 run`, `2 runs`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def waiting(settings: Settings, named: Iterable[str] = ()) -> dict[str, int]:
+    """Return how many messages wait, by queue: in Redis all of this deployment's, in another broker the named ones.
+
+    Raises:
+        RedisUnreachable: the broker does not answer.
+    """
+    url = settings.broker_url or redis_in_use(settings)
+    if url is None or url.startswith(MEMORY_BROKER):
+        return {}
+    as_redis = redis_form(url)
+    if as_redis is not None:
+        ask(as_redis)  # who does not answer is named
+        return _lists(as_redis, Keys(settings.deployment).prefix)
+    require_broker(url)
+    with BrokerConnection(broker_form(url), connect_timeout=CONNECT_TIMEOUT_S) as connection:
+        return {name: _count(connection, queue_of(settings, name).name) for name in {settings.queue, *named}}
+
+
+def _count(connection: BrokerConnection, name: str) -> int:
+    with connection.channel() as channel:  # an error closes it
+        try:
+            return int(channel.queue_declare(name, passive=True).message_count)
+        except connection.channel_errors:  # it was never made: nothing was ever published
+            return 0
+
+
+def _lists(url: str, prefix: str) -> dict[str, int]:
+    """Return the lengths of the lists under our prefix. Not asked through kombu, which forgets the prefix here."""
+    import redis
+
+    found: dict[str, int] = {}
+    cursor = 0
+    with redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=CONNECT_TIMEOUT_S) as client:
+        for _ in range(MAX_ROUNDS):
+            cursor, keys = client.scan(cursor, match=f"{prefix}*", count=1000, _type="list")
+            for key in set(keys):
+                name = key.decode(errors="replace").removeprefix(prefix).partition(PRIORITY)[0]
+                found[name] = found.get(name, 0) + int(client.llen(key))
+            if cursor == 0:
+                break
+    return found

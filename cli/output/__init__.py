@@ -1,0 +1,1 @@
+"""Runs, approvals and answers printed on a terminal."""

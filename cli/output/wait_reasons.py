@@ -1,0 +1,70 @@
+"""`./callboard runs --why`: print what each open run waits for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from agents.runner import Runner
+from bus.journal import WaitReason, Who
+from cli.opening import open_runner
+from cli.output.json import print_json
+from cli.output.transcript import safe
+from config.settings import Settings
+from config.spelling import did_you_mean
+from web.fleet import with_starting, without_worker, workers_starting
+
+MARKS = {"queued": "○", "running": "●", "waiting": "◐", "succeeded": "✓", "failed": "✕", "cancelled": "■", "dead": "✕"}
+COLOURS = {"○": "white", "●": "green", "◐": "yellow", "✓": "green", "✕": "red", "■": "yellow"}
+
+
+def mark_of(status: str) -> str:
+    """Return the coloured mark of a run's state in lists."""
+    return click.style(MARKS[status], fg=COLOURS[MARKS[status]])
+
+
+def print_why(settings: Settings, agent: str | None, thread_id: str | None, limit: int, as_json: bool) -> int:
+    """Print what open runs wait for; only those of an agent or thread if one is given."""
+    with open_runner(settings) as runner:
+        found = runner.journal.runs.explain_runs(Who(), agent=agent, thread_id=thread_id)
+        if not found and agent is not None:
+            require_known_agent(runner, agent)
+    wanted = [with_starting(one, runner.settings.state) for one in found[:limit]]
+    if as_json:
+        print_json([_facts(one) for one in wanted])
+    elif not wanted:
+        click.echo("no run is open.")
+    for one in [] if as_json else wanted:
+        click.echo(f"{mark_of(one.status)} {one.run_id}  {one.agent}  {safe(one.title)}")
+        click.echo(f"    {safe(one.sentence)}")
+    return 0
+
+
+def warn_of_no_worker(state: Path, consequence: str) -> None:
+    """Print that no worker is alive, with the remedy unless some are starting."""
+    remedy = "" if workers_starting(state) else " Start one: ./callboard up"
+    click.secho(f"{without_worker(state)}: {consequence}.{remedy}", err=True, fg="yellow")
+
+
+def require_known_agent(runner: Runner, agent: str) -> None:
+    """Return if the agent has a file or had runs.
+
+    Raises:
+        click.UsageError: it has neither; the name is probably misspelt.
+    """
+    ids = runner.registry.ids()
+    if agent in ids:
+        return
+    if not runner.journal.runs.newest(Who(), agent=agent, limit=1):
+        raise click.UsageError(
+            f"there is no agent '{agent[:80]}' and no run of one.{did_you_mean(agent[:80], ids)} "
+            "`./callboard agents` lists the agents."
+        )
+
+
+def _facts(one: WaitReason) -> dict[str, str]:
+    facts = asdict(one)
+    facts["why"] = facts.pop("sentence")
+    return facts

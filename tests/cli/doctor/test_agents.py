@@ -1,0 +1,42 @@
+import pytest
+
+from cli.doctor.agents import check_agents
+from tests.cli.doctor.conftest import only, verdicts
+
+AGENT = "name: A\nmodel: demo/assistant\nsystem_prompt: You answer.\n"
+
+
+@pytest.fixture
+def configured(settings, tmp_path):
+    def write(text: str):
+        (tmp_path / "agents" / "assistant.yaml").write_text(text)
+        return settings
+
+    return write
+
+
+def test_timeouts_that_fit_each_other_are_fine(configured):
+    assert verdicts(check_agents(configured(AGENT))) == ["ok"]
+    assert verdicts(check_agents(configured(AGENT + "timeouts: {total_s: 20}\n"))) == ["ok"]
+
+
+def test_a_timeout_that_never_passes_is_reported_with_the_numbers(configured):
+    found = dict(check_agents(configured(AGENT + "timeouts: {total_s: 20, first_token_s: 45}\n")))
+
+    assert "timeouts.first_token_s (45) is longer than total_s (20)" in found["warn"]
+
+
+def test_an_agent_that_cannot_be_read_fails(configured):
+    assert "fail" in verdicts(check_agents(configured("name: [\n")))
+
+
+def test_a_default_agent_that_is_not_there_fails(settings):
+    found = dict(check_agents(settings.model_copy(update={"default_agent": "boss"})))
+
+    assert "set it to one of assistant" in found["fail"]
+
+
+def test_no_agents_are_a_warning(settings, tmp_path):
+    (tmp_path / "empty").mkdir()
+
+    assert only(check_agents(settings.model_copy(update={"agents_dir": str(tmp_path / "empty")})))[0] == "warn"

@@ -1,0 +1,127 @@
+"""`threads`: what was said stands apart from our own lines, and what is not shown is said."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from agents.runner import Runner
+from bus.journal import Journal
+from cli.main import status_of
+from cli.output.quoted import width_of
+from config.settings import Settings
+from tests.web.conftest import Hand, accept
+
+pytestmark = pytest.mark.parity
+
+FORGED = "error: the database is damaged; run `rm -rf state`"
+LIES = [
+    f"fine\n{FORGED}",
+    f"fine\r{FORGED}",
+    " " * 66 + FORGED,
+    " " * 80 + FORGED,
+    "x" * 78 + FORGED,
+    f"\n  you\n{FORGED}",
+]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def installed(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("CALLBOARD_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(settings.agents_dir))
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
+    """Return the lines a terminal of 80 columns shows, without colours."""
+    terminal = Terminal()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", terminal)
+        assert status_of(["threads", *words]) == 0
+    lines = terminal.getvalue().replace("\x1b[2m", "").replace("\x1b[0m", "").split("\n")
+    return [part for line in lines for part in wrapped(line)]
+
+
+def wrapped(line: str) -> list[str]:
+    """Return the line as a terminal of 80 columns breaks it."""
+    parts, column = [""], 0
+    for character in line:
+        if column + width_of(character) > 80:
+            parts.append("")
+            column = 0
+        parts[-1] += character
+        column += width_of(character)
+    return parts
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_no_line_of_what_was_said_can_be_taken_for_ours(
+    runner: Runner, journal: Journal, monkeypatch: pytest.MonkeyPatch, lie: str
+) -> None:
+    Hand(journal, accept(runner, "Hi", thread_id="talk")).finish(lie)
+
+    lines = on_a_terminal(monkeypatch, "talk")
+
+    assert [line for line in lines if line and not line.startswith("│")] == ["you", "agent"]
+    assert any("error: the" in line for line in lines)
+
+
+@pytest.mark.parametrize("title", [" x" * 40 + FORGED, "東" * 22 + FORGED, "x" * 41 + FORGED])
+def test_no_line_of_a_title_begins_where_ours_do(runner: Runner, monkeypatch: pytest.MonkeyPatch, title: str) -> None:
+    accept(runner, title, thread_id="talk")
+
+    first, *rest = on_a_terminal(monkeypatch)
+
+    assert first.startswith("talk ")
+    assert [line for line in rest if not line.startswith("    ")] == [""]
+
+
+def test_a_pipe_gets_two_columns(runner: Runner, journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    Hand(journal, accept(runner, "Hi", thread_id="talk")).finish("one\ntwo")
+
+    status_of(["threads", "talk"])
+
+    assert capsys.readouterr().out == "         you  Hi\n       agent  one\n              two\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_it_says_that_there_are_more_threads(
+    runner: Runner, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    for number in range(3):
+        accept(runner, thread_id=f"talk-{number}")
+
+    status_of(["threads", "--limit", "2", *options])
+    cut = capsys.readouterr()
+    status_of(["threads", "--limit", "3", *options])
+    whole = capsys.readouterr()
+
+    assert cut.err == "these are the 2 threads used last; there are more: --limit, --search.\n"
+    assert (cut.out.count("talk-"), whole.out.count("talk-"), whole.err) == (2, 3, "")
+
+
+def test_it_says_that_there_are_more_messages(
+    runner: Runner, journal: Journal, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Hand(journal, accept(runner, "Hi", thread_id="talk")).finish("Hello")
+
+    status_of(["threads", "talk"])
+    whole = capsys.readouterr()
+    monkeypatch.setattr("cli.commands.threads.PAGE", 1)
+    status_of(["threads", "talk", "--json"])
+    cut = capsys.readouterr()
+
+    assert whole.err == ""
+    assert [message["content"] for message in orjson.loads(cut.out)] == ["Hi"]
+    assert cut.err.startswith(
+        "these are the first 1 messages; there are more: the page and GET /v1/threads/talk/messages"
+    )
