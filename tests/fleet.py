@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 
-from bus.journal import workers
-from config.database import open_database
+from agents.models.warm_up import TURN_FILE
+from bus.journal import Workers
+from cli.supervisor.child import guarded
+from config.database.engine import open_database
+from config.private_files import open_private, private_folder
 from config.settings import Settings
-from web.terminal.child import guarded
 
 ROOT = Path(__file__).resolve().parent.parent
 READY_S = 60
@@ -35,6 +40,18 @@ def bare_environment(**more: str) -> dict[str, str]:
     return {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "CALLBOARD_NO_CONFIG": "1", **more}
 
 
+@cache
+def keep_turn(state: Path) -> int:
+    """Keep the turn to warm up from the workers of a state folder: none imports LiteLLM behind its runs.
+
+    Their runs ask models that ship; one that needs LiteLLM imports it without a turn.
+    """
+    descriptor = open_private(private_folder(state) / TURN_FILE)
+    with suppress(BlockingIOError):  # another process of the tests has it
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
 class Worker:
     """One `celery worker` process."""
 
@@ -49,6 +66,7 @@ class Worker:
         command = [sys.executable, "-m", "celery", "--quiet", "-A", "bus.celery_app", "worker"]
         quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
         before = set(self._alive())
+        keep_turn(self._settings.state)
         self._said_before = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -65,8 +83,7 @@ class Worker:
     def _alive(self) -> list[str]:
         database = open_database(self._settings.database)
         try:
-            with database.read() as connection:
-                return [row["worker_id"] for row in workers.alive(database, connection)]
+            return [row["worker_id"] for row in Workers(database).alive()]
         finally:
             database.close()
 

@@ -2,7 +2,8 @@
 
 ``with ModelServer() as server:`` runs it on a thread; ``python -m tests.model_server --port 9000`` is the
 process the benchmarks use. A model called ``bench-120-20`` needs no script: 120 tokens at 20 a second, each
-with the monotonic nanoseconds at which it was written, so that a client on this machine can tell the delay.
+with the monotonic nanoseconds at which it was written, so that a client on this machine can tell the delay;
+``GET /arrivals`` returns, with the stamp of each first token, when its request had been read, and forgets them.
 ``plain-1000000`` sends so many tokens of three characters, unpaced: an answer may have four million characters.
 ``bench-tool`` calls the first tool it is offered, without arguments, and says a few words where it may call none.
 ``calls-20-20`` says 20 tokens at 20 a second and calls the first tool it is offered; shown the result, it says 20 more.
@@ -33,6 +34,7 @@ _BENCH = re.compile(r"bench-(\d+)-(\d+)$")
 _PLAIN = re.compile(r"plain-(\d+)$")
 _CALLS = re.compile(r"calls-(\d+)-(\d+)$")
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
+MAX_ARRIVALS = 10_000
 _DEFAULT = Turn(text="The model server has no script, so it says this.")
 
 
@@ -70,6 +72,8 @@ class ModelServer:
     _thread: threading.Thread | None = None
     _ready: threading.Event = field(default_factory=threading.Event)
     ticker: _Ticker | None = None
+    arrivals: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MAX_ARRIVALS))
+    """Of each stamped answer: its first token's stamp, and when its request had been read; monotonic nanoseconds."""
 
     @property
     def url(self) -> str:
@@ -258,6 +262,9 @@ class _Connection(asyncio.Protocol):
         path = request.path.partition("?")[0]
         if path.endswith("/models"):
             self.send_whole(200, orjson.dumps({"object": "list", "data": [{"id": "test", "object": "model"}]}), {})
+        elif path == "/arrivals":
+            found = [self._server.arrivals.popleft() for _ in range(len(self._server.arrivals))]
+            self.send_whole(200, orjson.dumps(found), {})
         elif path.endswith(("/chat/completions", "/messages")):
             dialect: Dialect = "anthropic" if path.endswith("/messages") else "openai"
             self._player = _Player(self._server, self, request, dialect)
@@ -290,6 +297,7 @@ class _Player:
         self._stamped = _BENCH.search(self._model) is not None
         self._turn = server.take(request)
         self._sent = 0
+        self._has_token = False
         self._loop = asyncio.get_running_loop()
         self._due = self._loop.time()
 
@@ -347,13 +355,21 @@ class _Player:
             event = self._events[self._sent]
             self._sent += 1
             if self._stamped:
-                event = event.replace(b'"delta":{"content":""', b'"delta":{"content":"%d "' % time.monotonic_ns())
-                event = event.replace(b'"text_delta","text":""', b'"text_delta","text":"%d "' % time.monotonic_ns())
+                event = self._with_stamp(event)
             self._connection.write(b"%x\r\n%b\r\n" % (len(event), event))
             if step:
                 self._due += step
                 self._ticker.at(self._due, self._play)
                 return
+
+    def _with_stamp(self, event: bytes) -> bytes:
+        now = time.monotonic_ns()
+        stamped = event.replace(b'"delta":{"content":""', b'"delta":{"content":"%d "' % now)
+        stamped = stamped.replace(b'"text_delta","text":""', b'"text_delta","text":"%d "' % now)
+        if not self._has_token and stamped != event:
+            self._has_token = True
+            self._server.arrivals.append((now, int(self._request.at * 1e9)))
+        return stamped
 
 
 def _json(body: bytes) -> Mapping[str, Any]:

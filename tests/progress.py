@@ -23,7 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Teller:
-    """Writes what ``web/terminal/progress.py`` reads."""
+    """Writes what ``cli/devtools/progress.py`` reads."""
 
     def __init__(self, pipe: IO[str]) -> None:
         self._pipe = pipe

@@ -1,6 +1,6 @@
 """A database with the schema of this code, made once a test process and copied: migrating costs 60 ms, a copy one.
 
-What is copied was made by the migrations themselves; they are tried on their own in tests/config/test_migrate.py.
+What is copied was made by the migrations themselves; tests/config/database/test_migrate.py tries them on their own.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-import config.migrate
-from config.database import Database, open_database
+import config.database.migrate
+from config.database.engine import Database, open_database
 
-_upgrade = config.migrate._upgrade
+upgrade = config.database.migrate.upgrade
 
 
 @lru_cache(maxsize=1)
 def _template() -> Path:
     path = Path(tempfile.mkdtemp(prefix="cbtemplate")) / "template.db"
     database = open_database(f"sqlite:///{path}")
-    _upgrade(database)
+    upgrade(database)
     with database.engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     database.close()
@@ -36,9 +36,9 @@ def upgrade_by_copy(database: Database) -> None:
         not database.is_sqlite
         or not name
         or name.startswith("file:")
-        or config.migrate.current_version(database) is not None
+        or config.database.migrate.current_version(database) is not None
     ):
-        _upgrade(database)
+        upgrade(database)
         return
     database.close()
     for leftover in (f"{name}-wal", f"{name}-shm"):
@@ -48,4 +48,4 @@ def upgrade_by_copy(database: Database) -> None:
 
 def use_template(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have ``migrate`` copy for the length of a test."""
-    monkeypatch.setattr(config.migrate, "_upgrade", upgrade_by_copy)
+    monkeypatch.setattr(config.database.migrate, "upgrade", upgrade_by_copy)

@@ -1,23 +1,34 @@
 """The documents name what the code has, their links lead somewhere, and their examples work."""
 
 import re
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import yaml
 
-import config.errors
 from agents.tools.schema import build_tool
 from bus.celery_config import celery_config
-from config.definitions import DefinitionFields, Timeouts, load_definition
+from bus.payloads import EVENT_TYPES
+from cli.main import COMMANDS
+from config.database.migrate import migrate
+from config.definitions.agent import DefinitionFields, Timeouts, load_definition
 from config.errors import CallboardError
-from config.rooms import ROOMS, ROOT
+from config.folders import FOLDERS, ROOT
 from config.settings import Settings
-from web.problems import OURS, SENTENCES
-from web.terminal.cli import COMMANDS
+from tests.bench.processes import clean_environment
+from web.problems import SENTENCES, SERVER_ERRORS
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+ERRORS = [
+    import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    for room in FOLDERS
+    for path in (ROOT / room).rglob("errors.py")
+]
+"""The modules with error classes."""
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 
 
@@ -47,6 +58,11 @@ def test_no_setting_is_explained_that_does_not_exist():
     assert explained == {name.upper() for name in Settings.model_fields}
 
 
+@pytest.mark.parametrize("kind", EVENT_TYPES.values())
+def test_every_event_type_is_explained_with_its_hook(kind):
+    assert f"| `{kind.type}` | `{kind.hook}` |" in page("observers.md")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_explained(command):
     assert re.search(rf"^\| `{command}[ `]", page("terminal.md"), re.MULTILINE)
@@ -54,7 +70,7 @@ def test_every_command_is_explained(command):
 
 def error_codes() -> set[str]:
     """Return the code of every error class in every room."""
-    sources = (path.read_text() for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    sources = (path.read_text() for room in FOLDERS for path in (ROOT / room).rglob("*.py"))
     return {code for source in sources for code in re.findall(r'^    code = "(\w+)"$', source, re.MULTILINE)}
 
 
@@ -68,8 +84,9 @@ def test_every_error_is_explained_with_its_code():
 def test_the_statuses_in_the_table_are_those_doors_answer_with():
     said = dict(re.findall(r"^\| `(\w+)` \| (\d{3}) \|", page("errors.md"), re.MULTILINE))
     statuses = {
-        kind.code: 500 if issubclass(kind, OURS) else kind.status
-        for kind in vars(config.errors).values()
+        kind.code: 500 if issubclass(kind, SERVER_ERRORS) else kind.status
+        for module in ERRORS
+        for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, CallboardError)
     }
 
@@ -148,3 +165,28 @@ def test_users_read_of_folders_and_addresses() -> None:
 
     assert found == []
     assert [line for _, line in COMMANDS.values() if private.search(line)] == []
+
+
+@pytest.mark.parity
+def test_the_runner_example_prints_the_answer_on_a_line_of_its_own(tmp_path):
+    migrate(Settings(state_dir=tmp_path))
+    code = next(code for code in examples((ROOT / "docs" / "python.md").read_text(), "python") if "Runner" in code)
+
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**clean_environment(), "CALLBOARD_STATE_DIR": str(tmp_path)},
+    )  # fmt: skip
+
+    assert "391" in ran.stdout.partition("\nsucceeded ")[0]
+    assert "\nsucceeded " in ran.stdout, ran.stderr
+
+
+@pytest.mark.parametrize("example", examples(page("testing.md"), "python"))
+def test_an_example_of_a_test_passes(example):
+    defined: dict = {}
+    exec(example, defined)
+
+    tests = [thing for name, thing in defined.items() if name.startswith("test_")]
+    assert tests
+    for test in tests:
+        test()

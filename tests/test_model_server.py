@@ -83,7 +83,7 @@ def test_a_client_that_leaves_is_noticed(server: ModelServer) -> None:
     assert server.closed_early.wait(5)
 
 
-def test_a_stalled_stream_goes_on_when_told(server: ModelServer) -> None:
+def test_a_stalled_stream_continues_when_resumed(server: ModelServer) -> None:
     server.forget()
     server.script([Turn(text="a b c", stall_after=2)])
     body = b'{"model": "m", "stream": true}'

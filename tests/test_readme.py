@@ -9,9 +9,9 @@ import shutil
 import click
 import pytest
 
-from config.rooms import ROOT
+from cli.main import cli
+from config.folders import ROOT
 from tests.test_docs import examples
-from web.terminal.cli import cli
 
 README = (ROOT / "README.md").read_text()
 

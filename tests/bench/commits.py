@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from config.settings import Settings
 from tests.bench.command import Effort, run, say
+from tests.bench.report import Bar, Figure, Report
 from tests.model_server import Call, ModelServer, Turn
-from web.terminal.bench_report import Bar, Figure, Report
 
 if TYPE_CHECKING:
     from agents.runner import Runner
-    from config.database import Database
+    from config.database.engine import Database
 
 BEFORE_STEPS = 3
 """Commits that belong to no step: accept, claim, and the start of the first step."""
@@ -139,7 +139,7 @@ class Counted:
 @contextlib.contextmanager
 def _open() -> Iterator[tuple[Runner, ModelServer, Counted]]:
     from agents.runner import Runner
-    from config.migrate import migrate
+    from config.database.migrate import migrate
 
     with tempfile.TemporaryDirectory(prefix="cbbench") as name, ModelServer() as server:
         folder = Path(name)

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Executable, Table, bindparam, event, insert, select, update
 
+from config.database.tables import events, messages, outbox, runs, steps, threads
 from config.settings import Settings
-from config.tables import events, messages, outbox, runs, steps, threads
 from tests.bench.command import Effort, run, say
-from web.terminal.bench_report import Bar, Figure, Report
+from tests.bench.report import Bar, Figure, Report
 
 if TYPE_CHECKING:
-    from config.database import Database
-    from tests.bus.world import World
+    from config.database.engine import Database
+    from tests.bus.journal_harness import JournalHarness
 
 TABLES = (threads, runs, messages, events, steps, outbox)
 """In the order in which their rows need each other."""
@@ -121,12 +121,12 @@ class Clock:
 
 
 @contextlib.contextmanager
-def _open(url: str, folder: Path, *, is_synced: bool) -> Iterator[tuple[World, Clock]]:
-    from bus.journal.hotlog import MemoryHotLog
+def _open(url: str, folder: Path, *, is_synced: bool) -> Iterator[tuple[JournalHarness, Clock]]:
+    from bus.journal.live.hotlog import MemoryHotLog
     from bus.loop import ProcessLoop
-    from config.database import open_database
-    from config.migrate import migrate
-    from tests.bus.world import World
+    from config.database.engine import open_database
+    from config.database.migrate import migrate
+    from tests.bus.journal_harness import JournalHarness
 
     migrate(Settings(state_dir=folder / "state", database_url=url))
     database, clock = open_database(url), Clock()
@@ -134,29 +134,29 @@ def _open(url: str, folder: Path, *, is_synced: bool) -> Iterator[tuple[World, C
         event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
     clock.watch(database)
     try:
-        yield World(database, ProcessLoop(), MemoryHotLog()), clock
+        yield JournalHarness(database, ProcessLoop(), MemoryHotLog()), clock
     finally:
         database.close()
 
 
-def _play(world: World) -> str:
+def _play(world: JournalHarness) -> str:
     """Have the journal write a whole run, as an agent would, and return its id."""
-    from bus.journal.leases import claim_on
+    from bus.journal.ownership.leases import claim_on
     from bus.journal.steps import start_steps
-    from tests.bus.world import Owner
+    from tests.bus.journal_harness import Owner
 
     run_id = world.accept("How much is 17 * 23?").run_id
     first = _model_step(1)
     with world.database.write() as connection:
         lease = claim_on(connection, world.database, run_id, "own_bench", 60)
         assert lease is not None
-        start_steps(connection, lease, [first])
+        start_steps(connection, lease.run_id, lease.fence, [first])
     world.do(_work(Owner(world, lease), first.id))
     return run_id
 
 
 async def _work(owner: Any, step_id: str) -> None:
-    from bus.journal.writer import Commit
+    from bus.journal import Commit
     from bus.payloads import EndPayload
 
     for number in (1, 2):
@@ -173,8 +173,7 @@ async def _work(owner: Any, step_id: str) -> None:
 
 
 async def _answer(owner: Any, number: int, step_id: str) -> tuple[Any, Any, Any]:
-    from bus.journal.steps import StepEnded
-    from bus.journal.threads import HistoryItem
+    from bus.journal import HistoryItem, StepEnded
     from bus.payloads import MessagePayload
 
     message_id = f"msg_{number}"
@@ -186,7 +185,7 @@ async def _answer(owner: Any, number: int, step_id: str) -> tuple[Any, Any, Any]
 
 
 def _model_step(number: int) -> Any:
-    from bus.journal.steps import StepStarted
+    from bus.journal import StepStarted
     from config.ids import new_id
 
     return StepStarted(
@@ -196,7 +195,7 @@ def _model_step(number: int) -> Any:
 
 
 def _call(number: int) -> tuple[Any, Any]:
-    from bus.journal.steps import StepStarted
+    from bus.journal import StepStarted
     from bus.payloads import ToolPayload
     from config.ids import new_id
 
@@ -212,8 +211,7 @@ def _call(number: int) -> tuple[Any, Any]:
 
 
 def _result(step_id: str, number: int) -> tuple[Any, Any, Any]:
-    from bus.journal.steps import StepEnded
-    from bus.journal.threads import HistoryItem
+    from bus.journal import HistoryItem, StepEnded
     from bus.payloads import ToolResultPayload
 
     data = {"call_id": f"call_{number}", "name": "calculator", "outcome": "done", "result": 391}
@@ -234,7 +232,7 @@ Change = tuple[Table, str, dict[str, Any]]
 """A table, ``insert`` or ``update``, and the row or what changed in it with its key."""
 
 
-def _template(world: World, clock: Clock) -> list[list[Change]]:
+def _template(world: JournalHarness, clock: Clock) -> list[list[Change]]:
     """Return what each commit of a run changed, row by row."""
     _play(world)  # keeps the definition, and whatever else is written once
     seen: list[Rows] = [_snapshot(world)]
@@ -244,7 +242,7 @@ def _template(world: World, clock: Clock) -> list[list[Change]]:
     return [_between(before, after) for before, after in pairwise(seen)]
 
 
-def _snapshot(world: World) -> Rows:
+def _snapshot(world: JournalHarness) -> Rows:
     rows: Rows = {}
     with world.database.read() as connection:
         for table in TABLES:
@@ -261,8 +259,8 @@ def _between(before: Rows, after: Rows) -> list[Change]:
             if old is None:
                 changes.append((table, "insert", row))
             elif old != row:
-                its_key = {c.name: row[c.name] for c in table.primary_key}
-                changes.append((table, "update", its_key | {name: row[name] for name in row if row[name] != old[name]}))
+                key_ = {c.name: row[c.name] for c in table.primary_key}
+                changes.append((table, "update", key_ | {name: row[name] for name in row if row[name] != old[name]}))
     return changes
 
 

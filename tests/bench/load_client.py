@@ -14,11 +14,13 @@ import gc
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 import orjson
+
+from tests.bench.legs import Clocks, Moments, fetch_arrivals, legs_of, trace
 
 _STAMP = re.compile(rb"(\d{12,19}) ")
 _EVENT = re.compile(rb"event: (?P<type>\w+)\ndata: (?P<data>.*)\nid: (?P<number>\d+)\n\n")
@@ -40,6 +42,8 @@ class Order:
     streams: int
     ramp_s: float
     """Over how many seconds the streams begin, evenly."""
+    model_url: str
+    """Where the model server tells when it was asked."""
     timeout_s: float
     """After so long from the first, a stream that is not over counts as lost."""
 
@@ -126,6 +130,10 @@ class Findings:
     latencies_ns: list[int] = field(default_factory=list)
     first_token_ns: int | None = None
     """From the request to the first token."""
+    first_stamp: int | None = None
+    """When the model server wrote the first token."""
+    at: dict[str, str] = field(default_factory=dict)
+    """The times of the run's events ``queued`` and ``running``, and of its first token's (``callboard``)."""
     accepted_ns: int | None = None
     stamps: int = 0
     unordered: int = 0
@@ -155,7 +163,7 @@ def examine(viewer: Viewer, protocol: Protocol) -> Findings:
         findings.unordered += stamp <= newest
         newest = max(stamp, newest)
         if findings.first_token_ns is None:
-            findings.first_token_ns = came - viewer.sent_ns
+            findings.first_token_ns, findings.first_stamp = came - viewer.sent_ns, stamp
     findings.stamps = len(spans)
     if not viewer.is_over:
         findings.complaint = b"".join(viewer.arrivals.pieces)[:300].decode(errors="replace") or "no byte came"
@@ -170,8 +178,13 @@ def _events(body: bytes, findings: Findings) -> list[tuple[int, int]]:
     final = None
     for found in _EVENT.finditer(body):
         numbers.append(int(found["number"]))
-        if found["type"] == b"response":
-            content = orjson.loads(found["data"])["content"]
+        if found["type"] == b"status":
+            said = orjson.loads(found["data"])
+            findings.at.setdefault(said.get("status", ""), said.get("at", ""))
+        elif found["type"] == b"response":
+            said = orjson.loads(found["data"])
+            findings.at.setdefault("response", said.get("at", ""))
+            content = said["content"]
             text.append(content)
             spans += [(found.end(), int(stamp)) for stamp in content.split()]
         elif found["type"] == b"message":
@@ -224,9 +237,37 @@ async def watch(order: Order) -> list[Viewer]:
     return viewers
 
 
-def summary(viewers: Sequence[Viewer], protocol: Protocol, seconds: float) -> dict[str, Any]:
+def moments_of(viewer: Viewer, findings: Findings, arrivals: Mapping[int, int], clocks: Clocks) -> Moments | None:
+    """Return when the first token passed each place; None where a place did not see it."""
+    asked = arrivals.get(findings.first_stamp or 0)
+    if findings.first_token_ns is None or findings.first_stamp is None or asked is None:
+        return None
+    at = {name: clocks.monotonic_ns(findings.at[name]) for name in ("queued", "running") if name in findings.at}
+    numbered = clocks.monotonic_ns(findings.at["response"]) if "response" in findings.at else None
+    received = viewer.sent_ns + findings.first_token_ns
+    return Moments(
+        sent=viewer.sent_ns, asked=asked, written=findings.first_stamp, numbered=numbered, received=received, **at
+    )
+
+
+def legs_ms(moments: Sequence[Moments]) -> dict[str, dict[str, float] | None]:
+    """Return each leg's percentiles over all streams."""
+    spans = [legs_of(each) for each in moments]
+    return {name: percentiles(sorted(each[name] for each in spans)) for name in (spans[0] if spans else ())}
+
+
+def slowness(moments: Moments) -> int:
+    """Return the time from the request to the first token."""
+    return moments.received - moments.sent
+
+
+def summary(
+    viewers: Sequence[Viewer], protocol: Protocol, seconds: float, arrivals: Mapping[int, int], clocks: Clocks
+) -> dict[str, Any]:
     """Return what all streams together say."""
     found = [examine(viewer, protocol) for viewer in viewers]
+    seen = (moments_of(viewer, one, arrivals, clocks) for viewer, one in zip(viewers, found, strict=True))
+    moments = sorted(filter(None, seen), key=slowness)
     latencies = sorted(latency for one in found for latency in one.latencies_ns)
     first = sorted(one.first_token_ns for one in found if one.first_token_ns is not None)
     accepted = sorted(one.accepted_ns for one in found if one.accepted_ns is not None)
@@ -238,6 +279,8 @@ def summary(viewers: Sequence[Viewer], protocol: Protocol, seconds: float) -> di
         "latency_ms": percentiles(latencies),
         "first_token_ms": percentiles(first),
         "accepted_ms": percentiles(accepted),
+        "legs_ms": legs_ms(moments),
+        "median_run": trace(moments[len(moments) // 2]) if moments else "",
         "unordered": sum(one.unordered for one in found),
         "lost": sum(one.lost for one in found),
         "repeated": sum(one.repeated for one in found),
@@ -263,13 +306,15 @@ def main() -> None:
     """Read an order, follow it, print what was found."""
     import uvloop
 
-    order = Order(**orjson.loads(sys.stdin.buffer.read()))
+    order, clocks = Order(**orjson.loads(sys.stdin.buffer.read())), Clocks.read()
+    fetch_arrivals(order.model_url)  # of earlier loads
     gc.collect()
     gc.disable()
     began = time.monotonic()
     viewers = uvloop.run(watch(order))
     seconds = time.monotonic() - began
-    sys.stdout.buffer.write(orjson.dumps(summary(viewers, order.protocol, seconds)))
+    found = summary(viewers, order.protocol, seconds, fetch_arrivals(order.model_url), clocks)
+    sys.stdout.buffer.write(orjson.dumps(found))
 
 
 if __name__ == "__main__":

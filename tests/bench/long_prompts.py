@@ -19,12 +19,12 @@ import orjson
 from sqlalchemy import insert, select, update
 
 from config.clock import epoch_ms
+from config.database.tables import messages, threads
 from config.ids import new_id
 from config.settings import Settings
-from config.tables import messages, threads
 from tests.bench.command import Effort, run
 from tests.bench.processes import model_server
-from web.terminal.bench_report import Bar, Figure, Report
+from tests.bench.report import Bar, Figure, Report
 
 if TYPE_CHECKING:
     from agents.runner import Runner
@@ -94,7 +94,7 @@ def _row(thread: Any, number: int) -> dict[str, Any]:
 def open_runner() -> Iterator[Runner]:
     """Open a runner over a model server and a database of its own."""
     from agents.runner import Runner
-    from config.migrate import migrate
+    from config.database.migrate import migrate
 
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cbbench")))

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from config.settings import Settings
 from tests.bench.command import Effort, run, say
 from tests.bench.processes import model_server, resident_mib
+from tests.bench.report import Bar, Figure, Report
 from tests.bench.turns import STRETCH, Turns, use_turns
-from web.terminal.bench_report import Bar, Figure, Report
 
 if TYPE_CHECKING:
     from agents.handle import RunHandle
@@ -144,15 +144,15 @@ def _ms(seconds: Sequence[float]) -> list[float]:
 @contextlib.contextmanager
 def _open(on_postgres: bool, rounds: int) -> Iterator[Runner]:
     from agents.runner import Runner
-    from config.migrate import migrate
+    from config.database.migrate import migrate
 
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cbbench")))
         url = stack.enter_context(model_server(folder))
         tenth = max(rounds // 10, 2 * STRETCH + 1)
-        for name, its_rounds in {"warm_up": 10, "old": rounds, "new": tenth, "talker": 1}.items():
+        for name, rounds_of_run in {"warm_up": 10, "old": rounds, "new": tenth, "talker": 1}.items():
             tool = "" if name == "talker" else "tests.bench.turns:next_round"
-            text = _AGENT.format(name=name, url=url, tool=tool, rounds=its_rounds, window=WINDOW_CHARS)
+            text = _AGENT.format(name=name, url=url, tool=tool, rounds=rounds_of_run, window=WINDOW_CHARS)
             (folder / f"{name}.yaml").write_text(text)
         settings = Settings(state_dir=folder / "state", agents_dir=str(folder))
         if on_postgres:

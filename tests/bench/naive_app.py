@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from celery import Celery
 
-from config.redis_url import broker_form
+from config.redis.url import broker_form
 
 if TYPE_CHECKING:
     from flask import Flask, Response

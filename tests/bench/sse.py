@@ -1,6 +1,6 @@
 """What a viewer of the web process costs, beside Starlette: ``sse_cost.py``'s figures, held against their bars.
 
-PYTHONPATH=. .venv/bin/python -m tests.bench.sse_viewers [--rounds 3] [--quick] [--json]
+PYTHONPATH=. .venv/bin/python -m tests.bench.sse [--rounds 3] [--quick] [--json]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.bench import sse_cost
 from tests.bench.command import Effort, run
 from tests.bench.processes import free_port
-from web.terminal.bench_report import Bar, Figure, Report
+from tests.bench.report import Bar, Figure, Report
 
 
 def measure(effort: Effort) -> Report:

@@ -28,11 +28,10 @@ from typing import Any
 import psutil
 import redis as redis_py
 
-from bus.journal.accept import NewRun
-from bus.journal.journal import Journal
+from bus.journal import Journal, NewRun
 from bus.loop import new_event_loop
 from bus.payloads import encode
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,6 @@ PYTHONPATH=. .venv/bin/python -m tests.bench.start_up [--rounds 3] [--quick] [--
 from __future__ import annotations
 
 import contextlib
-import http.client
 import statistics
 import subprocess
 import sys
@@ -17,13 +16,21 @@ from pathlib import Path
 
 import orjson
 
+from cli.supervisor.serving import ROOT
+from config.folders import FOLDERS
 from tests.bench import rigs
 from tests.bench.command import Effort, run, say
-from tests.bench.processes import Process, answers, clean_environment, free_port, model_server, resident_mib, tree
-from web.terminal.bench_report import Bar, Figure, Report
-from web.terminal.serving import ROOT
+from tests.bench.processes import (
+    Process,
+    clean_environment,
+    free_port,
+    model_server,
+    resident_mib,
+    seconds_until_page_and_word,
+    tree,
+)
+from tests.bench.report import Bar, Figure, Report
 
-ROOMS = ("agents", "bus", "config", "handlers", "observers", "web")
 _IMPORT_WEB = f"""
 import sys, time
 there = set(sys.modules)
@@ -31,7 +38,7 @@ wall, cpu = time.perf_counter(), time.process_time()
 import web.app
 wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
 new = [name for name in sys.modules if name not in there]
-libraries = [name for name in new if name.partition(".")[0] not in {ROOMS!r}]
+libraries = [name for name in new if name.partition(".")[0] not in {FOLDERS!r}]
 import json
 print(json.dumps({{"wall": wall, "cpu": cpu, "libraries": libraries}}))
 """
@@ -146,34 +153,14 @@ def _up(effort: Effort) -> list[Figure]:
 
 def _seconds_until_page_and_word(folder: Path, patience_s: float = 60.0) -> tuple[float, float]:
     port = free_port()
-    argv = [_callboard(), "up", "--port", str(port), "--state-dir", str(folder / "state")]
-    began = time.perf_counter()
-    process = Process("up", argv, folder / "up.log")
+    process = Process(
+        "up", [_callboard(), "up", "--port", str(port), "--state-dir", str(folder / "state")], folder / "up.log"
+    )
     try:
-        while not answers(port, "/"):
-            process.require_alive()
-            if time.perf_counter() - began > patience_s:
-                return patience_s, patience_s
-            time.sleep(0.01)
-        page = time.perf_counter() - began
-        _wait_for_a_word(port, patience_s)
-        return page, time.perf_counter() - began
+        return seconds_until_page_and_word(process, port, patience_s)
     finally:
         process.interrupt()
         process.stop(patience_s=15)
-
-
-def _wait_for_a_word(port: int, patience_s: float) -> None:
-    """Ask the assistant, and return with the first piece of its answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience_s)
-    with contextlib.closing(connection):
-        asked = orjson.dumps({"agent": "assistant", "input": "Write 20 words"})
-        connection.request("POST", "/v1/runs", asked, {"Content-Type": "application/json"})
-        run_id = orjson.loads(connection.getresponse().read())["run_id"]
-        connection.request("GET", f"/v1/runs/{run_id}/events")
-        events = connection.getresponse()
-        while not events.readline().startswith(b"event: response"):
-            pass
 
 
 def _callboard() -> str:

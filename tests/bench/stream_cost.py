@@ -1,41 +1,42 @@
-"""Prints what reading a chunk costs this process, on the fast path and through LiteLLM's wrapper.
+"""What reading a chunk costs this process, on the fast path and through LiteLLM's wrapper.
 
-``python -m tests.bench.stream_cost [--chunks 4000] [--rounds 3]`` from the project's root. The model server
-is a process of its own, so that only the reader's CPU time is counted.
+    PYTHONPATH=. .venv/bin/python -m tests.bench.stream_cost [--rounds 3] [--quick] [--json]
+
+The model server is a process of its own, so that only the reader's CPU time is counted.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import os
-import statistics
-import subprocess
-import sys
+import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 from agents.models.call import ModelCall
-from agents.models.fast import SWITCH
 from agents.models.lite import litellm_module
 from agents.models.open import open_stream
-from agents.streaming import StreamedResponseWrapper
+from agents.models.streams.fast import SWITCH
+from agents.steps.streaming import StreamedResponseWrapper
+from bus.loop import new_event_loop
+from tests.bench.command import Effort, run
+from tests.bench.processes import model_server
+from tests.bench.report import Figure, Report
 
 FAMILIES = ("openai/bench", "hosted_vllm/bench", "anthropic/bench")
 
 
-@contextmanager
-def model_server() -> Iterator[str]:
-    """Run the model server as a process; yields its address."""
-    process = subprocess.Popen([sys.executable, "-m", "tests.model_server"], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.terminate()
-        process.wait(10)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """How the streams come."""
+
+    name: str
+    chunks: int
+    streams: int
+    pace: int
+    """Chunks a second; 0: as fast as they go."""
 
 
 async def cpu_per_chunk(model: str, url: str, chunks: int, streams: int, pace: int) -> float:
@@ -59,40 +60,38 @@ async def cpu_per_chunk(model: str, url: str, chunks: int, streams: int, pace: i
     return (time.process_time() - started) / sum(counts) * 1e6
 
 
-async def measure(arguments: argparse.Namespace, url: str) -> None:
-    """Print one line a family: flat out, then paced at 20 a second."""
+async def costs_of(model: str, url: str, rounds: int, load: Load) -> dict[str, list[float]]:
+    """Return the cost of a chunk in each round, by the setting of the fast path."""
+    costs: dict[str, list[float]] = {"1": [], "0": []}
+    for switch in costs:
+        os.environ[SWITCH] = switch
+        await cpu_per_chunk(model, url, 20, 1, 0)
+    gc.collect()
+    gc.freeze()
+    for _ in range(rounds):
+        for switch, values in costs.items():
+            os.environ[SWITCH] = switch
+            values.append(await cpu_per_chunk(model, url, load.chunks, load.streams, load.pace))
+    return costs
+
+
+def measure(effort: Effort) -> Report:
+    """Return the cost of a chunk of each family: flat out, then paced."""
     litellm_module()
-    print(f"{'model':<20}{'load':<22}{'fast µs':>9}{'wrapper µs':>12}{'ratio':>8}")
-    for model in FAMILIES:
-        for load, chunks, streams, pace in (("flat out", arguments.chunks, 1, 0), ("50 streams at 20/s", 60, 50, 20)):
-            costs: dict[str, list[float]] = {"1": [], "0": []}
-            for switch in costs:
-                os.environ[SWITCH] = switch
-                await cpu_per_chunk(model, url, 20, 1, 0)
-            gc.collect()
-            gc.freeze()
-            for _ in range(arguments.rounds):
-                for switch, values in costs.items():
-                    os.environ[SWITCH] = switch
-                    values.append(await cpu_per_chunk(model, url, chunks, streams, pace))
-            fast, slow = (statistics.median(costs[switch]) for switch in ("1", "0"))
-            print(f"{model.partition('/')[0]:<20}{load:<22}{fast:>9.1f}{slow:>12.1f}{slow / fast:>8.1f}", flush=True)
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--chunks", type=int, default=4000)
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
-    with model_server() as url:
-        try:
-            import uvloop
-
-            uvloop.run(measure(arguments, url))
-        except ImportError:
-            asyncio.run(measure(arguments, url))
+    loads = (
+        Load(name="flat out", chunks=effort.pick(4000, 200), streams=1, pace=0),
+        Load(name="50 streams at 20/s", chunks=effort.pick(60, 10), streams=50, pace=20),
+    )
+    figures = []
+    with tempfile.TemporaryDirectory(prefix="cbbench") as folder, model_server(Path(folder)) as url:
+        for model in FAMILIES:
+            for load in loads:
+                with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                    costs = runner.run(costs_of(model, url, effort.rounds, load))
+                name = f"{model.partition('/')[0]}, {load.name}: beside LiteLLM's wrapper"
+                figures.append(Figure(name=name, unit="µs", rounds=costs["1"], references=costs["0"]))
+    return Report(name="stream_cost", title="What a chunk costs in the worker (CPU, opening included)", figures=figures)
 
 
 if __name__ == "__main__":
-    main()
+    run(measure, __doc__)

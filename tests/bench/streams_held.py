@@ -13,8 +13,8 @@ from typing import Any
 from tests.bench import rigs
 from tests.bench.command import Effort, run, say
 from tests.bench.processes import model_server
+from tests.bench.report import Bar, Figure, Report
 from tests.bench.rigs import Rig
-from web.terminal.bench_report import Bar, Figure, Report
 
 RATE, SECONDS, P99_MS = 20, 8, 100.0
 STEPS = (100, 150, 200, 250, 300, 400, 500)

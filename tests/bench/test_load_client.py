@@ -41,10 +41,10 @@ def test_a_text_that_is_not_what_its_message_says_is_not_whole():
     said = [HEAD, event(1, b"response", ONE), event(2, b"response", TWO)]
 
     right = examine(viewer([*said, event(3, b"message", ONE + TWO)]), "callboard")
-    wrong = examine(viewer([*said, event(3, b"message", ONE)]), "callboard")
+    error = examine(viewer([*said, event(3, b"message", ONE)]), "callboard")
 
     assert right.is_whole
-    assert not wrong.is_whole
+    assert not error.is_whole
 
 
 def test_chunked_framing_is_taken_off():

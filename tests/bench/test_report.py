@@ -2,7 +2,7 @@
 
 from math import inf
 
-from web.terminal.bench_report import Bar, Figure, Report, markdown
+from tests.bench.report import Bar, Figure, Report, markdown
 
 RATIO = Bar(compares="ratio", limit=1.1)
 

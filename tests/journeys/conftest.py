@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from agents.runner import Runner
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import Settings
+from tests.app_harness import AppHarness
 from tests.backends import RedisServer
 from tests.fleet import Worker
-from tests.house import House
 from tests.model_server import ModelServer
 
 
@@ -44,20 +44,26 @@ def fleet_model() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(scope="module")
-def fleet_house(fleet_settings: Settings, fleet_model: ModelServer) -> Iterator[House]:
+def provider() -> str:
+    """How agents ask the model server; a module about LiteLLM has a fixture of its own that says ``openai``."""
+    return "scripted"
+
+
+@pytest.fixture(scope="module")
+def fleet_house(fleet_settings: Settings, fleet_model: ModelServer, provider: str) -> Iterator[AppHarness]:
     """The runner of this module, on both routes."""
     runner = Runner.open(fleet_settings)
-    yield House(runner, fleet_model, Path(fleet_settings.agents_dir.split(":")[0]))
+    yield AppHarness(runner, fleet_model, Path(fleet_settings.agents_dir.split(":")[0]), provider)
     runner.settle(10)
     runner.close()
 
 
 @pytest.fixture
-def open_house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[Callable[..., House]]:
+def open_house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[Callable[..., AppHarness]]:
     """Opens a house of this test's own, once; what is given are settings."""
     with ModelServer() as model, ExitStack() as closing:
 
-        def opened(**chosen: Any) -> House:
+        def opened(**chosen: Any) -> AppHarness:
             ours = settings.model_copy(
                 update={"redis_url": redis_url, "agents_dir": str(tmp_path / "agents"), **chosen}
             )
@@ -65,19 +71,19 @@ def open_house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[C
             migrate(ours)
             runner = Runner.open(ours)
             closing.callback(runner.close)
-            return House(runner, model, tmp_path / "agents")
+            return AppHarness(runner, model, tmp_path / "agents")
 
         yield opened
 
 
 @pytest.fixture
-def brisk_house(open_house: Callable[..., House]) -> House:
+def brisk_house(open_house: Callable[..., AppHarness]) -> AppHarness:
     """One that looks for lost runs often; its leases outlast a busy machine."""
     return open_house(lease_s=15.0, beat_s=5.0, reap_s=0.5, slots=20)
 
 
 @pytest.fixture(scope="module")
-def worker(fleet_settings: Settings, fleet_house: House) -> Iterator[Worker]:
+def worker(fleet_settings: Settings, fleet_house: AppHarness) -> Iterator[Worker]:
     """A worker process on the threads pool."""
     with Worker(fleet_settings, log=fleet_settings.state / "worker.log") as process:
         yield process

@@ -11,34 +11,34 @@ from sqlalchemy import select
 
 from agents.handle import RunHandle
 from agents.models.warm_up import warm_up
-from agents.process import process
-from bus.journal.steps import steps_of
+from agents.process import current_process
+from bus.journal import steps_of
 from bus.payloads import Payload, ResponsePayload, WithdrawnPayload
-from config.tables import runs
-from handlers.desk import Desk
-from handlers.poller import Poller
-from tests.house import House
+from config.database.tables import runs
+from handlers.worker.poller import Poller
+from handlers.worker.slots import SlotPool
+from tests.app_harness import AppHarness
 
 
 @contextmanager
-def neighbour(house: House) -> Iterator[None]:
+def neighbour(house: AppHarness) -> Iterator[None]:
     """Look for lost runs and take queued ones, as every worker does."""
-    journal, desk = house.runner.journal, Desk(100)
+    journal, slots = house.runner.journal, SlotPool(100)
     warm_up(journal.loop)  # seconds, which a worker spends before it is ready
     journal.reaper.start()
-    polling = journal.loop.submit(Poller(process(), desk).run())
+    polling = journal.loop.submit(Poller(current_process(), slots).run())
     yield
-    desk.close()
+    slots.close()
     polling.result(10)
 
 
-def run_row(house: House, handle: RunHandle) -> Any:
+def run_row(house: AppHarness, handle: RunHandle) -> Any:
     """Return the run's row as it is now."""
     with house.runner.journal.read() as connection:
         return connection.execute(select(runs).where(runs.c.id == handle.run_id)).one()
 
 
-def step_rows(house: House, handle: RunHandle) -> list[Any]:
+def step_rows(house: AppHarness, handle: RunHandle) -> list[Any]:
     """Return the run's steps in order."""
     with house.runner.journal.read() as connection:
         return list(steps_of(connection, handle.run_id))

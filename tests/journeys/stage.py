@@ -15,14 +15,15 @@ from typing import Any
 import psutil
 import redis
 
-from config.migrate import migrate
+from cli.supervisor.embedded_redis import plan
+from config.database.migrate import migrate
 from config.settings import Settings
+from tests.backends import RunningRedis
 from tests.fleet import Worker
 from tests.journeys.web_server import Watching, Web
 from tests.model_server import ModelServer
-from web.terminal.embedded_redis import RunningRedis, plan
 
-AGENT = "name: Speaker\nmodel: openai/bench-{pieces}-{pace}\napi_base: {url}\nsystem_prompt: You count.\n"
+AGENT = "name: Speaker\nmodel: scripted/bench-{pieces}-{pace}\napi_base: {url}\nsystem_prompt: You count.\n"
 SLOTS = 10
 
 

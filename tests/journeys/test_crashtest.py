@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from config.rooms import ROOT
+from config.folders import ROOT
 from config.settings import Settings
+from tests.app_harness import write_agent
 from tests.fleet import environment
-from tests.house import write_agent
 from tests.model_server import Call, ModelServer, Turn
 from tests.reference_runs import REFERENCE_RUNS
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def its(settings: Settings, tmp_path: Path) -> Settings:
 
 def crashtest(settings: Settings, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-P", "-m", "web.terminal", "crashtest", *words],
+        [sys.executable, "-P", "-m", "cli", "crashtest", *words],
         cwd=ROOT, env=environment(settings) | {"PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -108,17 +108,17 @@ def test_a_tool_that_is_called_safer_than_it_is_does_its_harm_twice(
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "`pay` took effect twice: it says unsafe of itself, and the agent's file says pure" in ran.stdout
     assert 'pay {"value":"5"} ×2' in ran.stdout
-    assert "1 of 2 kills left something wrong: tool-after@1" in ran.stdout
+    assert "1 of 2 kills broke a rule: tool-after@1" in ran.stdout
 
 
-def test_nothing_is_called_before_somebody_agreed(its: Settings, model: ModelServer, tmp_path: Path) -> None:
+def test_nothing_is_called_before_the_user_agreed(its: Settings, model: ModelServer, tmp_path: Path) -> None:
     write_agent(tmp_path / "agents", model, "tools: ['tests.soak.tools:pay']")
     model.requests.clear()
 
     ran = crashtest(its, "tester", "Pay 5.")
 
     assert ran.returncode == 2
-    assert "for real" in ran.stderr
+    assert "This really calls" in ran.stderr
     assert model.requests == []
 
 
@@ -126,12 +126,12 @@ def test_ended_from_outside_it_leaves_nothing_behind(its: Settings, model: Model
     write_agent(tmp_path / "agents", model, "tools: ['tests.soak.tools:pay']")
     left = tmp_path / "left"
     left.mkdir()
-    command = [sys.executable, "-P", "-m", "web.terminal", "crashtest", "tester", "Pay 5.", "--yes"]
+    command = [sys.executable, "-P", "-m", "cli", "crashtest", "tester", "Pay 5.", "--yes"]
     env = environment(its) | {"PYTHONPATH": str(ROOT), "TMPDIR": str(left), "PYTHONUNBUFFERED": "1"}
     piped: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, cwd=ROOT, env=env, **piped) as lab:
         assert lab.stdout is not None
-        assert "never killed" in lab.stdout.readline()
+        assert "undisturbed" in lab.stdout.readline()
         assert list(left.glob("callboard-crashtest-*"))
 
         lab.terminate()

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from config.database import open_database
-from config.migrate import migrate
-from config.rooms import ROOT
+from config.database.engine import open_database
+from config.database.migrate import migrate
+from config.database.tables import runs
+from config.folders import ROOT
 from config.settings import Settings
-from config.tables import runs
+from tests.app_harness import write_agent
 from tests.backends import PostgresCluster, postgres_tool
 from tests.conftest import need
 from tests.fleet import Worker, environment
-from tests.house import write_agent
 from tests.journeys.web_server import Answer, Watching, Web
 from tests.model_server import ModelServer, Turn
 
@@ -262,6 +262,6 @@ def test_the_terminal_says_that_a_database_can_only_be_read(settings: Settings) 
 
 
 def terminal(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "web.terminal", *arguments]
+    command = [sys.executable, "-P", "-m", "cli", *arguments]
     chosen = environment(settings) | {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
     return subprocess.run(command, env=chosen, capture_output=True, text=True, check=False, timeout=60)

@@ -14,11 +14,11 @@ import psutil
 import pytest
 
 from agents.handle import RunHandle
+from tests.app_harness import AppHarness
 from tests.fleet import Worker, environment
-from tests.house import House
 from tests.journeys.neighbour import run_row, step_rows, until
 from tests.journeys.outside_tools import arrived
-from tests.journeys.up import Up
+from tests.journeys.up import WarmingUp
 from tests.model_server import Call, Turn
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
@@ -35,7 +35,7 @@ SEEN_S = 8.0
 class Deaths:
     """A run that kills its process as often as it is let, among runs that say nothing until it is over."""
 
-    def __init__(self, house: House, ledger: Path, how: str) -> None:
+    def __init__(self, house: AppHarness, ledger: Path, how: str) -> None:
         self.house = house
         self.ledger = ledger
         self.asked: Counter[str] = Counter()
@@ -72,7 +72,7 @@ class Deaths:
         Path(f"{self.ledger}.{number}").touch()
 
 
-def assert_dead(house: House, handle: RunHandle) -> None:
+def assert_dead(house: AppHarness, handle: RunHandle) -> None:
     """The run is dead after three tries, and says at which tool."""
     end = handle.result(120)
     crashes = orjson.loads(run_row(house, handle).crashes_json)
@@ -84,13 +84,13 @@ def assert_dead(house: House, handle: RunHandle) -> None:
 
 
 def test_ten_innocent_runs_outlive_a_poisoned_one_in_their_process(
-    open_house: Callable[..., House], tmp_path: Path
+    open_house: Callable[..., AppHarness], tmp_path: Path
 ) -> None:
     house = open_house(lease_s=60.0, beat_s=5.0, reap_s=0.5)
     deaths = Deaths(house, tmp_path / "ledger", "exit")
     variables = {name: text for name, text in environment(house.settings).items() if name.startswith("CALLBOARD_")}
 
-    with Up(house.settings.state, "-n", "1", "--slots", "20", command="worker", **variables) as up:
+    with WarmingUp(house.settings.state, "-n", "1", "--slots", "20", command="worker", **variables) as up:
         up.wait_for("ready.")
         innocents, poison = deaths.innocents(), deaths.poison()
         for life in (1, 2):  # both times all of them are in the process that dies
@@ -109,7 +109,7 @@ def test_ten_innocent_runs_outlive_a_poisoned_one_in_their_process(
 
 
 def test_a_pool_process_that_the_kernel_kills_three_times_is_seen_each_time(
-    open_house: Callable[..., House], tmp_path: Path
+    open_house: Callable[..., AppHarness], tmp_path: Path
 ) -> None:
     house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0)
     deaths = Deaths(house, tmp_path / "ledger", "kill")
@@ -130,7 +130,7 @@ def test_a_pool_process_that_the_kernel_kills_three_times_is_seen_each_time(
     assert end.status == "succeeded"
 
 
-def test_a_tool_that_finds_no_memory_fails_and_its_process_lives(brisk_house: House) -> None:
+def test_a_tool_that_finds_no_memory_fails_and_its_process_lives(brisk_house: AppHarness) -> None:
     house = brisk_house
     house.agent(AGENT)
     house.model.respond = lambda body: (

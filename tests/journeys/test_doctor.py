@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from config.migrate import migrate
-from config.rooms import ROOT
+from config.database.migrate import migrate
+from config.folders import ROOT
 from tests.fleet import Worker, environment
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 def examine(settings) -> tuple[int, dict[str, list[tuple[str, str]]]]:
     """Run the doctor as somebody in a terminal does; return its status and what it found, by name."""
     ran = subprocess.run(
-        [sys.executable, "-P", "-m", "web.terminal", "doctor", "--json"],
+        [sys.executable, "-P", "-m", "cli", "doctor", "--json"],
         cwd=ROOT, env=environment(settings) | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     found: dict[str, list[tuple[str, str]]] = {}
@@ -31,18 +31,18 @@ def deployed(redis_settings):
     return redis_settings
 
 
-def test_a_worker_on_another_queue_and_with_remote_control_is_told(deployed):
+def test_a_worker_on_another_queue_and_with_remote_control_is_reported(deployed):
     log = deployed.state / "worker.log"
     elsewhere = deployed.model_copy(update={"queue": "slow", "slots": 2})
 
     with Worker(elsewhere, "worker.enable_remote_control=1", log=log):
         status, found = examine(deployed)
-        its_own_status, its_own = examine(elsewhere)
+        own_status, own = examine(elsewhere)
 
     assert status == 1
     ((verdict, text),) = found["queues"]
     assert verdict == "fail"
     assert "workers alive consume 'slow', this deployment publishes to 'runs'" in text
     assert found["workers"] == [("ok", "1 alive")]
-    assert its_own_status == 0, its_own
+    assert own_status == 0, own
     assert "Celery is not configured as it has to be: worker_enable_remote_control is True" in log.read_text()

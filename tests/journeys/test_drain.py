@@ -16,19 +16,19 @@ from sqlalchemy import select
 
 from agents.handle import RunHandle
 from agents.models.warm_up import warm_up
-from agents.process import process
+from agents.process import current_process
 from agents.runner import Runner
 from bus.payloads import ResponsePayload, StatusPayload, WithdrawnPayload
-from config.migrate import migrate
+from config.database.migrate import migrate
+from config.database.tables import runs
 from config.settings import Settings
-from config.tables import runs
-from handlers.desk import Desk
-from handlers.poller import Poller
+from handlers.worker.poller import Poller
+from handlers.worker.slots import SlotPool
+from tests.app_harness import AppHarness
 from tests.fleet import Worker
-from tests.house import House
 from tests.model_server import Call, ModelServer, Turn
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(180)]
 
 DRAIN_S = 2.0
 BEYOND_S = 5.0
@@ -36,7 +36,7 @@ BEYOND_S = 5.0
 
 
 @pytest.fixture
-def house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[House]:
+def house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[AppHarness]:
     ours = settings.model_copy(
         update={
             "redis_url": redis_url, "agents_dir": str(tmp_path / "agents"), "drain_s": DRAIN_S, "lease_s": 15.0,
@@ -47,7 +47,7 @@ def house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[House]
     runner = Runner.open(ours)
     warm_up(runner.journal.loop)  # seconds, the first time; this process takes runs too, as a warm worker does
     with ModelServer() as model:
-        house = House(runner, model, tmp_path / "agents")
+        house = AppHarness(runner, model, tmp_path / "agents")
         house.agent("""
             tools: ['tests.agents.sample_tools:add', 'tests.agents.sample_tools:wait_long']
             timeouts: {first_token_s: 300, between_chunks_s: 300}
@@ -56,23 +56,23 @@ def house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[House]
         runner.close()
 
 
-def worker(house: House, name: str, pool: str = "threads") -> Worker:
+def worker(house: AppHarness, name: str, pool: str = "threads") -> Worker:
     folder = house.settings.state
     folder.mkdir(exist_ok=True)
     return Worker(house.settings, "--pool", pool, "--concurrency", "2", log=folder / f"{name}.log")
 
 
 @contextmanager
-def helping(house: House) -> Iterator[None]:
+def helping(house: AppHarness) -> Iterator[None]:
     """Let this process take queued runs as a worker does, without the seconds a worker process needs to begin."""
-    desk = Desk(20)
-    polling = house.runner.journal.loop.submit(Poller(process(), desk).run())
+    slots = SlotPool(20)
+    polling = house.runner.journal.loop.submit(Poller(current_process(), slots).run())
     yield
-    desk.close()
+    slots.close()
     polling.result(10)
 
 
-def crashes(house: House, handle: RunHandle) -> int:
+def crashes(house: AppHarness, handle: RunHandle) -> int:
     with house.runner.journal.read() as connection:
         return int(connection.execute(select(runs.c.crashes).where(runs.c.id == handle.run_id)).scalar_one())
 
@@ -92,7 +92,7 @@ def is_gone_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 @pytest.mark.parametrize("pool", ["threads", "processes", "solo"])
-def test_a_run_in_the_middle_of_an_answer_goes_on_elsewhere(pool: str, house: House) -> None:
+def test_a_run_in_the_middle_of_an_answer_continues_elsewhere(pool: str, house: AppHarness) -> None:
     house.model.script([Turn(text=["lost ", "words"], stall_after=2), Turn(text="The whole answer.")])
 
     with worker(house, "first", pool) as first:
@@ -108,10 +108,10 @@ def test_a_run_in_the_middle_of_an_answer_goes_on_elsewhere(pool: str, house: Ho
     assert [type(e) for e in events].count(WithdrawnPayload) == 1
     assert crashes(house, handle) == 0
     moved, again = (datetime.fromisoformat(e.at) for e in events[-8:] if isinstance(e, StatusPayload))
-    assert (again - moved).total_seconds() < 3.0
+    assert (again - moved).total_seconds() < 10.0, "no lease of 15 s had to expire"
 
 
-def test_a_step_that_ends_in_time_is_not_done_again(house: House) -> None:
+def test_a_step_that_ends_in_time_is_not_done_again(house: AppHarness) -> None:
     house.model.respond = lambda body: (
         Turn(text="Three.") if body["messages"][-1]["role"] == "tool"
         else Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})], first_delay_s=1.0)
@@ -130,7 +130,7 @@ def test_a_step_that_ends_in_time_is_not_done_again(house: House) -> None:
     assert crashes(house, handle) == 0
 
 
-def test_runs_nobody_began_wait_for_the_next_worker(house: House) -> None:
+def test_runs_that_were_not_begun_wait_for_the_next_worker(house: AppHarness) -> None:
     house.model.respond = lambda body: Turn(text=["a ", "b"], first_delay_s=0.5)
 
     with worker(house, "first") as first:
@@ -144,7 +144,7 @@ def test_runs_nobody_began_wait_for_the_next_worker(house: House) -> None:
     assert [crashes(house, handle) for handle in handles] == [0] * 8
 
 
-def test_a_killed_process_is_noticed_by_its_neighbour_before_the_lease_ends(house: House) -> None:
+def test_a_killed_process_is_noticed_by_its_neighbour_before_the_lease_ends(house: AppHarness) -> None:
     house.model.script([Turn(text=["lost ", "words"], stall_after=2), Turn(text="The whole answer.")])
 
     with worker(house, "first") as first, worker(house, "second") as second:
@@ -161,6 +161,6 @@ def test_a_killed_process_is_noticed_by_its_neighbour_before_the_lease_ends(hous
     assert time.monotonic() - began_s < 8.0
 
 
-def _owner(house: House, handle: RunHandle) -> str:
+def _owner(house: AppHarness, handle: RunHandle) -> str:
     with house.runner.journal.read() as connection:
         return str(connection.execute(select(runs.c.owner).where(runs.c.id == handle.run_id)).scalar_one())

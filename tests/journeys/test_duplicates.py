@@ -10,15 +10,15 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import select
 
-from agents.process import process
+from agents.process import current_process
 from bus.celery_app import Publisher
 from bus.messages import RunAgentMessage
 from bus.payloads import StatusPayload
-from config.tables import runs
+from config.database.tables import runs
 from handlers.run_agent import run_agent
-from tests.bus.world import assert_whole
+from tests.app_harness import AppHarness
+from tests.bus.journal_harness import assert_whole
 from tests.fleet import Worker
-from tests.house import House
 from tests.journeys.neighbour import run_row
 from tests.model_server import ModelServer, Turn
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 TIMES = 50
 
 
-def message_of(house: House, run_id: str) -> RunAgentMessage:
+def message_of(house: AppHarness, run_id: str) -> RunAgentMessage:
     with house.runner.journal.read() as connection:
         row = connection.execute(select(runs).where(runs.c.id == run_id)).one()
     return RunAgentMessage(
@@ -36,7 +36,7 @@ def message_of(house: House, run_id: str) -> RunAgentMessage:
     )  # fmt: skip
 
 
-def assert_one_owner(house: House, run_id: str, text: str) -> None:
+def assert_one_owner(house: AppHarness, run_id: str, text: str) -> None:
     handle = house.runner.handle(run_id)
     events = list(handle.events())
     attempts = [event.attempt for event in events if isinstance(event, StatusPayload) and event.status == "running"]
@@ -44,10 +44,10 @@ def assert_one_owner(house: House, run_id: str, text: str) -> None:
     assert len(house.model.requests) == 1
     assert run_row(house, handle).fence == 1
     assert handle.result(10).output == text
-    assert_whole(list(house.runner.journal.follow_here(run_id, handle.thread_id, 0)))
+    assert_whole(list(house.runner.journal.follow_blocking(run_id, handle.thread_id, 0)))
 
 
-def test_fifty_messages_from_the_queue(brisk_house: House) -> None:
+def test_fifty_messages_from_the_queue(brisk_house: AppHarness) -> None:
     brisk_house.agent()
     brisk_house.model.script([Turn(text=["once ", "and ", "for all"], pace=5), Turn(text="twice?")])
     log = brisk_house.settings.state / "worker.log"
@@ -68,7 +68,7 @@ def test_fifty_messages_from_the_queue(brisk_house: House) -> None:
     assert_one_owner(brisk_house, handle.run_id, "once and for all")
 
 
-def test_fifty_threads_of_one_worker(open_house: Callable[..., House]) -> None:
+def test_fifty_threads_of_one_worker(open_house: Callable[..., AppHarness]) -> None:
     house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0)
     house.agent()
     house.model.script([Turn(text="Warm."), Turn(text=["once ", "and ", "for all"], first_delay_s=1.0)])
@@ -93,6 +93,6 @@ def test_fifty_threads_of_one_worker(open_house: Callable[..., House]) -> None:
     print(f"{len(others)} others returned: p50 {statistics.median(others):.0f} ms, p99 {others[-1]:.0f} ms")
     assert owner > 1000.0, "it worked the run off"
     assert others[-1] < 1000.0, "none waited for the owner"
-    assert process().journal.keeper.busy == 0
+    assert current_process().journal.lease_manager.busy == 0
     assert_one_owner(house, handle.run_id, "once and for all")
     assert isinstance(house.model, ModelServer)

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from celery import Celery
 
-from config.migrate import migrate
-from config.redis_url import broker_form
+from cli.supervisor.child import guarded
+from config.database.migrate import migrate
+from config.redis.url import broker_form
 from config.settings import Settings
 from tests.fleet import ROOT, environment
-from web.terminal.child import guarded
 
 pytestmark = pytest.mark.journey
 

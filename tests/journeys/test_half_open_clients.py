@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import Settings
 from tests.journeys.web_server import Web
 
@@ -72,7 +72,15 @@ def half_open(port: int, begin: bytes, count: int = CLIENTS) -> Iterator[list[so
 
 
 def health_ms(port: int) -> tuple[float, float]:
-    """Return the median and the 99th percentile of ``/health``, each asked on a connection of its own."""
+    """Return the median and the 99th percentile of ``/health``, the round with the median percentile of three.
+
+    A percentile of 50 requests is close to their slowest, so one pause of the machine decides a single round.
+    """
+    return sorted((one_round_ms(port) for _ in range(3)), key=lambda measured: measured[1])[1]
+
+
+def one_round_ms(port: int) -> tuple[float, float]:
+    """Return the median and the 99th percentile of ``ASKS`` requests, each on a connection of its own."""
     took = []
     for _ in range(ASKS):
         began = time.monotonic()
@@ -85,7 +93,7 @@ def health_ms(port: int) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("begin", KINDS.values(), ids=KINDS.keys())
-def test_a_hundred_half_open_clients_stop_nobody(web: Web, begin: bytes) -> None:
+def test_a_hundred_half_open_clients_block_no_other(web: Web, begin: bytes) -> None:
     serving = psutil.Process(web.process.pid).children()[0]
     quiet = health_ms(web.settings.port)
     before = serving.memory_info().rss
@@ -117,7 +125,7 @@ def test_more_connections_than_there_may_be_push_the_oldest_out(web: Web) -> Non
     assert "Traceback" not in web.log.read_text()
 
 
-def test_a_byte_a_second_stops_nobody_and_is_ended(web: Web) -> None:
+def test_a_client_that_sends_a_byte_a_second_blocks_no_other_and_is_ended(web: Web) -> None:
     stop = threading.Event()
     with half_open(web.settings.port, b"GET / HTTP/1.1\r\nX: ") as clients:
         dripping = threading.Thread(target=drip, args=(clients, stop))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.app_harness import AppHarness
 from tests.fleet import Worker
-from tests.house import House
 from tests.journeys.neighbour import run_row
 from tests.model_server import Call, Turn
 
@@ -63,7 +63,7 @@ def _twice() -> str:
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_neighbour_of_a_hostile_answer_ends_as_soon(kind: str, fleet_house: House, worker: Worker) -> None:
+def test_a_neighbour_of_a_hostile_answer_ends_as_soon(kind: str, fleet_house: AppHarness, worker: Worker) -> None:
     more, turn, code = HOSTILE[kind]
     fleet_house.agent(PLAIN, "neighbour")
     fleet_house.agent(more, "hostile")
@@ -93,7 +93,7 @@ def test_a_neighbour_of_a_hostile_answer_ends_as_soon(kind: str, fleet_house: Ho
     assert run_row(fleet_house, hostile).crashes == 0
 
 
-def _speaks_s(house: House) -> float:
+def _speaks_s(house: AppHarness) -> float:
     began = time.monotonic()
     assert house.run("Speak", "neighbour", detached=True).result(60).status == "succeeded"
     return time.monotonic() - began

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.app_harness import write_agent
 from tests.fleet import bare_environment
-from tests.house import write_agent
 from tests.model_server import ModelServer, Turn
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(90)]
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(90)]
 
 def start(tmp_path: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "web.terminal", "run", "tester", *words, "--json"],
+        [sys.executable, "-P", "-m", "cli", "run", "tester", *words, "--json"],
         env=bare_environment(
             CALLBOARD_STATE_DIR=str(tmp_path / "state"), CALLBOARD_AGENTS_DIR=str(tmp_path / "agents")
         ),
@@ -53,7 +53,7 @@ def test_while_streaming(tmp_path: Path) -> None:
         assert run.returncode == 130
         assert (events[-1]["type"], events[-1]["status"]) == ("end", "cancelled")
         assert "Traceback" not in said
-        assert model.closed_early.wait(1)
+        assert model.closed_early.wait(10)
 
 
 def test_while_it_waits_for_its_turn(tmp_path: Path) -> None:

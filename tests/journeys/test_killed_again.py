@@ -15,15 +15,15 @@ import pytest
 from sqlalchemy import func, select
 
 from bus.payloads import TERMINAL
-from config.tables import runs
+from config.database.tables import runs
+from tests.app_harness import AppHarness
 from tests.fleet import environment
-from tests.house import House
 from tests.journeys.neighbour import until
 from tests.journeys.test_all_workers_killed import LOOKS_S, OWNED_AGAIN_S
-from tests.journeys.up import Up
+from tests.journeys.up import Up, WarmingUp
 from tests.model_server import Turn
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(400)]
 
 RUNS, WORKERS = 60, 2
 TOKENS, PACE = 50, 10
@@ -33,7 +33,7 @@ TOKENS, PACE = 50, 10
 class Fleet:
     """Runs of five seconds, and workers that are all killed."""
 
-    def __init__(self, house: House, up: Up) -> None:
+    def __init__(self, house: AppHarness, up: Up) -> None:
         self.house = house
         self._up = up
         self._ready = 0
@@ -79,13 +79,13 @@ class Fleet:
         assert self.count(runs.c.status == "succeeded") == RUNS
 
 
-def supervised(house: House) -> Up:
+def supervised(house: AppHarness) -> Up:
     """`./callboard worker` with two processes."""
     variables = {name: text for name, text in environment(house.settings).items() if name.startswith("CALLBOARD_")}
-    return Up(house.settings.state, "-n", str(WORKERS), "--slots", str(RUNS), command="worker", **variables)
+    return WarmingUp(house.settings.state, "-n", str(WORKERS), "--slots", str(RUNS), command="worker", **variables)
 
 
-def test_sixty_streaming_runs_survive_the_loss_of_every_worker_twice(open_house: Callable[..., House]) -> None:
+def test_sixty_streaming_runs_survive_the_loss_of_every_worker_twice(open_house: Callable[..., AppHarness]) -> None:
     house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0)
     house.agent()
     house.model.respond = lambda body: Turn(text=[f"word{number} " for number in range(TOKENS)], pace=PACE)

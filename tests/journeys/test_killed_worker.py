@@ -16,18 +16,18 @@ import psutil
 import pytest
 
 from agents.handle import RunHandle
-from bus.journal.approvals import Decision
-from bus.journal.keeper import AGAIN_S
-from bus.journal.last_calls import LAST_CALL
+from bus.journal import Decision
+from bus.journal.ownership.lease_grace import GRACE_BEATS
+from bus.journal.ownership.lease_manager import RETRY_S
 from bus.payloads import Payload, WithdrawnPayload
+from tests.app_harness import AppHarness
 from tests.conftest import need
 from tests.fleet import Worker
-from tests.house import House
 from tests.journeys.neighbour import neighbour, read_until_it_speaks, run_row, shown, standing, step_rows, until
 from tests.journeys.outside_tools import arrived
 from tests.model_server import Call, Turn
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(240)]
 
 ANSWER = "This is the whole answer."
 EFFECTS = ("pure", "idempotent", "keyed", "checkable")
@@ -41,15 +41,15 @@ OWN_MACHINE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKI
 """A pid namespace: from outside nobody can tell which process an owner's id means, as on another machine."""
 
 
-def worker(house: House, *options: str, within: tuple[str, ...] = ()) -> Worker:
+def worker(house: AppHarness, *options: str, within: tuple[str, ...] = ()) -> Worker:
     return Worker(house.settings, *options, log=house.settings.state / "worker.log", within=within)
 
 
-def log_of(house: House) -> str:
+def log_of(house: AppHarness) -> str:
     return (house.settings.state / "worker.log").read_text()
 
 
-def stalled_run(house: House) -> RunHandle:
+def stalled_run(house: AppHarness) -> RunHandle:
     """Return a run whose model said two words and then nothing more; asked again, it says everything."""
     house.agent("timeouts: {first_token_s: 300, between_chunks_s: 300}")
     house.model.script([Turn(text=["lost ", "words"], stall_after=2), Turn(text=ANSWER)])
@@ -58,7 +58,7 @@ def stalled_run(house: House) -> RunHandle:
     return handle
 
 
-def assert_taken_over(house: House, handle: RunHandle, seen: list[Payload]) -> None:
+def assert_taken_over(house: AppHarness, handle: RunHandle, seen: list[Payload]) -> None:
     """One withdrawal takes the lost words back, and what a viewer shows is what the model said at last."""
     assert shown(seen) == seen[-1].output == ANSWER  # type: ignore[attr-defined]  # an end has one
     assert [type(event) for event in seen].count(WithdrawnPayload) == 1
@@ -68,7 +68,7 @@ def assert_taken_over(house: House, handle: RunHandle, seen: list[Payload]) -> N
     assert (row.status, row.crashes, row.fence) == ("succeeded", 1, 2)
 
 
-def test_a_process_of_this_machine_that_was_killed_is_found_at_once(open_house: Callable[..., House]) -> None:
+def test_a_process_of_this_machine_that_was_killed_is_found_at_once(open_house: Callable[..., AppHarness]) -> None:
     house = open_house(lease_s=60.0, beat_s=5.0, reap_s=1.0)
     with worker(house) as first:
         handle = stalled_run(house)
@@ -82,20 +82,20 @@ def test_a_process_of_this_machine_that_was_killed_is_found_at_once(open_house: 
     assert took_s < SEEN_S, "long before its lease of a minute is over"
 
 
-def test_a_worker_of_another_machine_is_given_up_when_its_lease_is_over(open_house: Callable[..., House]) -> None:
+def test_a_worker_of_another_machine_is_given_up_when_its_lease_is_over(open_house: Callable[..., AppHarness]) -> None:
     house = open_house(lease_s=5.0, beat_s=1.5, reap_s=0.5)
     looks = 3 * house.settings.reap_s  # of its reaper; and it takes what it saw in the queue twice
-    last_call = LAST_CALL * AGAIN_S
+    last_call = GRACE_BEATS * RETRY_S
     assert_given_up_with_the_lease(house, lambda: neighbour(house), house.settings.lease_s + looks + last_call + 1.0)
 
 
-def test_with_the_default_periods_it_has_a_new_owner_within_22_seconds(open_house: Callable[..., House]) -> None:
+def test_with_the_default_periods_it_has_a_new_owner_within_22_seconds(open_house: Callable[..., AppHarness]) -> None:
     house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0)
     assert_given_up_with_the_lease(house, lambda: worker(house), OWNED_AGAIN_S)
 
 
 def assert_given_up_with_the_lease(
-    house: House, other: Callable[[], AbstractContextManager[object]], bar_s: float
+    house: AppHarness, other: Callable[[], AbstractContextManager[object]], bar_s: float
 ) -> None:
     """A worker that nobody can see the process of loses its run to ``other`` within ``bar_s``."""
     has_it = shutil.which("unshare") is not None
@@ -110,11 +110,11 @@ def assert_given_up_with_the_lease(
 
     print(f"owned again after {took_s:.1f} s, at most {bar_s:.1f} s")
     assert_taken_over(house, handle, seen)
-    assert "nothing was heard of it" in run_row(house, handle).crashes_json
+    assert "its lease expired" in run_row(house, handle).crashes_json
     assert took_s <= bar_s
 
 
-def test_a_worker_that_is_killed_while_it_drains_loses_nothing(brisk_house: House) -> None:
+def test_a_worker_that_is_killed_while_it_drains_loses_nothing(brisk_house: AppHarness) -> None:
     with worker(brisk_house) as first:
         handle = stalled_run(brisk_house)
         first.process.send_signal(signal.SIGTERM)
@@ -127,7 +127,7 @@ def test_a_worker_that_is_killed_while_it_drains_loses_nothing(brisk_house: Hous
 
 
 def test_a_pool_process_that_was_killed_loses_its_run_to_its_sibling_within_8_seconds(
-    open_house: Callable[..., House],
+    open_house: Callable[..., AppHarness],
 ) -> None:
     house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0)
     with worker(house, "--pool", "processes", "--concurrency", "2") as first:
@@ -160,7 +160,7 @@ ANSWERS = (
 )
 
 
-def in_a_tool(house: House, name: str, ledger: Path) -> RunHandle:
+def in_a_tool(house: AppHarness, name: str, ledger: Path) -> RunHandle:
     """Return a run that is in the middle of a call of this tool."""
     house.model.respond = lambda body: (
         Turn(text=ANSWER) if body["messages"][-1]["role"] == "tool"
@@ -182,7 +182,7 @@ def children_of(first: Worker) -> list[psutil.Process]:
     [("threads", (*EFFECTS, "unsafe", "unsafe", "unsafe")), ("processes", ("idempotent", "keyed", "unsafe"))],
 )  # a process of a pool works on one run, and there are two cores here
 def test_a_call_that_was_cut_off_is_made_again_or_asked_about_as_its_effect_allows(
-    pool: str, names: tuple[str, ...], brisk_house: House, books: Path
+    pool: str, names: tuple[str, ...], brisk_house: AppHarness, books: Path
 ) -> None:
     house = brisk_house
     house.agent(TOOLS)

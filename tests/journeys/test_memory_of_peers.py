@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bus.journal.journal import Journal
-from config.migrate import migrate
+from bus.journal import Journal
+from config.database.migrate import migrate
 from config.settings import Settings
 from tests.journeys.web_server import Web
 from tests.web.conftest import Hand

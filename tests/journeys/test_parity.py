@@ -12,8 +12,8 @@ import pytest
 
 from agents.handle import RunHandle
 from bus.payloads import Payload, ResponsePayload, ToolPayload, encode
+from tests.app_harness import AppHarness
 from tests.fleet import Worker
-from tests.house import House
 from tests.model_server import Call, Turn
 
 pytestmark = pytest.mark.journey
@@ -21,6 +21,12 @@ pytestmark = pytest.mark.journey
 _ID = re.compile(r"\b(run|thr|msg|step|call|key)_[0-9a-z]{26}\b")
 _VOLATILE = ("at", "duration_ms", "retry_in_ms")
 _HOST = re.compile(r"127\.0\.0\.1:\d+")
+
+
+@pytest.fixture(scope="module")
+def provider() -> str:
+    """Both routes, through LiteLLM."""
+    return "openai"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +108,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_both_routes_leave_the_same_log(name: str, fleet_house: House, worker: Worker) -> None:
+def test_both_routes_leave_the_same_log(name: str, fleet_house: AppHarness, worker: Worker) -> None:
     scenario = SCENARIOS[name]
     fleet_house.agent(scenario.agent)
 
@@ -113,7 +119,7 @@ def test_both_routes_leave_the_same_log(name: str, fleet_house: House, worker: W
     assert here[-1]["type"] == "end"
 
 
-def _play(house: House, scenario: Scenario, *, detached: bool) -> list[dict[str, Any]]:
+def _play(house: AppHarness, scenario: Scenario, *, detached: bool) -> list[dict[str, Any]]:
     house.model.script(scenario.turns)
     thread_id: str | None = None
     for sentence in scenario.before:

@@ -10,9 +10,9 @@ import redis
 
 from bus.keys import Keys
 from config.settings import Settings
+from tests.app_harness import AppHarness
 from tests.bus import garbage
 from tests.fleet import Worker
-from tests.house import House
 from tests.model_server import Turn
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
 @pytest.mark.parametrize("pool", ["threads", "processes"])
 def test_a_worker_outlives_whatever_lies_on_its_queue(
-    pool: str, fleet_settings: Settings, fleet_house: House, tmp_path: Path
+    pool: str, fleet_settings: Settings, fleet_house: AppHarness, tmp_path: Path
 ) -> None:
     fleet_house.agent()
     queue = Queue(fleet_settings)
@@ -45,7 +45,7 @@ def test_a_worker_outlives_whatever_lies_on_its_queue(
     assert "os.system" not in said
 
 
-def test_a_worker_waits_for_a_redis_that_answers_with_errors(fleet_settings: Settings, fleet_house: House) -> None:
+def test_a_worker_waits_for_a_redis_that_answers_with_errors(fleet_settings: Settings, fleet_house: AppHarness) -> None:
     fleet_house.agent()
     fleet_house.model.script([Turn(text="Mended.")])
     queue = Queue(fleet_settings)

@@ -10,15 +10,15 @@ import pytest
 
 from bus.payloads import Payload, ResponsePayload
 from config.settings import Settings
+from tests.app_harness import AppHarness
 from tests.fleet import ROOT, Worker, environment
-from tests.house import House
 from tests.model_server import Call, Turn
 
 pytestmark = pytest.mark.journey
 
 
 @pytest.mark.parametrize("pool", ["threads", "processes", "solo"])  # Celery takes "prefork" for "as configured"
-def test_a_pool_runs_agents_and_stops_them(pool: str, fleet_settings: Settings, fleet_house: House) -> None:
+def test_a_pool_runs_agents_and_stops_them(pool: str, fleet_settings: Settings, fleet_house: AppHarness) -> None:
     fleet_house.agent("tools: ['tests.agents.sample_tools:add']")
     fleet_house.model.script([
         Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})]), Turn(text="Three."),
@@ -37,13 +37,13 @@ def test_a_pool_runs_agents_and_stops_them(pool: str, fleet_settings: Settings, 
 
     assert (end.status, end.output) == ("succeeded", "Three.")
     assert stopped.status() == "cancelled"
-    assert fleet_house.model.closed_early.wait(1)
+    assert fleet_house.model.closed_early.wait(10)
 
 
 @pytest.mark.parametrize("pool", ["gevent", "eventlet"])
 def test_greenlet_pools_are_refused_with_a_sentence(pool: str, fleet_settings: Settings) -> None:
     worker = subprocess.run(
-        [sys.executable, "-m", "web.terminal", "worker", "--pool", pool],
+        [sys.executable, "-m", "cli", "worker", "--pool", pool],
         cwd=ROOT, env=environment(fleet_settings) | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
         timeout=60, check=False,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.up import Up
+from tests.journeys.up import WarmingUp
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
@@ -19,7 +19,7 @@ def test_nothing_in_the_state_folder_is_open_to_others(tmp_path: Path) -> None:
     state.chmod(0o777)
     before = os.umask(0)
     try:
-        with Up(state, "--port", "0", "--workers", "1") as up:
+        with WarmingUp(state, "--port", "0", "--workers", "1") as up:
             up.ask("assistant", "Write 'hello' to note.txt.")
             wide = [
                 f"{path} {stat.filemode(path.lstat().st_mode)}" for path in (state, *state.rglob("*")) if is_wide(path)
@@ -37,7 +37,7 @@ def test_a_folder_that_is_open_and_not_ours_is_refused(tmp_path: Path) -> None:
     (state / "letters.txt").touch()
     state.chmod(0o755)
 
-    with Up(state, "--port", "0") as up:
+    with WarmingUp(state, "--port", "0") as up:
         line = up.wait_for("state_dir_exposed")
 
     assert "chmod 700" in line

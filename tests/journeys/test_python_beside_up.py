@@ -9,7 +9,7 @@ import pytest
 
 from agents.runner import Runner
 from bus.payloads import ResponsePayload
-from config.rooms import ROOT
+from config.folders import ROOT
 from config.settings import read_settings
 from tests.journeys.stage import AGENT
 from tests.journeys.up import Up

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from bus.journal import workers
-from config.database import open_database
-from config.migrate import migrate
-from config.rooms import ROOT
+from bus.journal import Workers
+from config.database.engine import open_database
+from config.database.migrate import migrate
+from config.folders import ROOT
 from config.settings import Settings
 from tests.fleet import bare_environment, environment
 from tests.journeys.up import Up
 from tests.test_readme import commands
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
 ENDLESS_S = 5.0
 """Seconds that a command which follows something may follow it."""
@@ -52,8 +52,8 @@ def test_the_commands_of_the_terminal_work_beside_up(tmp_path: Path) -> None:
                 run_id = said[line][1].split()[-1]
         up.stop()
 
-    wrong = {line: how for line, how in said.items() if how[0] not in ((None,) if line.endswith(" -f") else (0,))}
-    assert wrong == {}
+    error = {line: how for line, how in said.items() if how[0] not in ((None,) if line.endswith(" -f") else (0,))}
+    assert error == {}
     assert not [line for line, (_, text) in said.items() if "Traceback" in text]
     calendar = next(text for line, (_, text) in said.items() if "letter.txt" in line)
     assert "2026-12-03" in calendar
@@ -84,9 +84,8 @@ def wait_for_a_worker(settings: Settings, process: subprocess.Popen[bytes], log:
     database = open_database(settings.database)
     try:
         for _ in range(600):
-            with database.read() as connection:
-                if workers.alive(database, connection) and " ready." in log.read_text():
-                    return
+            if Workers(database).alive() and " ready." in log.read_text():
+                return
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(0.1)
         raise AssertionError(log.read_text())

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from cli.doctor.servers import check_redis
 from tests.journeys.stage import SLOTS, Stage, delays_s, staged
-from web.terminal.looks.servers import look_at_redis
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(120)]
 
@@ -107,11 +107,11 @@ def test_a_policy_that_becomes_dangerous_while_running_is_found_by_the_doctor(st
     stage.until_well()
     stage.redis.say("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     try:
-        found = dict(look_at_redis(stage.settings))
+        found = dict(check_redis(stage.settings))
         run_id = stage.begin(stage.agent(5, 50))
         stage.until_ended([run_id], 20)
     finally:
         stage.redis.say("CONFIG", "SET", "maxmemory-policy", "noeviction")
 
     assert "config set maxmemory-policy noeviction" in found["fail"]
-    assert "maxmemory-policy noeviction" in dict(look_at_redis(stage.settings))["ok"]
+    assert "maxmemory-policy noeviction" in dict(check_redis(stage.settings))["ok"]

@@ -11,11 +11,11 @@ from kombu import Connection
 
 from agents.runner import Runner
 from bus.celery_config import queue_of
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import Settings
+from tests.app_harness import write_agent
 from tests.bus.test_shared_broker import RABBITMQ, rabbitmq
 from tests.fleet import Worker
-from tests.house import write_agent
 from tests.model_server import ModelServer
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
@@ -46,8 +46,8 @@ def deployments(
         migrate(each)
     yield chosen
     for each in chosen:
-        queue_of(each)(rabbitmq.default_channel).delete()
-        queue_of(each).exchange(rabbitmq.default_channel).delete()
+        queue_of(each, each.queue)(rabbitmq.default_channel).delete()
+        queue_of(each, each.queue).exchange(rabbitmq.default_channel).delete()
 
 
 def test_each_deployments_runs_are_worked_off_by_its_own_worker(deployments: list[Settings], tmp_path: Path) -> None:

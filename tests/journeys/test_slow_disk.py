@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agents.runner import Runner
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import Settings
 from tests.backends import PostgresCluster, postgres_tool
 from tests.backlog import define_payer, outcome, queue, until_ended
@@ -20,7 +20,7 @@ from tests.fleet import Worker
 from tests.model_server import ModelServer
 from tests.slow_disk import SlowDisk
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
 SLOTS, SIZE = 100, 150
 ENDED_S = 240.0

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import Settings
+from tests.app_harness import write_agent
 from tests.fleet import Worker
-from tests.house import write_agent
 from tests.journeys.web_server import Watching, Web
 from tests.model_server import ModelServer, Turn
 
@@ -72,7 +72,7 @@ def connected(process: psutil.Process, viewers: list[Stopped]) -> int:
     return sum(tuple(one.raddr) in theirs for one in process.net_connections("tcp"))
 
 
-def test_viewers_that_stop_reading_cost_little_and_slow_nobody_down(web: Web) -> None:
+def test_viewers_that_stop_reading_cost_little_and_slow_no_other_down(web: Web) -> None:
     serving = gunicorn_of(web)
     hello = {"agent": "tester", "input": "Hello"}
     alone = Watching(web, web.ask("/v1/runs", hello)[2]["run_id"]).to_the_end()

@@ -12,14 +12,14 @@ import pytest
 
 from agents.handle import RunHandle
 from agents.runner import Runner
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import Settings
+from tests.app_harness import AppHarness
 from tests.fleet import Worker
-from tests.house import House
 from tests.journeys.neighbour import read_until_it_speaks, run_row, step_rows
 from tests.model_server import Call, ModelServer, Turn
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
 TOOLS = "tools: ['tests.journeys.starving_tools:block_the_loop', 'tests.journeys.starving_tools:hold_the_interpreter']"
 TIMES = 2
@@ -28,23 +28,23 @@ SPEAKS_S = 4.2
 
 
 @pytest.fixture
-def house(by_default: Settings, tmp_path: Path) -> Iterator[House]:
+def house(by_default: Settings, tmp_path: Path) -> Iterator[AppHarness]:
     migrate(by_default)
     with ModelServer() as model:
         runner = Runner.open(by_default)
-        made = House(runner, model, tmp_path / "agents")
+        made = AppHarness(runner, model, tmp_path / "agents")
         made.agent(TOOLS)
         yield made
         runner.close()
 
 
 @contextmanager
-def worker(house: House) -> Iterator[Worker]:
+def worker(house: AppHarness) -> Iterator[Worker]:
     with Worker(house.settings, log=house.settings.state / "worker.log") as started:
         yield started
 
 
-def assert_nothing_was_lost(house: House, handle: RunHandle) -> None:
+def assert_nothing_was_lost(house: AppHarness, handle: RunHandle) -> None:
     assert handle.result(120).status == "succeeded"
     row = run_row(house, handle)
     assert (row.fence, row.crashes) == (1, 0)
@@ -55,9 +55,7 @@ def assert_nothing_was_lost(house: House, handle: RunHandle) -> None:
 
 
 @pytest.mark.parametrize(("tool", "seconds"), [("block_the_loop", 8.0), ("hold_the_interpreter", 3.0)])
-def test_a_tool_that_takes_the_time_of_everybody_costs_no_run_its_owner(
-    house: House, tool: str, seconds: float
-) -> None:
+def test_a_tool_that_blocks_the_process_costs_no_run_its_owner(house: AppHarness, tool: str, seconds: float) -> None:
     words = ["word "] * round(SPEAKS_S * 10)
     calls = [
         Turn(text=words, pace=10, calls=[Call(name=tool, arguments={"seconds": seconds}, id=f"call_{number}")])
@@ -68,7 +66,7 @@ def test_a_tool_that_takes_the_time_of_everybody_costs_no_run_its_owner(
         assert_nothing_was_lost(house, house.run("Take your time", detached=True))
 
 
-def test_a_process_that_gets_no_time_for_five_seconds_keeps_its_runs(house: House) -> None:
+def test_a_process_that_gets_no_time_for_five_seconds_keeps_its_runs(house: AppHarness) -> None:
     house.model.script([Turn(text=["word "] * 400, pace=10)])
     with worker(house) as started:
         handle = house.run("Hello", detached=True)

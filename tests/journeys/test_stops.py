@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ import pytest
 from agents.handle import RunHandle
 from bus.payloads import EndPayload, MessagePayload, Payload, StatusPayload, ToolResultPayload
 from config.settings import Settings
+from tests.app_harness import AppHarness
 from tests.fleet import Worker
-from tests.house import House
 from tests.journeys.neighbour import read_until_it_speaks, step_rows, until
 from tests.journeys.outside_tools import arrived
 from tests.model_server import Call, Turn
@@ -39,7 +39,7 @@ SOON_S = 1.0
 class Stage:
     """A worker of one pool."""
 
-    house: House
+    house: AppHarness
     places: int
 
     def run(self, *turns: Turn, thread_id: str | None = None) -> RunHandle:
@@ -57,7 +57,7 @@ class Stage:
 
 
 @pytest.fixture(scope="module", params=list(PLACES))
-def stage(request: pytest.FixtureRequest, fleet_settings: Settings, fleet_house: House) -> Iterator[Stage]:
+def stage(request: pytest.FixtureRequest, fleet_settings: Settings, fleet_house: AppHarness) -> Iterator[Stage]:
     """The pool's worker, started once for all its stops."""
     pool, places = request.param, PLACES[request.param]
     fleet_house.agent(AGENT)
@@ -69,7 +69,7 @@ def stage(request: pytest.FixtureRequest, fleet_settings: Settings, fleet_house:
 
 
 @pytest.fixture(autouse=True)
-def forgotten(fleet_house: House) -> None:
+def forgotten(fleet_house: AppHarness) -> None:
     """Each test begins with a model server that remembers nothing."""
     fleet_house.model.forget()
 
@@ -89,7 +89,7 @@ def outcomes(events: Sequence[Payload]) -> list[str]:
     return [event.outcome for event in events if isinstance(event, ToolResultPayload)]
 
 
-def assert_goes_on(house: House, handle: RunHandle) -> None:
+def assert_goes_on(house: AppHarness, handle: RunHandle) -> None:
     """The thread takes another run, and the model is shown a result for each call it made."""
     house.model.script([DONE])
     following = house.run("And now?", detached=True, thread_id=handle.thread_id)
@@ -145,7 +145,7 @@ def test_in_an_async_tool_the_call_is_cancelled(stage: Stage) -> None:
     assert_goes_on(stage.house, handle)
 
 
-def test_in_an_async_tool_with_an_effect_nobody_knows_what_came_of_it(stage: Stage, tmp_path: Path) -> None:
+def test_in_an_async_tool_with_an_effect_the_outcome_is_unknown(stage: Stage, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
     handle = stage.in_a_tool("unsafe_async", {"ledger": str(ledger)}, ledger)
 
@@ -185,13 +185,14 @@ def test_while_it_waits_for_an_answer(stage: Stage) -> None:
     assert_goes_on(stage.house, handle)
 
 
-def test_before_any_worker_lived(fleet_settings: Settings, fleet_house: House) -> None:
-    fleet_house.agent(AGENT)
-    handle = fleet_house.run("Go.", detached=True)
+def test_before_any_worker_lived(open_house: Callable[..., AppHarness]) -> None:
+    house = open_house(lease_s=15.0, beat_s=5.0)  # of its own: the last worker of ``stage`` lives until the module ends
+    house.agent(AGENT)
+    handle = house.run("Go.", detached=True)
 
     _, events = stopped(handle)
 
     assert [event.status for event in events if isinstance(event, StatusPayload)] == ["queued"]
-    with Worker(fleet_settings, log=fleet_settings.state / "late.log"):
-        assert_goes_on(fleet_house, handle)
-    assert len(fleet_house.model.requests) == 1, "nobody began the run that was stopped"
+    with Worker(house.settings, log=house.settings.state / "late.log"):
+        assert_goes_on(house, handle)
+    assert len(house.model.requests) == 1, "no worker began the run that was stopped"

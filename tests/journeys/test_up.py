@@ -10,14 +10,14 @@ import pytest
 
 from config.private_files import private_folder
 from tests.fleet import bare_environment
-from tests.journeys.up import Up
+from tests.journeys.up import Up, WarmingUp
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 def run_up(*flags, **environment):
     """Run `up` where it ends by itself, and return how."""
-    command = [sys.executable, "-P", "-m", "web.terminal", "up", *flags]
+    command = [sys.executable, "-P", "-m", "cli", "up", *flags]
     environment = bare_environment(**environment)
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
@@ -41,7 +41,7 @@ def test_each_way_of_the_embedded_default_works_a_run_off(tmp_path, way):
 
 def test_one_line_says_where_the_page_is_and_what_auto_means(tmp_path):
     keys = {"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": "", "GEMINI_API_KEY": ""}
-    with Up(tmp_path / "state", "--port", "0", "--workers", "1", **keys) as up:
+    with WarmingUp(tmp_path / "state", "--port", "0", "--workers", "1", **keys) as up:
         line = up.wait_for("Callboard is up at http://127.0.0.1:")
         up.get("/ready")
         up.stop()
@@ -65,7 +65,7 @@ def test_a_second_up_prints_the_first_ones_address_and_is_content(tmp_path):
 def test_the_doctor_finds_a_running_installation_well(tmp_path):
     with Up(tmp_path / "state", "--port", "0", "--workers", "1") as up:
         up.ask("assistant", "What is 1 + 1?")  # then a worker is there
-        command = [sys.executable, "-P", "-m", "web.terminal", "doctor", "--state-dir", str(tmp_path / "state")]
+        command = [sys.executable, "-P", "-m", "cli", "doctor", "--state-dir", str(tmp_path / "state")]
 
         said = subprocess.run(command, env=bare_environment(), capture_output=True, text=True, check=False)
 
@@ -78,7 +78,7 @@ def test_the_doctor_finds_a_running_installation_well(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["celery", "gunicorn", "unixsocket"])
-def test_a_killed_child_is_replaced_and_runs_go_on(tmp_path, kind):
+def test_a_killed_child_is_replaced_and_runs_continue(tmp_path, kind):
     with Up(tmp_path / "state", "--port", "0", "--workers", "1", "--verbose") as up:
         assert up.ask("assistant", "What is 1 + 1?")["status"] == "succeeded"
         victims = {child.pid for child in up.children(kind)}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from config.rooms import ROOT
+from config.folders import ROOT
 from tests.test_docs import examples
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(600)]
 
 UNTIDY = "import os\ndef ugly( a,b ):\n  return a\n"
 OBSERVER = "from observers.base import AgentObserver\nclass Ledger(AgentObserver):\n    name = 'ledger'\n"
@@ -32,8 +32,8 @@ ENVIRONMENT = {
 TOUCHED = (
     "tests/config", "tests/agents/test_shipped_agents.py", "tests/agents/test_checkup.py",
     "tests/agents/tools/test_catalogue.py", "tests/bus/test_celery_rules.py", "tests/bus/test_celery_config.py",
-    "tests/bus/test_shared_broker.py", "tests/observers/test_discovery.py", "tests/web/terminal/looks",
-    "tests/web/terminal/test_cli.py", "tests/web/terminal/test_runs_on_the_terminal.py", "tests/test_house.py",
+    "tests/bus/test_shared_broker.py", "tests/observers/test_discovery.py", "tests/cli/doctor",
+    "tests/cli/test_main.py", "tests/cli/test_runs_on_the_terminal.py", "tests/test_house.py",
 )  # fmt: skip
 """Where such things were met; the others know nothing of settings, plugins and files beside the folders."""
 
@@ -42,7 +42,7 @@ TOUCHED = (
 def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout, used as the README says, and by somebody who is less tidy than we are."""
     copy = tmp_path_factory.mktemp("used") / "callboard"
-    left_out = (".venv", ".git", ".callboard", ".env", "callboard.toml", "requirements.local.txt", "__pycache__")
+    left_out = (".venv", ".git", ".callboard", ".env", "callboard.toml", "requirements.local.txt")
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*left_out))
     readme = (ROOT / "README.md").read_text()
     (copy / "config" / "agents" / "librarian.yaml").write_text(examples(readme, "yaml")[0])
@@ -74,7 +74,7 @@ def callboard(used: Path, installed: Path, *words: str) -> subprocess.CompletedP
     """Run a command in the copy, with the environment of this Python."""
     environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": f"{used}{os.pathsep}{installed}"}
     environment.pop("CALLBOARD_NO_CONFIG")
-    command = [sys.executable, "-P", "-m", "web.terminal", *words]
+    command = [sys.executable, "-P", "-m", "cli", *words]
     return subprocess.run(command, cwd=used, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -95,6 +95,8 @@ def test_format_lint_imports_and_types_look_at_our_own_files_only(used: Path, in
 
 
 def test_tests_do_not_meet_the_users_things(used: Path, installed: Path) -> None:
+    assert [place for place in TOUCHED if not (used / place).exists()] == []
+
     ran = callboard(used, installed, "test", "--only", "unit", "--", *TOUCHED)
 
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]

@@ -19,10 +19,10 @@ from sqlalchemy import select
 from agents.runner import Runner
 from bus.keys import Keys
 from bus.messages import RunAgentMessage
+from config.database.tables import runs
 from config.settings import Settings
-from config.tables import runs
+from tests.app_harness import AppHarness
 from tests.fleet import ROOT, Worker, environment
-from tests.house import House
 from tests.journeys.skewed_tools import FOLDER, WITHOUT
 from tests.model_server import Call, ModelServer, Turn
 
@@ -39,10 +39,10 @@ def hasty(fleet_settings: Settings) -> Settings:
 
 
 @pytest.fixture
-def house(hasty: Settings, fleet_model: ModelServer) -> Iterator[House]:
+def house(hasty: Settings, fleet_model: ModelServer) -> Iterator[AppHarness]:
     """A runner that only accepts."""
     runner = Runner.open(hasty)
-    house = House(runner, fleet_model, Path(hasty.agents_dir.split(":")[0]))
+    house = AppHarness(runner, fleet_model, Path(hasty.agents_dir.split(":")[0]))
     yield house
     runner.close()
 
@@ -55,7 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_run_waits_for_a_worker_that_has_its_tool_and_is_taken_up_beside_one_that_has_not(
-    hasty: Settings, house: House, folder: Path, monkeypatch: pytest.MonkeyPatch
+    hasty: Settings, house: AppHarness, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house.agent("tools: [tests.journeys.skewed_tools:weigh]")
     house.model.script([WEIGH, DONE])
@@ -84,7 +84,9 @@ def test_a_run_waits_for_a_worker_that_has_its_tool_and_is_taken_up_beside_one_t
     assert state(house, run_id)["crashes"] == 1
 
 
-def test_a_run_goes_on_elsewhere_with_the_definition_it_began_with(hasty: Settings, house: House, folder: Path) -> None:
+def test_a_run_continues_elsewhere_with_the_definition_it_began_with(
+    hasty: Settings, house: AppHarness, folder: Path
+) -> None:
     agent_id = house.agent("tools: [tests.journeys.skewed_tools:weigh]", "edited")
     house.model.script([WEIGH, DONE, DONE])
     file = hasty.agent_folders[0] / f"{agent_id}.yaml"
@@ -107,7 +109,7 @@ def test_a_run_goes_on_elsewhere_with_the_definition_it_began_with(hasty: Settin
     assert prompts == ["You are a test."] * 3 + ["You are another test."]
 
 
-def test_an_older_worker_drops_a_newer_message_and_its_run_is_found_in_sql(hasty: Settings, house: House) -> None:
+def test_an_older_worker_drops_a_newer_message_and_its_run_is_found_in_sql(hasty: Settings, house: AppHarness) -> None:
     house.agent()
     house.model.script([DONE])
     client = redis.Redis.from_url(str(hasty.redis_url))
@@ -139,14 +141,14 @@ def weighed(folder: Path) -> int:
     return len(file.read_text().splitlines()) if file.exists() else 0
 
 
-def state(house: House, run_id: str) -> dict[str, Any]:
+def state(house: AppHarness, run_id: str) -> dict[str, Any]:
     with house.runner.journal.read() as connection:
         return dict(connection.execute(select(runs).where(runs.c.id == run_id)).mappings().one())
 
 
 def runs_why(settings: Settings) -> str:
     """Return what `./callboard runs --why` says."""
-    command = [sys.executable, "-m", "web.terminal", "runs", "--why"]
+    command = [sys.executable, "-m", "cli", "runs", "--why"]
     env = environment(settings) | {"PYTHONPATH": str(ROOT), "COLUMNS": "300"}
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=True).stdout
 

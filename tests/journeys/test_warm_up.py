@@ -11,21 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from cli.supervisor.serving import clean_environment
 from config.settings import ROOT
-from web.terminal.serving import clean_environment
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(240)]
 
 AGENT = "name: A\nmodel: {model}\nsystem_prompt: You answer.\n"
 WORKER = """
-import sys, time
+import os, sys, time, types
 from agents.models.lite import is_imported
 from agents.runner import Runner
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import settings
 migrate(settings())
-from handlers.worker_process import _begin
-_begin("threads", 2)
+from handlers.worker.process import begin
+pool = types.new_class("TaskPool", (), {}, lambda body: body.update(__module__="celery.concurrency.thread"))
+begin(sender=types.SimpleNamespace(pool_cls=pool, concurrency=2))
 runner = Runner.open()
 print(runner.run("say hello", "demo").result(120).output.split()[0], is_imported(), flush=True)
 sys.stdin.readline()
@@ -33,6 +34,7 @@ until = time.monotonic() + 90
 while not is_imported() and time.monotonic() < until:
     time.sleep(0.05)
 print(is_imported(), flush=True)
+os._exit(0)  # a worker's way out is another test's
 """
 
 
@@ -90,10 +92,10 @@ def test_a_worker_imports_litellm_first_where_an_agent_needs_it(tmp_path: Path) 
 
 PARENT = """
 import gc, os, threading, types
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import settings
 migrate(settings())
-from handlers.worker_process import begin
+from handlers.worker.process import begin
 pool = types.new_class("TaskPool", (), {}, lambda body: body.update(__module__="celery.concurrency.prefork"))
 begin(sender=types.SimpleNamespace(pool_cls=pool))
 files = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]

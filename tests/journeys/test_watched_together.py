@@ -31,7 +31,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 def type_(up: Up, *words: str) -> subprocess.CompletedProcess[str]:
     """Type a command beside the running `up`, in a terminal of its own that is closed afterwards."""
     return subprocess.run(
-        [sys.executable, "-P", "-m", "web.terminal", *words, "--state-dir", str(up.state)],
+        [sys.executable, "-P", "-m", "cli", *words, "--state-dir", str(up.state)],
         env=bare_environment(), capture_output=True, text=True,
         timeout=60, check=False,
     )  # fmt: skip
@@ -68,7 +68,7 @@ def test_two_feeds_and_a_terminal_see_the_same_numbers_at_once(up: Up) -> None:
     assert sum(event["type"] == "response" for event in seen["first"]) > 50
 
 
-def test_a_detached_run_goes_on_after_its_terminal_is_closed(up: Up) -> None:
+def test_a_detached_run_continues_after_its_terminal_is_closed(up: Up) -> None:
     started = type_(up, "run", "assistant", "Write 40 words", "--detach")
 
     run_id = started.stdout.strip()
@@ -91,7 +91,7 @@ def test_the_log_file_has_the_run_one_record_a_line(up: Up) -> None:
     assert "391" in "\n".join(lines)
 
 
-def test_a_run_stopped_from_the_terminal_ends_for_everybody(up: Up) -> None:
+def test_a_run_stopped_from_the_terminal_ends_for_all_viewers(up: Up) -> None:
     run_id = start(up, "Write 400 words slowly")
     with urllib.request.urlopen(f"{up.address}/v1/runs/{run_id}/events", timeout=60) as feed:
         for line in feed:
@@ -100,7 +100,7 @@ def test_a_run_stopped_from_the_terminal_ends_for_everybody(up: Up) -> None:
         stopped = type_(up, "cancel", run_id)
         rest = feed.read().decode()
 
-    assert "was told to stop" in stopped.stdout
+    assert "was asked to stop" in stopped.stdout
     assert '"status":"cancelled"' in rest
     assert type_(up, "watch", run_id).returncode == 130
 

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from config.migrate import migrate
+from config.database.migrate import migrate
 from config.settings import Settings
 
 pytestmark = pytest.mark.journey

@@ -14,8 +14,8 @@ import psutil
 import pytest
 from sqlalchemy import select
 
-from config.tables import runs
-from tests.house import House
+from config.database.tables import runs
+from tests.app_harness import AppHarness
 from tests.journeys.neighbour import neighbour
 from tests.journeys.web_server import Watching, Web
 from tests.model_server import Turn
@@ -29,7 +29,7 @@ STARTS = 40
 class MortalWeb(Web):
     """A gunicorn that can be killed with all its processes."""
 
-    def __init__(self, house: House, name: str) -> None:
+    def __init__(self, house: AppHarness, name: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         super().__init__(house.settings.model_copy(update={"port": port}))
@@ -52,12 +52,12 @@ class MortalWeb(Web):
 
 
 @contextmanager
-def two_webs(house: House) -> Iterator[tuple[MortalWeb, MortalWeb]]:
+def two_webs(house: AppHarness) -> Iterator[tuple[MortalWeb, MortalWeb]]:
     with MortalWeb(house, "first") as first, MortalWeb(house, "second") as second:
         yield first, second
 
 
-def test_a_stream_goes_on_at_another_web_process(brisk_house: House) -> None:
+def test_a_stream_continues_at_another_web_process(brisk_house: AppHarness) -> None:
     brisk_house.agent()
     brisk_house.model.respond = lambda body: Turn(text=WORDS, pace=20)
 
@@ -76,7 +76,7 @@ def test_a_stream_goes_on_at_another_web_process(brisk_house: House) -> None:
     assert "".join(content for content, _ in watching.pieces) == seen[-1]["output"] == "".join(WORDS)
 
 
-def test_a_start_that_was_never_answered_is_the_same_run_when_it_is_sent_again(brisk_house: House) -> None:
+def test_a_start_that_was_never_answered_is_the_same_run_when_it_is_sent_again(brisk_house: AppHarness) -> None:
     brisk_house.agent()
     brisk_house.model.respond = lambda body: Turn(text="Here.")
     answered: dict[str, str] = {}
@@ -116,11 +116,11 @@ def test_a_start_that_was_never_answered_is_the_same_run_when_it_is_sent_again(b
     assert ends == {"succeeded": STARTS}
 
 
-def accepted_runs(house: House) -> list[str]:
+def accepted_runs(house: AppHarness) -> list[str]:
     with house.runner.journal.read() as connection:
         return list(connection.execute(select(runs.c.id)).scalars())
 
 
-def until_some_are_accepted(house: House) -> None:
+def until_some_are_accepted(house: AppHarness) -> None:
     while len(accepted_runs(house)) < STARTS // 8:
         pass  # as soon as can be: the rest is to be under way

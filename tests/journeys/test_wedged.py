@@ -13,17 +13,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from config.rooms import ROOT
+from config.folders import ROOT
 from config.settings import Settings
+from tests.app_harness import AppHarness
 from tests.fleet import environment
-from tests.house import House
-from tests.journeys.up import Up
+from tests.journeys.up import Up, WarmingUp
 from tests.model_server import Call, Turn
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(240)]
 
 SHORT = {"CALLBOARD_LEASE_S": "2", "CALLBOARD_BEAT_S": "0.5", "CALLBOARD_REAP_S": "0.5"}
-"""Five seconds of silence are too many then (bus/pulse.py)."""
+"""Five seconds of silence are too many then (bus/liveness.py)."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def supervised(fleet_settings: Settings, request: pytest.FixtureRequest) -> Iter
     """`./callboard worker` with one process on the test's pool, ready."""
     variables = {name: text for name, text in environment(fleet_settings).items() if name.startswith("CALLBOARD_")}
     flags = ("-n", "1", "--pool", getattr(request, "param", "threads"), "--slots", "2")
-    with Up(fleet_settings.state, *flags, command="worker", **{**variables, **SHORT}) as up:
+    with WarmingUp(fleet_settings.state, *flags, command="worker", **{**variables, **SHORT}) as up:
         up.wait_for("ready.")
         yield up
 
@@ -43,7 +43,7 @@ def workers_of(up: Up) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("supervised", ["threads", "prefork", "solo"], indirect=True)
-def test_a_stopped_worker_is_found_and_a_new_one_takes_runs(supervised: Up, fleet_house: House) -> None:
+def test_a_stopped_worker_is_found_and_a_new_one_takes_runs(supervised: Up, fleet_house: AppHarness) -> None:
     fleet_house.agent()
     fleet_house.model.script([Turn(text="Here.")])
     before = {child.pid for child in workers_of(supervised)}
@@ -66,7 +66,7 @@ def test_a_stopped_worker_is_found_and_a_new_one_takes_runs(supervised: Up, flee
     indirect=["supervised"],
 )
 def test_a_tool_that_blocks_the_loop_is_named_and_its_process_replaced(
-    supervised: Up, ended: str, back: tuple[str, int], fleet_house: House, tmp_path: Path
+    supervised: Up, ended: str, back: tuple[str, int], fleet_house: AppHarness, tmp_path: Path
 ) -> None:
     fleet_house.agent("tools: ['tests.agents.sample_tools:block_the_loop']")
     call = Call(name="block_the_loop", arguments={"marker": str(tmp_path / "tried")})
@@ -85,7 +85,7 @@ def test_a_tool_that_blocks_the_loop_is_named_and_its_process_replaced(
 
 
 @pytest.mark.parametrize("supervised", ["prefork"], indirect=True)
-def test_a_stopped_pool_process_is_found_by_its_parent(supervised: Up, fleet_house: House) -> None:
+def test_a_stopped_pool_process_is_found_by_its_parent(supervised: Up, fleet_house: AppHarness) -> None:
     supervised.wait_for("worker is ready pool=prefork", times=2)
     parent, *pool = workers_of(supervised)
     fleet_house.agent()
@@ -102,7 +102,7 @@ def test_a_stopped_pool_process_is_found_by_its_parent(supervised: Up, fleet_hou
     assert fleet_house.run("Hello?", detached=True).result(90).status == "succeeded"
 
 
-def test_a_supervisor_that_was_stopped_ends_nobody(supervised: Up) -> None:
+def test_a_supervisor_that_was_stopped_ends_no_child(supervised: Up) -> None:
     (worker,) = workers_of(supervised)
 
     supervised.process.send_signal(signal.SIGSTOP)
@@ -140,11 +140,11 @@ def test_a_stopped_web_process_is_replaced_and_the_page_answers(tmp_path: Path, 
         up.stop()
 
 
-def test_a_plain_worker_ends_itself_without_a_supervisor(fleet_settings: Settings, fleet_house: House) -> None:
+def test_a_plain_worker_ends_itself_without_a_supervisor(fleet_settings: Settings, fleet_house: AppHarness) -> None:
     code = (
-        "import os; from bus.loop import process_loop; from bus.pulse import start_pulse; import time\n"
+        "import os; from bus.loop import process_loop; from bus.liveness import start_liveness; import time\n"
         "async def block(): time.sleep(600)\n"
-        "loop = process_loop(); loop.submit(block()); start_pulse(loop, 0.1); time.sleep(60)"
+        "loop = process_loop(); loop.submit(block()); start_liveness(loop, 0.1); time.sleep(60)"
     )
 
     ended = subprocess.run(

@@ -7,8 +7,8 @@ import sys
 import psutil
 import pytest
 
-from config.database import open_database
-from config.migrate import migrate
+from config.database.engine import open_database
+from config.database.migrate import migrate
 from tests.fleet import bare_environment
 from tests.journeys.up import Up
 
@@ -29,6 +29,8 @@ def world(redis_settings):
 @pytest.mark.parametrize("pool", ["threads", "prefork", "solo"])
 def test_each_pool_comes_up_and_a_killed_process_comes_back(redis_settings, world, pool):
     with Up(redis_settings.state, "-n", "1", "--pool", pool, "--slots", "2", command="worker", **world) as worker:
+        worker.wait_for("1 worker process is starting")
+        worker.wait_for("-1 is ready to take runs")
         worker.wait_for("ready.")
         before = {child.pid for child in worker.children("celery")}
 
@@ -73,6 +75,6 @@ def test_a_pool_that_cannot_work_is_refused(settings, pool):
 
 
 def run_worker(state, *flags, **environment):
-    command = [sys.executable, "-P", "-m", "web.terminal", "worker", "--state-dir", str(state), *flags]
+    command = [sys.executable, "-P", "-m", "cli", "worker", "--state-dir", str(state), *flags]
     environment = bare_environment(**environment)
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)

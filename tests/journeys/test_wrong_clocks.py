@@ -12,12 +12,12 @@ from sqlalchemy import select
 
 from agents.runner import Runner
 from bus.payloads import EndPayload
-from config.migrate import migrate
+from config.database.migrate import migrate
+from config.database.tables import runs
 from config.settings import Settings
-from config.tables import runs
-from tests.bus.world import assert_whole
+from tests.app_harness import AppHarness
+from tests.bus.journal_harness import assert_whole
 from tests.fleet import Worker
-from tests.house import House
 from tests.journeys.skewed_tools import AHEAD_S, FOLDER
 from tests.journeys.test_version_skew import DONE, WEIGH, until, weighed
 from tests.model_server import ModelServer
@@ -44,7 +44,7 @@ def test_an_hours_skew_of_a_workers_clock_changes_nothing(
         model = world.enter_context(ModelServer())
         runner = Runner.open(ours)
         world.callback(runner.close)
-        house = House(runner, model, tmp_path / "agents")
+        house = AppHarness(runner, model, tmp_path / "agents")
         house.agent("tools: [tests.journeys.skewed_tools:weigh]")
         model.respond = lambda body: DONE if any(m["role"] == "tool" for m in body["messages"]) else WEIGH
         log = tmp_path / "workers.log"
@@ -76,7 +76,7 @@ def test_an_hours_skew_of_a_workers_clock_changes_nothing(
                 row = connection.execute(select(runs).where(runs.c.id == handle.run_id)).one()
             assert row.created_ms <= row.started_ms <= row.ended_ms
             assert row.crashes in (0, 1)
-            assert_whole(list(runner.journal.follow_here(handle.run_id, handle.thread_id, 0)))
+            assert_whole(list(runner.journal.follow_blocking(handle.run_id, handle.thread_id, 0)))
         with runner.journal.read() as connection:
             crashes = list(connection.execute(select(runs.c.crashes)).scalars())
         # Fewer where a busy machine made it give some back before: that is no crash.

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bus.journal.approvals import Decision
+from bus.journal import Decision
+from tests.app_harness import AppHarness
 from tests.fleet import Worker
-from tests.house import House
 from tests.journeys.neighbour import neighbour, read_until_it_speaks, run_row, shown, standing, step_rows, until
 from tests.journeys.outside_tools import arrived
 from tests.model_server import Call, Turn
@@ -29,12 +29,12 @@ STOPS_WITHIN_S = 1.0
 SHORT = {"lease_s": 5.0, "beat_s": 1.5, "reap_s": 0.5}
 
 
-def worker(house: House) -> Worker:
+def worker(house: AppHarness) -> Worker:
     """Plain Celery: under our supervisor its silence would end it."""
     return Worker(house.settings, log=house.settings.state / "worker.log")
 
 
-def test_a_zombie_that_streams_adds_nothing(open_house: Callable[..., House]) -> None:
+def test_a_zombie_that_streams_adds_nothing(open_house: Callable[..., AppHarness]) -> None:
     house = open_house(**SHORT)
     house.agent(AGENT)
     stale = Turn(text=[f"stale{n} " for n in range(2000)], pace=20)
@@ -62,8 +62,8 @@ def test_a_zombie_that_streams_adds_nothing(open_house: Callable[..., House]) ->
     assert taken_from(house, handle.run_id)
 
 
-def test_a_zombie_that_comes_back_from_its_tools_reports_to_nobody(
-    open_house: Callable[..., House], tmp_path: Path
+def test_a_zombie_that_comes_back_from_its_tools_delivers_nothing(
+    open_house: Callable[..., AppHarness], tmp_path: Path
 ) -> None:
     house = open_house(**SHORT)
     house.agent(AGENT)
@@ -94,7 +94,7 @@ def test_a_zombie_that_comes_back_from_its_tools_reports_to_nobody(
     assert len(house.model.requests) == 2, "the zombie asked for nothing more"
 
 
-def taken_from(house: House, run_id: str) -> bool:
+def taken_from(house: AppHarness, run_id: str) -> bool:
     """Return whether the worker said that it lost the run, and left it."""
     said = (house.settings.state / "worker.log").read_text()
     lost = "taken over by another owner|no heartbeat came through in time"  # whichever it notices first

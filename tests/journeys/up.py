@@ -11,11 +11,12 @@ import sys
 import threading
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 
-from config.rooms import ROOT
+from config.folders import ROOT
+from tests.fleet import keep_turn
 
 UP_TIMEOUT_S = 60
 
@@ -23,11 +24,16 @@ UP_TIMEOUT_S = 60
 class Up:
     """A running `./callboard up`."""
 
+    warms_up: ClassVar[bool] = False
+    """Whether its workers import LiteLLM behind their runs, seconds of a core each."""
+
     def __init__(self, state: Path, *flags: str, command: str = "up", **environment: str) -> None:
         self.state = state
         self.lines: list[str] = []
         self._changed = threading.Condition()
-        program = [sys.executable, "-P", "-m", "web.terminal", command, "--state-dir", str(state), *flags]
+        if not self.warms_up:
+            keep_turn(state)
+        program = [sys.executable, "-P", "-m", "cli", command, "--state-dir", str(state), *flags]
         self.process = subprocess.Popen(
             program,
             env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
@@ -110,6 +116,12 @@ class Up:
 
     def _ended(self) -> bool:
         return self.process.poll() is not None and self.process.stdout is not None and self.process.stdout.closed
+
+
+class WarmingUp(Up):
+    """A running `./callboard up` whose workers import LiteLLM behind their runs."""
+
+    warms_up = True
 
 
 def _command_line(process: psutil.Process) -> str:

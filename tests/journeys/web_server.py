@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from config.rooms import ROOT
+from config.folders import ROOT
 from config.settings import Settings
 from tests.fleet import environment
 

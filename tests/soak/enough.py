@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import select
 
-from config.database import Database
-from config.tables import runs
+from config.database.engine import Database
+from config.database.tables import runs
 from tests.soak.faults import NAMES
 from tests.soak.load import CONFLICT, Seen
 from tests.soak.talk import KINDS, kind_of

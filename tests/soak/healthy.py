@@ -12,10 +12,10 @@ from itertools import pairwise
 import orjson
 from sqlalchemy import Connection, select
 
-from config.database import Database
+from cli.crashlab.invariants import RecordedClaim
+from config.database.engine import Database
+from config.database.tables import events, runs
 from config.errors import CallboardError
-from config.tables import events, runs
-from tests.soak.owners import Claim
 
 EVERY_S = 0.2
 """Between two looks at who owns what."""
@@ -63,7 +63,7 @@ class OwnerWatch:
 
 def lost_by_healthy(
     connection: Connection,
-    claims: Mapping[str, Sequence[Claim]],
+    claims: Mapping[str, Sequence[RecordedClaim]],
     pids: Mapping[tuple[str, int], int],
     struck: Sequence[Struck],
 ) -> Iterator[str]:
@@ -87,6 +87,6 @@ def _waits(connection: Connection) -> dict[str, list[int]]:
     return found
 
 
-def _was_struck(pid: int, before: Claim, after: Claim, struck: Sequence[Struck]) -> bool:
+def _was_struck(pid: int, before: RecordedClaim, after: RecordedClaim, struck: Sequence[Struck]) -> bool:
     since_ms = before.at_ms - REMEMBERED_MS
     return any(one.pid == pid and since_ms <= one.at_ms <= after.at_ms for one in struck)

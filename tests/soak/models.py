@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from config.rooms import ROOT
+from cli.supervisor.child import guarded
+from cli.supervisor.serving import python
+from config.folders import ROOT
 from tests.model_server import ModelServer, Turn
 from tests.reference_runs import REFERENCE_RUNS
-from web.terminal.child import guarded
-from web.terminal.serving import python
 
 _NAMES = tuple(REFERENCE_RUNS)
 

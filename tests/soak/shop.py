@@ -11,6 +11,7 @@ from pathlib import Path
 import orjson
 
 from agents.tools import current_call, tool
+from cli.crashlab import ledger
 from config.clock import epoch_ms
 from tests.soak.talk import hostile
 
@@ -38,6 +39,12 @@ class Entry:
     def call(self) -> tuple[str, str]:
         """What was called with what; each run of a soak has values of its own."""
         return self.tool, self.value
+
+    @property
+    def in_ledger(self) -> ledger.Entry:
+        """The same as an entry of the crash lab's ledger."""
+        arguments = {"value": self.value}
+        return ledger.Entry(mark=ledger.BEGAN, tool=self.tool, says=None, key=self.key, call_id="", arguments=arguments)
 
 
 def entries(path: Path) -> Iterator[Entry]:

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import orjson
 
-from config.definitions import load_definition
-from config.migrate import migrate
+from cli.crashlab.lab import Case, Lab, Subject, Undisturbed
+from cli.crashlab.places import Place
+from cli.crashlab.setting_up import SqliteTemplate, lab_settings, warm
+from config.database.migrate import migrate
+from config.definitions.agent import load_definition
 from tests.backends import PostgresCluster, RedisServer
 from tests.reference_runs import REFERENCE_RUNS
 from tests.soak.models import model_of, model_process
 from tests.soak.workers import WorkerLab, place_for_a_worker
-from web.terminal.crashlab.lab import Case, Lab, Subject, Undisturbed
-from web.terminal.crashlab.places import Place
-from web.terminal.crashlab.setting_up import SqliteTemplate, lab_settings, warm
 
 ROUTES, DATABASES = ("sync", "async"), ("sqlite", "postgres")
 AGENT = """
@@ -46,23 +46,23 @@ class Row:
     killed: int = 0
     missed: int = 0
     """Places the run did not come by this time."""
-    wrong: list[dict[str, object]] = field(default_factory=list)
+    violations: list[dict[str, object]] = field(default_factory=list)
 
     def add(self, case: Case, then: str = "") -> None:
         self.killed += case.was_killed
         self.missed += not case.was_killed
-        if case.wrong:
-            self.wrong.append(
+        if case.violations:
+            self.violations.append(
                 {
                     "failpoint": str(case.place),
                     "where": f"{case.place.where}{then}",
                     "asked": case.asked,
-                    "wrong": case.wrong,
+                    "wrong": case.violations,
                 }
             )
 
     def __str__(self) -> str:
-        verdict = f"{len(self.wrong)} differ" if self.wrong else "all same"
+        verdict = f"{len(self.violations)} differ" if self.violations else "all same"
         missed = f", {self.missed} not passed" if self.missed else ""
         return f"{self.scenario:<20} {self.route:<13} {self.database:<9} {self.killed:>4} killed{missed}  {verdict}"
 
@@ -135,9 +135,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(row, file=sys.stderr if asked.json else sys.stdout, flush=True)
     if asked.json:
         print(orjson.dumps({"seed": seed, "rows": [asdict(row) for row in rows]}).decode())
-    wrong = sum(len(row.wrong) for row in rows)
-    _say(f"{sum(row.killed for row in rows)} killed, {f'{wrong} differ' if wrong else 'all same'}")
-    return 1 if wrong else 0
+    differing = sum(len(row.violations) for row in rows)
+    _say(f"{sum(row.killed for row in rows)} killed, {f'{differing} differ' if differing else 'all same'}")
+    return 1 if differing else 0
 
 
 def _rows(sweep: Sweep, asked: argparse.Namespace, databases: Sequence[str], draw: random.Random) -> Iterator[Row]:
@@ -171,8 +171,8 @@ def _worker_row(sweep: Sweep, scenario: str, database: str, first: Undisturbed, 
 
 def _add(row: Row, case: Case, then: str = "") -> None:
     row.add(case, then)
-    for wrong in case.wrong:
-        _say(f"{row.scenario}, {row.route}, {row.database}: {case.place}, {case.place.where}{then}: {wrong}")
+    for violation in case.violations:
+        _say(f"{row.scenario}, {row.route}, {row.database}: {case.place}, {case.place.where}{then}: {violation}")
 
 
 def _say(text: str) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Connection, create_engine, insert
 
-from config.tables import events, metadata
+from cli.crashlab.invariants import RecordedClaim
+from config.database.tables import events, metadata
 from tests.soak.healthy import REMEMBERED_MS, Struck, lost_by_healthy
-from tests.soak.owners import Claim
 
 CLAIMS = {
     "run_1": [
-        Claim(run_id="run_1", fence=1, attempt=1, position=10, at_ms=1_000_000),
-        Claim(run_id="run_1", fence=2, attempt=2, position=20, at_ms=1_009_000),
+        RecordedClaim(fence=1, attempt=1, position=10, at_ms=1_000_000),
+        RecordedClaim(fence=2, attempt=2, position=20, at_ms=1_009_000),
     ]
 }
 PIDS = {("run_1", 1): 77, ("run_1", 2): 78}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from config.database import open_database
-from config.migrate import migrate
+from config.database.engine import open_database
+from config.database.migrate import migrate
 from config.settings import Settings
 from tests.soak.enough import LEAST, Tally, tally, too_little
 from tests.soak.faults import NAMES, plan
@@ -41,7 +41,7 @@ def test_a_seed_starts_the_same_runs_in_the_same_order() -> None:
     assert first == again
 
 
-def test_nobody_draws_from_the_sequence_of_somebody_else(tmp_path: Path) -> None:
+def test_no_actor_draws_from_anothers_random_sequence(tmp_path: Path) -> None:
     load = Load("http://127.0.0.1:9", tmp_path / "ledger", 7)
 
     drawn = [part for part in map(sequence_of, load._works(7)) if part is not None]
@@ -76,13 +76,13 @@ def test_an_empty_soak_is_none(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("what", LEAST)
-def test_each_thing_that_happened_too_seldom_is_told(what: str) -> None:
+def test_each_thing_that_happened_too_seldom_is_reported(what: str) -> None:
     (found,) = too_little(replace(PLENTY, counts={**PLENTY.counts, what: 0}), 30)
 
     assert found.startswith(f"too little {what}: 0 in 30 minutes")
 
 
-def test_a_fault_that_was_never_done_is_told_where_there_was_time_for_it() -> None:
+def test_a_fault_that_was_never_injected_is_reported_where_there_was_time_for_it() -> None:
     without = replace(PLENTY, done={name: 1 for name in NAMES if name != "Redis is killed"})
 
     assert list(too_little(without, 2)) == ["too little faults never done: Redis is killed"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 
 from agents.tools import current_call, tool
-from web.terminal.crashlab.ledger import VARIABLE
+from cli.crashlab.ledger import VARIABLE
 
 
 @tool(effect="pure")

@@ -16,23 +16,23 @@ from pathlib import Path
 
 from sqlalchemy import func, select
 
-from bus.journal import workers
+from bus.journal import Workers
 from bus.payloads import TERMINAL
-from config.database import Database, open_database
-from config.redis_socket import find_running
+from cli.crashlab.invariants import claims_of
+from config.database.engine import Database, open_database
+from config.database.tables import outbox, runs
+from config.redis.socket import find_running
 from config.settings import Settings
-from config.tables import outbox, runs
+from tests.app_harness import write_agent
 from tests.backends import PostgresCluster
-from tests.house import write_agent
 from tests.journeys.up import Up
 from tests.model_server import ModelServer
 from tests.slow_disk import SlowDisk
 from tests.soak.enough import WHOLE_ROUND_MINUTES, Tally, tally, too_little
 from tests.soak.faults import NAMES, Blow, Faults, plan
 from tests.soak.healthy import OwnerWatch, lost_by_healthy
-from tests.soak.invariants import broken
+from tests.soak.invariants import broken, records_of
 from tests.soak.load import Load, Seen
-from tests.soak.owners import claims_of
 from tests.soak.shop import VARIABLE
 from tests.soak.talk import AGENT_TOOLS, SHAPED, Model, agent_of, kind_of
 
@@ -102,7 +102,8 @@ def _soak(
     counted = tally(database, load.seen, done)
     found = [*broken(database, load.seen, model.asked, folder / "ledger"), *too_little(counted, minutes), *faults.found]
     with database.read() as connection:
-        found += lost_by_healthy(connection, claims_of(connection), owners.pids, faults.struck)
+        claims = {run_id: claims_of(record) for run_id, record in records_of(connection).items()}
+        found += lost_by_healthy(connection, claims, owners.pids, faults.struck)
     if up.process.poll() is not None:
         found.append(f"`up` itself ended with {up.process.returncode}: {up.lines[-3:]}")
     _report(database, counted, load.seen, quiet_s, found)
@@ -116,9 +117,8 @@ def _wait_for_workers(database: Database) -> None:
     """Return once both workers have begun; what is broken earlier finds nobody at work."""
     until_s = time.monotonic() + BEGIN_S
     while time.monotonic() < until_s:
-        with database.read() as connection:
-            if len(workers.alive(database, connection)) >= WORKERS:
-                return
+        if len(Workers(database).alive()) >= WORKERS:
+            return
         time.sleep(0.2)  # other processes; their rows are the only sign
     raise AssertionError(f"no {WORKERS} workers within {BEGIN_S:g} s")
 

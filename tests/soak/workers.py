@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from cli.crashlab import attempts, ledger
+from cli.crashlab.attempts import Trial
+from cli.crashlab.fork_runner import ChildOutcome
+from cli.crashlab.lab import Lab, Undisturbed
+from cli.crashlab.places import Place
 from config.failpoints import VARIABLE as FAILPOINTS
 from tests.fleet import Worker
-from web.terminal.crashlab import ledger, lives
-from web.terminal.crashlab.lab import Lab, Undisturbed
-from web.terminal.crashlab.lives import Play
-from web.terminal.crashlab.nursery import Life
-from web.terminal.crashlab.places import Place
 
 OF_A_WORKER = ("claim", "commit", "tool")
 
@@ -28,29 +28,29 @@ def place_for_a_worker(first: Undisturbed, draw: random.Random) -> Place:
 class WorkerLab(Lab):
     """A lab whose lives are worker processes."""
 
-    def begin(self, play: Play, place: Place, patience_s: float) -> Life:
+    def begin(self, trial: Trial, place: Place, patience_s: float) -> ChildOutcome:
         """Start a worker that will be killed, and give it the run."""
-        with self._worker(play, place.points) as worker:
-            accepted = self.nursery.live(partial(lives.accept, play, ""), patience_s)
+        with self._worker(trial, place.points) as worker:
+            accepted = self.fork_runner.run(partial(attempts.accept, trial, ""), patience_s)
             if accepted.end != "returned":
                 return accepted
             try:
                 worker.process.wait(patience_s)
             except subprocess.TimeoutExpired:
-                return Life(end="hung", said="the worker was not killed")
-        return Life(end="killed")
+                return ChildOutcome(end="hung", output="the worker was not killed")
+        return ChildOutcome(end="killed")
 
-    def go_on(self, play: Play, patience_s: float, points: str = "") -> Life:
+    def go_on(self, trial: Trial, patience_s: float, points: str = "") -> ChildOutcome:
         """Start another worker, and answer what the run asks."""
-        with self._worker(play, points):
-            return self.nursery.live(partial(lives.attend, play), patience_s)
+        with self._worker(trial, points):
+            return self.fork_runner.run(partial(attempts.answer_questions, trial), patience_s)
 
     @contextmanager
-    def _worker(self, play: Play, points: str) -> Iterator[Worker]:
-        ours = {FAILPOINTS: points, ledger.VARIABLE: str(play.ledger)}
+    def _worker(self, trial: Trial, points: str) -> Iterator[Worker]:
+        ours = {FAILPOINTS: points, ledger.VARIABLE: str(trial.ledger)}
         os.environ.update(ours)
         try:
-            with Worker(play.settings, "-I", "tests.soak.wrapping", log=play.settings.state / "worker.log") as worker:
+            with Worker(trial.settings, "-I", "tests.soak.wrapping", log=trial.settings.state / "worker.log") as worker:
                 yield worker
         finally:
             for name in ours:

@@ -1,0 +1,38 @@
+"""The legs of a first token."""
+
+from tests.bench.legs import Clocks, Moments, legs_of, trace
+
+DIRECT = Moments(sent=0, asked=7_000_000, written=57_000_000, received=58_500_000)
+OURS = Moments(
+    sent=0, queued=2_000_000, running=8_000_000, asked=12_000_000, written=62_000_000, numbered=62_500_000,
+    received=64_000_000,
+)  # fmt: skip
+
+
+def test_the_legs_of_a_run_that_a_worker_takes_add_up_to_its_first_token():
+    spans = legs_of(OURS)
+
+    single = [span for name, span in spans.items() if name.startswith("→") or name == "client sends → run queued"]
+    assert sum(single) == OURS.received
+
+
+def test_the_direct_way_has_the_legs_that_both_ways_have():
+    spans = legs_of(DIRECT)
+
+    assert spans == {
+        "client sends → model server has the request": 7_000_000,
+        "→ model server writes the first token": 50_000_000,
+        "model server writes the first token → client receives it": 1_500_000,
+    }
+
+
+def test_an_events_time_is_shown_by_the_clients_clock():
+    clocks = Clocks(offset_ns=1_000_000_000 * 10**9)
+
+    seen = clocks.monotonic_ns("2001-09-09T01:46:42.003Z")
+
+    assert seen == 2_003_500_000
+
+
+def test_the_trace_of_a_run_names_each_place_it_passed():
+    assert trace(DIRECT) == "sent → 7.0 → asked → 50.0 → written → 1.5 → received"

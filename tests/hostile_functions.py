@@ -1,0 +1,201 @@
+"""The functions that read text of a model, tool, peer or file: a test and a benchmark drive each with hostile text."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gunicorn.config import Config
+from gunicorn.http.errors import ParseException
+from sqlalchemy import create_engine
+from sqlalchemy.exc import OperationalError
+
+from agents.models.call import ModelCall
+from agents.models.demo.answer import answer as demo_answer
+from agents.models.error_bodies import parse_error_body
+from agents.models.failures import retry_after_s
+from agents.models.streams.anthropic import AnthropicWire
+from agents.models.streams.chunk import ToolDelta
+from agents.models.streams.finish import finish_word
+from agents.models.streams.openai import OpenAIWire
+from agents.models.streams.sse_lines import EventLines
+from agents.models.streams.tool_calls import CallCollector
+from agents.models.streams.wire import carried_error, load, malformed, not_a_stream
+from agents.steps.output import parse_output
+from agents.tools.arguments import parse_arguments
+from agents.tools.calculator import calculator
+from agents.tools.docstring import describe
+from agents.tools.results import MAX_BYTES, to_result
+from bus.envelope import command_of, rewrite_item
+from bus.journal import Line
+from bus.journal.log.line import to_line, unpack
+from bus.messages import RunAgentMessage
+from bus.payloads import decode
+from cli.output.transcript import safe
+from config.database.error_codes import named_error
+from config.definitions.credentials import require_no_credentials
+from config.definitions.json_schema import check_schema, schema_errors
+from config.definitions.yaml_lines import read_yaml
+from config.logs import one_line
+from config.redaction import Redactor, redact_start, secrets_in_url
+from config.redis.url import each_url, without_password
+from config.spelling import did_you_mean
+from observers.logfile import reader as logfiles
+from observers.logfile.held_text import HeldText
+from observers.logfile.record import cleaned
+from web.bodies import parse_object
+from web.security import HOST
+from web.server.chunks import MAX_CHUNKS
+from web.server.incoming import BodyTooLarge, Incoming, decode_body
+
+REDACT = Redactor({"ACME_API_KEY": "plain-looking-value", "OTHER_TOKEN": "a" * 40})
+CONFIG = Config()
+CHUNKED = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}, "uniqueItems": True}
+
+
+def _fed(wire: Any) -> Callable[[str], object]:
+    """Return a function that feeds a wire an event with the text, and the text as it is, in pieces of the network."""
+
+    def feed(text: str) -> None:
+        data = text.encode("utf-8", "replace")
+        for body in (data, b"data: " + data.replace(b"\n", b" ") + b"\n\n", b'data: {"choices":[{"delta":' + data):
+            reader = wire()
+            for at in range(0, len(body), 1400):
+                reader.feed(body[at : at + 1400])
+            reader.end()
+
+    return feed
+
+
+def _asked(sentence: str, *results: str) -> ModelCall:
+    told = [{"role": "tool", "tool_call_id": "1", "content": result} for result in results]
+    return ModelCall(model="demo/assistant", messages=[{"role": "user", "content": sentence}, *told])
+
+
+def _described(text: str) -> object:
+    def tool() -> None: ...
+
+    tool.__doc__ = f"Says.\n\nArgs:\n    {text}\n    a{text}"
+    return describe(tool)
+
+
+def _collected(text: str) -> None:
+    calls = CallCollector()
+    for at in range(0, min(len(text), 20_000), 4):
+        calls.take(ToolDelta(index=0, name=text[at : at + 4]))
+    for index in range(10_000):
+        calls.take(ToolDelta(index=index, id=str(index), name=text[:20], arguments=text[:20]))
+        calls.newly_named()
+    calls.finish()
+
+
+def _lines(text: str) -> None:
+    lines, data = EventLines(), text.encode("utf-8", "replace")
+    for at in range(0, len(data), 64 * 1024):
+        lines.feed(data[at : at + 64 * 1024])
+
+
+def _held(text: str) -> None:
+    held = HeldText(REDACT)
+    for at in range(0, len(text), 200):
+        held.add(text[at : at + 200])
+    held.rest()
+
+
+def _chunked(text: str) -> None:
+    """Read a chunked body of the text: inside of chunks of a byte and of 1 KiB, where sizes stand, and as a trailer."""
+    data = text.encode("utf-8", "replace")
+    by_byte, by_kib = _chunks(data[: 2 * MAX_CHUNKS], 1), _chunks(data, 1024)
+    for body in (by_byte, by_kib, data, b"1;" + data, b"0\r\na: " + data):
+        reader = Incoming(CONFIG, ("127.0.0.1", 1))
+        reader.feed(CHUNKED)
+        with suppress(ParseException, BodyTooLarge):
+            for at in range(0, len(body), 64 * 1024):
+                reader.feed(body[at : at + 64 * 1024])
+                if (request := reader.take()) is not None:
+                    decode_body(request)
+                    break
+
+
+def _chunks(data: bytes, size: int) -> bytes:
+    pieces = (data[at : at + size] for at in range(0, len(data), size))
+    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+
+
+def _withdrawn(text: str) -> object:
+    data = b'{"ranges":[[' + text.encode("utf-8", "replace") + b"]]}"
+    return Line(seq=1, type="withdrawn", data=data).withdrawn_ranges
+
+
+def _database_error(text: str) -> object:
+    return named_error(OperationalError(text, {}, Exception(text)), create_engine("sqlite://"))
+
+
+def _yaml(text: str) -> object:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "agent.yaml"
+        path.write_text(text, "utf-8", "replace")
+        return read_yaml(path)
+
+
+ON_THE_LOOP: Mapping[str, Callable[[str], object]] = {
+    "a result of a tool": to_result,
+    "an expression": calculator,
+    "redaction": REDACT,
+    "the start of a redacted text": lambda text: redact_start(text, 400),
+    "secrets of an address": secrets_in_url,
+    "an event": lambda text: load(text.encode("utf-8", "replace")),
+    "a malformed event": lambda text: malformed(text.encode("utf-8", "replace")),
+    "an answer that is no stream": lambda text: not_a_stream(text.encode("utf-8", "replace"), text),
+    "an error inside a stream": lambda text: carried_error({"message": text, "type": text, "code": text}),
+    "an error body": parse_error_body,
+    "Retry-After": lambda text: retry_after_s({"retry-after": text}),
+    "a finish reason": finish_word,
+    "an item of the queue": rewrite_item,
+    "a message of the queue": lambda text: command_of("callboard.run_agent", "application/json", text),
+    "a command": lambda text: RunAgentMessage.from_wire({"v": 1, "run_id": text}),
+    "a line of the hot log": lambda text: to_line(b'{"seq":' + text.encode("utf-8", "replace") + b',"type":"a"}'),
+    "withdrawn numbers": _withdrawn,
+    "a body of lines": lambda text: unpack(text.encode("utf-8", "replace")),
+    "an event of the log": decode,
+    "a request's body": lambda text: parse_object(text.encode("utf-8", "replace")),
+    "a body in chunks": _chunked,
+    "a Host header": HOST.fullmatch,
+    "a logged value": cleaned,
+    "an error of the database": _database_error,
+    "a broker's address": each_url,
+    "an address as it is shown": without_password,
+    "params of a definition": lambda text: require_no_credentials({"user": text, "headers": {"a": text}}),
+    "a name with a near one": lambda text: did_you_mean(text[:80], ["support", "billing"]),
+    "a sentence for the demo model": lambda text: demo_answer(_asked(text)),
+    "a result for the demo model": lambda text: demo_answer(_asked("Where is it?", text[:MAX_BYTES])),
+    "a line of a log file": lambda text: (logfiles._TEXT.match(text), logfiles._JSON.match(text)),
+    "a near line of a log file": lambda text: logfiles._TEXT.match("2026-11-21T10:00:00Z  run_1  1  a" + text),
+    "a schema": lambda text: check_schema({"type": "object", "description": text}),
+}
+"""What the loop of a worker or the web process does at once."""
+
+
+ON_A_THREAD: Mapping[str, Callable[[str], object]] = {
+    "a structured answer": lambda text: parse_output(text, SCHEMA),
+    "arguments of a tool": parse_arguments,
+    "data held against a schema": lambda text: schema_errors(SCHEMA, {"a": text}),
+    "a list held against a schema": lambda text: schema_errors({"type": "array", "uniqueItems": True}, text.split(",")),
+    "an agent's file": _yaml,
+}
+"""What a thread works on where the text is long (``agents/steps/large_text.py``), or always."""
+IN_PIECES: Mapping[str, Callable[[str], object]] = {
+    "lines of an event stream": _lines,
+    "pieces of tool calls": _collected,
+    "held text": _held,
+    "a docstring": _described,
+    "a log line": one_line,
+    "text for a terminal": safe,
+    "OpenAI's stream": _fed(OpenAIWire),
+    "Anthropic's stream": _fed(AnthropicWire),
+}
+"""What takes a text in many steps that let others go on."""

@@ -1,0 +1,90 @@
+"""Words that code and documents do not use: each hides what the thing is, or who acts."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from config.folders import FOLDERS, ROOT
+
+FILES = sorted(path for room in (*FOLDERS, "tests") for path in (ROOT / room).rglob("*.py"))
+SOURCES = sorted(path for room in FOLDERS for end in ("py", "js", "lua") for path in (ROOT / room).rglob(f"*.{end}"))
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
+LINK_TARGET = re.compile(r"\]\([^)]*\)")
+NO_ACTOR = re.compile(
+    r"\b(?:nobody|whoever|somebody|everybody|anybody|hears?|heard|unheard|told|untold|by lot|the dead|foresaw|foreseen"
+    r"|stumbled|go(?:es|ing)? on|went on|let(?:s|ting)? go)\b",
+    re.IGNORECASE,
+)
+QUOTING = {
+    "agents/models/demo/texts.py",
+    "config/database/migrations/versions/0002_survival.py",
+}
+"""Files with a story for the page, and with the name of an index."""
+
+
+def test_no_name_hides_what_it_is() -> None:
+    hiding = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in FILES
+        if "its_" in (text := path.read_text()) or "as wrong" in text  # parsing every file takes seconds
+        for name in sorted(set(names_in(ast.parse(text))))
+        if name.startswith("its_") or name == "as wrong"
+    ]
+
+    assert hiding == [], "name the thing: `run_id`, not `its_id`; `except ... as error`"
+
+
+def test_one_name_is_one_class() -> None:
+    names = Counter(name for path in SOURCES if path.suffix == ".py" for name in CLASS.findall(path.read_text()))
+
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_documents_name_who_acts() -> None:
+    found = {path.name: words for path in DOCUMENTS if (words := words_without_actor(path.read_text()))}
+
+    assert found == {}, (
+        "name the worker, client, reaper, relay, observer or person; events are delivered, clients are notified"
+    )
+
+
+def test_sources_name_who_acts() -> None:
+    found = {
+        str(path.relative_to(ROOT)): words
+        for path in SOURCES
+        if str(path.relative_to(ROOT)) not in QUOTING and (words := words_without_actor(path.read_text()))
+    }
+
+    assert found == {}, "name who acts, in docstrings, comments, messages and names; a run continues or is released"
+
+
+def words_without_actor(text: str) -> list[str]:
+    """Return the words of this text that leave out who acts, or that say "deliver" by a figure of speech."""
+    return sorted({word.lower() for word in NO_ACTOR.findall(LINK_TARGET.sub("]", text))})
+
+
+def names_in(tree: ast.AST) -> Iterator[str]:
+    """Yield every name that a module gives or uses; that of a caught exception with ``as`` before it."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ExceptHandler(name=str(name)):
+                yield f"as {name}"
+            case _:
+                yield from names_of(node)
+
+
+def names_of(node: ast.AST) -> tuple[str, ...]:
+    """Return the names that this node gives or uses."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+            return (name,)
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return (name,)
+        case ast.keyword(arg=str(name)):
+            return (name,)
+        case _:
+            return ()

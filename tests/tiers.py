@@ -1,0 +1,56 @@
+"""Which tier a test belongs to; a unit test that opens a socket, starts a process or imports LiteLLM fails.
+
+Tiers, by marker: ``parity`` (the real thing: LiteLLM over HTTP, Redis, processes of one test, what a clock measures),
+``journey`` (a whole fleet), ``browser``, ``postgres``. A test without a marker is a unit test: in memory, on SQLite at
+most.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+MARKERS = ("journey", "browser", "postgres", "parity")
+SERVERS = frozenset({"redis_server", "own_redis", "model", "server", "elsewhere", "type_", "upkeep"})
+"""Fixtures that start a server; a test that asks for one is in the parity tier unless it has a marker."""
+REMEDY = "a unit test opens no socket, starts no process and imports no LiteLLM; mark the test `parity`"
+
+
+def mark_tiers(items: Iterable[pytest.Item]) -> None:
+    """Every test that needs a server has a tier's marker afterwards."""
+    for item in items:
+        if SERVERS.intersection(getattr(item, "fixturenames", ())) and is_unit(item):
+            item.add_marker("parity")
+
+
+def is_unit(item: pytest.Item) -> bool:
+    """Return whether a test has no other tier's marker."""
+    return not any(item.get_closest_marker(name) for name in MARKERS)
+
+
+class UnitGuard:
+    """Fails unit tests that reach outside, when nothing but unit tests was selected.
+
+    Beside other tiers the guard is off: threads that those tests left behind would be blamed on a unit test.
+    """
+
+    def __init__(self) -> None:
+        self._is_on = False
+        sys.addaudithook(self._audit)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._is_on = bool(session.items) and all(is_unit(item) for item in session.items)
+
+    def pytest_sessionfinish(self) -> None:
+        self._is_on = False
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._is_on and (event in _OUTSIDE or (event == "import" and arguments[0] == "litellm")):
+            raise AssertionError(f"{event}: {REMEDY}. {arguments!r:.200}")
+
+
+_OUTSIDE = frozenset({"socket.connect", "socket.bind", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
