@@ -104,8 +104,11 @@ class LoopWatch:
         log.critical(
             "the event loop did not turn for %.0f s; this process ends with status %s, other workers resume its runs. "
             "A coroutine blocks (an async tool that should be a plain function?): task=%r stack:\n%s",
-            self._turns * TURN_S, WEDGED_STATUS, self._loop.current_task(), self._loop.stack(),
-        )  # fmt: skip
+            self._turns * TURN_S,
+            WEDGED_STATUS,
+            self._loop.current_task(),
+            self._loop.stack(),
+        )
 
 
 class LivenessPipe:

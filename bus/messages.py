@@ -41,9 +41,13 @@ class RunAgentMessage:
     def to_wire(self) -> dict[str, Any]:
         """Return the message as JSON-able data under 2 KB."""
         wire: dict[str, Any] = {
-            "v": self.version, "run_id": self.run_id, "agent_id": self.agent_id, "thread_id": self.thread_id,
-            "detached": self.detached, "definition_digest": self.definition_digest,
-        }  # fmt: skip
+            "v": self.version,
+            "run_id": self.run_id,
+            "agent_id": self.agent_id,
+            "thread_id": self.thread_id,
+            "detached": self.detached,
+            "definition_digest": self.definition_digest,
+        }
         optional = {"queue": self.queue, "grant": self.grant}
         return wire | {name: value for name, value in optional.items() if value is not None}
 

@@ -111,11 +111,18 @@ def _accept(connection: Connection, new: NewRun, record: Record) -> Accepted:
     title = readable(new.objective)
     thread_key, thread_id, turn = _take_number(connection, new, title)
     insert_run(connection, _run_row(new, run_id, thread_key, thread_id, turn, title))
-    said = {
-        "thread_key": thread_key, "number": turn, "turn": turn, "run_id": run_id, "id": new_id("msg"), "role": "user",
-        "data_json": orjson.dumps({"content": new.objective}).decode(), "partial": False, "created_ms": now,
-    }  # fmt: skip
-    connection.execute(_INSERT_MESSAGE, said)
+    user_message = {
+        "thread_key": thread_key,
+        "number": turn,
+        "turn": turn,
+        "run_id": run_id,
+        "id": new_id("msg"),
+        "role": "user",
+        "data_json": orjson.dumps({"content": new.objective}).decode(),
+        "partial": False,
+        "created_ms": now,
+    }
+    connection.execute(_INSERT_MESSAGE, user_message)
     first = StatusPayload(seq=1, at=stamp(now), status="queued", agent=new.agent_id)
     connection.execute(_INSERT_EVENT, event_row(first, run_id, thread_id, 0))
     message = RunAgentMessage(
@@ -155,22 +162,37 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
             return row.key, new.thread_id, row.next_message - 1
     thread_id = new.thread_id or new_id("thr")
     values = {
-        "id": thread_id, "tenant": new.tenant, "principal": new.principal, "agent_id": new.agent_id, "title": title,
+        "id": thread_id,
+        "tenant": new.tenant,
+        "principal": new.principal,
+        "agent_id": new.agent_id,
+        "title": title,
         "next_message": 2,
-    }  # fmt: skip
+    }
     key = connection.execute(_NEW_THREAD, values).scalar_one()
     return key, thread_id, 1
 
 
 def _run_row(new: NewRun, run_id: str, thread_key: int, thread_id: str, turn: int, title: str) -> dict[str, Any]:
     return {
-        "id": run_id, "thread_key": thread_key, "thread_id": thread_id, "turn": turn, "tenant": new.tenant,
-        "principal": new.principal, "kind": "agent", "agent_id": new.agent_id, "agent_name": new.agent_name,
-        "definition_digest": new.definition_digest, "model": new.model, "title": title,
-        "detached": new.detached, "queue": new.queue, "observers_json": orjson.dumps(new.observers).decode(),
+        "id": run_id,
+        "thread_key": thread_key,
+        "thread_id": thread_id,
+        "turn": turn,
+        "tenant": new.tenant,
+        "principal": new.principal,
+        "kind": "agent",
+        "agent_id": new.agent_id,
+        "agent_name": new.agent_name,
+        "definition_digest": new.definition_digest,
+        "model": new.model,
+        "title": title,
+        "detached": new.detached,
+        "queue": new.queue,
+        "observers_json": orjson.dumps(new.observers).decode(),
         "metadata_json": orjson.dumps(dict(new.metadata)).decode() if new.metadata else None,
         "journal": JOURNAL_VERSION,
-    }  # fmt: skip
+    }
 
 
 def _earlier(connection: Connection, new: NewRun, key: IdempotencyKey) -> Accepted | None:

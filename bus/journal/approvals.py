@@ -47,9 +47,15 @@ class Question:
     def payload(self) -> ApprovalPayload:
         """Return the event that asks."""
         return ApprovalPayload(
-            approval_id=self.id, call_id=self.call_id, name=self.name, arguments=self.arguments, digest=self.digest,
-            decisions=self.decisions, reason=self.reason, expires_at=stamp(self.expires_ms),
-        )  # fmt: skip
+            approval_id=self.id,
+            call_id=self.call_id,
+            name=self.name,
+            arguments=self.arguments,
+            digest=self.digest,
+            decisions=self.decisions,
+            reason=self.reason,
+            expires_at=stamp(self.expires_ms),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,13 +85,20 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
     for place, question in enumerate(questions):
         connection.execute(
             insert(approvals).values(
-                id=question.id, run_id=run_id, kind=question.kind, step_id=question.step_id,
-                call_id=question.call_id, name=question.name, digest=question.digest, reason=question.reason,
+                id=question.id,
+                run_id=run_id,
+                kind=question.kind,
+                step_id=question.step_id,
+                call_id=question.call_id,
+                name=question.name,
+                digest=question.digest,
+                reason=question.reason,
                 arguments_json=orjson.dumps(dict(question.arguments)).decode(),
-                decisions_json=orjson.dumps(question.decisions).decode(), expires_ms=question.expires_ms,
+                decisions_json=orjson.dumps(question.decisions).decode(),
+                expires_ms=question.expires_ms,
                 created_ms=now + place,  # those asked at once keep their order
             )
-        )  # fmt: skip
+        )
         connection.execute(
             insert(timers).values(id=question.id, run_id=run_id, kind=EXPIRY, due_ms=question.expires_ms)
         )
@@ -127,9 +140,10 @@ def answers(connection: Connection, run_id: str) -> dict[str, tuple[str, Decisio
     them until one has committed the result.
     """
     query = select(approvals).where(
-        approvals.c.run_id == run_id, approvals.c.decision.is_not(None),
+        approvals.c.run_id == run_id,
+        approvals.c.decision.is_not(None),
         or_(approvals.c.used_ms.is_(None), approvals.c.decision != "run_again"),
-    )  # fmt: skip
+    )
     return {row.step_id: (row.id, _decision(row)) for row in connection.execute(query)}
 
 
@@ -156,9 +170,15 @@ def _decision(row: Row[Any]) -> Decision:
 
 def _shown(row: Row[Any]) -> dict[str, Any]:
     fields = {
-        "approval_id": row.id, "kind": row.kind, "call_id": row.call_id, "name": row.name,
-        "arguments": orjson.loads(row.arguments_json) if row.arguments_json else None, "digest": row.digest,
-        "decisions": orjson.loads(row.decisions_json), "reason": row.reason,
-        "expires_at": stamp(row.expires_ms) if row.expires_ms else None, "asked_at": stamp(row.created_ms),
-    }  # fmt: skip
+        "approval_id": row.id,
+        "kind": row.kind,
+        "call_id": row.call_id,
+        "name": row.name,
+        "arguments": orjson.loads(row.arguments_json) if row.arguments_json else None,
+        "digest": row.digest,
+        "decisions": orjson.loads(row.decisions_json),
+        "reason": row.reason,
+        "expires_at": stamp(row.expires_ms) if row.expires_ms else None,
+        "asked_at": stamp(row.created_ms),
+    }
     return {name: value for name, value in fields.items() if value is not None}

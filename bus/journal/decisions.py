@@ -34,9 +34,15 @@ class Decided:
 
 
 def decide(
-    database: Database, who: Who, run_id: str, approval_id: str, answer: Decision, *, by: str,
+    database: Database,
+    who: Who,
+    run_id: str,
+    approval_id: str,
+    answer: Decision,
+    *,
+    by: str,
     idempotency: IdempotencyKey | None = None,
-) -> Decided:  # fmt: skip
+) -> Decided:
     """Record the answer to one question; the run is queued once none is open.
 
     The same idempotency key and body return the decision as it was made.
@@ -94,9 +100,13 @@ def _answer(connection: Connection, run: Row[Any], question: Row[Any], answer: D
         )
     )
     event = ApprovalPayload(
-        approval_id=question.id, call_id=question.call_id, name=question.name, decision=answer.decision, by=by,
+        approval_id=question.id,
+        call_id=question.call_id,
+        name=question.name,
+        decision=answer.decision,
+        by=by,
         reason=answer.message,
-    )  # fmt: skip
+    )
     still_open = select(func.count()).select_from(approvals)
     still_open = still_open.where(approvals.c.run_id == run.id, approvals.c.decision.is_(None))
     return record_answer(connection, run, event, is_last=not connection.execute(still_open).scalar_one())

@@ -133,8 +133,10 @@ class ApprovalDecided(Permanent):
     def __init__(self, approval_id: str, decision: str, by: str) -> None:
         super().__init__(
             f"this was decided already: {decision}, by {by}; nothing was changed.",
-            approval_id=approval_id, decision=decision, by=by,
-        )  # fmt: skip
+            approval_id=approval_id,
+            decision=decision,
+            by=by,
+        )
 
 
 class ApprovalOver(Permanent):

@@ -45,15 +45,24 @@ def used_before(connection: Connection, who: Who, key: IdempotencyKey) -> str | 
 def remember(connection: Connection, who: Who, key: IdempotencyKey, run_id: str) -> None:
     """Insert the key, in the transaction that executes the request."""
     row = {
-        "tenant": who.tenant, "principal": who.principal, "method": key.method, "path": key.path, "key": key.key,
-        "body_digest": key.body_digest, "run_id": run_id, "created_ms": epoch_ms(),
-    }  # fmt: skip
+        "tenant": who.tenant,
+        "principal": who.principal,
+        "method": key.method,
+        "path": key.path,
+        "key": key.key,
+        "body_digest": key.body_digest,
+        "run_id": run_id,
+        "created_ms": epoch_ms(),
+    }
     connection.execute(_REMEMBER, row)
 
 
 _k = idempotency_keys.c
 _FIND = select(_k.body_digest, _k.run_id).where(
-    _k.tenant == bindparam("tenant_"), _k.principal == bindparam("principal_"),
-    _k.method == bindparam("method_"), _k.path == bindparam("path_"), _k.key == bindparam("key_"),
-)  # fmt: skip
+    _k.tenant == bindparam("tenant_"),
+    _k.principal == bindparam("principal_"),
+    _k.method == bindparam("method_"),
+    _k.path == bindparam("path_"),
+    _k.key == bindparam("key_"),
+)
 _REMEMBER = insert(idempotency_keys).inline()

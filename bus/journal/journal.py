@@ -72,9 +72,7 @@ class Journal:
         self.owner = new_owner_id()
         # The board is notified when the wake-up is published, so that accepting a run does not wait for Redis.
         self.relay = Relay(self.database, publish, every_s=settings.reap_s, on_published=self.nudge_board)
-        self.lease_manager = LeaseManager(
-            self.owner, settings, self.database, self.loop, self.hot_log, self.keys
-        )  # fmt: skip
+        self.lease_manager = LeaseManager(self.owner, settings, self.database, self.loop, self.hot_log, self.keys)
         self.commits = GroupCommit(self.database, 1 if self.database.is_sqlite else POSTGRES_WRITERS)
         self.admission = Admission(self._delay_s, settings.lease_s * SLOW)
         self.reaper = Reaper(self.database, settings, self.publish)
@@ -177,9 +175,15 @@ class Journal:
         return written
 
     def decide(
-        self, who: Who, run_id: str, approval_id: str, answer: Decision, *, by: str,
+        self,
+        who: Who,
+        run_id: str,
+        approval_id: str,
+        answer: Decision,
+        *,
+        by: str,
         idempotency: IdempotencyKey | None = None,
-    ) -> Decided:  # fmt: skip
+    ) -> Decided:
         """Record a person's answer; see ``bus.journal.decisions``. May be called from any thread and any process."""
         decided = decisions.decide(self.database, who, run_id, approval_id, answer, by=by, idempotency=idempotency)
         self.publish(decided.written)

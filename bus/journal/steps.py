@@ -52,21 +52,33 @@ _END = (
     update(steps)
     .where(steps.c.id == bindparam("id_"))
     .values(
-        status=bindparam("new_status"), result_json=bindparam("result"), usage_json=bindparam("usage"),
-        cost_usd=bindparam("cost"), attempt=bindparam("attempts"), ended_ms=WALL_MS,
+        status=bindparam("new_status"),
+        result_json=bindparam("result"),
+        usage_json=bindparam("usage"),
+        cost_usd=bindparam("cost"),
+        attempt=bindparam("attempts"),
+        ended_ms=WALL_MS,
     )
-)  # fmt: skip
+)
 
 
 def start_steps(connection: Connection, run_id: str, fence: int, started: Sequence[StepStarted]) -> None:
     """Insert steps, numbered after those that the run has."""
     for step in started:
         row = {
-            "run_": run_id, "id": step.id, "run_id": run_id, "kind": step.kind, "name": step.name,
-            "call_id": step.call_id, "effect": step.effect, "status": step.status,
-            "arguments_digest": step.arguments_digest, "idempotency_key": step.idempotency_key, "attempt": 1,
+            "run_": run_id,
+            "id": step.id,
+            "run_id": run_id,
+            "kind": step.kind,
+            "name": step.name,
+            "call_id": step.call_id,
+            "effect": step.effect,
+            "status": step.status,
+            "arguments_digest": step.arguments_digest,
+            "idempotency_key": step.idempotency_key,
+            "attempt": 1,
             "fence": fence,
-        }  # fmt: skip
+        }
         connection.execute(_START, row)
 
 
@@ -87,10 +99,13 @@ def end_steps(connection: Connection, ended: Sequence[StepEnded]) -> None:
     """Update steps with their results."""
     for step in ended:
         values = {
-            "id_": step.id, "new_status": step.status, "cost": step.cost_usd,
+            "id_": step.id,
+            "new_status": step.status,
+            "cost": step.cost_usd,
             "result": orjson.dumps(step.result).decode() if step.result is not None else None,
-            "usage": orjson.dumps(dict(step.usage)).decode() if step.usage else None, "attempts": step.attempts,
-        }  # fmt: skip
+            "usage": orjson.dumps(dict(step.usage)).decode() if step.usage else None,
+            "attempts": step.attempts,
+        }
         connection.execute(_END, values)
 
 

@@ -125,12 +125,10 @@ _CLOSE_THREAD = (
 )
 _FOLLOWING = (
     select(runs.c.id)
-    .where(
-        runs.c.thread_key == bindparam("thread_"), is_open(runs), runs.c.id != bindparam("run_")
-    )
+    .where(runs.c.thread_key == bindparam("thread_"), is_open(runs), runs.c.id != bindparam("run_"))
     .order_by(runs.c.turn)
     .limit(1)
-)  # fmt: skip
+)
 _ADD_MESSAGES = insert(messages).inline()
 
 
@@ -162,12 +160,18 @@ def add_messages(connection: Connection, run: RunOfThread, items: Sequence[Histo
     first = connection.execute(_TAKE_NUMBERS, asked).scalar_one() - len(items)
     rows = [
         {
-            "thread_key": run.thread_key, "number": first + i, "turn": run.turn, "run_id": run.run_id,
-            "id": item.id, "role": item.role, "data_json": _data_json(item),
-            "partial": item.partial, "created_ms": epoch_ms(),
+            "thread_key": run.thread_key,
+            "number": first + i,
+            "turn": run.turn,
+            "run_id": run.run_id,
+            "id": item.id,
+            "role": item.role,
+            "data_json": _data_json(item),
+            "partial": item.partial,
+            "created_ms": epoch_ms(),
         }
         for i, item in enumerate(items)
-    ]  # fmt: skip
+    ]
     connection.execute(_ADD_MESSAGES, rows)
 
 
@@ -211,9 +215,15 @@ def open_thread(connection: Connection, who: Who, agent_id: str, title: str) -> 
     """Insert an empty thread and return its id."""
     id_ = new_id("thr")
     row = {
-        "id": id_, "tenant": who.tenant, "principal": who.principal, "agent_id": agent_id, "title": title,
-        "next_message": 1, "created_ms": WALL_MS, "updated_ms": WALL_MS,
-    }  # fmt: skip
+        "id": id_,
+        "tenant": who.tenant,
+        "principal": who.principal,
+        "agent_id": agent_id,
+        "title": title,
+        "next_message": 1,
+        "created_ms": WALL_MS,
+        "updated_ms": WALL_MS,
+    }
     connection.execute(insert(threads).values(**row))
     return id_
 
@@ -273,12 +283,18 @@ def message_page(
     shown = [
         _present(
             {
-                "number": m.number, "turn": m.turn, "run_id": m.run_id, "message_id": m.id, "role": m.role,
-                "partial": m.partial or None, "at": stamp(m.created_ms), **orjson.loads(m.data_json),
+                "number": m.number,
+                "turn": m.turn,
+                "run_id": m.run_id,
+                "message_id": m.id,
+                "role": m.role,
+                "partial": m.partial or None,
+                "at": stamp(m.created_ms),
+                **orjson.loads(m.data_json),
             }
         )
         for m in found
-    ]  # fmt: skip
+    ]
     return shown, is_cut or len(found) == limit
 
 
@@ -295,10 +311,14 @@ def _thread_row(connection: Connection, who: Who, thread_id: str) -> Any:
 def _summary(row: Any) -> dict[str, Any]:
     return _present(
         {
-            "thread_id": row.id, "title": row.title, "agent": row.agent_id, "open_run": row.open_run,
-            "created_at": stamp(row.created_ms), "updated_at": stamp(row.updated_ms),
+            "thread_id": row.id,
+            "title": row.title,
+            "agent": row.agent_id,
+            "open_run": row.open_run,
+            "created_at": stamp(row.created_ms),
+            "updated_at": stamp(row.updated_ms),
         }
-    )  # fmt: skip
+    )
 
 
 def _present(fields: dict[str, Any]) -> dict[str, Any]:

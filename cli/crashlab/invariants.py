@@ -277,4 +277,4 @@ def final_texts(events: Iterable[Facts]) -> Texts:
         for event in answers
         for kind, field in TEXTS.items()
         if event.get(field)
-    }  # fmt: skip
+    }

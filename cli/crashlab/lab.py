@@ -124,10 +124,12 @@ class Lab:
         if violations or record is None:
             raise LabFailed("the undisturbed run breaks a rule: " + "; ".join(violations))
         return Undisturbed(
-            record=record, places=places_of(passed), effects=effects.counted(),
+            record=record,
+            places=places_of(passed),
+            effects=effects.counted(),
             returned={call_name(e.tool, e.arguments): e.result for e in entries if e.mark == RETURNED},
             took_s=time.monotonic() - began_s,
-        )  # fmt: skip
+        )
 
     def places_after(self, place: Place) -> Sequence[Place]:
         """Return the places that the resuming process passes after a kill at ``place``."""
@@ -201,10 +203,15 @@ class Lab:
         state.mkdir()
         settings = self._settings.model_copy(update={"state_dir": state, "database_url": self._database(state)})
         return Trial(
-            agent_id=self._subject.agent_id, objective=self._subject.objective, thread_id=name, settings=settings,
-            ledger=state / "ledger.jsonl", is_detached=self._subject.is_detached, stop_at=self._subject.stop_at,
+            agent_id=self._subject.agent_id,
+            objective=self._subject.objective,
+            thread_id=name,
+            settings=settings,
+            ledger=state / "ledger.jsonl",
+            is_detached=self._subject.is_detached,
+            stop_at=self._subject.stop_at,
             returned=returned,
-        )  # fmt: skip
+        )
 
     @staticmethod
     def _clear(trial: Trial) -> None:

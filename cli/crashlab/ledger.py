@@ -49,9 +49,14 @@ def watched(tool: Tool) -> Tool:
     def note(mark: str, arguments: Mapping[str, Any], result: Any = None) -> None:
         call = current_call()
         line = Entry(
-            mark=mark, tool=tool.name, says=says, key=call.idempotency_key, call_id=call.call_id, arguments=arguments,
+            mark=mark,
+            tool=tool.name,
+            says=says,
+            key=call.idempotency_key,
+            call_id=call.call_id,
+            arguments=arguments,
             result=result,
-        )  # fmt: skip
+        )
         write(Path(os.environ[VARIABLE]), line)
 
     @wraps(function)

@@ -79,12 +79,13 @@ def record_of(connection: Connection, row: Any) -> RunRecord:
     stored = connection.execute(_MESSAGES, run)
     return RunRecord(
         run={**row._mapping, "output": orjson.loads(row.output_json) if row.output_json else None},
-        steps=steps_of(connection, row.id), lines=lines,
+        steps=steps_of(connection, row.id),
+        lines=lines,
         messages=[{"role": message.role, **orjson.loads(message.data_json)} for message in stored],
         rows=[LogRow(*one) for one in connection.execute(_ROWS, run)],
         approvals=[dict(one) for one in connection.execute(_APPROVALS, run).mappings()],
         open_run=connection.execute(_OPEN, run).scalar(),
-    )  # fmt: skip
+    )
 
 
 # Built once: tests of the journal read a record after each operation.

@@ -26,9 +26,16 @@ BEAT_S = REAP_S = 0.3
 def lab_settings(folder: Path, agents_dir: str, **more: Any) -> Settings:
     """Return the user's settings with all files in ``folder``, and no Redis unless ``more`` names one."""
     ours: dict[str, Any] = {
-        "state_dir": folder, "database_url": None, "redis_url": None, "broker_url": None, "deployment": "crashtest",
-        "agents_dir": agents_dir, "lease_s": LEASE_S, "beat_s": BEAT_S, "reap_s": REAP_S,
-    }  # fmt: skip
+        "state_dir": folder,
+        "database_url": None,
+        "redis_url": None,
+        "broker_url": None,
+        "deployment": "crashtest",
+        "agents_dir": agents_dir,
+        "lease_s": LEASE_S,
+        "beat_s": BEAT_S,
+        "reap_s": REAP_S,
+    }
     return read_settings(**(ours | more))
 
 

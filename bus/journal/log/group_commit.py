@@ -82,9 +82,13 @@ class GroupCommit:
         self._is_closed = False
 
     def submit(
-        self, run_id: str, work: Callable[[Connection], T], *, then: Callable[[], None] = _nothing,
+        self,
+        run_id: str,
+        work: Callable[[Connection], T],
+        *,
+        then: Callable[[], None] = _nothing,
         is_urgent: bool = False,
-    ) -> Future[T]:  # fmt: skip
+    ) -> Future[T]:
         """Return a future of the result of ``work``, done when its transaction is committed; it cannot be cancelled.
 
         ``work`` is called on a writer thread, and again if its group was rolled back. An exception of ``work`` rolls

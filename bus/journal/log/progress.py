@@ -86,16 +86,18 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
     )
 
 
+_STEP_COLUMNS = (
+    "id kind name call_id effect status attempt idempotency_key arguments_digest ended_ms usage_json cost_usd"
+)
 _STEPS = (
     select(
-        steps.c.id, steps.c.kind, steps.c.name, steps.c.call_id, steps.c.effect, steps.c.status, steps.c.attempt,
-        steps.c.idempotency_key, steps.c.arguments_digest, steps.c.ended_ms, steps.c.usage_json, steps.c.cost_usd,
+        *steps.c[*_STEP_COLUMNS.split()],
         # Results of tools may be large, and are in the history.
         case((steps.c.kind == "model", steps.c.result_json), else_=None).label("result_json"),
     )
     .where(steps.c.run_id == bindparam("run_"))
     .order_by(steps.c.number)
-)  # fmt: skip
+)
 _MESSAGE = select(messages.c.data_json).where(messages.c.run_id == bindparam("run_"), messages.c.id == bindparam("id_"))
 
 
@@ -107,11 +109,24 @@ def _written(connection: Connection, run_id: str, message_id: str) -> dict[str, 
 
 
 def _open(
-    row: Any, approval_id: str | None = None, decision: Decision | None = None, *, is_asked: bool = False,
+    row: Any,
+    approval_id: str | None = None,
+    decision: Decision | None = None,
+    *,
+    is_asked: bool = False,
     text: str | None = None,
-) -> OpenStep:  # fmt: skip
+) -> OpenStep:
     return OpenStep(
-        id=row.id, name=row.name, call_id=row.call_id or "", effect=row.effect or "", status=row.status,
-        key=row.idempotency_key, attempt=row.attempt, arguments_digest=row.arguments_digest,
-        approval_id=approval_id, decision=decision, is_asked=is_asked, arguments_text=text,
-    )  # fmt: skip
+        id=row.id,
+        name=row.name,
+        call_id=row.call_id or "",
+        effect=row.effect or "",
+        status=row.status,
+        key=row.idempotency_key,
+        attempt=row.attempt,
+        arguments_digest=row.arguments_digest,
+        approval_id=approval_id,
+        decision=decision,
+        is_asked=is_asked,
+        arguments_text=text,
+    )

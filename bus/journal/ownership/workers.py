@@ -57,13 +57,21 @@ def alive(database: Database, connection: Connection) -> list[dict[str, Any]]:
     query = select(workers).where(workers.c.seen_ms > database.wall_clock() - ALIVE_MS).order_by(workers.c.started_ms)
     return [
         {
-            "worker_id": row.id, "host": row.host, "pid": row.pid, "pool": row.pool, "slots": row.slots,
-            "busy": row.busy, "started_at": stamp(row.started_ms), "seen_at": stamp(row.seen_ms),
-            "queue": row.queue, "queues": _queues(row), "version": row.version,
+            "worker_id": row.id,
+            "host": row.host,
+            "pid": row.pid,
+            "pool": row.pool,
+            "slots": row.slots,
+            "busy": row.busy,
+            "started_at": stamp(row.started_ms),
+            "seen_at": stamp(row.seen_ms),
+            "queue": row.queue,
+            "queues": _queues(row),
+            "version": row.version,
             "skew_ms": None if row.clock_ms is None else row.clock_ms - row.seen_ms,
         }
         for row in connection.execute(query)
-    ]  # fmt: skip
+    ]
 
 
 def _queues(row: Any) -> list[str]:

@@ -172,16 +172,28 @@ def summary(row: Any) -> dict[str, Any]:
 
 def _brief(row: Any) -> dict[str, Any]:
     fields = {
-        "run_id": row.id, "thread_id": row.thread_id, "agent": row.agent_id, "agent_name": row.agent_name,
-        "model": row.model, "title": row.title, "status": row.status, "reason": row.reason, "detail": row.detail,
+        "run_id": row.id,
+        "thread_id": row.thread_id,
+        "agent": row.agent_id,
+        "agent_name": row.agent_name,
+        "model": row.model,
+        "title": row.title,
+        "status": row.status,
+        "reason": row.reason,
+        "detail": row.detail,
         "error": row.error_code,
         "crashes": orjson.loads(row.crashes_json) if row.crashes_json else None,
-        "queue": row.queue, "detached": row.detached or None, "attempt": row.fence or None, "steps": row.steps or None,
-        "usage": orjson.loads(row.usage_json) if row.usage_json else None, "cost_usd": row.cost_usd,
-        "created_at": stamp(row.created_ms), "started_at": stamp(row.started_ms) if row.started_ms else None,
+        "queue": row.queue,
+        "detached": row.detached or None,
+        "attempt": row.fence or None,
+        "steps": row.steps or None,
+        "usage": orjson.loads(row.usage_json) if row.usage_json else None,
+        "cost_usd": row.cost_usd,
+        "created_at": stamp(row.created_ms),
+        "started_at": stamp(row.started_ms) if row.started_ms else None,
         "ended_at": stamp(row.ended_ms) if row.ended_ms else None,
         "duration_ms": max(0, row.ended_ms - row.created_ms) if row.ended_ms else None,
-    }  # fmt: skip
+    }
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -36,9 +36,14 @@ class WaitReason:
 
 
 def explain_runs(
-    connection: Connection, database: Database, who: Who, *, agent: str | None = None, thread_id: str | None = None,
+    connection: Connection,
+    database: Database,
+    who: Who,
+    *,
+    agent: str | None = None,
+    thread_id: str | None = None,
     now_ms: int | None = None,
-) -> list[WaitReason]:  # fmt: skip
+) -> list[WaitReason]:
     """Return what each open run (of one agent or thread, where given) waits for, the oldest run first."""
     wanted = ((runs.c.agent_id, agent), (runs.c.thread_id, thread_id))
     return _explained(connection, database, who, now_ms, *(column == its for column, its in wanted if its is not None))
@@ -65,10 +70,8 @@ def _now(connection: Connection) -> int:
     return int(connection.execute(select(WALL_MS)).scalar_one())
 
 
-_COLUMNS = (
-    runs.c.id, runs.c.thread_key, runs.c.thread_id, runs.c.turn, runs.c.agent_id, runs.c.title, runs.c.status,
-    runs.c.reason, runs.c.detail, runs.c.owner, runs.c.stop_requested, runs.c.detached, runs.c.queue,
-)  # fmt: skip
+_NAMES = "id thread_key thread_id turn agent_id title status reason detail owner stop_requested detached queue"
+_COLUMNS = tuple(runs.c[*_NAMES.split()])
 
 
 class _Rows:
@@ -90,9 +93,14 @@ class _Rows:
     def _explain(self, run: Any) -> WaitReason:
         waits_for, sentence = _EXPLAINERS[run.status](self, run)
         return WaitReason(
-            run_id=run.id, thread_id=run.thread_id, agent=run.agent_id, title=run.title, status=run.status,
-            waits_for=waits_for, sentence=sentence,
-        )  # fmt: skip
+            run_id=run.id,
+            thread_id=run.thread_id,
+            agent=run.agent_id,
+            title=run.title,
+            status=run.status,
+            waits_for=waits_for,
+            sentence=sentence,
+        )
 
     # --- queued
 
@@ -192,8 +200,10 @@ class _Rows:
 
 
 _EXPLAINERS: Mapping[str, Callable[[_Rows, Any], tuple[str, str]]] = {
-    "queued": _Rows._queued, "running": _Rows._running, "waiting": _Rows._waiting,
-}  # fmt: skip
+    "queued": _Rows._queued,
+    "running": _Rows._running,
+    "waiting": _Rows._waiting,
+}
 
 
 def short_call(name: str | None, arguments: Mapping[str, Any] | None, most: int = MAX_CALL_CHARS) -> str:
