@@ -50,15 +50,20 @@ def measure(effort: Effort) -> Report:
             say(f"round {number + 1}: run {_median_us(mine):.0f} µs, delay {_median_us(its):.0f} µs")
     figures = [
         Figure(
-            name="run(detached=True) returns, p50", unit="µs", rounds=[_median_us(times) for times in ours],
-            references=[_median_us(times) for times in bare], bar=Bar(compares="ratio", limit=1.5),
+            name="run(detached=True) returns, p50",
+            unit="µs",
+            rounds=[_median_us(times) for times in ours],
+            references=[_median_us(times) for times in bare],
+            bar=Bar(compares="ratio", limit=1.5),
             note="SQLite; beside a bare delay",
         ),
         Figure(
-            name="the same, p95", unit="µs", rounds=[_p95_us(times) for times in ours],
+            name="the same, p95",
+            unit="µs",
+            rounds=[_p95_us(times) for times in ours],
             references=[_p95_us(times) for times in bare],
         ),
-    ]  # fmt: skip
+    ]
     return Report(name="accept_cost", title="Accepting a run", figures=figures, details={"calls": calls})
 
 

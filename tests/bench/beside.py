@@ -91,9 +91,14 @@ def _up(label: str, place: Path, folder: Path, model_url: str) -> Iterator[Rig]:
     try:
         wait_for_answer(port, "/health", process)
         rig = Rig(
-            label=label, protocol="callboard", port=port, pids={"up": process.pid}, path="/v1/runs",
-            model_url=model_url, agents=agents,
-        )  # fmt: skip
+            label=label,
+            protocol="callboard",
+            port=port,
+            pids={"up": process.pid},
+            path="/v1/runs",
+            model_url=model_url,
+            agents=agents,
+        )
         for _ in range(2):
             rig.load(streams=3, tokens=20, rate=1000, ramp_s=0.3)  # what is made once is made now
         yield rig
@@ -136,9 +141,12 @@ def _spent(place: Path, *arguments: str) -> tuple[float, float]:
     """Return the elapsed seconds of a command, and the CPU seconds of it and its children."""
     began = time.perf_counter()
     process = subprocess.Popen(
-        [str(place / "callboard"), *arguments], cwd=place, env=clean_environment(_environment()),
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [str(place / "callboard"), *arguments],
+        cwd=place,
+        env=clean_environment(_environment()),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
     assert process.stderr is not None
     said = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
@@ -181,10 +189,12 @@ def _honesty(loads: Mapping[int, Seen]) -> list[Figure]:
     broken = sum(not found["held"] or found["lost"] + found["repeated"] + found["unordered"] > 0 for found in ours)
     return [
         Figure(
-            name="loads with a lost, repeated or wrong event", unit="", rounds=[float(broken)],
+            name="loads with a lost, repeated or wrong event",
+            unit="",
+            rounds=[float(broken)],
             bar=Bar(compares="figure", limit=0),
         )
-    ]  # fmt: skip
+    ]
 
 
 def _figure(name: str, unit: str, values: Mapping[str, list[float]], limit: float | None = None) -> Figure:

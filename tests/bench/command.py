@@ -46,9 +46,12 @@ def run(measure: Callable[[Effort], Report], description: str | None) -> None:
     began = time.monotonic()
     found = measure(Effort(rounds=1 if given.quick else given.rounds, is_quick=given.quick, beside=given.beside))
     report = Report(
-        name=found.name, title=found.title, figures=found.figures, details=found.details,
+        name=found.name,
+        title=found.title,
+        figures=found.figures,
+        details=found.details,
         seconds=time.monotonic() - began,
-    )  # fmt: skip
+    )
     if given.json:
         print(report.to_json().decode(), flush=True)
         return

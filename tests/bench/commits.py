@@ -63,10 +63,13 @@ def _beside_the_rule(reference: Reference, runner: Runner, server: ModelServer, 
     found = _commits(runner, server, counted, reference)
     say(f"{reference.name}: {sum(found.values())} commits for {reference.steps} steps, {dict(found)}")
     return Figure(
-        name=f"commits of a run: {reference.name}", unit="", rounds=[float(sum(found.values()))],
-        references=[float(reference.by_rule)], bar=Bar(compares="difference", limit=1.0 * reference.steps),
+        name=f"commits of a run: {reference.name}",
+        unit="",
+        rounds=[float(sum(found.values()))],
+        references=[float(reference.by_rule)],
+        bar=Bar(compares="difference", limit=1.0 * reference.steps),
         note=f"{reference.steps} step{'s' * (reference.steps != 1)}; at most one more a step",
-    )  # fmt: skip
+    )
 
 
 def _references() -> list[Reference]:
@@ -77,13 +80,12 @@ def _references() -> list[Reference]:
     return [
         _chat("chat", 10),
         Reference(
-            name="two tools, one after the other", steps=5,
+            name="two tools, one after the other",
+            steps=5,
             turns=[Turn(text="First.", calls=[call(1)]), Turn(text="Then.", calls=[call(2)]), answer],
         ),
-        Reference(
-            name="two tools at once", steps=4, turns=[Turn(text="Both.", calls=[call(1), call(2)]), answer]
-        ),
-    ]  # fmt: skip
+        Reference(name="two tools at once", steps=4, turns=[Turn(text="Both.", calls=[call(1), call(2)]), answer]),
+    ]
 
 
 def _chat(name: str, chunks: int) -> Reference:

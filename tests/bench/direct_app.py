@@ -73,9 +73,15 @@ async def serve(port: int, model_url: str) -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     config = uvicorn.Config(
-        application(model_url), host="127.0.0.1", port=port, loop="uvloop", http=http_parser(), log_level="warning",
-        access_log=False, backlog=2048,
-    )  # fmt: skip
+        application(model_url),
+        host="127.0.0.1",
+        port=port,
+        loop="uvloop",
+        http=http_parser(),
+        log_level="warning",
+        access_log=False,
+        backlog=2048,
+    )
     await uvicorn.Server(config).serve()
 
 

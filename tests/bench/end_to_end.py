@@ -96,27 +96,42 @@ def _figures(found: Found, few: int, many: int) -> list[Figure]:
         at = f"at {streams} runs"
         figures += [
             Figure(
-                name=f"CPU of web + worker + Redis a token, {at}", unit="µs", rounds=_all(ours, "cpu_us_per_token"),
-                references=_all(direct, "cpu_us_per_token"), bar=Bar(compares="ratio", limit=cpu), note=_split(ours),
+                name=f"CPU of web + worker + Redis a token, {at}",
+                unit="µs",
+                rounds=_all(ours, "cpu_us_per_token"),
+                references=_all(direct, "cpu_us_per_token"),
+                bar=Bar(compares="ratio", limit=cpu),
+                note=_split(ours),
             ),
             Figure(
-                name=f"token latency p50, {at}", unit="ms", rounds=_times(ours, "latency_ms", "p50"),
-                references=_times(direct, "latency_ms", "p50"), bar=Bar(compares="difference", limit=1.0),
+                name=f"token latency p50, {at}",
+                unit="ms",
+                rounds=_times(ours, "latency_ms", "p50"),
+                references=_times(direct, "latency_ms", "p50"),
+                bar=Bar(compares="difference", limit=1.0),
             ),
             Figure(
-                name=f"token latency p99, {at}", unit="ms", rounds=_times(ours, "latency_ms", "p99"),
-                references=_times(direct, "latency_ms", "p99"), bar=Bar(compares="ratio", limit=p99),
+                name=f"token latency p99, {at}",
+                unit="ms",
+                rounds=_times(ours, "latency_ms", "p99"),
+                references=_times(direct, "latency_ms", "p99"),
+                bar=Bar(compares="ratio", limit=p99),
             ),
             Figure(
-                name=f"time to first token p50, {at}", note="the model takes 50 of it", unit="ms",
+                name=f"time to first token p50, {at}",
+                note="the model takes 50 of it",
+                unit="ms",
                 rounds=_times(ours, "first_token_ms", "p50"),
-                references=_times(direct, "first_token_ms", "p50"), bar=Bar(compares="difference", limit=first_ms),
+                references=_times(direct, "first_token_ms", "p50"),
+                bar=Bar(compares="difference", limit=first_ms),
             ),
             Figure(
-                name=f"time to first token p99, {at}", unit="ms", rounds=_times(ours, "first_token_ms", "p99"),
+                name=f"time to first token p99, {at}",
+                unit="ms",
+                rounds=_times(ours, "first_token_ms", "p99"),
                 references=_times(direct, "first_token_ms", "p99"),
             ),
-        ]  # fmt: skip
+        ]
     naive, direct = found["naive", few], found["direct", few]
     for name, key, unit in (("latency p50", "p50", "ms"), ("latency p99", "p99", "ms")):
         figures.append(
@@ -128,9 +143,12 @@ def _figures(found: Found, few: int, many: int) -> list[Figure]:
             )
         )
     cpu_of_naive = Figure(
-        name=f"the naive way: CPU a token, at {few} runs", unit="µs", rounds=_all(naive, "cpu_us_per_token"),
-        references=_all(direct, "cpu_us_per_token"), note=_split(naive),
-    )  # fmt: skip
+        name=f"the naive way: CPU a token, at {few} runs",
+        unit="µs",
+        rounds=_all(naive, "cpu_us_per_token"),
+        references=_all(direct, "cpu_us_per_token"),
+        note=_split(naive),
+    )
     return [*figures, cpu_of_naive]
 
 
@@ -153,19 +171,23 @@ def _crowd_figure(seen: Mapping[str, Any]) -> Figure:
     p99 = _ms(seen, "latency_ms", "p99")
     verdict = "held" if seen["held"] and p99 <= HELD_MS else "not held"
     return Figure(
-        name=f"the naive way: token latency p99, at {seen['streams']} runs", unit="ms", rounds=[p99],
+        name=f"the naive way: token latency p99, at {seen['streams']} runs",
+        unit="ms",
+        rounds=[p99],
         note=f"{seen['whole']} arrive whole: {verdict}",
-    )  # fmt: skip
+    )
 
 
 def _first_run_figures(first_runs: Sequence[Mapping[str, float]]) -> list[Figure]:
     return [
         Figure(
-            name="first run of a fresh worker: first token, beside later runs", unit="ms",
-            rounds=[times["first"] for times in first_runs], references=[times["steady"] for times in first_runs],
+            name="first run of a fresh worker: first token, beside later runs",
+            unit="ms",
+            rounds=[times["first"] for times in first_runs],
+            references=[times["steady"] for times in first_runs],
             bar=Bar(compares="ratio", limit=2.0),
         )
-    ]  # fmt: skip
+    ]
 
 
 def _honesty(found: Found, few: int, many: int) -> list[Figure]:

@@ -65,8 +65,10 @@ def _on(what: str, url: str, rounds: int, count: int, folder: Path) -> list[Figu
     with _open(url, folder, is_synced=what != UNSYNCED) as (world, clock):
         bare = Bare(world.database, _template(world, clock))
         ways: list[tuple[Callable[[], object], list[float]]] = [
-            (lambda: _play(world), []), (bare.write_as_often, []), (bare.write_at_once, [])
-        ]  # fmt: skip
+            (lambda: _play(world), []),
+            (bare.write_as_often, []),
+            (bare.write_at_once, []),
+        ]
         for number in range(-1, rounds):  # the first one warms up
             for _, times in ways:
                 times.clear()
@@ -83,15 +85,21 @@ def _on(what: str, url: str, rounds: int, count: int, folder: Path) -> list[Figu
     commits = len(bare.template)
     return [
         Figure(
-            name=f"{what}: all transactions of a run", unit="µs", rounds=journal, references=as_often,
+            name=f"{what}: all transactions of a run",
+            unit="µs",
+            rounds=journal,
+            references=as_often,
             bar=Bar(compares="ratio", limit=1.5) if what != UNSYNCED else None,
             note=f"beside its rows bare in {commits} commits too",
         ),
         Figure(
-            name=f"{what}: the same, beside its rows bare in one commit", unit="µs", rounds=journal,
-            references=at_once, note=f"which is what {commits} commits cost, and what makes each step last",
+            name=f"{what}: the same, beside its rows bare in one commit",
+            unit="µs",
+            rounds=journal,
+            references=at_once,
+            note=f"which is what {commits} commits cost, and what makes each step last",
         ),
-    ]  # fmt: skip
+    ]
 
 
 # --- the journal ----------------------------------------------------------------------------------
@@ -189,9 +197,12 @@ def _model_step(number: int) -> Any:
     from config.ids import new_id
 
     return StepStarted(
-        id=new_id("step"), kind="model", name="openai/gpt-5-mini", arguments_digest=f"{number}" * 64,
+        id=new_id("step"),
+        kind="model",
+        name="openai/gpt-5-mini",
+        arguments_digest=f"{number}" * 64,
         idempotency_key=new_id("key"),
-    )  # fmt: skip
+    )
 
 
 def _call(number: int) -> tuple[Any, Any]:
@@ -200,13 +211,23 @@ def _call(number: int) -> tuple[Any, Any]:
     from config.ids import new_id
 
     step = StepStarted(
-        id=new_id("step"), kind="tool", name="calculator", call_id=f"call_{number}", effect="pure",
-        arguments_digest="d" * 64, idempotency_key=new_id("key"),
-    )  # fmt: skip
+        id=new_id("step"),
+        kind="tool",
+        name="calculator",
+        call_id=f"call_{number}",
+        effect="pure",
+        arguments_digest="d" * 64,
+        idempotency_key=new_id("key"),
+    )
     told = ToolPayload(
-        call_id=f"call_{number}", name="calculator", arguments={"expression": "17*23"}, effect="pure",
-        content='calculator(expression="17*23")', message_id=f"msg_{number}", step_id=step.id,
-    )  # fmt: skip
+        call_id=f"call_{number}",
+        name="calculator",
+        arguments={"expression": "17*23"},
+        effect="pure",
+        content='calculator(expression="17*23")',
+        message_id=f"msg_{number}",
+        step_id=step.id,
+    )
     return step, told
 
 
@@ -216,9 +237,14 @@ def _result(step_id: str, number: int) -> tuple[Any, Any, Any]:
 
     data = {"call_id": f"call_{number}", "name": "calculator", "outcome": "done", "result": 391}
     told = ToolResultPayload(
-        call_id=f"call_{number}", name="calculator", outcome="done", result=391, duration_ms=1,
-        message_id=f"msg_{number}", step_id=step_id,
-    )  # fmt: skip
+        call_id=f"call_{number}",
+        name="calculator",
+        outcome="done",
+        result=391,
+        duration_ms=1,
+        message_id=f"msg_{number}",
+        step_id=step_id,
+    )
     return (
         told,
         StepEnded(id=step_id, status="done", result=391),

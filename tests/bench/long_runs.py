@@ -74,15 +74,22 @@ class Course:
         after_a_tenth, middle, end = (self.sizes_mib[percent] for percent in MARKS)
         return [
             Figure(
-                name=f"{what}: a {each} in its last tenth, beside one of a new one", unit="ms",
-                rounds=self.old_ms, references=self.new_ms, bar=Bar(compares="ratio", limit=1.2),
+                name=f"{what}: a {each} in its last tenth, beside one of a new one",
+                unit="ms",
+                rounds=self.old_ms,
+                references=self.new_ms,
+                bar=Bar(compares="ratio", limit=1.2),
                 note=f"in turns, {len(self.old_ms)} times",
             ),
             Figure(
-                name=f"{what}: the worker's memory at its end, beside the middle", unit="MiB", rounds=[end],
-                references=[middle], bar=Bar(compares="ratio", limit=1.1), note=f"{after_a_tenth:.1f} after a tenth",
+                name=f"{what}: the worker's memory at its end, beside the middle",
+                unit="MiB",
+                rounds=[end],
+                references=[middle],
+                bar=Bar(compares="ratio", limit=1.1),
+                note=f"{after_a_tenth:.1f} after a tenth",
             ),
-        ]  # fmt: skip
+        ]
 
 
 def measure(effort: Effort, *, on_postgres: bool = False) -> Report:

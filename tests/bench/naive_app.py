@@ -44,9 +44,12 @@ def answer(channel: str, model: str, sentence: str) -> None:
 
     client = redis_client()
     stream: Any = litellm.completion(
-        model=model, messages=[{"role": "user", "content": sentence}], stream=True, api_key="none",
+        model=model,
+        messages=[{"role": "user", "content": sentence}],
+        stream=True,
+        api_key="none",
         api_base=os.environ[MODEL_URL],
-    )  # fmt: skip
+    )
     for chunk in stream:
         content = chunk.choices[0].delta.content
         if content:

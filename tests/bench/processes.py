@@ -44,9 +44,15 @@ class Process:
         self.began_s = time.perf_counter()
         with log.open("ab") as sink:
             self._process = subprocess.Popen(
-                guarded(argv, signal.SIGKILL), cwd=ROOT, env=clean_environment(env), stdin=stdin, stdout=sink,
-                stderr=sink, pass_fds=tuple(pass_fds), start_new_session=True,
-            )  # fmt: skip
+                guarded(argv, signal.SIGKILL),
+                cwd=ROOT,
+                env=clean_environment(env),
+                stdin=stdin,
+                stdout=sink,
+                stderr=sink,
+                pass_fds=tuple(pass_fds),
+                start_new_session=True,
+            )
         self.pid = self._process.pid
 
     def stop(self, patience_s: float = 5.0) -> None:

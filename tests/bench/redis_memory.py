@@ -92,22 +92,33 @@ def measure(effort: Effort) -> Report:
     middle_mib, last_mib = scales.sizes_mib[scales.looks // 2], max(scales.sizes_mib)
     figures = [
         Figure(
-            name=f"Redis memory of a run of {tokens:,} tokens, at most while it streams", unit="KiB",
-            rounds=[scales.most / 1024], bar=Bar(compares="figure", limit=budget_kib),
+            name=f"Redis memory of a run of {tokens:,} tokens, at most while it streams",
+            unit="KiB",
+            rounds=[scales.most / 1024],
+            bar=Bar(compares="figure", limit=budget_kib),
             note=f"a budget of {budget_kib:,.0f} KiB of events",
         ),
         Figure(
-            name="the same, behind its end", unit="KiB", rounds=[left / 1024],
+            name="the same, behind its end",
+            unit="KiB",
+            rounds=[left / 1024],
             bar=Bar(compares="figure", limit=AFTER_END_KIB),
         ),
-        Figure(name="keys of the run without an expiry", unit="", rounds=[float(sum(ms < 0 for ms in expiries_ms))],
-               bar=Bar(compares="figure", limit=0)),
         Figure(
-            name="the worker's memory, at most while it streams", unit="MiB", rounds=[last_mib],
-            references=[before_mib], note=f"{middle_mib:.0f} in the middle; beside before the run",
+            name="keys of the run without an expiry",
+            unit="",
+            rounds=[float(sum(ms < 0 for ms in expiries_ms))],
+            bar=Bar(compares="figure", limit=0),
+        ),
+        Figure(
+            name="the worker's memory, at most while it streams",
+            unit="MiB",
+            rounds=[last_mib],
+            references=[before_mib],
+            note=f"{middle_mib:.0f} in the middle; beside before the run",
         ),
         Figure(name="tokens a second", unit="", rounds=[tokens / took_s]),
-    ]  # fmt: skip
+    ]
     return Report(name="redis_memory", title="What a long stream weighs", figures=figures)
 
 

@@ -90,9 +90,13 @@ class Figure:
         name = f"{self.name} ({self.note})" if self.note else self.name
         reference = "" if self.reference is None else _shown(self.reference, self.unit)
         return (
-            name, _shown(self.value, self.unit), reference, self._compared_text(),
-            self.bar.text(self.unit) if self.bar else "", verdict,
-        )  # fmt: skip
+            name,
+            _shown(self.value, self.unit),
+            reference,
+            self._compared_text(),
+            self.bar.text(self.unit) if self.bar else "",
+            verdict,
+        )
 
     def _compared_text(self) -> str:
         if not self.references:
@@ -112,9 +116,13 @@ class Figure:
         bar = Bar(**data["bar"]) if data.get("bar") else None
         rounds, references = ([inf if x is None else x for x in data[name]] for name in ("rounds", "references"))
         return cls(
-            name=data["name"], unit=data["unit"], rounds=rounds, references=references, bar=bar,
+            name=data["name"],
+            unit=data["unit"],
+            rounds=rounds,
+            references=references,
+            bar=bar,
             note=data["note"],
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

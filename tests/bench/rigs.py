@@ -61,15 +61,26 @@ class Rig:
         if self.agents is not None:
             define_agent(self.agents, tokens, rate)
         order: dict[str, Any] = {
-            "host": "127.0.0.1", "port": self.port, "protocol": self.protocol, "path": self.path,
-            "body": self.body(tokens, rate), "streams": streams, "ramp_s": ramp_s, "model_url": self.model_url,
+            "host": "127.0.0.1",
+            "port": self.port,
+            "protocol": self.protocol,
+            "path": self.path,
+            "body": self.body(tokens, rate),
+            "streams": streams,
+            "ramp_s": ramp_s,
+            "model_url": self.model_url,
             "timeout_s": ramp_s + tokens / rate + GRACE_S,
-        }  # fmt: skip
+        }
         before = usage_of(self.pids)
         client = subprocess.run(
-            python("tests.bench.load_client"), input=orjson.dumps(order), capture_output=True, check=False, cwd=ROOT,
-            env=clean_environment(), timeout=order["timeout_s"] + 60,
-        )  # fmt: skip
+            python("tests.bench.load_client"),
+            input=orjson.dumps(order),
+            capture_output=True,
+            check=False,
+            cwd=ROOT,
+            env=clean_environment(),
+            timeout=order["timeout_s"] + 60,
+        )
         if client.returncode:
             raise NotReady(f"the load client failed:\n{client.stderr.decode()[-2000:]}")
         found: dict[str, Any] = orjson.loads(client.stdout)
@@ -118,14 +129,19 @@ def naive(folder: Path, model_url: str) -> Iterator[Rig]:
     with contextlib.ExitStack() as open_things:
         redis = _redis(open_things, Settings(state_dir=folder / "naive"))
         env = {
-            "NAIVE_REDIS_URL": redis.url, "NAIVE_MODEL_URL": model_url, "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        }  # fmt: skip
+            "NAIVE_REDIS_URL": redis.url,
+            "NAIVE_MODEL_URL": model_url,
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        }
         slots = str(NAIVE_SLOTS)
         gunicorn = [*python("gunicorn"), "--worker-class", "gthread", "--threads", slots, "--no-control-socket"]
         web = _start(
-            open_things, "naive-web",
-            [*gunicorn, "--bind", f"127.0.0.1:{port}", "tests.bench.naive_app:create_app()"], folder, env,
-        )  # fmt: skip
+            open_things,
+            "naive-web",
+            [*gunicorn, "--bind", f"127.0.0.1:{port}", "tests.bench.naive_app:create_app()"],
+            folder,
+            env,
+        )
         celery = [*python("celery"), "-A", "tests.bench.naive_app", "worker", "--pool", "threads", "-c", slots]
         worker = _start(open_things, "naive-worker", [*celery, "--loglevel", "info"], folder, env)
         wait_for_port(port, web)
@@ -160,9 +176,16 @@ def callboard(folder: Path, model_url: str, *, slots: int | None = None) -> Iter
         web = _start(open_things, "web", gunicorn_command(listener), folder, env, pass_fds=(listener.fileno(),))
         port = int(listener.getsockname()[1])
         rig = Rig(
-            label="callboard", protocol="callboard", port=port, pids={"web": web.pid, "redis": redis.process.pid},
-            path="/v1/runs", model_url=model_url, agents=agents, settings=settings, processes={"web": web},
-        )  # fmt: skip
+            label="callboard",
+            protocol="callboard",
+            port=port,
+            pids={"web": web.pid, "redis": redis.process.pid},
+            path="/v1/runs",
+            model_url=model_url,
+            agents=agents,
+            settings=settings,
+            processes={"web": web},
+        )
         open_things.callback(lambda: rig.processes["worker"].stop() if "worker" in rig.processes else None)
         listener.close()  # it is the web process's now: when that ends, nobody answers
         wait_for_answer(port, "/health", web)

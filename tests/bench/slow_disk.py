@@ -115,9 +115,12 @@ def _work_off(settings: Settings, load: Load, size: int, env: dict[str, str], fo
 def _chatting(env: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Yield another process that chats between two lines on its stdin."""
     chats = subprocess.Popen(
-        python("tests.bench.slow_disk_chats"), cwd=ROOT, env=clean_environment(env), stdin=subprocess.PIPE,
+        python("tests.bench.slow_disk_chats"),
+        cwd=ROOT,
+        env=clean_environment(env),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-    )  # fmt: skip
+    )
     try:
         assert chats.stdout is not None
         assert chats.stdout.readline() == b"ready\n"
@@ -141,9 +144,12 @@ def _settings(open_things: contextlib.ExitStack, folder: Path, load: Load) -> Se
     redis = start_redis(Settings(state_dir=folder / "state"))
     open_things.callback(redis.stop)
     values: dict[str, Any] = {
-        "redis_url": redis.url, "state_dir": folder / "state", "agents_dir": str(folder / "agents"), "workers": 1,
+        "redis_url": redis.url,
+        "state_dir": folder / "state",
+        "agents_dir": str(folder / "agents"),
+        "workers": 1,
         "slots": SLOTS,
-    }  # fmt: skip
+    }
     if load.is_postgres:
         cluster = open_things.enter_context(PostgresCluster(_disk(folder, load)))
         values["database_url"] = cluster.new_database()
@@ -164,11 +170,12 @@ def _figures(load: Load, size: int, found: list[dict[str, Any]]) -> list[Figure]
     figures = [
         Figure(name=load.name, unit="runs/s", rounds=speed, bar=bar),
         Figure(
-            name=f"{load.name}: not succeeded with one owner and one call", unit="",
+            name=f"{load.name}: not succeeded with one owner and one call",
+            unit="",
             rounds=[size - one["succeeded"] + one["crashes"] + one["unknown"] + (not one["clean"]) for one in found],
             bar=Bar(compares="figure", limit=0),
         ),
-    ]  # fmt: skip
+    ]
     if load.has_chats:
         p99 = [_p99(one["first_token_ms"]) for one in found]
         name = "first token of a chat of another process beside it, p99 (the model takes 50 of it)"

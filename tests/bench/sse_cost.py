@@ -137,9 +137,12 @@ async def measure(
     await asyncio.sleep(0.5)
     expected = said * options.viewers
     return Cost(
-        us_per_event=spent * 1e6 / max(1, received), kib_per_viewer=(rss - before) / 1024 / options.viewers,
-        threads=threads, received=received, expected=expected,
-    )  # fmt: skip
+        us_per_event=spent * 1e6 / max(1, received),
+        kib_per_viewer=(rss - before) / 1024 / options.viewers,
+        threads=threads,
+        received=received,
+        expected=expected,
+    )
 
 
 async def pace(say: Callable[[int], Coroutine[Any, Any, None]], rate: float, seconds: float) -> int:
@@ -209,11 +212,15 @@ class Writer:
         self.journal = Journal(settings, publish=lambda message: None)
         accepted = self.journal.accept(
             NewRun(
-                objective="bench", agent_id="bench", agent_name="Bench", definition_digest="",
-                definition_json="{}", model="demo/x",
+                objective="bench",
+                agent_id="bench",
+                agent_name="Bench",
+                definition_digest="",
+                definition_json="{}",
+                model="demo/x",
                 observers=("sse",),
             )
-        )  # fmt: skip
+        )
         self.run_id, self.thread_id = accepted.run_id, accepted.thread_id
         lease = self.journal.loop.run(self.journal.claim(self.run_id))
         assert lease is not None
@@ -236,9 +243,14 @@ class Writer:
 def callboard(settings: Settings, port: int) -> Any:
     command = [sys.executable, "-P", "-m", "gunicorn", "--config", "web/gunicorn_conf.py", "web.app:create_app()"]
     return process(
-        command, port, "/ready", CALLBOARD_PORT=str(port), CALLBOARD_STATE_DIR=str(settings.state_dir),
-        CALLBOARD_REDIS_URL=str(settings.redis_url), WEB_CONCURRENCY="1",
-    )  # fmt: skip
+        command,
+        port,
+        "/ready",
+        CALLBOARD_PORT=str(port),
+        CALLBOARD_STATE_DIR=str(settings.state_dir),
+        CALLBOARD_REDIS_URL=str(settings.redis_url),
+        WEB_CONCURRENCY="1",
+    )
 
 
 def starlette(url: str, port: int) -> Any:

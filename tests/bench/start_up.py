@@ -76,14 +76,20 @@ def _imports(times: int) -> list[Figure]:
     say(f"import web.app: {statistics.median(one['wall'] for one in ours[1:]):.2f} s, {len(libraries)} library modules")
     return [
         Figure(
-            name="import web.app, beside its libraries alone", unit="s", rounds=[one["cpu"] for one in ours[1:]],
-            references=[one["cpu"] for one in theirs[1:]], bar=Bar(compares="ratio", limit=1.2), note="CPU",
+            name="import web.app, beside its libraries alone",
+            unit="s",
+            rounds=[one["cpu"] for one in ours[1:]],
+            references=[one["cpu"] for one in theirs[1:]],
+            bar=Bar(compares="ratio", limit=1.2),
+            note="CPU",
         ),
         Figure(
-            name="litellm's modules among them", unit="", rounds=[float(len(heavy))],
+            name="litellm's modules among them",
+            unit="",
+            rounds=[float(len(heavy))],
             bar=Bar(compares="figure", limit=0),
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _web_process(effort: Effort) -> list[Figure]:
@@ -100,10 +106,13 @@ def _web_process(effort: Effort) -> list[Figure]:
     say(f"web process {worker:.0f} MiB, its master {master:.0f} MiB")
     return [
         Figure(
-            name="web process, after some runs", unit="MiB", rounds=[worker],
-            bar=Bar(compares="figure", limit=110), note=f"resident; gunicorn's master {master:.0f} more",
+            name="web process, after some runs",
+            unit="MiB",
+            rounds=[worker],
+            bar=Bar(compares="figure", limit=110),
+            note=f"resident; gunicorn's master {master:.0f} more",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _help(times: int) -> Figure:
@@ -145,10 +154,13 @@ def _up(effort: Effort) -> list[Figure]:
             name="./callboard up, until its page answers", unit="s", rounds=pages, bar=Bar(compares="figure", limit=3.0)
         ),
         Figure(
-            name="./callboard up, until the first word of an answer", unit="s", rounds=words,
-            bar=Bar(compares="figure", limit=6.0), note="asked as soon as the page answers; demo model",
+            name="./callboard up, until the first word of an answer",
+            unit="s",
+            rounds=words,
+            bar=Bar(compares="figure", limit=6.0),
+            note="asked as soon as the page answers; demo model",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _seconds_until_page_and_word(folder: Path, patience_s: float = 60.0) -> tuple[float, float]:
@@ -169,9 +181,13 @@ def _callboard() -> str:
 
 def _python(source: str, given: bytes = b"") -> bytes:
     done = subprocess.run(
-        [sys.executable, "-P", "-c", source], input=given, capture_output=True, check=False, cwd=ROOT,
+        [sys.executable, "-P", "-c", source],
+        input=given,
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
         env=clean_environment(),
-    )  # fmt: skip
+    )
     if done.returncode:
         raise RuntimeError(done.stderr.decode()[-2000:])
     return done.stdout.strip().splitlines()[-1]

@@ -43,9 +43,11 @@ async def cpu_per_chunk(model: str, url: str, chunks: int, streams: int, pace: i
     """Return the CPU microseconds of one chunk, opening the streams included."""
     base = url.removesuffix("/v1") if model.startswith("anthropic") else url
     call = ModelCall(
-        model=f"{model}-{chunks}-{pace}", messages=[{"role": "user", "content": "go"}], api_base=base,
+        model=f"{model}-{chunks}-{pace}",
+        messages=[{"role": "user", "content": "go"}],
+        api_base=base,
         params={"max_tokens": 99_999} if model.startswith("anthropic") else {},
-    )  # fmt: skip
+    )
 
     async def read() -> int:
         count = 0

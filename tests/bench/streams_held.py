@@ -45,14 +45,20 @@ def measure(effort: Effort) -> Report:
     note = f"p99 ≤ {P99_MS:g} ms; steps {', '.join(map(str, steps))}"
     figures = [
         Figure(
-            name="streams one worker process holds", unit="", rounds=held["callboard"], references=held["direct"],
-            bar=Bar(compares="ratio", limit=2.0, at_least=True), note=note,
+            name="streams one worker process holds",
+            unit="",
+            rounds=held["callboard"],
+            references=held["direct"],
+            bar=Bar(compares="ratio", limit=2.0, at_least=True),
+            note=note,
         ),
         Figure(
-            name="the same, by itself", unit="", rounds=held["callboard"],
+            name="the same, by itself",
+            unit="",
+            rounds=held["callboard"],
             bar=Bar(compares="figure", limit=300, at_least=True, is_stretch=True),
         ),
-    ]  # fmt: skip
+    ]
     return Report(
         name="streams_held", title=f"Streams at {RATE} tokens a second", figures=figures, details={"loads": seen}
     )

@@ -4,9 +4,14 @@ from tests.bench.legs import Clocks, Moments, legs_of, trace
 
 DIRECT = Moments(sent=0, asked=7_000_000, written=57_000_000, received=58_500_000)
 OURS = Moments(
-    sent=0, queued=2_000_000, running=8_000_000, asked=12_000_000, written=62_000_000, numbered=62_500_000,
+    sent=0,
+    queued=2_000_000,
+    running=8_000_000,
+    asked=12_000_000,
+    written=62_000_000,
+    numbered=62_500_000,
     received=64_000_000,
-)  # fmt: skip
+)
 
 
 def test_the_legs_of_a_run_that_a_worker_takes_add_up_to_its_first_token():
