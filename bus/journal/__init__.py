@@ -41,8 +41,8 @@ from bus.journal.log.reader import parse_cursor
 from bus.journal.log.writer import RunWriter
 from bus.journal.ownership.claim import Claim, FirstCommit
 from bus.journal.ownership.leases import Lease
-from bus.journal.ownership.workers import WorkerRow
-from bus.journal.queries.runs import STATUSES
+from bus.journal.ownership.workers import WorkerRow, Workers
+from bus.journal.queries.runs import STATUSES, Runs
 from bus.journal.queries.wait_reasons import WaitReason
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import DRAINED, Release
@@ -51,7 +51,6 @@ from bus.journal.steps import StepEnded, StepStarted, steps_of
 from bus.journal.threads import HistoryItem, Past
 from bus.journal.totals import Totals
 from bus.journal.version import require_readable_journal
-from bus.journal.views import Runs, Workers
 from bus.journal.who import Who
 
 __all__ = [

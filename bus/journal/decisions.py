@@ -16,7 +16,7 @@ from bus.journal.states.unowned import answer as record_answer
 from bus.journal.who import Who
 from bus.payloads import TERMINAL, ApprovalPayload
 from config.clock import epoch_ms
-from config.database.engine import Database
+from config.database.engine import Database, wall_ms
 from config.database.tables import approvals
 from config.failpoints import failpoint
 
@@ -65,7 +65,7 @@ def decide(
             raise ApprovalUnknown(approval_id)
         if idempotency is not None and used_before(connection, who, idempotency) is not None:
             return _as_decided(question, untouched(row), is_new=False)
-        _require_open(database, connection, row, question, answer)
+        _require_open(connection, row, question, answer)
         written = _answer(connection, row, question, answer, by)
         if idempotency is not None:
             remember(connection, who, idempotency, run_id)
@@ -73,17 +73,14 @@ def decide(
     return Decided(approval_id=approval_id, decision=answer.decision, by=by, written=written)
 
 
-def _require_open(
-    database: Database, connection: Connection, run: Row[Any], question: Row[Any], answer: Decision
-) -> None:
+def _require_open(connection: Connection, run: Row[Any], question: Row[Any], answer: Decision) -> None:
     if question.decision is not None:
         raise ApprovalDecided(question.id, question.decision, question.decided_by)
     if run.status in TERMINAL:
         raise ApprovalOver(f"the run is over ({run.status}), so nothing can be decided any more.")
     if run.status != "waiting":  # stopped while it was about to ask; an owner may be ending it
         raise ApprovalOver("the run was stopped and waits for no answer; it ends by itself.")
-    now = connection.execute(select(database.wall_clock())).scalar_one()
-    if question.expires_ms is not None and question.expires_ms <= now:
+    if question.expires_ms is not None and question.expires_ms <= wall_ms(connection):
         raise ApprovalOver("the time for an answer is over; the run ends by itself.")
     offered = orjson.loads(question.decisions_json)
     if answer.decision not in offered:

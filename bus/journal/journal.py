@@ -8,7 +8,7 @@ from contextlib import aclosing, contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from bus.errors import LoopBlocked
 from bus.journal import accept as accepting
@@ -37,14 +37,16 @@ from bus.journal.ownership.leases import Lease, claim_on
 from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.reaper import Reaper
 from bus.journal.ownership.unowned_runs import UnownedRuns
+from bus.journal.ownership.workers import Workers
+from bus.journal.queries.runs import Runs
+from bus.journal.queries.threads import Threads
 from bus.journal.states.unowned import CommitResult
-from bus.journal.views import Runs, Threads, Workers
 from bus.journal.who import Who
 from bus.journal.write_probe import WriteProbe
 from bus.keys import Keys
 from bus.loop import ProcessLoop, process_loop
 from bus.payloads import encode
-from config.database.engine import Database, open_database
+from config.database.engine import Database, open_database, wall_ms
 from config.database.errors import DatabaseBusy, DatabaseUnreachable
 from config.errors import CallboardError
 from config.failpoints import failpoint
@@ -132,7 +134,7 @@ class Journal:
 
     def _wall_clock_ms(self) -> int:
         with self.database.read() as connection:
-            return int(connection.execute(select(self.database.wall_clock())).scalar_one())
+            return wall_ms(connection)
 
     def writer(self, lease: Lease, notify: Notify) -> RunWriter:
         """Return the writer of a claimed run."""

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import orjson
-from sqlalchemy import Connection, and_, bindparam, insert, or_, select, tuple_, update
+from sqlalchemy import Connection, bindparam, insert, select, tuple_, update
 
-from bus.journal.errors import ThreadUnknown
-from bus.journal.log.pages import Pages
 from bus.journal.outbox import announce
 from bus.journal.states.conditions import is_open
-from bus.journal.who import Who
-from config.clock import epoch_ms, stamp
+from config.clock import epoch_ms
 from config.database.engine import WALL_MS
 from config.database.tables import messages, runs, threads
 from config.ids import new_id
@@ -186,141 +183,3 @@ def close_thread(connection: Connection, run: RunOfThread) -> str | None:
     if following is not None:
         announce(connection, following)
     return following
-
-
-# --- queries for the API and the terminal ----------------------------------------------------------
-
-
-def list_threads(
-    connection: Connection,
-    who: Who,
-    *,
-    search: str | None = None,
-    limit: int = 50,
-    before_ms: int | None = None,
-    before_id: str = "",
-) -> list[dict[str, Any]]:
-    """Return threads, the last used one first; the next page begins after the last one's time and id."""
-    query = select(threads).where(threads.c.tenant == who.tenant, threads.c.principal == who.principal)
-    if search:
-        query = query.where(threads.c.title.icontains(search, autoescape=True))
-    if before_ms is not None:
-        same = and_(threads.c.updated_ms == before_ms, threads.c.id < before_id)
-        query = query.where(or_(threads.c.updated_ms < before_ms, same))
-    rows = connection.execute(query.order_by(threads.c.updated_ms.desc(), threads.c.id.desc()).limit(limit)).all()
-    return [_summary(row) for row in rows]
-
-
-def open_thread(connection: Connection, who: Who, agent_id: str, title: str) -> str:
-    """Insert an empty thread and return its id."""
-    id_ = new_id("thr")
-    row = {
-        "id": id_,
-        "tenant": who.tenant,
-        "principal": who.principal,
-        "agent_id": agent_id,
-        "title": title,
-        "next_message": 1,
-        "created_ms": WALL_MS,
-        "updated_ms": WALL_MS,
-    }
-    connection.execute(insert(threads).values(**row))
-    return id_
-
-
-def get_thread(connection: Connection, who: Who, thread_id: str) -> dict[str, Any]:
-    """Return one thread with its runs.
-
-    Raises:
-        ThreadUnknown: there is no such thread, or another tenant's or user's; both look the same.
-    """
-    row = _thread_row(connection, who, thread_id)
-    query = (
-        select(runs.c.id, runs.c.status, runs.c.reason, runs.c.created_ms)
-        .where(runs.c.thread_key == row.key)
-        .order_by(runs.c.turn)
-    )
-    runs_ = [
-        _present({"run_id": r.id, "status": r.status, "reason": r.reason, "created_at": stamp(r.created_ms)})
-        for r in connection.execute(query)
-    ]
-    return _summary(row) | {"runs": runs_}
-
-
-_MESSAGES = Pages(
-    query=select(messages)
-    .where(
-        messages.c.thread_key == bindparam("thread_key"),
-        tuple_(messages.c.turn, messages.c.number) > tuple_(bindparam("after_turn"), bindparam("after_number")),
-    )
-    .order_by(messages.c.turn, messages.c.number)
-    .limit(bindparam("page_limit")),
-    text=messages.c.data_json,
-    order=(messages.c.turn, messages.c.number),
-)
-
-
-def list_messages(
-    connection: Connection, who: Who, thread_id: str, *, after: tuple[int, int] = (0, 0), limit: int = 200
-) -> list[dict[str, Any]]:
-    """Return up to ``limit`` messages of a thread after ``(turn, number)``, in reading order, of any size."""
-    found, has_more = message_page(connection, who, thread_id, after=after, limit=limit)
-    while has_more and len(found) < limit:
-        last = found[-1]["turn"], found[-1]["number"]
-        page, has_more = message_page(connection, who, thread_id, after=last, limit=limit - len(found))
-        found += page
-    return found
-
-
-def message_page(
-    connection: Connection, who: Who, thread_id: str, *, after: tuple[int, int], limit: int
-) -> tuple[list[dict[str, Any]], bool]:
-    """Return up to ``limit`` messages or 1 MB of them, and whether there may be more."""
-    row = _thread_row(connection, who, thread_id)
-    turn, number = after
-    values = {"thread_key": row.key, "after_turn": turn, "after_number": number, "page_limit": limit}
-    found, is_cut = _MESSAGES.read(connection, values)
-    shown = [
-        _present(
-            {
-                "number": m.number,
-                "turn": m.turn,
-                "run_id": m.run_id,
-                "message_id": m.id,
-                "role": m.role,
-                "partial": m.partial or None,
-                "at": stamp(m.created_ms),
-                **orjson.loads(m.data_json),
-            }
-        )
-        for m in found
-    ]
-    return shown, is_cut or len(found) == limit
-
-
-def _thread_row(connection: Connection, who: Who, thread_id: str) -> Any:
-    query = select(threads).where(
-        threads.c.tenant == who.tenant, threads.c.principal == who.principal, threads.c.id == thread_id
-    )
-    row = connection.execute(query).first()
-    if row is None:
-        raise ThreadUnknown(thread_id)
-    return row
-
-
-def _summary(row: Any) -> dict[str, Any]:
-    return _present(
-        {
-            "thread_id": row.id,
-            "title": row.title,
-            "agent": row.agent_id,
-            "open_run": row.open_run,
-            "created_at": stamp(row.created_ms),
-            "updated_at": stamp(row.updated_ms),
-        }
-    )
-
-
-def _present(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields without None values: the wire has no nulls."""
-    return {name: value for name, value in fields.items() if value is not None}

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import select
-
 from bus.journal import Workers
 from cli.doctor.database import skipped_check, usable_database
 from cli.doctor.finding import Verdicts, fail, ok, warn
 from config.clock import epoch_ms
-from config.database.engine import Database
+from config.database.engine import Database, wall_ms
 from config.project import own_version
 from config.settings import Settings
 
@@ -75,8 +73,8 @@ def clocks(workers: Iterable[Worker]) -> Verdicts:
 def own_skew_ms(database: Database, own_clock: Callable[[], int] = epoch_ms) -> int:
     """Return how far this machine's clock is ahead of the database's; accurate to half a round trip."""
     with database.read() as connection:
-        connection.execute(select(database.wall_clock()))  # connects; the second one is measured
+        wall_ms(connection)  # connects; the second one is measured
         before = own_clock()
-        theirs: int = connection.execute(select(database.wall_clock())).scalar_one()
+        theirs = wall_ms(connection)
         after = own_clock()
     return (before + after) // 2 - theirs

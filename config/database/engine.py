@@ -17,6 +17,7 @@ from sqlalchemy import (
     event,
     literal,
     literal_column,
+    select,
 )
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
@@ -157,10 +158,6 @@ class Database:
         """Return the current parameters of ``lease_now``."""
         return {"boot_ms": boot_ms()} if self.is_sqlite else {}
 
-    def wall_clock(self) -> ColumnElement[int]:
-        """Return the expression for now, in milliseconds since 1970, that timers are compared with."""
-        return WALL_MS
-
     def lease_boot(self) -> str | None:
         """Return the boot that ``lease_clock`` counts from; None on Postgres."""
         return boot_id() if self.is_sqlite else None
@@ -183,6 +180,11 @@ class Database:
 
 
 _PG_NOW_MS: ColumnElement[int] = literal_column(PG_NOW_MS, BigInteger)
+
+
+def wall_ms(connection: Connection) -> int:
+    """Return now in milliseconds since 1970, by the clock that timers are compared with."""
+    return int(connection.execute(select(WALL_MS)).scalar_one())
 
 
 def open_database(url: str, *, pool_size: int = 20, max_overflow: int = 10) -> Database:

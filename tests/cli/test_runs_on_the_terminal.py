@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from bus.journal import WorkerRow
-from bus.journal.ownership.workers import seen
+from bus.journal.ownership.workers import Workers
 from cli.main import status_of
 from config.database.engine import open_database
 from config.database.migrate import migrate
@@ -243,7 +243,7 @@ def test_a_detached_run_of_a_queue_that_no_worker_serves_names_the_worker_to_sta
     write_agent(tmp_path / "agents", model, "queue: gpu", "painter")
     database = open_database(Settings(state_dir=tmp_path / "state").database)
     row = WorkerRow(id="own_1", host="h", pid=1, pool="threads", slots=1, busy=0, queue="runs", queues=("runs",))
-    seen(database, row)
+    Workers(database).renew(row)
     database.close()
 
     assert type_("run", "painter", "Hello?", "--detach") == 0

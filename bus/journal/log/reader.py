@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from bus.journal.errors import CursorAhead, CursorInvalid, RunUnknown
+from bus.journal.errors import CursorInvalid, RunUnknown
 from bus.journal.live.hotlog import HotLog
 from bus.journal.log.events import read_after, require_run
 from bus.journal.log.line import Line
@@ -35,17 +35,6 @@ def parse_cursor(text: str | None) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 19):
         raise CursorInvalid(text)
     return int(text)
-
-
-def check_cursor(cursor: int, issued: int) -> int:
-    """Return the cursor if it is at most ``issued``, the highest number that the run may have used.
-
-    Raises:
-        CursorAhead: it is larger.
-    """
-    if cursor > issued:
-        raise CursorAhead(cursor, issued)
-    return cursor
 
 
 class Merge:

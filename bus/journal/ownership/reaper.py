@@ -30,7 +30,7 @@ from bus.journal.states.conditions import expired, has_live_owner, is_first_of_t
 from bus.journal.states.unowned import CommitResult, lock_run, requeue
 from bus.messages import FIELDS
 from bus.queues import ServedQueues
-from config.database.engine import Database
+from config.database.engine import WALL_MS, Database
 from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
 from config.database.tables import approvals, runs, timers
 from config.errors import CallboardError
@@ -219,10 +219,7 @@ def crash_error(crashes: list[dict[str, Any]]) -> RunCrashed:
 def due(database: Database) -> list[tuple[str, str]]:
     """Return the timers that are due, each with its run."""
     query = (
-        select(timers.c.run_id, timers.c.id)
-        .where(timers.c.due_ms <= database.wall_clock())
-        .order_by(timers.c.due_ms)
-        .limit(BATCH)
+        select(timers.c.run_id, timers.c.id).where(timers.c.due_ms <= WALL_MS).order_by(timers.c.due_ms).limit(BATCH)
     )
     with database.read() as connection:
         return [(row.run_id, row.id) for row in connection.execute(query)]

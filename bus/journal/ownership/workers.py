@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from config.clock import epoch_ms, stamp
-from config.database.engine import Database
+from config.database.engine import WALL_MS, Database
 from config.database.tables import workers
 
 ALIVE_MS = 15_000
@@ -41,20 +41,40 @@ class WorkerRow:
         return replace(self, busy=busy)
 
 
-def seen(database: Database, worker: WorkerRow, own_clock: Callable[[], int] = epoch_ms) -> None:
-    """Renew this worker's row with its own clock's time beside the database's, and delete long expired rows."""
-    with database.write() as connection:  # both clocks are read inside, so that waiting for a lock is not measured
-        now, clock_ms = database.wall_clock(), own_clock()
-        row = asdict(worker) | {"queues": ",".join(worker.queues) or None, "seen_ms": now, "clock_ms": clock_ms}
-        changed = connection.execute(update(workers).where(workers.c.id == worker.id).values(row))
-        if changed.rowcount == 0:
-            connection.execute(delete(workers).where(workers.c.seen_ms < now - KEPT_MS))
-            connection.execute(insert(workers).values(row | {"started_ms": now}))
+class Workers:
+    """The worker processes that are alive, as their rows say; each call uses a connection of its own."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def alive(self) -> list[dict[str, Any]]:
+        """Return the workers whose rows are at most 15 s old; ``skew_ms`` is how far their clocks are ahead."""
+        with self._database.read() as connection:
+            return alive(connection)
+
+    def serving(self, queue: str | None) -> list[dict[str, Any]]:
+        """Return those of them that serve a queue; None is the default queue."""
+        return [worker for worker in self.alive() if serves(worker, queue)]
+
+    def renew(self, worker: WorkerRow, own_clock: Callable[[], int] = epoch_ms) -> None:
+        """Renew this worker's row with its own clock's time beside the database's, and delete long expired rows."""
+        with self._database.write() as connection:  # read inside, so that waiting for a lock is not measured
+            clock_ms = own_clock()
+            row = asdict(worker) | {"queues": ",".join(worker.queues) or None, "seen_ms": WALL_MS, "clock_ms": clock_ms}
+            changed = connection.execute(update(workers).where(workers.c.id == worker.id).values(row))
+            if changed.rowcount == 0:
+                connection.execute(delete(workers).where(workers.c.seen_ms < WALL_MS - KEPT_MS))
+                connection.execute(insert(workers).values(row | {"started_ms": WALL_MS}))
+
+    def forget(self, worker_id: str) -> None:
+        """Delete the row of a worker that ends."""
+        with self._database.write() as connection:
+            connection.execute(delete(workers).where(workers.c.id == worker_id))
 
 
-def alive(database: Database, connection: Connection) -> list[dict[str, Any]]:
-    """Return the workers whose rows are at most 15 s old; ``skew_ms`` is how far their clocks are ahead."""
-    query = select(workers).where(workers.c.seen_ms > database.wall_clock() - ALIVE_MS).order_by(workers.c.started_ms)
+def alive(connection: Connection) -> list[dict[str, Any]]:
+    """Return what ``Workers.alive`` does."""
+    query = select(workers).where(workers.c.seen_ms > WALL_MS - ALIVE_MS).order_by(workers.c.started_ms)
     return [
         {
             "worker_id": row.id,
@@ -83,9 +103,3 @@ def _queues(row: Any) -> list[str]:
 def serves(worker: Mapping[str, Any], queue: str | None) -> bool:
     """Return whether a live worker serves a queue; None is the default queue, which each worker knows by name."""
     return (queue or worker["queue"]) in (worker["queues"] or [None])
-
-
-def forget(database: Database, worker_id: str) -> None:
-    """Delete the row of a worker that ends."""
-    with database.write() as connection:
-        connection.execute(delete(workers).where(workers.c.id == worker_id))

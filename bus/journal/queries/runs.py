@@ -1,81 +1,34 @@
-"""Queries for runs: one run, filtered lists in pages, and the board."""
+"""Runs as clients and the terminal see them: one run, filtered lists in pages, the board, and removal."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
 import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, or_, select
 
-from bus.journal.approvals import pending, pending_chars
-from bus.journal.errors import RunUnknown
+from bus.journal.approvals import last_decided, pending, pending_chars
+from bus.journal.errors import ApprovalDecided, CursorAhead, RunUnknown
+from bus.journal.idempotency import IdempotencyKey, used_before
+from bus.journal.log.events import last_error
 from bus.journal.log.pages import PAGE_BYTES
+from bus.journal.queries.wait_reasons import WaitReason, explain_run, explain_runs
+from bus.journal.retention.removal import remove_runs, require_over
 from bus.journal.states.conditions import OPEN
 from bus.journal.who import Who
-from bus.payloads import TERMINAL
+from bus.payloads import TERMINAL, ErrorPayload
 from config.clock import stamp
+from config.database.engine import Database
 from config.database.tables import runs
 from config.errors import BadRequest
 
 LIMIT = 50
 """Runs in a list without an explicit limit."""
+ON_BOARD = 60
+"""Ended runs on the board."""
 STATUSES = (*OPEN, *sorted(TERMINAL))
 _BRIEF = [column for column in runs.c if column.name not in ("output_json", "metadata_json")]
-
-
-def get_run(connection: Connection, who: Who, run_id: str) -> dict[str, Any]:
-    """Return one run with its open questions.
-
-    Raises:
-        RunUnknown: there is no such run, or another tenant's or user's; both look the same.
-    """
-    return _with_asked(connection, find_run(connection, who, run_id))
-
-
-def get_small_run(connection: Connection, who: Who, run_id: str, max_chars: int) -> dict[str, Any] | None:
-    """Return one run as ``get_run`` does, or None where its output or questions exceed ``max_chars``.
-
-    What exceeds the limit is not read.
-
-    Raises:
-        RunUnknown: there is no such run, or another tenant's or user's.
-    """
-    chars = func.coalesce(func.length(runs.c.output_json), 0)
-    output = case((chars <= max_chars, runs.c.output_json)).label("output_json")
-    row = _find(connection, who, run_id, *_BRIEF, runs.c.metadata_json, output, chars.label("output_chars"))
-    asked_chars = pending_chars(connection, row.id) if row.status == "waiting" else 0
-    return _with_asked(connection, row) if max(row.output_chars, asked_chars) <= max_chars else None
-
-
-def _with_asked(connection: Connection, row: Row[Any]) -> dict[str, Any]:
-    asked = _asked(connection, row)
-    return summary(row) | ({"approvals": asked} if asked else {})
-
-
-def asked_now(connection: Connection, who: Who, run_id: str) -> list[dict[str, Any]]:
-    """Return a run's open questions, the oldest first; empty once it has ended.
-
-    Raises:
-        RunUnknown: there is no such run, or another tenant's or user's.
-    """
-    return _asked(connection, find_run(connection, who, run_id))
-
-
-def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:
-    return pending(connection, row.id) if row.status == "waiting" else []
-
-
-def find_run(connection: Connection, who: Who, run_id: str) -> Row[Any]:
-    """Return a run's row, or raise ``RunUnknown``."""
-    return _find(connection, who, run_id, *runs.c)
-
-
-def _find(connection: Connection, who: Who, run_id: str, *columns: ColumnElement[Any]) -> Row[Any]:
-    mine = (runs.c.id == run_id, runs.c.tenant == who.tenant, runs.c.principal == who.principal)
-    row = connection.execute(select(*columns).where(*mine)).first()
-    if row is None:
-        raise RunUnknown(run_id)
-    return row
 
 
 class RunFilter(TypedDict, total=False):
@@ -92,28 +45,171 @@ class RunFilter(TypedDict, total=False):
     """Creation time (ms) and id of the last run of the previous page; several may be created in one millisecond."""
 
 
-def list_runs(connection: Connection, who: Who, **wanted: Unpack[RunFilter]) -> list[dict[str, Any]]:
-    """Return runs, the newest first."""
-    return [summary(row) for row in connection.execute(_newest(who, **wanted))]
+class Runs:
+    """The runs that a principal may see; each call uses a connection of its own.
 
-
-def run_page(connection: Connection, who: Who, **wanted: Unpack[RunFilter]) -> tuple[list[dict[str, Any]], bool]:
-    """Return runs as ``list_runs`` does, and whether the page was shortened because of their size.
-
-    A page ends where the runs' outputs reach 1 MB, and has at least one run: models and clients decide how long
-    outputs are.
+    Where ``who`` is asked for, ``RunUnknown`` is raised if there is no such run, or it is another tenant's or user's.
     """
-    query = _newest(who, **wanted)
-    found, size = [], 0
-    if connection.dialect.name == "postgresql":  # its client reads all rows at once, SQLite's one by one
-        query = query.limit(_fitting(connection, query, wanted.get("limit", LIMIT)))
-    with connection.execute(query) as rows:
-        for row in rows:
-            found.append(summary(row))
-            size += len(row.output_json or "")
-            if size >= PAGE_BYTES:
-                return found, True
-    return found, False
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def row(self, who: Who, run_id: str) -> Row[Any]:
+        """Return a run's row."""
+        with self._database.read() as connection:
+            return _find(connection, who, run_id, *runs.c)
+
+    def get(self, who: Who, run_id: str) -> dict[str, Any]:
+        """Return one run with its open questions."""
+        with self._database.read() as connection:
+            return _with_asked(connection, _find(connection, who, run_id, *runs.c))
+
+    def get_small(self, who: Who, run_id: str, max_chars: int) -> dict[str, Any] | None:
+        """Return one run as ``get`` does, or None where its output or questions exceed ``max_chars``.
+
+        What exceeds the limit is not read.
+        """
+        chars = func.coalesce(func.length(runs.c.output_json), 0)
+        output = case((chars <= max_chars, runs.c.output_json)).label("output_json")
+        columns = (*_BRIEF, runs.c.metadata_json, output, chars.label("output_chars"))
+        with self._database.read() as connection:
+            row = _find(connection, who, run_id, *columns)
+            asked_chars = pending_chars(connection, row.id) if row.status == "waiting" else 0
+            return _with_asked(connection, row) if max(row.output_chars, asked_chars) <= max_chars else None
+
+    def newest(self, who: Who, **wanted: Unpack[RunFilter]) -> list[dict[str, Any]]:
+        """Return runs, the newest first."""
+        with self._database.read() as connection:
+            return [_summary(row) for row in connection.execute(_newest(who, **wanted))]
+
+    def page(self, who: Who, **wanted: Unpack[RunFilter]) -> tuple[list[dict[str, Any]], bool]:
+        """Return runs as ``newest`` does, and whether the page was shortened because of their size.
+
+        A page ends where the runs' outputs reach 1 MB, and has at least one run: models and clients decide how long
+        outputs are.
+        """
+        query = _newest(who, **wanted)
+        found, size = [], 0
+        with self._database.read() as connection:
+            if not self._database.is_sqlite:  # Postgres's client reads all rows at once, SQLite's one by one
+                query = query.limit(_fitting(connection, query, wanted.get("limit", LIMIT)))
+            with connection.execute(query) as rows:
+                for row in rows:
+                    found.append(_summary(row))
+                    size += len(row.output_json or "")
+                    if size >= PAGE_BYTES:
+                        return found, True
+        return found, False
+
+    def board(self, who: Who, *, ended: int = ON_BOARD) -> list[dict[str, Any]]:
+        """Return every open run and the last ``ended`` ended ones, the newest first, without large fields."""
+        mine = (runs.c.tenant == who.tenant, runs.c.principal == who.principal)
+        newest = select(*_BRIEF).where(*mine).order_by(runs.c.created_ms.desc())
+        going = newest.where(runs.c.status.in_(OPEN)).limit(500)
+        over = newest.where(runs.c.ended_ms.is_not(None)).limit(ended)
+        with self._database.read() as connection:
+            return [_brief(row) for query in (going, over) for row in connection.execute(query)]
+
+    def status(self, run_id: str) -> str | None:
+        """Return the status of a run of any principal; None where it was removed."""
+        return self._scalar(select(runs.c.status).where(runs.c.id == run_id))
+
+    def model(self, run_id: str) -> str | None:
+        """Return the model that a run of any principal was accepted with; None where there is no such run."""
+        return self._scalar(select(runs.c.model).where(runs.c.id == run_id))
+
+    def _scalar(self, query: Select[Any]) -> str | None:
+        with self._database.read() as connection:
+            return connection.execute(query).scalar()
+
+    def queued(self, default: str) -> dict[str, int]:
+        """Return how many runs of all principals are queued, by queue; ``default`` is the default queue's name."""
+        found: dict[str, int] = {}
+        query = select(runs.c.queue, func.count()).where(runs.c.status == "queued").group_by(runs.c.queue)
+        with self._database.read() as connection:
+            for queue, count in connection.execute(query):
+                found[queue or default] = found.get(queue or default, 0) + count
+        return found
+
+    def bounds(self, who: Who, run_id: str, cursor: int = 0) -> tuple[str, str, int]:
+        """Return a run's thread, its status and the highest event number it may have used, for a reader.
+
+        Raises:
+            CursorAhead: ``cursor`` is beyond that number.
+        """
+        with self._database.read() as connection:
+            row = _find(connection, who, run_id, runs.c.thread_id, runs.c.status, runs.c.reserved_to)
+        if cursor > row.reserved_to:
+            raise CursorAhead(cursor, row.reserved_to)
+        return row.thread_id, row.status, row.reserved_to
+
+    def last_error(self, run_id: str) -> ErrorPayload | None:
+        """Return the last error in the log of a run of any principal, if there is one."""
+        with self._database.read() as connection:
+            return last_error(connection, run_id)
+
+    def started_before(self, who: Who, key: IdempotencyKey) -> str | None:
+        """Return the run of an earlier request with this key, if there is one.
+
+        Raises:
+            IdempotencyConflict: the key was used with another body.
+        """
+        with self._database.read() as connection:
+            return used_before(connection, who, key)
+
+    # --- what they wait for
+
+    def questions(self, who: Who, run_id: str) -> list[dict[str, Any]]:
+        """Return a run's open questions, the oldest first; empty once it has ended."""
+        with self._database.read() as connection:
+            return _asked(connection, _find(connection, who, run_id, runs.c.id, runs.c.status))
+
+    def last_decided(self, who: Who, run_id: str) -> ApprovalDecided | None:
+        """Return the answer to a run's newest question, as the error that a later answer gets; None without one."""
+        with self._database.read() as connection:
+            return last_decided(connection, _find(connection, who, run_id, runs.c.id).id)
+
+    def explain_runs(self, who: Who, *, agent: str | None = None, thread_id: str | None = None) -> list[WaitReason]:
+        """Return what each open run (of one agent or thread, where given) waits for, the oldest run first."""
+        with self._database.read() as connection:
+            return explain_runs(connection, self._database, who, agent=agent, thread_id=thread_id)
+
+    def explain_run(self, who: Who, run_id: str) -> WaitReason | None:
+        """Return what one run waits for; None where it has ended."""
+        with self._database.read() as connection:
+            return explain_run(connection, self._database, who, run_id)
+
+    # --- removing
+
+    def require_removable(self, who: Who, run_ids: Sequence[str]) -> None:
+        """Check that ``remove`` would remove these runs now, and raise what it would raise."""
+        with self._database.read() as connection:
+            require_over(connection, who, run_ids)
+
+    def remove(self, who: Who, run_ids: Sequence[str]) -> None:
+        """Remove ended runs with their logs and steps, all or none; their threads keep the messages.
+
+        Raises:
+            RunOpen: one of them has not ended.
+        """
+        remove_runs(self._database, who, run_ids)
+
+
+def _find(connection: Connection, who: Who, run_id: str, *columns: ColumnElement[Any]) -> Row[Any]:
+    mine = (runs.c.id == run_id, runs.c.tenant == who.tenant, runs.c.principal == who.principal)
+    row = connection.execute(select(*columns).where(*mine)).first()
+    if row is None:
+        raise RunUnknown(run_id)
+    return row
+
+
+def _with_asked(connection: Connection, row: Row[Any]) -> dict[str, Any]:
+    asked = _asked(connection, row)
+    return _summary(row) | ({"approvals": asked} if asked else {})
+
+
+def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:
+    return pending(connection, row.id) if row.status == "waiting" else []
 
 
 def _fitting(connection: Connection, query: Select[Any], limit: int) -> int:
@@ -153,15 +249,7 @@ def _newest(
     return query.order_by(runs.c.created_ms.desc(), runs.c.id.desc()).limit(limit)
 
 
-def board(connection: Connection, who: Who, *, ended: int = 60) -> list[dict[str, Any]]:
-    """Return every open run and the last ``ended`` ended ones, the newest first, without large fields."""
-    mine = (runs.c.tenant == who.tenant, runs.c.principal == who.principal)
-    going = select(*_BRIEF).where(*mine, runs.c.status.in_(OPEN)).order_by(runs.c.created_ms.desc()).limit(500)
-    over = select(*_BRIEF).where(*mine, runs.c.ended_ms.is_not(None)).order_by(runs.c.created_ms.desc()).limit(ended)
-    return [_brief(row) for query in (going, over) for row in connection.execute(query)]
-
-
-def summary(row: Any) -> dict[str, Any]:
+def _summary(row: Any) -> dict[str, Any]:
     """Return a run as lists show it, without null fields."""
     large = {
         "output": orjson.loads(row.output_json) if row.output_json else None,
@@ -195,29 +283,3 @@ def _brief(row: Any) -> dict[str, Any]:
         "duration_ms": max(0, row.ended_ms - row.created_ms) if row.ended_ms else None,
     }
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def status_of(connection: Connection, run_id: str) -> str | None:
-    """Return a run's status; None where the run was removed."""
-    return connection.execute(select(runs.c.status).where(runs.c.id == run_id)).scalar()
-
-
-def queued_by_queue(connection: Connection, default: str) -> dict[str, int]:
-    """Return how many runs are queued, by queue; ``default`` is the name of the default queue."""
-    found: dict[str, int] = {}
-    query = select(runs.c.queue, func.count()).where(runs.c.status == "queued").group_by(runs.c.queue)
-    for queue, count in connection.execute(query):
-        found[queue or default] = found.get(queue or default, 0) + count
-    return found
-
-
-def model_of(connection: Connection, run_id: str) -> str | None:
-    """Return the model a run was accepted with; None where there is no such run."""
-    model = connection.execute(select(runs.c.model).where(runs.c.id == run_id)).scalar()
-    return str(model) if model is not None else None
-
-
-def reader_bounds(connection: Connection, who: Who, run_id: str) -> tuple[str, str, int]:
-    """Return a run's thread id, status and the highest event number it may have used, for readers."""
-    row = _find(connection, who, run_id, runs.c.thread_id, runs.c.status, runs.c.reserved_to)
-    return row.thread_id, row.status, row.reserved_to

@@ -13,7 +13,7 @@ from bus.journal.ownership import workers
 from bus.journal.states.conditions import expired, is_open
 from bus.journal.who import Who
 from config.clock import stamp
-from config.database.engine import WALL_MS, Database
+from config.database.engine import Database, wall_ms
 from config.database.tables import approvals, controls, runs, steps
 
 MOST = 1000
@@ -63,11 +63,7 @@ def _explained(
     mine = (runs.c.tenant == who.tenant, runs.c.principal == who.principal)
     query = select(*_COLUMNS, expired(database).label("is_expired")).where(*mine, is_open(runs), *which)
     found: list[Any] = list(connection.execute(query.order_by(runs.c.created_ms, runs.c.id).limit(MOST)))
-    return _Rows(connection, database, _now(connection) if now_ms is None else now_ms).at(found) if found else []
-
-
-def _now(connection: Connection) -> int:
-    return int(connection.execute(select(WALL_MS)).scalar_one())
+    return _Rows(connection, wall_ms(connection) if now_ms is None else now_ms).at(found) if found else []
 
 
 _NAMES = "id thread_key thread_id turn agent_id title status reason detail owner stop_requested detached queue"
@@ -77,10 +73,10 @@ _COLUMNS = tuple(runs.c[*_NAMES.split()])
 class _Rows:
     """The rows that the sentences need: each table is queried once, however many runs there are."""
 
-    def __init__(self, connection: Connection, database: Database, now_ms: int) -> None:
+    def __init__(self, connection: Connection, now_ms: int) -> None:
         self._connection = connection
         self._now_ms = now_ms
-        self._fleet = workers.alive(database, connection)
+        self._fleet = workers.alive(connection)
 
     def at(self, found: Sequence[Any]) -> list[WaitReason]:
         """Explain these runs."""

@@ -14,7 +14,7 @@ from bus.journal.retention.expiry import expire_logs, has_log
 from bus.journal.retention.old_files import remove_old_logs
 from bus.journal.retention.removal import delete_runs, delete_threads
 from bus.journal.states.conditions import is_open
-from config.database.engine import Database
+from config.database.engine import Database, wall_ms
 from config.database.tables import definitions, runs, threads
 from config.database.timeouts import patience
 from config.settings import Settings
@@ -51,7 +51,8 @@ def sweep(database: Database, settings: Settings, *, pause: Pause = time.sleep) 
     To be called on a plain thread. Several processes may sweep at once: they skip rows that another has locked. An
     interrupted sweep is continued by the next one.
     """
-    now_ms = _now_ms(database)
+    with database.read() as connection:
+        now_ms = wall_ms(connection)
     hot_ms = (settings.hot_log_ttl_s + HOT_LOG_SLACK_S) * 1000
 
     def before(days: float, at_least_ms: float = 0) -> int:
@@ -183,8 +184,3 @@ def _files(settings: Settings) -> int:
     if not settings.retain_logs_days:
         return 0
     return remove_old_logs(settings.state / "logs", time.time() - settings.retain_logs_days * DAY_MS / 1000)
-
-
-def _now_ms(database: Database) -> int:
-    with database.read() as connection:
-        return int(connection.execute(select(database.wall_clock())).scalar_one())

@@ -22,7 +22,7 @@ from bus.journal.errors import (
 )
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.log.commit import Commit
-from bus.journal.queries.runs import asked_now, get_run
+from bus.journal.queries.runs import Runs
 from bus.journal.who import Who
 from bus.payloads import MessagePayload
 from config.database.tables import outbox
@@ -59,8 +59,7 @@ def finish(world: JournalHarness, run_id: str) -> None:
 def test_a_waiting_run_shows_what_it_asks_and_holds_no_lease(world: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(world)
 
-    with world.database.read() as connection:
-        (asked,) = get_run(connection, ME, run_id)["approvals"]
+    (asked,) = Runs(world.database).get(ME, run_id)["approvals"]
 
     row = world.run_row(run_id)
     assert (row.status, row.owner, row.lease_until) == ("waiting", None, None)
@@ -79,8 +78,7 @@ def test_an_ended_run_asks_nothing_any_more(world: JournalHarness) -> None:
     run_id, _ = waiting(world)
     cancel(world.database, ME, run_id, by="ann")
 
-    with world.database.read() as connection:
-        assert asked_now(connection, ME, run_id) == []
+    assert Runs(world.database).questions(ME, run_id) == []
 
 
 # --- the first answer counts ----------------------------------------------------------------------

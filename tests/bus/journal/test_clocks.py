@@ -13,8 +13,8 @@ from bus.journal.endings import cancel
 from bus.journal.outbox import Relay
 from bus.journal.ownership.leases import beat, claim
 from bus.journal.ownership.reaper import claimable, due, unowned_runs
-from bus.journal.ownership.workers import WorkerRow, alive, seen
-from bus.journal.queries.runs import get_run
+from bus.journal.ownership.workers import WorkerRow, Workers, alive
+from bus.journal.queries.runs import Runs
 from bus.journal.queries.wait_reasons import explain_run
 from bus.journal.retention.retention import sweep
 from bus.journal.who import Who
@@ -95,8 +95,7 @@ def test_a_clock_set_back_while_a_run_is_under_way_changes_its_times_alone(world
     assert_whole(lines)
     assert [line.type for line in lines] == ["status", "status", "response", "response", "response", "message", "end"]
     assert isinstance(end, EndPayload)
-    with world.database.read() as connection:
-        assert get_run(connection, Who(), owner.lease.run_id)["duration_ms"] >= 0
+    assert Runs(world.database).get(Who(), owner.lease.run_id)["duration_ms"] >= 0
 
 
 def test_a_wake_up_from_the_future_counts_as_overdue(world: JournalHarness) -> None:
@@ -201,11 +200,11 @@ def test_a_worker_with_a_wrong_clock_is_alive_and_distinguished(
 ) -> None:
     world = many_machines
     clock.set(skew_s)
-    seen(world.database, WorkerRow(id="own_1", host="alpha", pid=1, pool="threads", slots=1, busy=0), time_ms)
+    Workers(world.database).renew(WorkerRow(id="own_1", host="alpha", pid=1, pool="threads", slots=1, busy=0), time_ms)
     clock.set(0)
 
     with world.database.read() as connection:
-        (row,) = alive(world.database, connection)
+        (row,) = alive(connection)
     assert abs(row["skew_ms"] - skew_s * 1000) < 60_000
 
 

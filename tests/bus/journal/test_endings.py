@@ -17,9 +17,9 @@ from bus.journal.log.commit import Commit
 from bus.journal.log.events import undelivered
 from bus.journal.log.progress import read_progress
 from bus.journal.ownership.reaper import fire, reap
-from bus.journal.queries.runs import get_run
+from bus.journal.queries.runs import Runs
+from bus.journal.queries.threads import Threads
 from bus.journal.steps import StepEnded, StepStarted, steps_of
-from bus.journal.threads import list_messages
 from bus.journal.totals import Totals
 from bus.journal.who import Who
 from bus.payloads import EndPayload, ToolResultPayload, decode
@@ -145,8 +145,7 @@ def test_a_step_that_was_begun_with_the_claim_is_counted(world: JournalHarness) 
 
     cancel(world.database, ME, run_id, "ann")
 
-    with world.database.read() as connection:
-        assert get_run(connection, ME, run_id)["steps"] == end_of(world, run_id).steps == 1
+    assert Runs(world.database).get(ME, run_id)["steps"] == end_of(world, run_id).steps == 1
 
 
 def test_a_run_that_never_began_used_nothing(world: JournalHarness) -> None:
@@ -193,7 +192,7 @@ def test_the_outcome_of_a_call_is_unknown_unless_it_is_pure(
     assert results[0].result == (NOT_KNOWN if outcome == "unknown" else NOT_FINISHED)
     with world.database.read() as connection:
         ended = [(one["status"], one["ended_ms"] is not None) for one in steps_of(connection, accepted.run_id)]
-        told: list[Any] = list_messages(connection, ME, accepted.thread_id)
+        told: list[Any] = Threads(world.database).messages(ME, accepted.thread_id)
     assert ended == [(outcome, True), ("failed", True)]
     assert [item.get("outcome") for item in told] == [None, outcome, "failed", None]
 

@@ -11,16 +11,8 @@ from sqlalchemy import delete, insert, update
 
 from bus.journal.errors import ThreadUnknown
 from bus.journal.ownership.leases import claim_on
-from bus.journal.threads import (
-    Past,
-    close_thread,
-    get_thread,
-    history,
-    list_messages,
-    list_threads,
-    message_page,
-    open_thread,
-)
+from bus.journal.queries.threads import Threads
+from bus.journal.threads import Past, close_thread, history
 from bus.journal.who import Who
 from config.database.tables import messages, runs, threads
 from tests.bus.journal_harness import JournalHarness
@@ -41,8 +33,7 @@ def talks(world: JournalHarness) -> list[str]:
 
 
 def listed(world: JournalHarness, who: Who = ME, **filters) -> list[str]:
-    with world.database.read() as connection:
-        return [thread["thread_id"] for thread in list_threads(connection, who, **filters)]
+    return [thread["thread_id"] for thread in Threads(world.database).newest(who, **filters)]
 
 
 def test_one_sees_ones_own_threads_the_one_touched_last_first(world: JournalHarness, talks: list[str]):
@@ -78,8 +69,7 @@ def test_a_thread_shows_its_runs_in_order(world: JournalHarness):
     first, second = (world.accept(thread_id="mine") for _ in range(2))
     owner = world.own(first.run_id)
 
-    with world.database.read() as connection:
-        found = get_thread(connection, ME, "mine")
+    found = Threads(world.database).get(ME, "mine")
 
     assert [run["run_id"] for run in found["runs"]] == [first.run_id, second.run_id]
     assert [run["status"] for run in found["runs"]] == ["running", "queued"]
@@ -92,10 +82,9 @@ def test_messages_are_read_turn_by_turn_in_pages(world: JournalHarness):
     world.accept("two", thread_id="mine")
     world.do(first.message("answer"))
     found, after = [], (0, 0)
-    with world.database.read() as connection:
-        while page := list_messages(connection, ME, "mine", after=after, limit=2):
-            found += page
-            after = (page[-1]["turn"], page[-1]["number"])
+    while page := Threads(world.database).message_page(ME, "mine", after=after, limit=2)[0]:
+        found += page
+        after = (page[-1]["turn"], page[-1]["number"])
 
     assert [(m["role"], m["content"]) for m in found] == [("user", "one"), ("assistant", "answer"), ("user", "two")]
     assert all(None not in message.values() for message in found)
@@ -106,34 +95,31 @@ def test_a_page_of_messages_ends_at_a_megabyte_of_bytes_and_the_next_continues(w
     for _ in range(10):
         world.accept(character * (190_000 // len(character.encode())), thread_id="mine")
     pages, after, has_more = [], (0, 0), True
-    with world.database.read() as connection:
-        while has_more:
-            page, has_more = message_page(connection, ME, "mine", after=after, limit=500)
-            pages.append(len(page))
-            after = (page[-1]["turn"], page[-1]["number"])
-        all_at_once = list_messages(connection, ME, "mine", limit=9)
+    while has_more:
+        page, has_more = Threads(world.database).message_page(ME, "mine", after=after, limit=500)
+        pages.append(len(page))
+        after = (page[-1]["turn"], page[-1]["number"])
+    all_at_once = Threads(world.database).messages(ME, "mine", limit=9)
 
     assert pages == [6, 4]
     assert len(all_at_once) == 9
 
 
 def test_an_empty_thread_waits_for_its_first_run(world: JournalHarness):
-    with world.database.write() as connection:
-        new = open_thread(connection, ME, "assistant", "First")
+    new = Threads(world.database).open(ME, "assistant", "First")
 
-    with world.database.read() as connection:
-        assert get_thread(connection, ME, new)["title"] == "First"
-        assert list_messages(connection, ME, new) == []
+    assert Threads(world.database).get(ME, new)["title"] == "First"
+    assert Threads(world.database).messages(ME, new) == []
     accepted = world.accept(thread_id=new)
     assert world.run_row(accepted.run_id).turn == 1
 
 
 @pytest.mark.parametrize("who", OTHERS)
-@pytest.mark.parametrize("look", [get_thread, list_messages])
+@pytest.mark.parametrize("look", [Threads.get, Threads.messages])
 def test_another_principals_thread_is_not_visible(world: JournalHarness, talks: list[str], look, who: Who):
     for thread_id in ("thr_b", "thr_nobody_knows"):
-        with world.database.read() as connection, pytest.raises(ThreadUnknown):
-            look(connection, who, thread_id)
+        with pytest.raises(ThreadUnknown):
+            look(Threads(world.database), who, thread_id)
 
 
 # --- what a run is shown of it ----------------------------------------------------------------------

@@ -10,7 +10,7 @@ from celery import Celery
 
 from bus.celery_config import celery_config
 from bus.journal import WorkerRow
-from bus.journal.ownership.workers import seen
+from bus.journal.ownership.workers import Workers
 from cli.doctor.finding import Verdicts
 from config.database.engine import Database, open_database
 from config.project import own_version
@@ -43,7 +43,7 @@ def alive(database: Database, settings: Settings) -> Callable[..., None]:
             "host": "here", "pid": 7, "pool": "threads", "slots": 9, "busy": 0, "queue": settings.queue,
             "queues": (settings.queue,), "version": own_version(),
         }  # fmt: skip
-        seen(database, WorkerRow(id=name, **(known | fields)))
+        Workers(database).renew(WorkerRow(id=name, **(known | fields)))
 
     return say
 

@@ -1,7 +1,7 @@
 import pytest
 
 from bus.journal import WorkerRow
-from bus.journal.ownership.workers import seen
+from bus.journal.ownership.workers import Workers
 from cli.doctor.workers import check_workers, clocks, own_skew_ms
 from config.clock import epoch_ms
 from config.database.engine import open_database
@@ -83,12 +83,12 @@ def row(name: str, host: str) -> WorkerRow:
 
 @pytest.mark.postgres
 def test_a_worker_whose_clock_is_off_is_found_by_the_databases(on_postgres, postgres):
-    seen(postgres, row("own_1", "alpha"))
-    seen(postgres, row("own_2", "beta"))
+    Workers(postgres).renew(row("own_1", "alpha"))
+    Workers(postgres).renew(row("own_2", "beta"))
     assert only(check_workers(on_postgres)) == ("ok", "2 alive on 2 machines")
 
-    seen(postgres, row("own_2", "beta"), lambda: epoch_ms() + 20_000)
-    seen(postgres, row("own_3", "gamma"), lambda: epoch_ms() - 3_600_000)
+    Workers(postgres).renew(row("own_2", "beta"), lambda: epoch_ms() + 20_000)
+    Workers(postgres).renew(row("own_3", "gamma"), lambda: epoch_ms() - 3_600_000)
 
     found = sorted(check_workers(on_postgres))
     assert [verdict for verdict, _ in found] == ["fail", "warn"]

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from bus.journal.errors import CursorAhead, CursorInvalid
+from bus.journal.errors import CursorInvalid
 from bus.journal.live.hotlog import Listener, MemoryHotLog
 from bus.journal.log import events as log
 from bus.journal.log import reader as readers
 from bus.journal.log.commit import Commit
 from bus.journal.log.line import Line, to_line
-from bus.journal.log.reader import Merge, check_cursor, parse_cursor
+from bus.journal.log.reader import Merge, parse_cursor
 from bus.payloads import EndPayload, StatusPayload, WithdrawnPayload, encode, ranges_of
 from config.database.errors import DatabaseUnreachable
 from config.database.tables import runs
@@ -44,12 +44,6 @@ def test_a_cursor_is_a_number(text, cursor):
 def test_what_is_no_cursor_of_ours_is_refused(text):
     with pytest.raises(CursorInvalid):
         parse_cursor(text)
-
-
-def test_a_cursor_beyond_the_last_number_issued_is_refused():
-    assert check_cursor(7, 7) == 7
-    with pytest.raises(CursorAhead):
-        check_cursor(8, 7)
 
 
 # --- merging

@@ -25,11 +25,11 @@ from bus.journal.ownership.lease_grace import LeaseGrace
 from bus.journal.ownership.leases import beat, claim, defer_polling
 from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.reaper import Reaper, claimable, due, fire, reap, unowned_runs
-from bus.journal.queries.runs import get_run
+from bus.journal.queries.runs import Runs
+from bus.journal.queries.threads import Threads
 from bus.journal.retention.retention import Pause
 from bus.journal.states.unowned import CommitResult
 from bus.journal.steps import StepEnded, StepStarted, end_steps, steps_of
-from bus.journal.threads import list_messages
 from bus.journal.who import Who
 from bus.payloads import EndPayload, ErrorPayload, ToolResultPayload, decode
 from bus.queues import ServedQueues
@@ -64,8 +64,7 @@ def lost(world: JournalHarness, run_id: str, *started: StepStarted) -> Owner:
 
 
 def shown(world: JournalHarness, run_id: str) -> dict[str, Any]:
-    with world.database.read() as connection:
-        return get_run(connection, ME, run_id)
+    return Runs(world.database).get(ME, run_id)
 
 
 def announced(world: JournalHarness, run_id: str) -> int:
@@ -248,7 +247,7 @@ def test_a_dead_run_leaves_a_valid_history(world: JournalHarness) -> None:
         reap(world.database, accepted.run_id)
 
     with world.database.read() as connection:
-        told = list_messages(connection, ME, accepted.thread_id)
+        told = Threads(world.database).messages(ME, accepted.thread_id)
         open_steps = [one for one in steps_of(connection, accepted.run_id) if one["ended_ms"] is None]
     assert open_steps == []
     assert [(item["role"], item.get("outcome")) for item in told] == [
@@ -374,7 +373,7 @@ def test_an_unanswered_question_ends_its_run_with_a_result_for_the_call(world: J
     assert (run["status"], run["error"]) == ("failed", "approval_expired")
     assert (result.call_id, result.outcome, result.result) == (one.call_id, "unknown", NOT_KNOWN)
     with world.database.read() as connection:
-        told = list_messages(connection, ME, accepted.thread_id)
+        told = Threads(world.database).messages(ME, accepted.thread_id)
         assert [one["ended_ms"] for one in steps_of(connection, accepted.run_id) if one["ended_ms"] is None] == []
     assert [item["role"] for item in told] == ["user", "assistant", "tool", "error"]
     assert due(world.database) == []

@@ -10,7 +10,7 @@ from bus.journal.decisions import decide
 from bus.journal.endings import cancel
 from bus.journal.errors import ApprovalOver, StaleOwner
 from bus.journal.log.commit import Commit
-from bus.journal.queries.runs import get_run
+from bus.journal.queries.runs import Runs
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import Release
 from bus.journal.steps import StepStarted, steps_of
@@ -158,8 +158,7 @@ def test_a_stop_that_comes_between_queues_the_run_instead(world: JournalHarness)
 
     assert world.run_row(run_id).status == "queued"
     assert count(world, outbox, run_id) == 2
-    with world.database.read() as connection:
-        assert "approvals" not in get_run(connection, ME, run_id)
+    assert "approvals" not in Runs(world.database).get(ME, run_id)
     lease = world.claim(run_id, "own_2")
     assert lease is not None
     assert lease.stop_requested

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from bus.journal.ownership.workers import ALIVE_MS, KEPT_MS, WorkerRow, alive, forget, seen, serves
+from bus.journal.ownership.workers import ALIVE_MS, KEPT_MS, WorkerRow, Workers, serves
 from config.clock import epoch_ms
 from config.database.engine import Database
 from config.database.tables import workers
@@ -21,8 +21,7 @@ def row(name: str = "own_1", **fields: Any) -> WorkerRow:
 
 
 def living(database: Database) -> list[dict[str, Any]]:
-    with database.read() as connection:
-        return alive(database, connection)
+    return Workers(database).alive()
 
 
 def age(database: Database, name: str, by_ms: int) -> None:
@@ -31,7 +30,7 @@ def age(database: Database, name: str, by_ms: int) -> None:
 
 
 def test_a_worker_says_what_it_consumes_and_which_release_it_is(database: Database):
-    seen(database, row())
+    Workers(database).renew(row())
 
     (worker,) = living(database)
 
@@ -41,7 +40,7 @@ def test_a_worker_says_what_it_consumes_and_which_release_it_is(database: Databa
 @pytest.mark.parametrize("ahead_ms", [0, 75_000, -75_000])
 def test_a_worker_whose_clock_is_wrong_is_alive_and_shows_by_how_much(database: Database, ahead_ms: int):
     for _ in range(2):  # the first makes the row, the second renews it
-        seen(database, row(), lambda: epoch_ms() + ahead_ms)
+        Workers(database).renew(row(), lambda: epoch_ms() + ahead_ms)
 
         (worker,) = living(database)
 
@@ -49,7 +48,7 @@ def test_a_worker_whose_clock_is_wrong_is_alive_and_shows_by_how_much(database: 
 
 
 def test_a_worker_of_a_release_that_said_less_is_listed_too(database: Database):
-    seen(database, row(queue=None, version=None))
+    Workers(database).renew(row(queue=None, version=None))
     with database.write() as connection:
         connection.execute(update(workers).values(clock_ms=None))
 
@@ -61,7 +60,7 @@ def test_a_worker_of_a_release_that_said_less_is_listed_too(database: Database):
 
 
 def test_a_worker_of_a_release_with_one_queue_serves_that_one(database: Database):
-    seen(database, row(queue="runs", queues=()))
+    Workers(database).renew(row(queue="runs", queues=()))
 
     (worker,) = living(database)
 
@@ -71,7 +70,7 @@ def test_a_worker_of_a_release_with_one_queue_serves_that_one(database: Database
 
 
 def test_a_worker_serves_the_queues_its_row_lists_and_the_default_one_only_if_it_is_among_them(database: Database):
-    seen(database, row(queues=("gpu", "mail")))
+    Workers(database).renew(row(queues=("gpu", "mail")))
 
     (worker,) = living(database)
 
@@ -79,14 +78,14 @@ def test_a_worker_serves_the_queues_its_row_lists_and_the_default_one_only_if_it
 
 
 def test_who_sends_no_heartbeat_is_off_the_list_and_later_out_of_the_table(database: Database):
-    seen(database, row("quiet"))
-    seen(database, row("leaves"))
+    Workers(database).renew(row("quiet"))
+    Workers(database).renew(row("leaves"))
     age(database, "quiet", ALIVE_MS + 1000)
-    forget(database, "leaves")
+    Workers(database).forget("leaves")
     assert living(database) == []
 
     age(database, "quiet", KEPT_MS)
-    seen(database, row("new"))
+    Workers(database).renew(row("new"))
 
     with database.read() as connection:
         assert list(connection.execute(workers.select()).scalars()) == ["new"]

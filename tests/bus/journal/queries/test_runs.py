@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import func, select, update
 
 from bus.journal.endings import cancel
-from bus.journal.errors import RunUnknown, StaleOwner
+from bus.journal.errors import CursorAhead, RunUnknown, StaleOwner
 from bus.journal.log.commit import Commit
-from bus.journal.queries.runs import board, get_run, get_small_run, list_runs, reader_bounds, run_page, status_of
+from bus.journal.queries.runs import Runs
 from bus.journal.retention.removal import remove_runs
 from bus.journal.states.owned import RESERVE
 from bus.journal.who import Who
@@ -174,8 +174,7 @@ def some_runs(world: JournalHarness) -> dict[str, str]:
 
 
 def listed(world: JournalHarness, who: Who = ME, **filters):
-    with world.database.read() as connection:
-        return [run["run_id"] for run in list_runs(connection, who, **filters)]
+    return [run["run_id"] for run in Runs(world.database).newest(who, **filters)]
 
 
 def test_lists_show_ones_own_runs_by_state_agent_and_thread(world: JournalHarness, some_runs: dict[str, str]):
@@ -198,10 +197,9 @@ def test_pages_of_runs_join_also_within_one_millisecond(world: JournalHarness):
     with world.database.write() as connection:
         connection.execute(update(runs).values(created_ms=5))
     found, before = [], None
-    with world.database.read() as connection:
-        while page := list_runs(connection, ME, limit=3, before_ms=5 if before else None, before_id=before or ""):
-            found += page
-            before = page[-1]["run_id"]
+    while page := Runs(world.database).newest(ME, limit=3, before_ms=5 if before else None, before_id=before or ""):
+        found += page
+        before = page[-1]["run_id"]
 
     assert [run["run_id"] for run in found] == sorted(run_ids, reverse=True)
 
@@ -212,26 +210,23 @@ def test_a_page_of_runs_ends_where_their_outputs_reach_a_megabyte(world: Journal
         connection.execute(update(runs).values(created_ms=5, output_json='"' + "x" * 400_000 + '"'))
         connection.execute(update(runs).where(runs.c.id == min(run_ids)).values(output_json=None))
     pages, before, is_cut = [], "", True
-    with world.database.read() as connection:
-        while is_cut:
-            found, is_cut = run_page(connection, ME, limit=7, before_ms=5 if before else None, before_id=before)
-            pages.append([run["run_id"] for run in found])
-            before = pages[-1][-1]
+    while is_cut:
+        found, is_cut = Runs(world.database).page(ME, limit=7, before_ms=5 if before else None, before_id=before)
+        pages.append([run["run_id"] for run in found])
+        before = pages[-1][-1]
 
     assert [len(page) for page in pages] == [3, 3, 1]
     assert [run_id for page in pages for run_id in page] == sorted(run_ids, reverse=True)
 
 
 def test_the_board_reads_no_outputs(world: JournalHarness, some_runs: dict[str, str]):
-    with world.database.read() as connection:
-        shown = board(connection, ME)
+    shown = Runs(world.database).board(ME)
 
     assert not [run for run in shown if "output" in run or "metadata" in run]
 
 
 def test_a_run_shows_what_is_known_of_it_and_no_nulls(world: JournalHarness, some_runs: dict[str, str]):
-    with world.database.read() as connection:
-        failed, running = (get_run(connection, ME, some_runs[name]) for name in ("failed", "running"))
+    failed, running = (Runs(world.database).get(ME, some_runs[name]) for name in ("failed", "running"))
 
     assert (failed["status"], failed["reason"], failed["error"], failed["output"]) == (
         "failed",
@@ -251,11 +246,10 @@ def test_a_run_is_small_by_its_output_and_what_it_asks(world: JournalHarness):
     with world.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == other).values(output_json='"' + "x" * 500 + '"'))
 
-    with world.database.read() as connection:
-        asked, ended = (get_run(connection, ME, which) for which in (run_id, other))
-        small = [
-            [get_small_run(connection, ME, which, chars) for chars in (400, 800, 2000)] for which in (run_id, other)
-        ]
+    asked, ended = (Runs(world.database).get(ME, which) for which in (run_id, other))
+    small = [
+        [Runs(world.database).get_small(ME, which, chars) for chars in (400, 800, 2000)] for which in (run_id, other)
+    ]
 
     assert small == [[None, None, asked], [None, ended, ended]]
     assert len(ended["output"]) == 500
@@ -263,25 +257,27 @@ def test_a_run_is_small_by_its_output_and_what_it_asks(world: JournalHarness):
 
 
 def test_the_board_shows_what_is_open_and_the_last_that_ended(world: JournalHarness, some_runs: dict[str, str]):
-    with world.database.read() as connection:
-        everything = {run["run_id"] for run in board(connection, ME)}
-        without_ended = {run["run_id"] for run in board(connection, ME, ended=0)}
+    everything = {run["run_id"] for run in Runs(world.database).board(ME)}
+    without_ended = {run["run_id"] for run in Runs(world.database).board(ME, ended=0)}
 
     assert everything == set(some_runs.values())
     assert without_ended == everything - {some_runs["failed"]}
 
 
 def test_a_reader_learns_where_a_run_may_have_got_to(world: JournalHarness, some_runs: dict[str, str]):
-    with world.database.read() as connection:
-        assert reader_bounds(connection, ME, some_runs["running"]) == ("mine", "running", 1 + RESERVE)
+    last = 1 + RESERVE
+
+    assert Runs(world.database).bounds(ME, some_runs["running"], last) == ("mine", "running", last)
+    with pytest.raises(CursorAhead):
+        Runs(world.database).bounds(ME, some_runs["running"], last + 1)
 
 
 @pytest.mark.parametrize("who", OTHERS)
-@pytest.mark.parametrize("look", [get_run, partial(get_small_run, max_chars=9), reader_bounds])
+@pytest.mark.parametrize("look", [Runs.row, Runs.get, partial(Runs.get_small, max_chars=9), Runs.bounds])
 def test_another_principals_run_is_not_visible(world: JournalHarness, some_runs: dict[str, str], look, who: Who):
     for run_id in (some_runs["running"], "run_nobody_knows"):
-        with world.database.read() as connection, pytest.raises(RunUnknown):
-            look(connection, who, run_id)
+        with pytest.raises(RunUnknown):
+            look(Runs(world.database), who, run_id)
 
 
 def test_a_removed_run_has_no_state(world: JournalHarness) -> None:
@@ -289,5 +285,4 @@ def test_a_removed_run_has_no_state(world: JournalHarness) -> None:
     world.do(owner.end())
     remove_runs(world.database, Who(), [owner.lease.run_id])
 
-    with world.database.read() as connection:
-        assert status_of(connection, owner.lease.run_id) is None
+    assert Runs(world.database).status(owner.lease.run_id) is None

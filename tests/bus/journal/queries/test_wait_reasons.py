@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from bus.journal.endings import cancel
-from bus.journal.ownership import workers
-from bus.journal.ownership.workers import WorkerRow
+from bus.journal.ownership.workers import WorkerRow, Workers
 from bus.journal.queries.wait_reasons import explain_run, explain_runs, short_call
 from bus.journal.steps import StepStarted, start_steps
 from bus.journal.who import Who
@@ -28,7 +27,7 @@ def sentences(world: JournalHarness) -> dict[str, tuple[str, str]]:
 
 def alive(world: JournalHarness, owner: str = "own_1", slots: int = 4, busy: int = 0, **more: Any) -> None:
     row = WorkerRow(id=owner, host="box", pid=17, pool="threads", slots=slots, busy=busy, **more)
-    workers.seen(world.database, row)
+    Workers(world.database).renew(row)
 
 
 def test_a_run_without_workers_waits_for_one(world: JournalHarness) -> None:

@@ -10,10 +10,10 @@ from sqlalchemy import insert
 from bus.journal.accept import Accepted, accept
 from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey
-from bus.journal.queries.runs import find_run
+from bus.journal.queries.runs import Runs
+from bus.journal.queries.threads import Threads
 from bus.journal.retention.removal import OF_A_RUN, remove_runs, remove_threads
 from bus.journal.states.owned import RESERVE
-from bus.journal.threads import get_thread, list_messages
 from bus.journal.who import Who
 from config.database.tables import (
     approvals,
@@ -57,11 +57,10 @@ def test_a_removed_run_leaves_only_what_was_said(world: JournalHarness) -> None:
 
     assert {table.name: count(world, table, run_id=gone) for table in OF_A_RUN} == {table.name: 0 for table in OF_A_RUN}
     assert count(world, messages, run_id=gone) == 2
-    with world.database.read() as connection:
-        with pytest.raises(RunUnknown):
-            find_run(connection, ME, gone)
-        assert [run["run_id"] for run in get_thread(connection, ME, "talk")["runs"]] == [stays]
-        assert len(list_messages(connection, ME, "talk")) == 4
+    with pytest.raises(RunUnknown):
+        Runs(world.database).row(ME, gone)
+    assert [run["run_id"] for run in Threads(world.database).get(ME, "talk")["runs"]] == [stays]
+    assert len(Threads(world.database).messages(ME, "talk")) == 4
     assert count(world, steps, run_id=stays) == 1
     assert world.kinds(stays)[-1] == "end"
 
@@ -108,10 +107,9 @@ def test_a_removed_thread_leaves_nothing(world: JournalHarness) -> None:
 
     remove_threads(world.database, ME, ["talk"])
 
-    with world.database.read() as connection:
-        with pytest.raises(ThreadUnknown):
-            get_thread(connection, ME, "talk")
-        assert len(get_thread(connection, OTHERS[0], "talk")["runs"]) == 1
+    with pytest.raises(ThreadUnknown):
+        Threads(world.database).get(ME, "talk")
+    assert len(Threads(world.database).get(OTHERS[0], "talk")["runs"]) == 1
     assert count(world, threads) == count(world, runs) == 3
     assert count(world, messages) == 6
     assert world.kinds(stays)[-1] == "end"
@@ -159,8 +157,7 @@ def test_a_message_that_comes_while_its_thread_is_removed_begins_a_new_one(world
         except RunOpen:
             expected = 2
         thread.join()
-        with world.database.read() as connection:
-            runs_of_thread = [run["run_id"] for run in get_thread(connection, ME, name)["runs"]]
+        runs_of_thread = [run["run_id"] for run in Threads(world.database).get(ME, name)["runs"]]
         assert len(runs_of_thread) == expected
         assert accepted[0].run_id in runs_of_thread
         assert count(world, messages, run_id=accepted[0].run_id) == 1

@@ -13,11 +13,11 @@ from sqlalchemy import insert, select, update
 
 from bus.journal import definition_store as pinned
 from bus.journal.endings import cancel
+from bus.journal.queries.threads import Threads
 from bus.journal.retention import retention
 from bus.journal.retention.removal import remove_runs, remove_threads
 from bus.journal.retention.retention import Swept, sweep
 from bus.journal.states.owned import RESERVE
-from bus.journal.threads import get_thread
 from bus.journal.who import Who
 from config.clock import epoch_ms
 from config.database.engine import Database
@@ -231,8 +231,7 @@ def test_a_reader_of_an_expired_log_comes_to_its_end_from_any_cursor(
     cursor = max(0, last - back)
     clean(world, keeping(kept, events=1))
 
-    with world.database.read() as connection:
-        thread_id = get_thread(connection, ME, "talk")["thread_id"]
+    thread_id = Threads(world.database).get(ME, "talk")["thread_id"]
     if cursor == last:
         assert world.lines(run_id, cursor, thread_id) == []
         return

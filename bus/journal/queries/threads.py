@@ -1,0 +1,159 @@
+"""Threads as clients and the terminal see them: listed, shown with their runs or messages, created and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, and_, bindparam, insert, or_, select, tuple_
+
+from bus.journal.errors import ThreadUnknown
+from bus.journal.log.pages import Pages
+from bus.journal.retention.removal import remove_threads, require_no_open_run
+from bus.journal.who import Who
+from config.clock import stamp
+from config.database.engine import WALL_MS, Database
+from config.database.tables import messages, runs, threads
+from config.ids import new_id
+
+
+class Threads:
+    """The threads that a principal may see; each call uses a connection of its own.
+
+    ``ThreadUnknown`` is raised if there is no such thread, or it is another tenant's or user's.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def newest(
+        self, who: Who, *, search: str | None = None, limit: int = 50, before_ms: int | None = None, before_id: str = ""
+    ) -> list[dict[str, Any]]:
+        """Return threads, the last used one first; the next page begins after the last one's time and id."""
+        query = select(threads).where(threads.c.tenant == who.tenant, threads.c.principal == who.principal)
+        if search:
+            query = query.where(threads.c.title.icontains(search, autoescape=True))
+        if before_ms is not None:
+            same = and_(threads.c.updated_ms == before_ms, threads.c.id < before_id)
+            query = query.where(or_(threads.c.updated_ms < before_ms, same))
+        query = query.order_by(threads.c.updated_ms.desc(), threads.c.id.desc()).limit(limit)
+        with self._database.read() as connection:
+            return [_summary(row) for row in connection.execute(query)]
+
+    def get(self, who: Who, thread_id: str) -> dict[str, Any]:
+        """Return one thread with its runs."""
+        query = select(runs.c.id, runs.c.status, runs.c.reason, runs.c.created_ms).order_by(runs.c.turn)
+        with self._database.read() as connection:
+            row = _find(connection, who, thread_id)
+            found = connection.execute(query.where(runs.c.thread_key == row.key)).all()
+        runs_ = [
+            _present({"run_id": r.id, "status": r.status, "reason": r.reason, "created_at": stamp(r.created_ms)})
+            for r in found
+        ]
+        return _summary(row) | {"runs": runs_}
+
+    def open(self, who: Who, agent_id: str, title: str) -> str:
+        """Insert an empty thread and return its id."""
+        id_ = new_id("thr")
+        row = {
+            "id": id_,
+            "tenant": who.tenant,
+            "principal": who.principal,
+            "agent_id": agent_id,
+            "title": title,
+            "next_message": 1,
+            "created_ms": WALL_MS,
+            "updated_ms": WALL_MS,
+        }
+        with self._database.write() as connection:
+            connection.execute(insert(threads).values(**row))
+        return id_
+
+    def messages(self, who: Who, thread_id: str, *, limit: int = 200) -> list[dict[str, Any]]:
+        """Return the first ``limit`` messages of a thread, in reading order, of any size."""
+        found, has_more = self.message_page(who, thread_id, after=(0, 0), limit=limit)
+        while has_more and len(found) < limit:
+            last = found[-1]["turn"], found[-1]["number"]
+            page, has_more = self.message_page(who, thread_id, after=last, limit=limit - len(found))
+            found += page
+        return found
+
+    def message_page(
+        self, who: Who, thread_id: str, *, after: tuple[int, int], limit: int
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """Return up to ``limit`` messages after ``(turn, number)`` or 1 MB of them, and whether there may be more."""
+        turn, number = after
+        with self._database.read() as connection:
+            place = {"thread_key": _find(connection, who, thread_id).key, "after_turn": turn, "after_number": number}
+            found, is_cut = _MESSAGES.read(connection, place | {"page_limit": limit})
+        return [_shown(row) for row in found], is_cut or len(found) == limit
+
+    def require_removable(self, who: Who, thread_ids: Sequence[str]) -> None:
+        """Check that ``remove`` would remove these threads now, and raise what it would raise."""
+        with self._database.read() as connection:
+            require_no_open_run(connection, who, thread_ids)
+
+    def remove(self, who: Who, thread_ids: Sequence[str]) -> None:
+        """Remove threads with their messages and runs, all or none.
+
+        Raises:
+            RunOpen: a run of one of them has not ended.
+        """
+        remove_threads(self._database, who, thread_ids)
+
+
+_MESSAGES = Pages(
+    query=select(messages)
+    .where(
+        messages.c.thread_key == bindparam("thread_key"),
+        tuple_(messages.c.turn, messages.c.number) > tuple_(bindparam("after_turn"), bindparam("after_number")),
+    )
+    .order_by(messages.c.turn, messages.c.number)
+    .limit(bindparam("page_limit")),
+    text=messages.c.data_json,
+    order=(messages.c.turn, messages.c.number),
+)
+
+
+def _find(connection: Connection, who: Who, thread_id: str) -> Any:
+    query = select(threads).where(
+        threads.c.tenant == who.tenant, threads.c.principal == who.principal, threads.c.id == thread_id
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        raise ThreadUnknown(thread_id)
+    return row
+
+
+def _summary(row: Any) -> dict[str, Any]:
+    return _present(
+        {
+            "thread_id": row.id,
+            "title": row.title,
+            "agent": row.agent_id,
+            "open_run": row.open_run,
+            "created_at": stamp(row.created_ms),
+            "updated_at": stamp(row.updated_ms),
+        }
+    )
+
+
+def _shown(row: Any) -> dict[str, Any]:
+    return _present(
+        {
+            "number": row.number,
+            "turn": row.turn,
+            "run_id": row.run_id,
+            "message_id": row.id,
+            "role": row.role,
+            "partial": row.partial or None,
+            "at": stamp(row.created_ms),
+            **orjson.loads(row.data_json),
+        }
+    )
+
+
+def _present(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields without None values: the wire has no nulls."""
+    return {name: value for name, value in fields.items() if value is not None}
