@@ -165,9 +165,8 @@ def test_a_tool_knows_the_call_it_is_in(kit: AgentKit) -> None:
     handle = kit.run()
     [result] = of(ToolResultPayload, events_of(handle))
 
-    assert (result.result["run"], result.result["thread"], result.result["call"]) == (
-        handle.run_id, handle.thread_id, "call_me",
-    )  # fmt: skip
+    called = (result.result["run"], result.result["thread"], result.result["call"])
+    assert called == (handle.run_id, handle.thread_id, "call_me")
     assert result.result["key"].startswith("key_")
 
 
@@ -195,11 +194,8 @@ def test_a_model_that_continues_calling_tools_still_gets_an_end(kit: AgentKit) -
 
 
 def test_tries_again_visibly_and_withdraws_what_was_streamed(kit: AgentKit) -> None:
-    kit.model.script(*[
-        replace(BUSY, text=["never ", "mind ", "this"], error_after=1),
-        BUSY,
-        Turn(text="This counts."),
-    ])  # fmt: skip
+    broken = replace(BUSY, text=["never ", "mind ", "this"], error_after=1)
+    kit.model.script(broken, BUSY, Turn(text="This counts."))
 
     events = events_of(kit.run())
 
@@ -242,8 +238,11 @@ def test_the_next_run_of_a_thread_sees_what_was_said(kit: AgentKit) -> None:
     kit.run("Who am I?", thread_id=first.thread_id).result(10)
 
     assert [(m["role"], m["content"]) for m in kit.model.requests[-1].messages] == [
-        ("system", "You are a test."), ("user", "I am Ann."), ("assistant", "Hello Ann."), ("user", "Who am I?"),
-    ]  # fmt: skip
+        ("system", "You are a test."),
+        ("user", "I am Ann."),
+        ("assistant", "Hello Ann."),
+        ("user", "Who am I?"),
+    ]
 
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -173,13 +173,18 @@ anything = st.dictionaries(st.sampled_from(NAMES) | texts, values, max_size=5)
 nearly = st.fixed_dictionaries(
     {"name": st.just("A") | texts, "model": st.just("demo/x") | texts, "system_prompt": st.just("x") | texts},
     optional={
-        "tools": st.lists(paths | texts, max_size=3), "output_schema": schemas.filter(lambda s: isinstance(s, dict)),
+        "tools": st.lists(paths | texts, max_size=3),
+        "output_schema": schemas.filter(lambda s: isinstance(s, dict)),
         "params": st.dictionaries(texts, values, max_size=3),
         "tool_overrides": st.dictionaries(texts, values, max_size=2),
-        "api_base": texts | st.sampled_from(["http://[", "http://h:99999", "http://x:y@h"]), "timeouts": values,
-        "starters": values, "observers": st.lists(texts, max_size=2), "history_chars": values, "max_iterations": values,
+        "api_base": texts | st.sampled_from(["http://[", "http://h:99999", "http://x:y@h"]),
+        "timeouts": values,
+        "starters": values,
+        "observers": st.lists(texts, max_size=2),
+        "history_chars": values,
+        "max_iterations": values,
     },
-)  # fmt: skip
+)
 documents = (
     (anything | nearly).map(json.dumps)
     | (anything | nearly).map(lambda fields: yaml.safe_dump(fields, allow_unicode=True))

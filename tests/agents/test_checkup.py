@@ -57,17 +57,32 @@ def test_auto_is_never_a_problem(check, monkeypatch):
         (["model: openai/gpt-5-mni", "api_key_env: HERE"], "warning", 3, "model", "Did you mean 'openai/gpt-5-mini'?"),
         (["model: openai/gpt-5-mini"], "warning", 3, "model", "set OPENAI_API_KEY"),
         (["model: openai/gpt-5-mini", "api_key_env: MINE"], "warning", 4, "api_key_env", "MINE is not set"),
-        (["model: demo/x", "tools:", "  - clock", "  - calculater"],
-         "error", 6, "tools[1]", "Did you mean 'calculator'?"),
+        (
+            ["model: demo/x", "tools:", "  - clock", "  - calculater"],
+            "error",
+            6,
+            "tools[1]",
+            "Did you mean 'calculator'?",
+        ),
         (["model: demo/x", "tools: ['no.such:tool']"], "error", 4, "tools[0]", "cannot be imported"),
-        (["model: demo/x", "tools: [clock]", "tool_overrides:", "  clok: {confirm: true}"],
-         "error", 6, "tool_overrides.clok", "Did you mean 'clock'?"),
-        (["model: demo/x", "tools:", "  - clock", "  - agents.tools.clock:clock"],
-         "error", 6, "tools[1]", "another tool"),
+        (
+            ["model: demo/x", "tools: [clock]", "tool_overrides:", "  clok: {confirm: true}"],
+            "error",
+            6,
+            "tool_overrides.clok",
+            "Did you mean 'clock'?",
+        ),
+        (
+            ["model: demo/x", "tools:", "  - clock", "  - agents.tools.clock:clock"],
+            "error",
+            6,
+            "tools[1]",
+            "another tool",
+        ),
         (["model: demo/x", "observers: [sse, loger]"], "error", 4, "observers[1]", "Did you mean 'logger'?"),
         (["model: demo/x", "observers: ['no.such:Observer']"], "error", 4, "observers[0]", "cannot be imported"),
     ],
-)  # fmt: skip
+)
 def test_a_problem_is_named_with_line_field_and_remedy(check, lines, severity, line, field, words):
     found = check(*lines, environment={"HERE": "x"})
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from cli.supervisor.serving import clean_environment
-from config.settings import ROOT
+from tests.processes import folder_variables, run_python
 
 pytestmark = pytest.mark.journey
 
@@ -53,13 +51,8 @@ def printed(folder: Path, code: str, **more: str) -> list[str]:
     (folder / "agents").mkdir(exist_ok=True)
     (folder / "agents" / "demo.yaml").write_text("name: A\nmodel: demo/instant\nsystem_prompt: You answer.\n")
     (folder / "state").mkdir(exist_ok=True)
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", BEGIN + code], capture_output=True, text=True,
-        check=False, cwd=ROOT, timeout=50,
-        env=clean_environment() | {
-            "CALLBOARD_STATE_DIR": str(folder / "state"), "CALLBOARD_AGENTS_DIR": str(folder / "agents"), **more,
-        },
-    )  # fmt: skip
+    env = clean_environment() | folder_variables(folder) | more
+    ran = run_python("-W", "ignore::DeprecationWarning", "-c", BEGIN + code, env=env, timeout_s=50)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.splitlines()
 

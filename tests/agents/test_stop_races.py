@@ -48,7 +48,7 @@ def test_no_tool_is_called_after_the_stop_was_seen(kit: AgentKit, late: list[str
     calls = [Call(name="add", arguments={"a": 1, "b": n}) for n in range(4)] + [Call(name="whoami")]
     kit.model.respond = lambda call: (
         Turn(text="That is all there is to say.") if results_in(call) else Turn(text="Wait.", calls=calls)
-    )  # fmt: skip
+    )
     kit.play("Warm up.")
     undisturbed_ms = kit.play().end.duration_ms or 0
     draw, outcomes = random.Random(31), Counter[str]()

@@ -27,13 +27,11 @@ def answer(number: int, calls: int = 0, chars: int = PADDING) -> list[HistoryIte
     entries = [
         {"call_id": f"call_{number}_{k}", "name": "tool", "arguments": {}, "arguments_text": "{}"} for k in range(calls)
     ]
+    data = {"name": "tool", "outcome": "done", "result": "r" * chars}
     results = [
-        HistoryItem(
-            id=f"msg_{number}_{k}", role="tool",
-            data={"call_id": f"call_{number}_{k}", "name": "tool", "outcome": "done", "result": "r" * chars},
-        )
+        HistoryItem(id=f"msg_{number}_{k}", role="tool", data={"call_id": f"call_{number}_{k}", **data})
         for k in range(calls)
-    ]  # fmt: skip
+    ]
     return [item("assistant", number, chars, **({"tool_calls": entries} if calls else {})), *results]
 
 

@@ -8,6 +8,7 @@ import pytest
 from config.errors import SettingInvalid
 from config.failpoints import PLACES, FailpointHit, failpoint, set_failpoints, watch_failpoints
 from config.folders import ROOT
+from tests.processes import run_python
 
 
 @pytest.fixture(autouse=True)
@@ -33,9 +34,11 @@ def test_it_happens_at_the_passing_that_was_asked_for():
 
 @pytest.mark.parametrize(
     "text",
-    ["commit", "commit=explode", "=kill", "comit=kill", "commit=kill@", "commit=kill@0", "commit=kill@x",
-     "tool=sleep:long", "tool=sleep:-1", "tool=sleep:inf"],
-)  # fmt: skip
+    """
+    commit commit=explode =kill comit=kill commit=kill@ commit=kill@0 commit=kill@x tool=sleep:long tool=sleep:-1
+    tool=sleep:inf
+    """.split(),
+)
 def test_what_cannot_be_read_or_names_no_place_is_refused(text):
     with pytest.raises(SettingInvalid, match="FAILPOINTS"):
         set_failpoints(text)
@@ -43,10 +46,7 @@ def test_what_cannot_be_read_or_names_no_place_is_refused(text):
 
 @pytest.mark.parity
 def test_a_program_says_so_in_one_sentence():
-    ran = subprocess.run(
-        [sys.executable, "-c", "import config.failpoints"], cwd=ROOT, env={"FAILPOINTS": "comit=kill"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    ran = run_python("-c", "import config.failpoints", env={"FAILPOINTS": "comit=kill"})
 
     assert ran.returncode == 1
     assert ran.stderr.startswith("error: FAILPOINTS: 'comit=kill'")

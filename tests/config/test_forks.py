@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from config.forks import ForkGate
-from config.settings import ROOT
+from tests.processes import run_python
 
 
 def test_nothing_is_in_use_when_it_is_closed_before_a_fork() -> None:
@@ -103,9 +101,6 @@ with database.read() as connection:
     rows = connection.execute(text("SELECT count(*) FROM notes")).scalar()
     print(statuses, rows, connection.execute(text("PRAGMA integrity_check")).scalar())
 """
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code, str(tmp_path / "notes.db")],
-        capture_output=True, text=True, check=False, cwd=ROOT, timeout=55,
-    )  # fmt: skip
+    ran = run_python("-W", "ignore::DeprecationWarning", "-c", code, str(tmp_path / "notes.db"), timeout_s=55)
 
     assert ran.stdout.strip() == f"{[0] * 6} {2 * 60 + 6 * 10} ok", ran.stderr

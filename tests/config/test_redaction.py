@@ -83,11 +83,19 @@ def test_short_values_are_left_alone_because_they_are_words():
 @pytest.mark.parametrize(
     "text",
     [
-        "", "a plain sentence", "https://example.org/a:b@c is no password?", "the token was late", "skip-the-line",
-        "17 * 23 = 391", "password", "desk-lamp-with-a-very-long-name", "run_01JD sk", "bearer of news",
+        "",
+        "a plain sentence",
+        "https://example.org/a:b@c is no password?",
+        "the token was late",
+        "skip-the-line",
+        "17 * 23 = 391",
+        "password",
+        "desk-lamp-with-a-very-long-name",
+        "run_01JD sk",
+        "bearer of news",
         "http://127.0.0.1:8000/v1/runs",
     ],
-)  # fmt: skip
+)
 def test_plain_text_comes_back_as_it_was(plain, text):
     assert plain(text) == text
 
@@ -110,9 +118,19 @@ def test_this_process_reads_its_environment_once(monkeypatch):
 
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize(
-    "hostile", ["sk-" * 70_000, "-----BEGIN " * 20_000, "://" * 70_000, "a" * 200_000 + "://", "password " * 20_000,
-                "eyJ" * 70_000, "x-api-key" * 20_000, "-" * 200_000 + "token", " " * 200_000 + "secret="]
-)  # fmt: skip
+    "hostile",
+    [
+        "sk-" * 70_000,
+        "-----BEGIN " * 20_000,
+        "://" * 70_000,
+        "a" * 200_000 + "://",
+        "password " * 20_000,
+        "eyJ" * 70_000,
+        "x-api-key" * 20_000,
+        "-" * 200_000 + "token",
+        " " * 200_000 + "secret=",
+    ],
+)
 def test_hostile_text_of_200_kb_ends(plain, hostile):
     assert plain(hostile) is not None  # a quadratic pattern would take minutes, and the time limit stops the test
 

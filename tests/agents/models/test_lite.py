@@ -25,9 +25,12 @@ pytestmark = pytest.mark.parity
 
 
 def test_nothing_but_the_answer_reaches_stdout_however_talkative_litellm_is(
-    server: ModelServer, call_of: Callable[..., ModelCall], run: Any, capfd: pytest.CaptureFixture[str],
+    server: ModelServer,
+    call_of: Callable[..., ModelCall],
+    run: Any,
+    capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+) -> None:
     caplog.set_level(logging.DEBUG, "LiteLLM")
     server.script([Turn(text="Hello you.")])
 
@@ -86,20 +89,28 @@ def test_what_of_litellm_is_replaced_is_there_and_in_use() -> None:
     assert "hidden-by-us" not in secret_redaction.redact_internal_details("password=hidden-by-us")
 
 
+LOGGING = "litellm.litellm_core_utils.litellm_logging"
+REDACTION = "litellm.litellm_core_utils.secret_redaction"
+
+
 @pytest.mark.parametrize(
     ("patch", "module", "owner", "name", "words"),
     [
-        ("_redact_with_ours", "litellm.litellm_core_utils.secret_redaction", "", "python_redact_string", "redacts err"),
-        ("_price_no_opened_stream", "litellm.litellm_core_utils.litellm_logging", "Logging",
-         "response_cost_calculator", "prices each stream"),
-        ("_price_no_opened_stream", "litellm.litellm_core_utils.litellm_logging", "", "Logging", "prices each stream"),
+        ("_redact_with_ours", REDACTION, "", "python_redact_string", "redacts err"),
+        ("_price_no_opened_stream", LOGGING, "Logging", "response_cost_calculator", "prices each stream"),
+        ("_price_no_opened_stream", LOGGING, "", "Logging", "prices each stream"),
         ("_import_what_comes_late", "litellm.types.utils", "", "ModelResponseStream", "first answer takes longer"),
     ],
-)  # fmt: skip
+)
 def test_a_release_without_what_is_replaced_is_used_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
-    patch: str, module: str, owner: str, name: str, words: str,
-) -> None:  # fmt: skip
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    patch: str,
+    module: str,
+    owner: str,
+    name: str,
+    words: str,
+) -> None:
     litellm_module()
     holder = importlib.import_module(module)
     monkeypatch.delattr(getattr(holder, owner) if owner else holder, name)

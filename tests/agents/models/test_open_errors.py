@@ -26,9 +26,10 @@ from tests.model_server import ModelServer, Turn
 
 MODELS = ["openai/gpt-test", "hosted_vllm/test", "anthropic/claude-sonnet-4-5"]
 STATUSES: dict[int, type[CallboardError]] = {
-    400: ModelRefused, 401: ModelRefused, 403: ModelRefused, 404: ModelUnknown, 408: ModelFailed, 413: ModelRefused,
-429: ModelFailed, 500: ModelFailed, 502: ModelFailed, 503: ModelFailed, 529: ModelFailed,
-}  # fmt: skip
+    **dict.fromkeys((400, 401, 403, 413), ModelRefused),
+    404: ModelUnknown,
+    **dict.fromkeys((408, 429, 500, 502, 503, 529), ModelFailed),
+}
 
 
 @pytest.mark.parametrize("status", STATUSES)
@@ -184,9 +185,13 @@ def test_a_connection_that_is_not_accepted_is_the_connect_timeout(call_of: Calla
 
 @pytest.mark.parametrize(
     ("model", "variable"),
-    [("openai/gpt-5-mini", "OPENAI_API_KEY"), ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
-     ("groq/llama-3.3-70b-versatile", "GROQ_API_KEY"), ("gemini/gemini-2.5-flash", "GEMINI_API_KEY")],
-)  # fmt: skip
+    [
+        ("openai/gpt-5-mini", "OPENAI_API_KEY"),
+        ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
+        ("groq/llama-3.3-70b-versatile", "GROQ_API_KEY"),
+        ("gemini/gemini-2.5-flash", "GEMINI_API_KEY"),
+    ],
+)
 def test_a_missing_key_is_named_before_anything_is_sent(
     model: str, variable: str, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,7 +52,7 @@ ANSWERS = {
     "line ends of HTTP": Turn(text="Windows was here.", crlf=True),
     "comments": Turn(text="Still alive, still alive.", comments=3),
     "gzip": Turn(text="Packed and unpacked.", gzip=True),
-}  # fmt: skip
+}
 
 FAULTS: dict[str, tuple[Turn, type[CallboardError]]] = {
     "overloaded in a 200 stream": (

@@ -13,19 +13,34 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 @pytest.mark.parametrize(
     "text",
     [
-        '{"a": 1}', ' {"a": 1}\n', '```json\n{"a": 1}\n```', '```\n{"a": 1}\n```', '```json\n{"a": 1}```',
+        '{"a": 1}',
+        ' {"a": 1}\n',
+        '```json\n{"a": 1}\n```',
+        '```\n{"a": 1}\n```',
+        '```json\n{"a": 1}```',
         '\n ```json  \n\n{"a": 1}\n  ```  \n',
     ],
-)  # fmt: skip
+)
 def test_the_data_is_found(text: str) -> None:
     assert parse_output(text, SCHEMA) == {"a": 1}
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "```", "``````", "```json\n```", "```\n```", '```js\n{"a": 1}\n```', '```json\n{"a": 1}', '{"a": 1}\n```',
-     '{"a": 1} and more', "\n" * 3000, "```json" + "\n" * 3000],
-)  # fmt: skip
+    [
+        "",
+        "```",
+        "``````",
+        "```json\n```",
+        "```\n```",
+        '```js\n{"a": 1}\n```',
+        '```json\n{"a": 1}',
+        '{"a": 1}\n```',
+        '{"a": 1} and more',
+        "\n" * 3000,
+        "```json" + "\n" * 3000,
+    ],
+)
 def test_anything_else_is_invalid(text: str) -> None:
     with pytest.raises(OutputInvalid, match="not JSON"):
         parse_output(text, SCHEMA)

@@ -14,9 +14,14 @@ def context(tmp_path):
     sandbox = tmp_path / "sandbox"
     sandbox.mkdir()
     return ToolContext(
-        run_id="run_1", thread_id="thread_1", call_id="call_1", idempotency_key="key_1", tenant="default",
-        principal="local", sandbox=sandbox,
-    )  # fmt: skip
+        run_id="run_1",
+        thread_id="thread_1",
+        call_id="call_1",
+        idempotency_key="key_1",
+        tenant="default",
+        principal="local",
+        sandbox=sandbox,
+    )
 
 
 @pytest.fixture

@@ -53,10 +53,14 @@ def test_returns_date_time_and_offset():
 
 @pytest.mark.parametrize(
     ("place", "words"),
-    [("Toyko", "Did you mean 'tokyo'?"), ("Europ/Berlin", "Did you mean 'Europe/Berlin'?"),
-     ("../../etc/passwd", "no time zone"),
-     ("\ud800", "no time zone"), ("x" * 5000, "no time zone")],
-)  # fmt: skip
+    [
+        ("Toyko", "Did you mean 'tokyo'?"),
+        ("Europ/Berlin", "Did you mean 'Europe/Berlin'?"),
+        ("../../etc/passwd", "no time zone"),
+        ("\ud800", "no time zone"),
+        ("x" * 5000, "no time zone"),
+    ],
+)
 def test_no_place_is_answered_with_the_nearest(place, words):
     with pytest.raises(ToolFailed) as caught:
         clock(place)

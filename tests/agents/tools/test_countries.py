@@ -47,14 +47,28 @@ def test_many_rows_are_cut_and_said_to_be():
 @pytest.mark.parametrize(
     "sql",
     [
-        "DELETE FROM countries", "UPDATE countries SET name = 'x'", "INSERT INTO borders VALUES ('a', 'b')",
-        "DROP TABLE countries", "CREATE TABLE x (y)", "CREATE TEMP TABLE x (y)", "ATTACH DATABASE '/tmp/x' AS y",
-        "PRAGMA query_only = OFF", "PRAGMA table_info(countries)", "VACUUM INTO '/tmp/stolen'", "BEGIN",
-        "SELECT load_extension('x')", "SELECT zeroblob(1000000000)", "SELECT readfile('/etc/passwd')",
-        "SELECT * FROM sqlite_master", "SELECT * FROM pragma_database_list", "REINDEX", "ANALYZE",
-        "CREATE VIRTUAL TABLE x USING fts5(y)", "SELECT writefile('/tmp/x', 'y')",
+        "DELETE FROM countries",
+        "UPDATE countries SET name = 'x'",
+        "INSERT INTO borders VALUES ('a', 'b')",
+        "DROP TABLE countries",
+        "CREATE TABLE x (y)",
+        "CREATE TEMP TABLE x (y)",
+        "ATTACH DATABASE '/tmp/x' AS y",
+        "PRAGMA query_only = OFF",
+        "PRAGMA table_info(countries)",
+        "VACUUM INTO '/tmp/stolen'",
+        "BEGIN",
+        "SELECT load_extension('x')",
+        "SELECT zeroblob(1000000000)",
+        "SELECT readfile('/etc/passwd')",
+        "SELECT * FROM sqlite_master",
+        "SELECT * FROM pragma_database_list",
+        "REINDEX",
+        "ANALYZE",
+        "CREATE VIRTUAL TABLE x USING fts5(y)",
+        "SELECT writefile('/tmp/x', 'y')",
     ],
-)  # fmt: skip
+)
 def test_nothing_but_reading_the_two_tables_is_allowed(sql):
     before = DATA.read_bytes()
 
@@ -80,7 +94,7 @@ def test_nothing_but_reading_the_two_tables_is_allowed(sql):
         ("SELECT " + "x" * 5000, "limit is 4,000"),
         (f"SELECT {'hex(' * 9}group_concat(a.name || b.name){')' * 9} FROM countries a, countries b", "too big"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_answered_with_a_sentence(sql, words):
     with pytest.raises(ToolFailed, match=words):
         query_countries(sql)
@@ -197,9 +211,8 @@ def test_the_data_agrees_with_itself(database):
     borders = set(database.execute("SELECT country, neighbour FROM borders"))
 
     assert len(facts) == 195
-    assert {row[1] for row in facts.values()} == {
-        "Africa", "Asia", "Europe", "North America", "Oceania", "South America",
-    }  # fmt: skip
+    continents = {"Africa", "Asia", "Europe", "North America", "Oceania", "South America"}
+    assert {row[1] for row in facts.values()} == continents
     assert all((there, here) in borders and here != there for here, there in borders)
     assert {code for pair in borders for code in pair} <= facts.keys()
     assert 7.9e9 < sum(row[3] for row in facts.values()) < 8.3e9

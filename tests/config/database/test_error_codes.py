@@ -225,12 +225,14 @@ def test_no_password_is_shown(file: Path) -> None:
 
 # --- Postgres
 
-STATES = {
-    "25006": DatabaseReadOnly, "25P03": DatabaseBusy, "40001": DatabaseBusy, "40P01": DatabaseBusy,
-    "55P03": DatabaseBusy, "57014": DatabaseBusy, "53100": DatabaseFull, "53200": DatabaseBusy,
-    "53300": DatabaseBusy, "53400": DatabaseBusy, "57P01": DatabaseUnreachable, "57P03": DatabaseUnreachable,
-    "08006": DatabaseUnreachable, "58030": DatabaseUnreachable, "XX001": DatabaseDamaged, "XX002": DatabaseDamaged,
-}  # fmt: skip
+CLASSES: dict[type[CallboardError], str] = {
+    DatabaseReadOnly: "25006",
+    DatabaseBusy: "25P03 40001 40P01 55P03 57014 53200 53300 53400",
+    DatabaseFull: "53100",
+    DatabaseUnreachable: "57P01 57P03 08006 58030",
+    DatabaseDamaged: "XX001 XX002",
+}
+STATES = {state: kind for kind, states in CLASSES.items() for state in states.split()}
 
 
 @pytest.mark.postgres

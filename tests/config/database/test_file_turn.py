@@ -45,9 +45,11 @@ time.sleep(60)
 def other(code: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """Yield another process, once it said that it is ready."""
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, cwd=ROOT,
+        [sys.executable, "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"

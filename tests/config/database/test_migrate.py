@@ -24,44 +24,98 @@ from config.settings import Settings
 from tests.fleet import environment
 
 RUN = {
-    "thread_key": 1, "thread_id": "talk", "tenant": "default", "principal": "local", "kind": "agent",
-    "agent_id": "assistant", "agent_name": "Assistant", "definition_digest": "d" * 64, "model": "demo/assistant",
-    "title": "Hello", "detached": True, "crashes": 0, "stop_requested": False, "observers_told": True,
-    "observers_json": "[]", "steps": 0, "created_ms": 1,
-}  # fmt: skip
+    "thread_key": 1,
+    "thread_id": "talk",
+    "tenant": "default",
+    "principal": "local",
+    "kind": "agent",
+    "agent_id": "assistant",
+    "agent_name": "Assistant",
+    "definition_digest": "d" * 64,
+    "model": "demo/assistant",
+    "title": "Hello",
+    "detached": True,
+    "crashes": 0,
+    "stop_requested": False,
+    "observers_told": True,
+    "observers_json": "[]",
+    "steps": 0,
+    "created_ms": 1,
+}
 EARLIER: dict[str, list[dict[str, Any]]] = {
     "threads": [
-        {"key": 1, "id": "talk", "tenant": "default", "principal": "local", "agent_id": "assistant", "title": "Hello",
-         "next_message": 4, "open_run": "run_on", "created_ms": 1, "updated_ms": 1},
+        {
+            "key": 1,
+            "id": "talk",
+            "tenant": "default",
+            "principal": "local",
+            "agent_id": "assistant",
+            "title": "Hello",
+            "next_message": 4,
+            "open_run": "run_on",
+            "created_ms": 1,
+            "updated_ms": 1,
+        },
     ],
     "runs": [
         RUN | {"id": "run_over", "turn": 1, "status": "succeeded", "fence": 1, "reserved_to": 4, "ended_ms": 9},
-        RUN | {"id": "run_on", "turn": 2, "status": "running", "fence": 2, "reserved_to": 1002, "owner": "own_1",
-               "lease_until": 77, "lease_boot": "boot"},
+        RUN
+        | {
+            "id": "run_on",
+            "turn": 2,
+            "status": "running",
+            "fence": 2,
+            "reserved_to": 1002,
+            "owner": "own_1",
+            "lease_until": 77,
+            "lease_boot": "boot",
+        },
         RUN | {"id": "run_next", "turn": 3, "status": "queued", "fence": 0, "reserved_to": 1},
     ],
     "messages": [
-        {"thread_key": 1, "number": n, "turn": n, "run_id": run_id, "id": f"msg_{n}", "role": "user",
-         "data_json": "{}", "partial": False, "created_ms": 1}
+        {
+            "thread_key": 1,
+            "number": n,
+            "turn": n,
+            "run_id": run_id,
+            "id": f"msg_{n}",
+            "role": "user",
+            "data_json": "{}",
+            "partial": False,
+            "created_ms": 1,
+        }
         for n, run_id in enumerate(("run_over", "run_on", "run_next"), 1)
     ],
     "events": [
         {"run_id": run_id, "first_seq": n, "seq": n, "type": kind, "fence": 1, "data_json": "{}"}
         for run_id, kinds in (
-            ("run_over", ("status", "status", "message", "end")), ("run_on", ("status",)), ("run_next", ("status",))
+            ("run_over", ("status", "status", "message", "end")),
+            ("run_on", ("status",)),
+            ("run_next", ("status",)),
         )
         for n, kind in enumerate(kinds, 1)
     ],
     "steps": [
-        {"id": "stp_1", "run_id": "run_over", "number": 1, "kind": "model", "name": "demo", "status": "done",
-         "arguments_digest": "a", "idempotency_key": "k", "attempt": 1, "fence": 1, "started_ms": 1},
+        {
+            "id": "stp_1",
+            "run_id": "run_over",
+            "number": 1,
+            "kind": "model",
+            "name": "demo",
+            "status": "done",
+            "arguments_digest": "a",
+            "idempotency_key": "k",
+            "attempt": 1,
+            "fence": 1,
+            "started_ms": 1,
+        },
     ],
     "outbox": [{"run_id": "run_next", "created_ms": 1}],
     "workers": [
         {"id": "w", "host": "h", "pid": 1, "pool": "threads", "slots": 1, "busy": 0, "started_ms": 1, "seen_ms": 1},
     ],
     "approvals": [{"id": "apr_1", "run_id": "run_over", "decisions_json": "[]", "created_ms": 1}],
-}  # fmt: skip
+}
 """What the first schema may hold: a run that ended, one that is on, one that waits for its turn."""
 
 
@@ -218,11 +272,16 @@ def test_processes_that_migrate_at_once_wait_for_each_other(
     )
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", code], cwd=ROOT, env=environment(older) | {"PYTHONPATH": str(ROOT)},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env=environment(older) | {"PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for _ in range(3)
-    ]  # fmt: skip
+    ]
     for process in processes:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

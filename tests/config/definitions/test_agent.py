@@ -54,8 +54,12 @@ def test_what_is_left_out_has_the_documented_default(file):
 
     assert agent.max_iterations == 8
     assert agent.timeouts.model_dump() == {
-        "connect_s": 5, "first_token_s": 60, "between_chunks_s": 30, "total_s": 600, "tool_s": 60,
-    }  # fmt: skip
+        "connect_s": 5,
+        "first_token_s": 60,
+        "between_chunks_s": 30,
+        "total_s": 600,
+        "tool_s": 60,
+    }
     assert (agent.on_unknown, agent.observers, agent.tools) == ("ask", ("sse", "logger"), ())
 
 

@@ -37,14 +37,14 @@ def beside(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "pip:main", "pip._internal.cli.main:main", "os:system", "subprocess:run", "builtins:exec", "shutil:rmtree",
-        "posix:system", "runpy:run_path", "antigravity:x", "litellm:completion", "yaml:load", "sys:exit",
-        "config.settings:adopt_env_file", "bus.journal.retention.removal:remove_threads", "cli.main:main",
-        "agents.tools.isolation.sql_process:ask", "agents.tools.executor:call_tool", "observers.base:AgentObserver",
-        "agents.tools.countries:ask", "agents.tools.countries", "observers.sse:writing_to", "observers.logger:log.info",
-    ],
-)  # fmt: skip
+    """
+    pip:main pip._internal.cli.main:main os:system subprocess:run builtins:exec shutil:rmtree posix:system
+    runpy:run_path antigravity:x litellm:completion yaml:load sys:exit
+    config.settings:adopt_env_file bus.journal.retention.removal:remove_threads cli.main:main
+    agents.tools.isolation.sql_process:ask agents.tools.executor:call_tool observers.base:AgentObserver
+    agents.tools.countries:ask agents.tools.countries observers.sse:writing_to observers.logger:log.info
+    """.split(),
+)
 def test_a_module_that_is_not_allowed_is_refused_and_not_imported(settings, monkeypatch, path):
     imported: list[str] = []
     monkeypatch.setattr("importlib.import_module", imported.append)

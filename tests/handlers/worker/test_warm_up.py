@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ import pytest
 from agents.models.warm_up import needs_litellm
 from agents.registry import AgentRegistry
 from cli.supervisor.serving import clean_environment
-from config.settings import ROOT
+from tests.processes import folder_variables, run_python
 
 AGENT = "name: A\nmodel: {model}\nsystem_prompt: You answer.\n"
 
@@ -51,11 +49,6 @@ def test_a_run_at_the_terminal_imports_no_litellm(tmp_path: Path) -> None:
         "status = status_of(['run', 'demo', 'What is 17 * 23?'])\n"
         "print(status, [name for name in ('litellm', 'openai') if name in sys.modules])"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT, timeout=55,
-        env=clean_environment() | {
-            "CALLBOARD_STATE_DIR": str(tmp_path / "state"), "CALLBOARD_AGENTS_DIR": str(tmp_path / "agents"),
-        },
-    )  # fmt: skip
+    ran = run_python("-c", code, env=clean_environment() | folder_variables(tmp_path), timeout_s=55)
 
     assert ran.stdout.splitlines()[-1] == "0 []", ran.stderr

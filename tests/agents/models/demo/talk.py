@@ -25,9 +25,14 @@ class Talk:
         self.rounds: list[list[str]] = []
         self.reasoning = ""
         self.context = ToolContext(
-            run_id="r", thread_id="t", call_id="call_1", idempotency_key="k", tenant="default", principal="local",
+            run_id="r",
+            thread_id="t",
+            call_id="call_1",
+            idempotency_key="k",
+            tenant="default",
+            principal="local",
             sandbox=sandbox,
-        )  # fmt: skip
+        )
 
     def say(self, sentence: str) -> str:
         """Return the answer, after all the calls it took."""

@@ -19,15 +19,24 @@ def test_fills_a_calendar_entry():
     )
 
     assert entry == {
-        "title": "Lunch with Maria Rossi and Tom Baker", "date": "2026-12-03", "start": "12:30", "place": "Lisbon",
-        "people": ["Maria Rossi", "Tom Baker"], "email": "tom@baker.example",
-    }  # fmt: skip
+        "title": "Lunch with Maria Rossi and Tom Baker",
+        "date": "2026-12-03",
+        "start": "12:30",
+        "place": "Lisbon",
+        "people": ["Maria Rossi", "Tom Baker"],
+        "email": "tom@baker.example",
+    }
 
 
 def test_what_is_not_said_is_null_or_empty():
     assert fill(CALENDAR, "hello") == {
-        "title": "Hello", "date": None, "start": None, "place": None, "people": [], "email": None,
-    }  # fmt: skip
+        "title": "Hello",
+        "date": None,
+        "start": None,
+        "place": None,
+        "people": [],
+        "email": None,
+    }
 
 
 @pytest.mark.parametrize(

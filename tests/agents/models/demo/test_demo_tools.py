@@ -84,10 +84,12 @@ def said_to(sentence, *functions, starters=()):
     """Return the demo model's answer to a sentence said to an agent with these tools."""
     tools = [build_tool(function) for function in functions]
     call = ModelCall(
-        model="demo/instant", messages=[{"role": "user", "content": sentence}],
+        model="demo/instant",
+        messages=[{"role": "user", "content": sentence}],
         tools=offered({built.name: built for built in tools}),
-        effects={built.name: built.effect for built in tools}, starters=starters,
-    )  # fmt: skip
+        effects={built.name: built.effect for built in tools},
+        starters=starters,
+    )
     return answer(call)
 
 
@@ -108,11 +110,11 @@ def calls_of(sentence, *functions):
         ("please refund: order #1043, cents=250.", refund, {"order": 1043, "cents": 250}),
         ("Refund order: cents 250, number 7", refund_order, {"number": 7, "cents": 250}),
         ("Book: room Garden", book, {"room": "Garden"}),
-        ("Book: room \"for tomorrow\"", book, {"room": "for tomorrow"}),
+        ('Book: room "for tomorrow"', book, {"room": "for tomorrow"}),
         ('Send a note: to Emma, text "see you, at ten"', send_note, {"text": "see you, at ten", "to": "Emma"}),
         ("ring the bell", ring_bell, {}),
     ],
-)  # fmt: skip
+)
 def test_calls_what_a_sentence_asks_for(sentence, function, arguments):
     assert calls_of(sentence, function) == [(function.__name__, arguments)]
 
@@ -241,15 +243,22 @@ ARGUMENTS = [
     "booking",
     "id",
 ]
+WORDS = {"type": "string"}
 KINDS = [
-    {"type": "integer"}, {"type": "number"}, {"type": "string"}, {"type": "string", "format": "date"},
-    {"type": "string", "enum": ["bike", "post", "5"]}, {"type": "boolean"},
-    {"anyOf": [{"type": "integer"}, {"type": "null"}]}, {"type": "array", "items": {"type": "string"}},
-]  # fmt: skip
+    {"type": "integer"},
+    {"type": "number"},
+    WORDS,
+    WORDS | {"format": "date"},
+    WORDS | {"enum": ["bike", "post", "5"]},
+    {"type": "boolean"},
+    {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+    {"type": "array", "items": WORDS},
+]
 PIECES = [
-    "7", "1043", "2.5", "1,200", "-3", "12:30", "2026-12-03", "a@b.example", '"hello you"', "Emma", "bike", "post",
-    "yes", "no", "not", "if", "please", "the", "of", "with", "and", ",", ":", "=", "#", "?", ".", "don't", "tomorrow",
-]  # fmt: skip
+    *"7 1043 2.5 1,200 -3 12:30 2026-12-03 a@b.example Emma bike post tomorrow".split(),
+    *"yes no not if please the of with and don't , : = # ? .".split(),
+    '"hello you"',
+]
 
 
 def some_tool(draw, name):

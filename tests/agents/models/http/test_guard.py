@@ -22,10 +22,10 @@ from config.errors import CallboardError
 from tests.agents.models.conftest import read
 from tests.model_server import ModelServer, Turn
 
-MODELS = [
-    "openai/gpt-test", "hosted_vllm/test", "anthropic/claude-sonnet-4-5", "azure/test", "groq/test", "deepseek/test",
-    "openrouter/test", "mistral/test", "ollama_chat/test", "gemini/test", "text-completion-openai/test", "cohere/test",
-]  # fmt: skip
+MODELS = """
+    openai/gpt-test hosted_vllm/test anthropic/claude-sonnet-4-5 azure/test groq/test deepseek/test openrouter/test
+    mistral/test ollama_chat/test gemini/test text-completion-openai/test cohere/test
+""".split()
 """Each on another route through LiteLLM: two SDKs, its handler, providers of their own."""
 MIB = 1024 * 1024
 
@@ -89,9 +89,13 @@ CASES = [*((model, 307) for model in MODELS), *(("openai/gpt-test", status) for 
 
 @pytest.mark.parametrize(("model", "status"), CASES)
 def test_a_redirect_is_not_followed_with_prompt_or_key(
-    model: str, status: int, redirector: _Redirector, elsewhere: ModelServer, call_of: Callable[..., ModelCall],
+    model: str,
+    status: int,
+    redirector: _Redirector,
+    elsewhere: ModelServer,
+    call_of: Callable[..., ModelCall],
     run: Any,
-) -> None:  # fmt: skip
+) -> None:
     redirector.status = status
 
     told = _failure(run, call_of(model, api_base=f"http://127.0.0.1:{redirector.server_port}/v1"))

@@ -73,8 +73,8 @@ def test_sealed_thinking_is_kept() -> None:
 
 
 def test_server_side_tools_pings_and_unknown_events_say_nothing() -> None:
-    search = block(0, {"type": "server_tool_use", "id": "s", "name": "web_search"},
-                   {"type": "input_json_delta", "partial_json": '{"q": 1}'})  # fmt: skip
+    query = {"type": "input_json_delta", "partial_json": '{"q": 1}'}
+    search = block(0, {"type": "server_tool_use", "id": "s", "name": "web_search"}, query)
     found = block(1, {"type": "web_search_tool_result", "tool_use_id": "s", "content": []})
 
     chunks = read(event("ping") + search + found + event("something_new", x=1) + END)

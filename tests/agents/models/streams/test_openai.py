@@ -42,11 +42,11 @@ def arguments(chunks: list[Chunk], index: int = 0) -> str:
     return "".join(tool.arguments for chunk in chunks for tool in chunk.tools if tool.index == index)
 
 
-KEYS = [
-    "choices", "delta", "content", "tool_calls", "function", "arguments", "name", "id", "index", "usage", "code",
-    "finish_reason", "prompt_tokens", "completion_tokens_details", "error", "message", "type", "content_block",
-    "content_block_start", "content_block_delta", "text", "partial_json", "thinking", "reasoning",
-]  # fmt: skip
+KEYS = """
+    choices delta content tool_calls function arguments name id index usage code finish_reason prompt_tokens
+    completion_tokens_details error message type content_block content_block_start content_block_delta text partial_json
+    thinking reasoning
+""".split()
 STREAM = b"".join(
     Turn(
         text="Grüße, 世界 👋🏽!",
@@ -139,9 +139,11 @@ def test_a_refusal_is_text() -> None:
 
 def test_usage_comes_with_or_without_choices_and_the_details_are_kept() -> None:
     usage = {
-        "prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 3},
+        "prompt_tokens": 9,
+        "completion_tokens": 4,
+        "prompt_tokens_details": {"cached_tokens": 3},
         "completion_tokens_details": {"reasoning_tokens": 2},
-    }  # fmt: skip
+    }
     expected = Usage(input_tokens=9, output_tokens=4, reasoning_tokens=2, cached_tokens=3)
 
     alone = read(delta({"content": "x"}, "stop") + data({"choices": [], "usage": usage}))
@@ -157,9 +159,16 @@ def test_a_usage_of_null_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"), [("stop", "stop"), ("length", "length"), ("eos", "stop"), ("function_call", "tool_calls"),
-                        ("content_filter", "content_filter"), ("what", "stop")]
-)  # fmt: skip
+    ("word", "meant"),
+    [
+        ("stop", "stop"),
+        ("length", "length"),
+        ("eos", "stop"),
+        ("function_call", "tool_calls"),
+        ("content_filter", "content_filter"),
+        ("what", "stop"),
+    ],
+)
 def test_finish_reasons_become_one_of_four(word: str, meant: str) -> None:
     assert read(delta({"content": "x"}, word))[0].finish_reason == meant
 

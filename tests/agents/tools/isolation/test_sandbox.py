@@ -56,16 +56,20 @@ def sandbox(folder, request):
     return Sandbox(folder, opener=request.param)
 
 
-OUTSIDE = [
-    "../secret.txt", "deep/../../secret.txt", "../sandbox/notes.txt", "./../secret.txt", "..", "deep/..",
-    "/etc/passwd", "//etc/passwd", "/", "", ".", "./", "deep/.", "../sandbox-evil/s", "-evil/../../sandbox-evil/s",
-    "to-file", "to-folder/secret.txt", "to-folder/sandbox-evil/s", "relative", "itself", "to-notes",
-    "to-root/etc/passwd",
-    "to-self/environ", "hard", "fifo", "socket", "deep", "deep/", "notes.txt/x",
-    "/proc/self/environ", "/proc/self/root/etc/passwd", "/proc/self/fd/0", "/dev/zero", "/dev/stdin",
-    "a\0b", "notes.txt\0", "notes.txt\n", "\x1b[31mred", "half \ud800", "gpj.\u202etxt", "x" * 256, "a/" * 600 + "b",
-    "a/" * 3000 + "b", "x" * 5000,
-]  # fmt: skip
+UPWARDS = """
+    ../secret.txt deep/../../secret.txt ../sandbox/notes.txt ./../secret.txt .. deep/.. . ./ deep/. ../sandbox-evil/s
+    -evil/../../sandbox-evil/s
+""".split()
+ABSOLUTE = """
+    /etc/passwd //etc/passwd / /proc/self/environ /proc/self/root/etc/passwd /proc/self/fd/0 /dev/zero /dev/stdin
+""".split()
+THROUGH_LINKS = """
+    to-file to-folder/secret.txt to-folder/sandbox-evil/s relative itself to-notes to-root/etc/passwd to-self/environ
+""".split()
+NO_FILES = "hard fifo socket deep deep/ notes.txt/x".split()
+UNREADABLE = ["", "a\0b", "notes.txt\0", "notes.txt\n", "\x1b[31mred", "half \ud800", "gpj.\u202etxt"]
+TOO_LONG = ["x" * 256, "a/" * 600 + "b", "a/" * 3000 + "b", "x" * 5000]
+OUTSIDE = [*UPWARDS, *ABSOLUTE, *THROUGH_LINKS, *NO_FILES, *UNREADABLE, *TOO_LONG]
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: ascii(path)[:40])
@@ -90,10 +94,12 @@ def test_writing_is_refused_and_changes_nothing_outside(sandbox, folder, path):
 
 
 LITERAL = [
-    "%2e%2e%2fsecret.txt", "..%2fsecret.txt", "~root", "~/x", "C:\\secret.txt", "\\\\host\\share", "file:secret.txt",
-    "．．／secret.txt", "..\\secret.txt", "...", "a..b", "notes.txt.", "notes.txt ", " notes.txt", "-rf", "$HOME", "*",
-    "x" * 255, "Ⅷ.txt", "NOTES.TXT", ".hidden",
-]  # fmt: skip
+    *r"%2e%2e%2fsecret.txt ..%2fsecret.txt ~root ~/x C:\secret.txt \\host\share file:secret.txt".split(),
+    *r"．．／secret.txt ..\secret.txt ... a..b notes.txt. -rf $HOME * Ⅷ.txt NOTES.TXT .hidden".split(),
+    "notes.txt ",
+    " notes.txt",
+    "x" * 255,
+]
 
 
 @pytest.mark.parametrize("path", LITERAL, ids=lambda path: ascii(path)[:40])
@@ -161,8 +167,11 @@ def test_bytes_that_are_no_text_are_replaced(sandbox, folder):
 
 def test_lists_plain_files_only(sandbox):
     assert [(file.path, file.size) for file in sandbox.files()] == [
-        ("deep/more.txt", 6), ("hard", len(SECRET)), ("notes.txt", 6), ("sparse", 1 << 40),
-    ]  # fmt: skip
+        ("deep/more.txt", 6),
+        ("hard", len(SECRET)),
+        ("notes.txt", 6),
+        ("sparse", 1 << 40),
+    ]
     assert [file.path for file in sandbox.files("deep")] == ["deep/more.txt"]
 
 
