@@ -399,6 +399,40 @@ def test_an_end_that_fills_a_viewers_buffer_closes_its_stream_all_the_same(hub: 
     assert events(data)[-1] == 4
 
 
+class Short:
+    """A stream that ends at once, with more than a viewer's buffer and then a little."""
+
+    MUCH, LITTLE = 200_000, 12_000
+
+    def attach(self, viewer: Viewer) -> None:
+        viewer.write(b"x" * self.MUCH)
+        viewer.write(b"y" * self.LITTLE)
+        viewer.finish()
+
+    def paused(self, viewer: Viewer) -> None: ...
+
+    resumed = detach = paused
+
+
+def test_a_viewer_that_stops_reading_just_before_its_end_is_dropped(hub: Hub, monkeypatch) -> None:
+    monkeypatch.setattr(viewers_module, "STUCK_S", 1.0)
+    monkeypatch.setattr(viewers_module, "LOOK_S", 0.05)
+    ours, theirs = socket.socketpair()
+    for end, option in ((ours, socket.SO_RCVBUF), (theirs, socket.SO_SNDBUF)):
+        end.setsockopt(socket.SOL_SOCKET, option, 4096)
+    theirs.setblocking(False)
+    viewer = Viewer(hub.viewers, Short, 0)
+    hub.viewers.welcome(theirs, viewer)
+
+    data = b""
+    while len(data) < Short.MUCH:
+        data += ours.recv(2048)
+
+    assert viewer in hub.viewers
+    eventually(lambda: viewer not in hub.viewers, timeout_s=5)
+    ours.close()
+
+
 def test_viewers_that_come_one_after_another_share_a_large_page(hub: Hub, run, journal) -> None:
     Hand(journal, run[0]).finish("x" * 1_500_000)
     clients = []

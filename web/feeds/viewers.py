@@ -95,11 +95,13 @@ class Viewer(asyncio.Protocol):
             self.stream.paused(self)
 
     def resume_writing(self) -> None:
+        if self.is_gone:  # what is left in the buffer has to be read in time, too
+            return
         self.stuck_since = 0.0
         self._viewers.stuck.discard(self)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-        elif self.stream is not None and not self.transport.is_closing():
+        elif self.stream is not None:
             self.stream.resumed(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -124,10 +126,9 @@ class Viewer(asyncio.Protocol):
         self._waiter = None
 
     def finish(self) -> None:
-        """Close the connection after the buffered data; a client that does not read is dropped after ``STUCK_S``."""
-        if not self.stuck_since:
-            self.stuck_since = self._viewers.now()
-            self._viewers.stuck.add(self)
+        """Close the connection after the buffered data, for which the client has ``STUCK_S``."""
+        self.stuck_since = self._viewers.now()
+        self._viewers.stuck.add(self)
         self.transport.close()
 
     def drop(self) -> None:
