@@ -35,7 +35,7 @@ class ChildPipe:
         It counts turns, not seconds, and buffered bytes count: after a supervisor was stopped, or the machine slept,
         no live child is taken for dead.
         """
-        silent_for, allowed, silence = 0, math.ceil(start_s / TURN_S), math.ceil(silence_s / TURN_S)
+        silent_for, allowed, is_first = 0, math.ceil(start_s / TURN_S), True
         with contextlib.closing(self):
             while silent_for < allowed:
                 if not select.select([self._read_end], [], [], TURN_S)[0]:
@@ -43,7 +43,7 @@ class ChildPipe:
                     continue
                 if not os.read(self._read_end, 65536):
                     return False
-                if allowed != silence:
+                if is_first:
                     on_first()
-                silent_for, allowed = 0, silence
+                silent_for, allowed, is_first = 0, math.ceil(silence_s / TURN_S), False
         return True
