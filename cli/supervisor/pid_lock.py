@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from config.database.errors import StateDirUnwritable
 from config.private_files import open_private
 
 WRITING_TIMEOUT_S = 2.0
@@ -34,13 +35,23 @@ class PidLock:
         self._file: IO[str] | None = None
 
     def take(self) -> LockOwner | None:
-        """Take the lock and return None, or return its owner."""
+        """Take the lock and return None, or return its owner.
+
+        Raises:
+            StateDirUnwritable: the folder's file system has no locks.
+        """
         file = os.fdopen(open_private(self._path, os.O_RDWR | os.O_APPEND), "a+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             file.close()
             return self._owner()
+        except OSError as error:
+            file.close()
+            raise StateDirUnwritable(
+                f"{self._path} cannot be locked ({error.strerror}); choose a state folder on a local disk with "
+                "--state-dir or CALLBOARD_STATE_DIR."
+            ) from error
         file.truncate(0)
         self._file = file
         return None

@@ -1,6 +1,11 @@
+import errno
+import fcntl
 import os
 
+import pytest
+
 from cli.supervisor.pid_lock import PidLock
+from config.database.errors import StateDirUnwritable
 
 
 def test_the_second_one_gets_the_address_of_the_first(tmp_path):
@@ -24,3 +29,13 @@ def test_a_lock_whose_owner_is_gone_is_free_whatever_the_file_says(tmp_path):
     lock.release()
     assert lock.take() is None
     lock.release()
+
+
+def test_a_folder_whose_file_system_has_no_locks_is_not_taken_for_one_that_is_in_use(tmp_path, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+    with pytest.raises(StateDirUnwritable, match="No locks available"):
+        PidLock(tmp_path / "up.lock").take()
