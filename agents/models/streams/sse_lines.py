@@ -83,7 +83,7 @@ class EventLines:
     def _hold(self, data: bytes) -> None:
         self.seen_event = True
         self._data.append(data)
-        self._size += len(data)
+        self._size += len(data) + 1  # an empty line takes memory, too
         if self._size > MAX_EVENT_BYTES:
             raise _too_much()
 

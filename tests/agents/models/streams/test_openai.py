@@ -319,3 +319,10 @@ def test_an_endless_line_is_given_up() -> None:
 def test_more_at_once_than_an_answer_can_have_is_given_up() -> None:
     with pytest.raises(ModelFailed, match="MiB"):
         OpenAIWire().feed(b"\n" * (MAX_EVENT_BYTES + 1))
+
+
+def test_an_event_of_empty_lines_without_end_is_refused():
+    wire = OpenAIWire()
+
+    with pytest.raises(ModelFailed, match="more than 4 MiB"):
+        list(map(wire.feed, [b"data:\n" * 600_000] * 8))
