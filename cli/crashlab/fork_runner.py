@@ -82,7 +82,7 @@ class ForkRunner:
         _, status = os.waitpid(pid, 0)
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
             return ChildOutcome(end="killed", output=self._output())
-        if status != 0:
+        if status != 0 or not handed:  # os._exit(0) in a tool hands nothing back
             return ChildOutcome(end="raised", output=self._output(), status=os.waitstatus_to_exitcode(status))
         return ChildOutcome(end="returned", result=pickle.loads(handed), output=self._output())  # our own child's
 
@@ -97,12 +97,13 @@ def other_threads() -> list[str]:
 
 def _read(pid: int, reading: int, until_s: float) -> tuple[bytes, bool]:
     """Return what the child handed back, and whether it has ended."""
-    handed = bytearray()
+    handed, is_over = bytearray(), False
     while (left_s := until_s - time.monotonic()) > 0:
-        if not select.select([reading], [], [], min(left_s, 0.5))[0]:
-            if _has_ended(pid):  # a process that a tool forked may keep the pipe open
+        if not select.select([reading], [], [], 0 if is_over else min(left_s, 0.5))[0]:
+            if is_over:
                 return bytes(handed), True
-            continue
+            is_over = _has_ended(pid)  # a process that a tool forked may keep the pipe open
+            continue  # and read what it wrote since
         piece = os.read(reading, 1 << 20)
         if not piece:
             return bytes(handed), True

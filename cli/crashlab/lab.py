@@ -225,7 +225,7 @@ def _ending(outcome: ChildOutcome) -> str:
         return "was killed by another process"
     if outcome.status == RAISED:
         return "ended with an error:"
-    how = f"with status {outcome.status}" if outcome.status > 0 else f"by {signal.Signals(-outcome.status).name}"
+    how = f"with status {outcome.status}" if outcome.status >= 0 else f"by {signal.Signals(-outcome.status).name}"
     return (
         f"ended its process {how}, which one of its tools did. The lab needs a run that ends by itself: fix the tool, "
         "or use a text for which it is not called. Last output:"

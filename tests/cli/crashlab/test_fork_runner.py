@@ -94,3 +94,11 @@ threading.Thread(target=threading.Event().wait, name="busy", daemon=True).start(
 print(other_threads())
 """
     assert lab(tmp_path, body) == ["[]", "['busy']"]
+
+
+def test_a_child_that_ends_its_process_with_status_0_hands_nothing_back(tmp_path):
+    body = """
+outcome = fork_runner.run(lambda: os._exit(0), 20)
+print(outcome.end, outcome.status, outcome.result)
+"""
+    assert lab(tmp_path, body) == ["raised 0 None"]
