@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -11,8 +12,10 @@ from typing import Any
 import orjson
 import pytest
 
+from bus.journal import Who
 from tests.web.conftest import Hand, accept, eventually, process_of
 from web.feeds.board import MIN_PAUSE_S
+from web.feeds.viewers import Viewer
 
 
 class Board:
@@ -80,6 +83,30 @@ def test_is_asked_once_for_all(app, client) -> None:
     for each in boards:
         each.close()
     eventually(lambda: not hub._boards)
+
+
+def test_a_board_that_ends_while_it_subscribes_costs_the_next_one_no_hints(app, journal, monkeypatch) -> None:
+    hub = process_of(app).hub
+    began, may_go_on, subscribed = threading.Event(), asyncio.Event(), threading.Event()
+
+    async def listen(_channel: str, _function: Any) -> None:
+        began.set()
+        await may_go_on.wait()
+        subscribed.set()
+
+    async def look_and_leave() -> None:
+        feed = hub.board_feed(Who())
+        viewer = Viewer(hub.viewers, lambda: feed, 0)
+        feed.attach(viewer)
+        while not began.is_set():
+            await asyncio.sleep(0)
+        feed.detach(viewer)
+
+    monkeypatch.setattr(journal.hot_log, "listen", listen)
+    journal.loop.run(look_and_leave(), 10)
+    journal.loop.loop.call_soon_threadsafe(may_go_on.set)
+
+    assert subscribed.wait(5)
 
 
 def test_a_flood_of_hints_makes_it_ask_no_more_often(board: Board, runner, journal, monkeypatch) -> None:

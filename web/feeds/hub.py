@@ -20,7 +20,7 @@ class Hub:
         self._pages = PageReader(journal)
         self._runs: dict[str, RunFeed] = {}
         self._boards: dict[Who, BoardFeed] = {}
-        self._is_subscribed = False
+        self._subscribing: asyncio.Task[None] | None = None
 
     def close(self) -> None:
         """Disconnect every viewer; to be called on any thread but the loop's."""
@@ -53,10 +53,11 @@ class Hub:
             del self._boards[feed.who]
 
     async def _subscribe(self) -> None:
-        """Subscribe to hints about changes for the boards; a second call does nothing."""
-        if not self._is_subscribed:
-            self._is_subscribed = True
-            await self._journal.hot_log.listen(self._journal.keys.board, self._on_nudge)
+        """Subscribe to hints about changes for the boards, once; a board that ends meanwhile does not cancel it."""
+        if self._subscribing is None:
+            listening = self._journal.hot_log.listen(self._journal.keys.board, self._on_nudge)
+            self._subscribing = asyncio.get_running_loop().create_task(listening)
+        await asyncio.shield(self._subscribing)
 
     def _on_nudge(self, _run_id: str) -> None:
         for board in self._boards.values():
