@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+
 import orjson
 import pytest
 from sqlalchemy import update
@@ -14,6 +17,8 @@ from tests.web.conftest import Hand, accept, eventually, process_of
 from tests.web.test_board import Board
 from tests.web.test_run_feed import Client, events
 from web.feeds.frames import RETRY
+from web.feeds.projected import ProjectedFeed
+from web.feeds.viewers import Viewer
 
 PAGE = {"Accept": "application/json"}
 
@@ -26,6 +31,23 @@ def over(runner, journal) -> str:
     hand.say("do", "ne")
     hand.finish()
     return run_id
+
+
+def test_the_dialects_viewer_of_a_removed_run_is_dropped_without_a_traceback(app, journal, runner, caplog) -> None:
+    hub = process_of(app).hub
+    run_id = accept(runner)
+    feed = ProjectedFeed(journal, hub.viewers.backlog, "run_removed", runner.handle(run_id).thread_id, lambda line: b"")
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    hub.viewers.welcome(theirs, Viewer(hub.viewers, lambda: feed, 0))
+
+    ours.settimeout(10)
+    with contextlib.suppress(ConnectionResetError):
+        while ours.recv(1024):
+            pass
+
+    assert [record.levelname for record in caplog.records if record.name == "web.feeds.projected"] in ([], ["INFO"])
+    ours.close()
 
 
 def test_a_removed_run_is_unknown_and_its_thread_is_not(client, over: str) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import aclosing
 
 from bus.journal import Journal, Line
+from config.errors import CallboardError
 from web.feeds.backlog import Backlog
 from web.feeds.viewers import Viewer
 
@@ -36,15 +38,20 @@ class ProjectedFeed:
 
     async def _pour(self, viewer: Viewer) -> None:
         try:
-            async for batch in self._journal.follow(self._run_id, self._thread_id, 0):
-                data = b"".join(self._project(line) for line in batch)
-                if data:
-                    viewer.write(data)
-                    if viewer.stuck_since:
-                        self._backlog.hold(viewer, data, len(data))
-                        await viewer.room()
-                        self._backlog.release(viewer)
+            async with aclosing(self._journal.follow(self._run_id, self._thread_id, 0)) as batches:
+                async for batch in batches:
+                    await self._write(viewer, b"".join(self._project(line) for line in batch))
             viewer.finish()
+        except CallboardError as error:  # such as a run that was removed while it was watched
+            log.info("viewer dropped: %s", error, extra={"run_id": self._run_id})
+            viewer.drop()
         except Exception:
             log.exception("viewer dropped", extra={"run_id": self._run_id})
             viewer.drop()
+
+    async def _write(self, viewer: Viewer, data: bytes) -> None:
+        viewer.write(data)
+        if viewer.stuck_since:
+            self._backlog.hold(viewer, data, len(data))
+            await viewer.room()
+            self._backlog.release(viewer)
