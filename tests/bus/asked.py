@@ -27,15 +27,26 @@ REFUND = {"order": 1042, "amount": "88.00 EUR", "to": "Okafor & Co"}
 
 
 def question(
-    name: str = "refund_order", arguments: Mapping[str, Any] = REFUND, *, expires_in_s: float = WEEK_S,
-    decisions: tuple[str, ...] = UNKNOWN, reason: str = WHY,
-) -> Question:  # fmt: skip
+    name: str = "refund_order",
+    arguments: Mapping[str, Any] = REFUND,
+    *,
+    expires_in_s: float = WEEK_S,
+    decisions: tuple[str, ...] = UNKNOWN,
+    reason: str = WHY,
+) -> Question:
     """Return a question about a call nobody knows the outcome of; its ids are its own."""
     return Question(
-        id=new_id("apr"), kind="unknown", step_id=new_id("stp"), call_id=new_id("call"), name=name,
-        arguments=arguments, digest=canonical_digest(dict(arguments)), decisions=decisions, reason=reason,
+        id=new_id("apr"),
+        kind="unknown",
+        step_id=new_id("stp"),
+        call_id=new_id("call"),
+        name=name,
+        arguments=arguments,
+        digest=canonical_digest(dict(arguments)),
+        decisions=decisions,
+        reason=reason,
         expires_ms=epoch_ms() + int(expires_in_s * 1000),
-    )  # fmt: skip
+    )
 
 
 def asks(database: Database, run_id: str, *questions: Question, says: str | None = None) -> CommitResult:
@@ -69,9 +80,14 @@ def owned_again(database: Database, run_id: str) -> Lease:
 
 def _step(one: Question) -> StepStarted:
     return StepStarted(
-        id=one.step_id, kind="tool", name=one.name, arguments_digest=one.digest, idempotency_key=one.step_id,
-        effect="unsafe", call_id=one.call_id,
-    )  # fmt: skip
+        id=one.step_id,
+        kind="tool",
+        name=one.name,
+        arguments_digest=one.digest,
+        idempotency_key=one.step_id,
+        effect="unsafe",
+        call_id=one.call_id,
+    )
 
 
 def _message(asked: tuple[Question, ...], says: str | None) -> MessagePayload:
@@ -82,6 +98,11 @@ def _message(asked: tuple[Question, ...], says: str | None) -> MessagePayload:
 def _call(one: Question) -> ToolPayload:
     shown = ", ".join(f"{name}={value!r}" for name, value in one.arguments.items())
     return ToolPayload(
-        call_id=one.call_id, name=one.name, arguments=one.arguments, content=f"{one.name}({shown})", effect="unsafe",
-        message_id="msg_1", step_id=one.step_id,
-    )  # fmt: skip
+        call_id=one.call_id,
+        name=one.name,
+        arguments=one.arguments,
+        content=f"{one.name}({shown})",
+        effect="unsafe",
+        message_id="msg_1",
+        step_id=one.step_id,
+    )

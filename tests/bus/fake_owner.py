@@ -33,8 +33,12 @@ WEEK_MS = 7 * 24 * 3600 * 1000
 Piece = Literal["response", "reasoning", "tool"]
 State = Literal["to_run", "done", "taken_as_done", "given_up", "unknown"]
 OUTCOMES: dict[State, Outcome] = {
-    "to_run": "failed", "done": "done", "taken_as_done": "done", "given_up": "failed", "unknown": "unknown"
-}  # fmt: skip
+    "to_run": "failed",
+    "done": "done",
+    "taken_as_done": "done",
+    "given_up": "failed",
+    "unknown": "unknown",
+}
 
 
 @dataclass(slots=True)
@@ -123,9 +127,13 @@ class FakeOwner:
         content, reasoning = self._said.get("response"), self._said.get("reasoning")
         data = {"content": content, "reasoning": reasoning, "tool_calls": made}
         payload = MessagePayload(
-            role="assistant", content=content, reasoning=reasoning, tool_calls=made, message_id=message_id,
+            role="assistant",
+            content=content,
+            reasoning=reasoning,
+            tool_calls=made,
+            message_id=message_id,
             step_id=self.step or "",
-        )  # fmt: skip
+        )
         return payload, HistoryItem(id=message_id, role="assistant", data=data)
 
     async def note(self) -> None:
@@ -231,9 +239,14 @@ def _model_step(step_id: str) -> StepStarted:
 
 def _tool_step(call: Call) -> StepStarted:
     return StepStarted(
-        id=call.id, kind="tool", name="tool", arguments_digest=canonical_digest({}), idempotency_key=call.id,
-        effect=call.effect, call_id=call.call_id,
-    )  # fmt: skip
+        id=call.id,
+        kind="tool",
+        name="tool",
+        arguments_digest=canonical_digest({}),
+        idempotency_key=call.id,
+        effect=call.effect,
+        call_id=call.call_id,
+    )
 
 
 def _told(call: Call) -> ToolPayload:
@@ -254,7 +267,14 @@ def _result(call: Call) -> tuple[ToolResultPayload, StepEnded, HistoryItem]:
 
 def _question(call: Call, expires_in_ms: int) -> Question:
     return Question(
-        id=f"apr_{next(NUMBERS)}", kind="unknown", step_id=call.id, call_id=call.call_id, name="tool", arguments={},
-        digest=canonical_digest({}), decisions=UNKNOWN, reason="its outcome is not known",
+        id=f"apr_{next(NUMBERS)}",
+        kind="unknown",
+        step_id=call.id,
+        call_id=call.call_id,
+        name="tool",
+        arguments={},
+        digest=canonical_digest({}),
+        decisions=UNKNOWN,
+        reason="its outcome is not known",
         expires_ms=epoch_ms() + expires_in_ms,
-    )  # fmt: skip
+    )

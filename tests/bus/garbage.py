@@ -41,10 +41,14 @@ def envelope(**changes: Any) -> Envelope:
         "content-type": "application/json",
         "headers": {"lang": "py", "task": RunAgentMessage.name, "id": "1", "eta": None, "timelimit": [None, None]},
         "properties": {
-            "correlation_id": "1", "delivery_mode": 2, "delivery_info": {"exchange": "", "routing_key": "runs"},
-            "priority": 0, "body_encoding": "base64", "delivery_tag": "2",
+            "correlation_id": "1",
+            "delivery_mode": 2,
+            "delivery_info": {"exchange": "", "routing_key": "runs"},
+            "priority": 0,
+            "body_encoding": "base64",
+            "delivery_tag": "2",
         },
-    }  # fmt: skip
+    }
     for name, value in changes.items():
         *folders, last = name.replace("content_", "content-").split("__")
         place = made
@@ -64,19 +68,32 @@ def item(**changes: Any) -> bytes:
 def unreadable() -> dict[str, bytes]:
     """Return items kombu could make no message of."""
     return {
-        "bytes": b"\xff\xfe\x00garbage", "text": b"hello", "nothing": b"", "list": b"[1, 2]", "number": b"5",
-        "null": b"null", "another's": b'{"a": 1}', "200k brackets": b"[" * 200_000 + b"]" * 200_000,
+        "bytes": b"\xff\xfe\x00garbage",
+        "text": b"hello",
+        "nothing": b"",
+        "list": b"[1, 2]",
+        "number": b"5",
+        "null": b"null",
+        "another's": b'{"a": 1}',
+        "200k brackets": b"[" * 200_000 + b"]" * 200_000,
         "a type to construct": b'{"\\u005f_type__": [], "__value__": 1}',
-        "no headers": item(headers=None), "headers are a list": item(headers=[1]), "no id": item(headers__id=None),
-        "id is a list": item(headers__id=[1]), "id is no text": item(headers__id="\ud800"),
-        "task is a list": item(headers__task=[1]), "no properties": item(properties=None),
-        "properties are a list": item(properties=[]), "no tag": item(properties__delivery_tag=None),
-        "tag is a list": item(properties__delivery_tag=[1]), "no body": item(body=None),
+        "no headers": item(headers=None),
+        "headers are a list": item(headers=[1]),
+        "no id": item(headers__id=None),
+        "id is a list": item(headers__id=[1]),
+        "id is no text": item(headers__id="\ud800"),
+        "task is a list": item(headers__task=[1]),
+        "no properties": item(properties=None),
+        "properties are a list": item(properties=[]),
+        "no tag": item(properties__delivery_tag=None),
+        "tag is a list": item(properties__delivery_tag=[1]),
+        "no body": item(body=None),
         "body is a list": item(body=[1]),
-        "body is no base64": item(body="!!!"), "no content type": item(content_type=None),
+        "body is no base64": item(body="!!!"),
+        "no content type": item(content_type=None),
         "content type is a list": item(content_type=[1]),
         "protocol 1": item(headers={}, body=body({"task": RunAgentMessage.name, "id": "1", "args": [], "kwargs": {}})),
-    }  # fmt: skip
+    }
 
 
 def huge() -> dict[str, bytes]:
@@ -87,16 +104,20 @@ def huge() -> dict[str, bytes]:
 def not_ours() -> dict[str, bytes]:
     """Return items that are messages, of somebody else."""
     return {
-        "unknown task": item(headers__task="x.y"), "one of Celery's tasks": item(headers__task="celery.chord_unlock"),
-        "text": item(content_type="text/plain"), "body of bytes": item(body=body(b"\x80\x81")),
-        "body is a number": item(body=body(5)), "body is short": item(body=body([1, 2])),
-        "no arguments": item(body=body([[], {}, {}])), "arguments are a number": item(body=body([5, {}, {}])),
+        "unknown task": item(headers__task="x.y"),
+        "one of Celery's tasks": item(headers__task="celery.chord_unlock"),
+        "text": item(content_type="text/plain"),
+        "body of bytes": item(body=body(b"\x80\x81")),
+        "body is a number": item(body=body(5)),
+        "body is short": item(body=body([1, 2])),
+        "no arguments": item(body=body([[], {}, {}])),
+        "arguments are a number": item(body=body([5, {}, {}])),
         "a number for a command": item(body=body([[5], {}, {}])),
         "another version": item(body=body([[{**WIRE, "v": 99}], {}, {}])),
         "run id is a list": item(body=body([[{**WIRE, "run_id": [1]}], {}, {}])),
         "200k brackets in the body": item(body=body(b"[" * 20_000 + b"]" * 20_000)),
         "YAML": item(content_type="application/x-yaml", body=body(b"!!python/object/apply:os.system ['x']")),
-    }  # fmt: skip
+    }
 
 
 def traps(place: Path) -> dict[str, bytes]:
@@ -105,22 +126,29 @@ def traps(place: Path) -> dict[str, bytes]:
     return {
         name: item(content_type=kind, content_encoding="binary", body=pickled)
         for name, kind in {
-            "pickle": "application/x-python-serialize", "pickle by its name": "pickle",
-            "pickle as JSON": "application/json", "pickle as data": "application/data",
+            "pickle": "application/x-python-serialize",
+            "pickle by its name": "pickle",
+            "pickle as JSON": "application/json",
+            "pickle as data": "application/data",
         }.items()
-    }  # fmt: skip
+    }
 
 
 def asking_for_more() -> dict[str, bytes]:
     """Return wake-ups of ours to which somebody added what Celery would obey."""
     call = {"task": "celery.chord_unlock", "args": [], "kwargs": {}, "options": {}}
     return {
-        "later": item(headers__eta=LATER), "eta is a list": item(headers__eta=[1]),
+        "later": item(headers__eta=LATER),
+        "eta is a list": item(headers__eta=[1]),
         "expired": item(headers__expires="x"),
-        "a limit": item(headers__timelimit=[0.001, 0.001]), "a limit of texts": item(headers__timelimit=["a", "b"]),
-        "stamps": item(headers__stamped_headers=[5]), "compressed": item(headers__compression="zlib"),
-        "retries": item(headers__retries="x"), "a priority": item(properties__priority="x"),
-        "an encoding": item(properties__body_encoding="rot13"), "a charset": item(content_encoding="nope"),
+        "a limit": item(headers__timelimit=[0.001, 0.001]),
+        "a limit of texts": item(headers__timelimit=["a", "b"]),
+        "stamps": item(headers__stamped_headers=[5]),
+        "compressed": item(headers__compression="zlib"),
+        "retries": item(headers__retries="x"),
+        "a priority": item(properties__priority="x"),
+        "an encoding": item(properties__body_encoding="rot13"),
+        "a charset": item(content_encoding="nope"),
         "callbacks": item(body=body([[WIRE], {}, {"callbacks": [call], "errbacks": 5, "chain": [3], "chord": 7}])),
         "keywords": item(body=body([[WIRE], {"x": 5}, [1]])),
-    }  # fmt: skip
+    }

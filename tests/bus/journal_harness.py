@@ -34,9 +34,13 @@ T = TypeVar("T")
 def new_run(objective: str = "Hello", **fields: Any) -> NewRun:
     """Return what has to be known to accept a run."""
     known: dict[str, Any] = {
-        "agent_id": "assistant", "agent_name": "Assistant", "definition_digest": "d" * 64, "definition_json": "{}",
-        "model": "demo/assistant", "observers": ("sse",),
-    }  # fmt: skip
+        "agent_id": "assistant",
+        "agent_name": "Assistant",
+        "definition_digest": "d" * 64,
+        "definition_json": "{}",
+        "model": "demo/assistant",
+        "observers": ("sse",),
+    }
     return NewRun(objective=objective, **(known | fields))
 
 

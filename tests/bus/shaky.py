@@ -16,8 +16,11 @@ Fault = Literal["busy", "reply_lost", "damaged", "damaged_behind"]
 """``busy``: not committed, try again. ``reply_lost``: committed, and nobody heard. ``damaged``: not committed, and
 trying again is no use. ``damaged_behind``: the same is said, and yet it was committed."""
 _NAMES: dict[Fault, str] = {
-    "busy": "SQLITE_BUSY", "reply_lost": "SQLITE_IOERR", "damaged": "SQLITE_CORRUPT", "damaged_behind": "SQLITE_CORRUPT"
-}  # fmt: skip
+    "busy": "SQLITE_BUSY",
+    "reply_lost": "SQLITE_IOERR",
+    "damaged": "SQLITE_CORRUPT",
+    "damaged_behind": "SQLITE_CORRUPT",
+}
 
 
 class ShakyCommits:

@@ -128,9 +128,12 @@ def test_a_variable_of_celerys_is_found(
 
 def test_a_variable_that_says_what_we_say_is_fine(redis_settings: Settings):
     harmless = {
-        "BROKER_URL": str(redis_settings.redis_url), "CELERY_WORKER_PURGE": "0", "CELERY_WORKER_POOL": "solo",
-        "CELERY_WORKER_QUEUES": redis_settings.queue, "CELERY_WORKER_TASK_EVENTS": "false",
-    }  # fmt: skip
+        "BROKER_URL": str(redis_settings.redis_url),
+        "CELERY_WORKER_PURGE": "0",
+        "CELERY_WORKER_POOL": "solo",
+        "CELERY_WORKER_QUEUES": redis_settings.queue,
+        "CELERY_WORKER_TASK_EVENTS": "false",
+    }
 
     assert verdicts(redis_settings, harmless) == []
 

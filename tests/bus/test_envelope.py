@@ -79,10 +79,10 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.just("__type__"), inner, max_size=3),
     max_leaves=8,
 )
-FIELDS = [
-    "body", "content_type", "content_encoding", "headers", "headers__id", "headers__task", "headers__compression",
-    "properties", "properties__delivery_tag", "properties__body_encoding", "properties__delivery_info",
-]  # fmt: skip
+FIELDS = """
+    body content_type content_encoding headers headers__id headers__task headers__compression properties
+    properties__delivery_tag properties__body_encoding properties__delivery_info
+""".split()
 
 
 @given(field=st.sampled_from(FIELDS), value=JSON)

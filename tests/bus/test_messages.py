@@ -42,11 +42,21 @@ def test_detached_is_only_what_is_truly_so():
 @pytest.mark.parametrize(
     "wire",
     [
-        None, 7, "run_1", [], {}, {"v": 1}, {"v": 2, "run_id": "run_1"}, {"v": 1, "run_id": ""},
-        {"v": 1, "run_id": 7}, {"v": 1, "run_id": "r" * 129}, {"v": 1, "run_id": "run_1", "agent_id": ["a"]},
-        {"v": "1", "run_id": "run_1"}, {"v": 1, "run_id": None},
+        None,
+        7,
+        "run_1",
+        [],
+        {},
+        {"v": 1},
+        {"v": 2, "run_id": "run_1"},
+        {"v": 1, "run_id": ""},
+        {"v": 1, "run_id": 7},
+        {"v": 1, "run_id": "r" * 129},
+        {"v": 1, "run_id": "run_1", "agent_id": ["a"]},
+        {"v": "1", "run_id": "run_1"},
+        {"v": 1, "run_id": None},
     ],
-)  # fmt: skip
+)
 def test_garbage_and_other_versions_are_refused(wire):
     with pytest.raises(MessageInvalid):
         RunAgentMessage.from_wire(wire)

@@ -30,8 +30,12 @@ samples = st.one_of(
     st.builds(p.ToolPayload, call_id=texts, name=texts, arguments=objects, content=optional, effect=optional),
     st.builds(p.ToolNamePayload, call_id=texts, name=texts, message_id=texts),
     st.builds(
-        p.ToolResultPayload, call_id=texts, name=texts, outcome=st.sampled_from(["done", "refused", "unknown"]),
-        result=st.none() | json_values, duration_ms=st.none() | numbers,
+        p.ToolResultPayload,
+        call_id=texts,
+        name=texts,
+        outcome=st.sampled_from(["done", "refused", "unknown"]),
+        result=st.none() | json_values,
+        duration_ms=st.none() | numbers,
     ),
     st.builds(p.ApprovalPayload, approval_id=texts, arguments=objects, decisions=st.none() | st.just(["a"])),
     st.builds(p.MessagePayload, role=texts, content=optional, tool_calls=st.lists(objects), partial=st.booleans()),
@@ -39,10 +43,13 @@ samples = st.one_of(
     st.builds(p.WithdrawnPayload, ranges=st.lists(st.lists(numbers, min_size=2, max_size=2))),
     st.builds(p.ErrorPayload, code=texts, message=texts, retryable=st.booleans(), attempt=st.none() | numbers),
     st.builds(
-        p.EndPayload, status=st.sampled_from(sorted(p.TERMINAL)), output=st.none() | json_values,
-        usage=st.none() | st.dictionaries(texts, numbers), cost_usd=st.none() | st.floats(0, 9, allow_nan=False),
+        p.EndPayload,
+        status=st.sampled_from(sorted(p.TERMINAL)),
+        output=st.none() | json_values,
+        usage=st.none() | st.dictionaries(texts, numbers),
+        cost_usd=st.none() | st.floats(0, 9, allow_nan=False),
     ),
-)  # fmt: skip
+)
 
 
 @given(samples)

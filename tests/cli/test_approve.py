@@ -134,8 +134,12 @@ def test_json_prints_the_answer_for_programs(desk: Desk) -> None:
     said = orjson.loads(desk.says("approve", run_id, "--decision", "fail", "--json"))
 
     assert said == {
-        "run_id": run_id, "approval_id": approval_id, "decision": "fail", "by": "terminal", "status": "queued",
-    }  # fmt: skip
+        "run_id": run_id,
+        "approval_id": approval_id,
+        "decision": "fail",
+        "by": "terminal",
+        "status": "queued",
+    }
 
 
 def test_json_without_a_decision_prints_the_questions(desk: Desk) -> None:

@@ -41,10 +41,13 @@ launcher.main(["doctor"])
 def test_ctrl_c_during_imports_ends_without_a_word(place: str, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(PRESSES)
     environment = {
-        **clean_environment(), "PYTHONPATH": f"{tmp_path}:{ROOT}", "PRESS_AT": place,
-        "CALLBOARD_STATE_DIR": str(tmp_path / "state"), "PYTHONWARNINGS": "ignore",
+        **clean_environment(),
+        "PYTHONPATH": f"{tmp_path}:{ROOT}",
+        "PRESS_AT": place,
+        "CALLBOARD_STATE_DIR": str(tmp_path / "state"),
+        "PYTHONWARNINGS": "ignore",
         "ANTHROPIC_API_KEY": "none",  # with a key the doctor imports LiteLLM
-    }  # fmt: skip
+    }
 
     ran = subprocess.run(
         [sys.executable, "-c", LAUNCHER], cwd=ROOT, env=environment, capture_output=True, text=True, check=False

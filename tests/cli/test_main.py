@@ -14,6 +14,7 @@ from config.errors import SettingInvalid
 from config.folders import ROOT
 from config.settings import Settings
 from tests.bench.processes import clean_environment
+from tests.processes import folder_variables, run_python
 
 
 @pytest.fixture(autouse=True)
@@ -142,10 +143,8 @@ def test_the_doctor_finds_a_new_installation_well(capsys, monkeypatch, tmp_path,
     findings = json.loads(capsys.readouterr().out)
     assert status == 0, findings
     by_name = {finding["about"]: finding for finding in findings}
-    assert set(by_name) == {
-        "settings", "periods", "state folder", "disk", "folders", "packages", "redis", "broker", "addresses",
-        "database", "celery", "agents", "model",
-    }  # fmt: skip
+    checks = "settings periods folders packages redis broker addresses database celery agents model disk".split()
+    assert set(by_name) == {*checks, "state folder"}
     assert by_name["database"]["verdict"] == "warn"
     assert "./callboard migrate" in by_name["database"]["text"]
 
@@ -325,12 +324,8 @@ def test_hidden_characters_of_definitions_and_arguments_are_shown_by_number(word
     migrate(Settings(state_dir=tmp_path / "state"))
     text = json.dumps({"name": HIDDEN, "model": f"none{HIDDEN}/x", "description": HIDDEN, "system_prompt": "x"})
     (tmp_path / "agents" / "evil.yaml").write_text(text)
-    given = {"CALLBOARD_AGENTS_DIR": str(tmp_path / "agents"), "CALLBOARD_STATE_DIR": str(tmp_path / "state")}
 
-    ran = subprocess.run(
-        [sys.executable, "-m", "cli", *words], cwd=ROOT, capture_output=True, text=True, check=False,
-        env={**clean_environment(), **given, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    ran = run_alone(*words, **folder_variables(tmp_path))
 
     assert "⟨U+202E⟩" in ran.stdout + ran.stderr
     assert not set(ran.stdout + ran.stderr) & set("\u202e\x1b\u009b")
@@ -338,10 +333,7 @@ def test_hidden_characters_of_definitions_and_arguments_are_shown_by_number(word
 
 def run_alone(*words, **given):
     """Run a command in a process of its own, where nothing but the command has set up logging."""
-    return subprocess.run(
-        [sys.executable, "-m", "cli", *words], cwd=ROOT, capture_output=True, text=True, check=False,
-        env={**clean_environment(), "PYTHONPATH": str(ROOT), **given},
-    )  # fmt: skip
+    return run_python("-m", "cli", *words, env={**clean_environment(), "PYTHONPATH": str(ROOT), **given})
 
 
 @pytest.mark.parity
@@ -370,11 +362,8 @@ def test_the_log_of_a_tool_that_was_given_up_stays_off_the_terminal(tmp_path):
     text = "name: Late\nmodel: demo/assistant\nsystem_prompt: You.\ntools: ['late_tools:late']\n"
     (tmp_path / "agents" / "late.yaml").write_text(text)
 
-    ran = run_alone(
-        "run", "late", 'late: words "hello"',
-        CALLBOARD_STATE_DIR=str(tmp_path / "state"), CALLBOARD_AGENTS_DIR=str(tmp_path / "agents"),
-        CALLBOARD_TOOL_MODULES="late_tools", PYTHONPATH=f"{ROOT}:{tmp_path}",
-    )  # fmt: skip
+    late = folder_variables(tmp_path) | {"CALLBOARD_TOOL_MODULES": "late_tools", "PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    ran = run_alone("run", "late", 'late: words "hello"', **late)
 
     assert "late" in ran.stderr
     assert "was given up" in ran.stderr

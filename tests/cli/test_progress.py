@@ -69,9 +69,11 @@ def test_pytest_reports_its_progress(processes: str, tmp_path: Path) -> None:
 
     ran = subprocess.Popen(
         [*command, "-p", "xdist", "-n", processes, "-p", "tests.progress", "--tell", str(writing)],
-        cwd=tmp_path, env=bare_environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"), pass_fds=(writing,),
+        cwd=tmp_path,
+        env=bare_environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"),
+        pass_fds=(writing,),
         stdout=subprocess.PIPE,
-    )  # fmt: skip
+    )
     os.close(writing)
     out = io.StringIO()
     progress = GroupProgress(name="unit")
@@ -81,9 +83,8 @@ def test_pytest_reports_its_progress(processes: str, tmp_path: Path) -> None:
 
     assert ran.returncode == 1, report
     assert (progress.total, dict(progress.outcomes)) == (4, {"passed": 1, "failed": 2, "skipped": 1})
-    assert sorted(line.rpartition("::")[2] for line in out.getvalue().splitlines()) == [
-        "test_bad", "test_broken_afterwards",
-    ]  # fmt: skip
+    shown = sorted(line.rpartition("::")[2] for line in out.getvalue().splitlines())
+    assert shown == ["test_bad", "test_broken_afterwards"]
     assert progress.running == {}
 
 

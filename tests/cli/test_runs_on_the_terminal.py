@@ -43,9 +43,8 @@ def type_(tmp_path: Path, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -
 def test_run_prints_the_answer_on_stdout_and_the_rest_on_stderr(
     type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model.script([
-        Turn(reasoning="Sums.", calls=[Call(name="add", arguments={"a": 1, "b": 2})]), Turn(text="It is three."),
-    ])  # fmt: skip
+    sums = Turn(reasoning="Sums.", calls=[Call(name="add", arguments={"a": 1, "b": 2})])
+    model.script([sums, Turn(text="It is three.")])
 
     status = type_("run", "tester", "What is 1 + 2?")
 
@@ -293,13 +292,12 @@ def test_a_run_that_logged_nothing_is_no_failure(type_: Type, capsys: pytest.Cap
     assert "nothing was logged of run" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("runs",), ("runs", "--why"), ("runs", "rm", "run_1", "--yes"), ("threads",), ("logs",), ("logs", "run_1"),
-        ("watch",), ("cancel", "run_1"), ("approve", "run_1"),
-    ],
-)  # fmt: skip
+COMMANDS = """
+    runs | runs --why | runs rm run_1 --yes | threads | logs | logs run_1 | watch | cancel run_1 | approve run_1
+"""
+
+
+@pytest.mark.parametrize("words", [command.split() for command in COMMANDS.split("|")])
 def test_a_slip_in_the_state_folder_makes_nothing(
     type_: Type, words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -39,9 +39,15 @@ def model_step(number: int) -> StepStarted:
 
 def tool_step(number: int, effect: str | None = "unsafe", status: str = "started") -> StepStarted:
     return StepStarted(
-        id=f"stp_t{number}", kind="tool", name="pay", arguments_digest="a", idempotency_key=f"t{number}",
-        call_id=f"call_{number}", effect=effect, status=status,
-    )  # fmt: skip
+        id=f"stp_t{number}",
+        kind="tool",
+        name="pay",
+        arguments_digest="a",
+        idempotency_key=f"t{number}",
+        call_id=f"call_{number}",
+        effect=effect,
+        status=status,
+    )
 
 
 def spends(world: JournalHarness, run_id: str) -> None:
@@ -174,9 +180,15 @@ def test_what_a_later_release_recorded_does_not_keep_the_run_from_its_end(world:
 
 @pytest.mark.parametrize(
     ("effect", "outcome"),
-    [("pure", "failed"), ("idempotent", "unknown"), ("keyed", "unknown"), ("checkable", "unknown"),
-     ("unsafe", "unknown"), (None, "failed")],
-)  # fmt: skip
+    [
+        ("pure", "failed"),
+        ("idempotent", "unknown"),
+        ("keyed", "unknown"),
+        ("checkable", "unknown"),
+        ("unsafe", "unknown"),
+        (None, "failed"),
+    ],
+)
 def test_the_outcome_of_a_call_is_unknown_unless_it_is_pure(
     world: JournalHarness, effect: str | None, outcome: str
 ) -> None:

@@ -84,9 +84,13 @@ def test_a_requested_wake_up_is_published_and_its_row_deleted(world: JournalHarn
     assert relay.settle(20)
 
     expected = RunAgentMessage(
-        run_id=accepted.run_id, agent_id="assistant", thread_id=accepted.thread_id, detached=True,
-        definition_digest="d" * 64, queue="gpu",
-    )  # fmt: skip
+        run_id=accepted.run_id,
+        agent_id="assistant",
+        thread_id=accepted.thread_id,
+        detached=True,
+        definition_digest="d" * 64,
+        queue="gpu",
+    )
     assert post.sent == [expected]
     assert rows(world) == []
 

@@ -242,9 +242,13 @@ def test_every_schedule_holds_in_one_process(sqlite: Database, loop: ProcessLoop
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_every_schedule_holds_over_several_processes_and_redis(
-    sqlite: Database, loop: ProcessLoop, redis_url: str, redis_client: redis.Redis, deployment: str,
+    sqlite: Database,
+    loop: ProcessLoop,
+    redis_url: str,
+    redis_client: redis.Redis,
+    deployment: str,
     chance: random.Random,
-):  # fmt: skip
+):
     keys = Keys(deployment)
     logs = [RedisHotLog(redis_url, keys, keyring(), ttl_s=60, max_bytes=20_000) for _ in range(3)]
 

@@ -130,14 +130,21 @@ LONG = 10_000
 def fill(world: JournalHarness, upto: int) -> int:
     """Return the key of a thread of so many messages, in turns of a sentence, a call, its result and an answer."""
     key: int = world.run_row(world.accept("first", thread_id=f"long {upto}").run_id).thread_key
+    roles = ("user", "assistant", "tool", "assistant")
     rows = [
         {
-            "thread_key": key, "number": number, "turn": number - (number - 1) % 4, "run_id": "run_x",
-            "id": f"msg_{number}", "role": ("user", "assistant", "tool", "assistant")[(number - 1) % 4],
-            "data_json": orjson.dumps({"content": f"{number:06}"}).decode(), "partial": False, "created_ms": 0,
+            "thread_key": key,
+            "number": number,
+            "turn": number - (number - 1) % 4,
+            "run_id": "run_x",
+            "id": f"msg_{number}",
+            "role": roles[(number - 1) % 4],
+            "data_json": orjson.dumps({"content": f"{number:06}"}).decode(),
+            "partial": False,
+            "created_ms": 0,
         }
         for number in range(2, upto + 1)
-    ]  # fmt: skip
+    ]
     with world.database.write() as connection:
         connection.execute(insert(messages), rows)
     return key

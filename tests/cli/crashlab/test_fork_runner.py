@@ -1,12 +1,11 @@
 """Children are forked in a process of their own: the tests' has threads."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from config.folders import ROOT
+from tests.processes import run_python
 
 pytestmark = pytest.mark.parity
 
@@ -21,17 +20,14 @@ fork_runner = ForkRunner(Path(sys.argv[1]) / "child.log")
 
 def lab(folder: Path, body: str) -> list[str]:
     """Return the lines a parent prints."""
-    ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(body=body), str(folder)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    ran = run_python("-c", SCRIPT.format(body=body), str(folder))
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.splitlines()
 
 
 def test_a_child_hands_back_what_it_found(tmp_path):
-    output = lab(tmp_path, "outcome = fork_runner.run(lambda: {'pid': os.getpid()}, 20)\n"
-                         "print(outcome.end, outcome.result['pid'] != os.getpid())")  # fmt: skip
+    show = "print(outcome.end, outcome.result['pid'] != os.getpid())"
+    output = lab(tmp_path, f"outcome = fork_runner.run(lambda: {{'pid': os.getpid()}}, 20)\n{show}")
 
     assert output == ["returned True"]
 

@@ -153,7 +153,7 @@ BROKEN: dict[str, Change] = {
     "a result belongs to no call": messages(lambda said: [said[0], *said[2:]]),
     "and its history": event("tool_result", outcome="failed"),
     "its log has": messages(lambda said: [*said[:-1], {**said[-1], "content": "Paid nothing."}]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("sentence", BROKEN)
@@ -170,9 +170,12 @@ def test_a_run_that_is_gone_or_did_not_end_is_a_breach(right: RunRecord) -> None
 
 @pytest.mark.parametrize(
     ("sentence", "change"),
-    [("its fence fell from", run(fence=0)), ("lost or changed the events", without("status")),
-     ("it ended succeeded and is failed", run(status="failed"))],
-)  # fmt: skip
+    [
+        ("its fence fell from", run(fence=0)),
+        ("lost or changed the events", without("status")),
+        ("it ended succeeded and is failed", run(status="failed")),
+    ],
+)
 def test_what_may_not_change_is_named(sentence: str, change: Change, right: RunRecord) -> None:
     (found,) = changes(right, change(right))
 

@@ -43,10 +43,15 @@ def file(tmp_path, monkeypatch):
     monkeypatch.setenv(ledger.VARIABLE, str(path))
     enter_call(
         ToolContext(
-            run_id="run_1", thread_id="thr_1", call_id="call_1", idempotency_key="key_1", tenant="t", principal="p",
+            run_id="run_1",
+            thread_id="thr_1",
+            call_id="call_1",
+            idempotency_key="key_1",
+            tenant="t",
+            principal="p",
             sandbox=Path(),
         )
-    )  # fmt: skip
+    )
     return path
 
 

@@ -40,9 +40,15 @@ def alive(database: Database, settings: Settings) -> Callable[..., None]:
 
     def say(name: str = "own_1", **fields: Any) -> None:
         known: dict[str, Any] = {
-            "host": "here", "pid": 7, "pool": "threads", "slots": 9, "busy": 0, "queue": settings.queue,
-            "queues": (settings.queue,), "version": own_version(),
-        }  # fmt: skip
+            "host": "here",
+            "pid": 7,
+            "pool": "threads",
+            "slots": 9,
+            "busy": 0,
+            "queue": settings.queue,
+            "queues": (settings.queue,),
+            "version": own_version(),
+        }
         Workers(database).renew(WorkerRow(id=name, **(known | fields)))
 
     return say

@@ -190,6 +190,5 @@ def test_a_queue_whose_broker_is_away_is_not_called_well(settings, alive):
 def test_a_database_that_cannot_be_used_is_said_to_be_in_the_way(settings):
     away = settings.model_copy(update={"database_url": "postgresql://127.0.0.1:1/none"})
 
-    assert only(check_queues(away)) == (
-        "warn", "could not be checked, because the database above cannot be used",
-    )  # fmt: skip
+    text = "could not be checked, because the database above cannot be used"
+    assert only(check_queues(away)) == ("warn", text)

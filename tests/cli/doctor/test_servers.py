@@ -51,13 +51,13 @@ def test_a_redis_as_the_broker_may_not_evict_either(settings, own_redis):
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "redis://127.0.0.1:6379/0", "redis://localhost/0", "redis://[::1]:6379/0", "redis://127.8.9.1", "redis://",
-        "unix:///run/redis.sock?db=0", "redis+socket:///run/redis.sock", "rediss://cache.example.org/0",
-        "rediss://:pw@10.0.0.5/0?ssl_cert_reqs=required", "amqps://user:pw@rabbit//", "amqp://user:pw@localhost//",
-        "amqp://user:pw@rabbit//?ssl=true", "memory://localhost/",
-    ],
-)  # fmt: skip
+    """
+    redis://127.0.0.1:6379/0 redis://localhost/0 redis://[::1]:6379/0 redis://127.8.9.1 redis://
+    unix:///run/redis.sock?db=0 redis+socket:///run/redis.sock rediss://cache.example.org/0
+    rediss://:pw@10.0.0.5/0?ssl_cert_reqs=required amqps://user:pw@rabbit// amqp://user:pw@localhost//
+    amqp://user:pw@rabbit//?ssl=true memory://localhost/
+    """.split(),
+)
 def test_servers_that_are_local_or_encrypted_are_fine(settings, url):
     for name in ("redis_url", "broker_url"):
         assert verdicts(check_addresses(settings.model_copy(update={name: url}))) == ["ok"]

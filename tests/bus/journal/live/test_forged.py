@@ -215,7 +215,8 @@ def test_a_stream_a_stranger_wrote_to_is_begun_again(
 KEYS_OF_A_RUN: dict[str, Callable[[redis.Redis, str, str], Any]] = {
     "last": lambda client, stream, meta: client.hset(meta, "last", 10**9),
     "last and an entry above": lambda client, stream, meta: (
-        client.hset(meta, "last", 10**9), client.xadd(stream, {"e": b"evil"}, id=f"{10**9}-0")
+        client.hset(meta, "last", 10**9),
+        client.xadd(stream, {"e": b"evil"}, id=f"{10**9}-0"),
     ),
     "last is no number": lambda client, stream, meta: client.hset(meta, "last", "evil"),
     "fence": lambda client, stream, meta: client.hset(meta, "fence", 10**9),
@@ -227,7 +228,7 @@ KEYS_OF_A_RUN: dict[str, Callable[[redis.Redis, str, str], Any]] = {
     "no stream": lambda client, stream, meta: (client.delete(stream), client.set(stream, "evil")),
     "neither": lambda client, stream, meta: (client.delete(stream, meta), client.mset({stream: "evil", meta: "evil"})),
     "gone": lambda client, stream, meta: client.delete(stream, meta),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", KEYS_OF_A_RUN)

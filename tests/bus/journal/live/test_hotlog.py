@@ -575,11 +575,9 @@ def test_no_caller_waits_long_for_a_missing_redis(warm, monkeypatch: pytest.Monk
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take little time for long; how long is not what these tests are about."""
-    for module, name in (
-        (redis_logs, "DOWN_S"), (redis_logs, "LATE_S"), (redis_logs, "READ_S"), (redis_logs, "REPLY_S"),
-        (subscribers, "RETRY_FIRST_S"), (subscribers, "RETRY_MOST_S"), (subscribers, "CONFIRM_S"),
-        (subscribers, "PING_EVERY_S"),
-    ):  # fmt: skip
+    periods = [(redis_logs, name) for name in ("DOWN_S", "LATE_S", "READ_S", "REPLY_S")]
+    periods += [(subscribers, name) for name in ("RETRY_FIRST_S", "RETRY_MOST_S", "CONFIRM_S", "PING_EVERY_S")]
+    for module, name in periods:
         monkeypatch.setattr(module, name, 0.1)
 
 

@@ -24,18 +24,21 @@ from config.database.tables import events, messages, runs, steps
 from tests.bus.journal_harness import JournalHarness, Owner
 
 LONG = "é" * 3000
-RESULTS: list[Any] = [
-    LONG, "x" * LONG_BYTES, {"rows": [[number, 0.1 + number, None, True, "\u2028\x7f"] for number in range(200)]},
-    [{"result_in": "msg_1"}] * 100, "y" * 262_144,
-]  # fmt: skip
+ROWS = [[number, 0.1 + number, None, True, "\u2028\x7f"] for number in range(200)]
+RESULTS: list[Any] = [LONG, "x" * LONG_BYTES, {"rows": ROWS}, [{"result_in": "msg_1"}] * 100, "y" * 262_144]
 SHORT: list[Any] = ["x", None, 7, {"result_in": "msg_0"}, [], "x" * (LONG_BYTES - 1), False]
 
 
 def result_commit(number: int, result: Any) -> Commit:
     told = ToolResultPayload(
-        call_id=f"call_{number}", name="look", outcome="done", result=result, duration_ms=3, message_id="msg_a",
+        call_id=f"call_{number}",
+        name="look",
+        outcome="done",
+        result=result,
+        duration_ms=3,
+        message_id="msg_a",
         step_id=f"stp_{number}",
-    )  # fmt: skip
+    )
     data = {"call_id": f"call_{number}", "name": "look", "outcome": "done", "result": result}
     return Commit(
         events=[told],
@@ -140,11 +143,11 @@ def test_removing_the_thread_leaves_no_part_of_a_result(world: JournalHarness) -
     assert [world.rows(select(table)) for table in (messages, events, steps)] == [[], [], []]
 
 
+numbers = st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False)
+texts = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
-)  # fmt: skip
+    st.none() | st.booleans() | numbers | texts, lambda inner: st.lists(inner) | st.dictionaries(texts, inner)
+)
 
 
 @given(values)

@@ -169,9 +169,12 @@ def test_a_container_with_its_own_pids_is_another_machine(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     "garbage",
-    [None, "", "own_1", "own_lost", "own_x_1_2_y", "own_0123456789ab_-1_2_y", "own_0123456789ab_1_2_",
-     "own_" + "9" * 99, "x" * 10_000, "own_0123456789ab_1_2_y\n", "own_０１２３_1_2_y"],
-)  # fmt: skip
+    [
+        *(None, "", "own_1", "own_lost", "own_x_1_2_y"),
+        *("own_0123456789ab_-1_2_y", "own_0123456789ab_1_2_", "own_0123456789ab_1_2_y\n", "own_０１２３_1_2_y"),
+        *("own_" + "9" * 99, "x" * 10_000),
+    ],
+)
 def test_a_malformed_id_cannot_be_judged(garbage: str | None) -> None:
     assert not is_gone(garbage)
 

@@ -64,9 +64,8 @@ def test_the_next_owner_continues_right_behind_the_last_number(world: JournalHar
 
     lines = world.lines(owner.lease.run_id)
     assert_whole(lines)
-    assert [(line.seq, line.type) for line in lines] == [
-        (1, "status"), (2, "status"), (3, "status"), (4, "status"), (5, "end"),
-    ]  # fmt: skip
+    assert [line.seq for line in lines] == [1, 2, 3, 4, 5]
+    assert [line.type for line in lines] == ["status", "status", "status", "status", "end"]
 
 
 def test_pieces_of_no_message_are_withdrawn_when_the_run_is_let_go(world: JournalHarness) -> None:

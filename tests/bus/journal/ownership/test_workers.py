@@ -15,8 +15,14 @@ from config.database.tables import workers
 
 def row(name: str = "own_1", **fields: Any) -> WorkerRow:
     known: dict[str, Any] = {
-        "host": "h1", "pid": 7, "pool": "threads", "slots": 200, "busy": 0, "queue": "runs", "version": "9.9",
-    }  # fmt: skip
+        "host": "h1",
+        "pid": 7,
+        "pool": "threads",
+        "slots": 200,
+        "busy": 0,
+        "queue": "runs",
+        "version": "9.9",
+    }
     return WorkerRow(id=name, **(known | fields))
 
 

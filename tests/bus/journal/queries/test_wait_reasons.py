@@ -60,9 +60,8 @@ def test_a_queue_that_no_worker_serves_is_named_with_the_command_that_serves_it(
 
     said = sentences(world)
 
-    assert said[painted] == (
-        "worker", "queued, and no worker serves queue 'gpu'; start one: `./callboard worker --queues gpu`.",
-    )  # fmt: skip
+    sentence = "queued, and no worker serves queue 'gpu'; start one: `./callboard worker --queues gpu`."
+    assert said[painted] == ("worker", sentence)
     assert said[plain][0] == "wake_up"
     alive(world, "own_2", slots=3, queue="runs", queues=("gpu",))
     assert "1 worker alive, 3 of 3 slots free" in sentences(world)[painted][1]

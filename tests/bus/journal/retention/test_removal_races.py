@@ -65,12 +65,9 @@ def test_a_removed_thread_leaves_nothing_whatever_happens_to_it_meanwhile(
     for number in range(ROUNDS):
         thread = f"thr_{is_over}_{number}"
         owner = ended(world, thread) if is_over else world.own(world.accept(thread_id=thread).run_id)
-        sides: list[Side] = [
-            partial(remove_threads, world.database, ME, [thread]),
-            partial(world.accept, thread_id=thread),
-            partial(remove_threads, world.database, ME, [thread]),
-            partial(cancel, world.database, ME, owner.lease.run_id, "ann"),
-        ]  # fmt: skip
+        remove = partial(remove_threads, world.database, ME, [thread])
+        stop = partial(cancel, world.database, ME, owner.lease.run_id, "ann")
+        sides: list[Side] = [remove, partial(world.accept, thread_id=thread), remove, stop]
         if not is_over:
             sides.append(partial(finish, world, owner))
         refused = race(sides if number % 2 else sides[::-1])
@@ -90,7 +87,7 @@ def test_removing_a_thread_and_its_runs_at_once_does_not_deadlock(racing: Journa
             *(partial(remove_runs, world.database, ME, [run_id]) for run_id in run_ids),
             partial(remove_threads, world.database, ME, [thread]),
             partial(remove_threads, world.database, ME, [thread]),
-        ]  # fmt: skip
+        ]
         refused = race(sides if number % 2 else sides[::-1])
         assert all(isinstance(error, LOST) for error in refused), refused
 

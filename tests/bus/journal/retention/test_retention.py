@@ -169,9 +169,15 @@ def test_a_thread_with_one_open_run_stays_whole(world: JournalHarness, kept: Set
 
 def test_an_empty_thread_goes_too(world: JournalHarness, kept: Settings) -> None:
     row = {
-        "id": "thr_1", "tenant": "default", "principal": "local", "agent_id": "assistant", "title": "Empty",
-        "next_message": 1, "created_ms": 1, "updated_ms": 1,
-    }  # fmt: skip
+        "id": "thr_1",
+        "tenant": "default",
+        "principal": "local",
+        "agent_id": "assistant",
+        "title": "Empty",
+        "next_message": 1,
+        "created_ms": 1,
+        "updated_ms": 1,
+    }
     with world.database.write() as connection:
         connection.execute(insert(threads), row)
 

@@ -197,9 +197,19 @@ def test_a_cell(world: JournalHarness, transition: Transition, state: str) -> No
 
 @pytest.mark.parametrize(
     ("name", "state"),
-    [("requeue", "lost"), ("stop", "queued"), ("stop", "lost"), ("stop", "waiting"), ("fail claimed", "running"),
-     ("release", "running"), ("wait", "running"), ("answer", "waiting"), ("expire", "waiting"), ("resume", "waiting")],
-)  # fmt: skip
+    [
+        ("requeue", "lost"),
+        ("stop", "queued"),
+        ("stop", "lost"),
+        ("stop", "waiting"),
+        ("fail claimed", "running"),
+        ("release", "running"),
+        ("wait", "running"),
+        ("answer", "waiting"),
+        ("expire", "waiting"),
+        ("resume", "waiting"),
+    ],
+)
 def test_a_reason_is_a_code_in_the_row_and_in_the_log(world: JournalHarness, name: str, state: str) -> None:
     scene = scene_in(world, state, name)
 
