@@ -5,7 +5,7 @@ SQL is the source of truth. Redis holds the newest part of the log and hints; ei
 This module is the journal's interface: code outside ``bus`` imports from here and from nothing deeper. A process has
 one ``Journal``:
 
-- Clients call ``accept``, ``control``, ``cancel`` and ``decide``.
+- Clients call ``accept``, ``control`` and ``decide``.
 - Readers call ``follow``, ``follow_blocking``, ``wait``, ``page`` and ``with_live``.
 - Owners call ``claim_and_begin``, ``writer``, ``begin_writing``, ``absolve``, ``fail_owned`` and ``disown``.
 - ``runs``, ``threads`` and ``workers`` answer questions about them, and remove runs and threads.
@@ -33,7 +33,6 @@ from bus.journal.idempotency import IdempotencyKey
 from bus.journal.journal import Journal
 from bus.journal.live.hotlog import writing_to
 from bus.journal.log.commit import Commit
-from bus.journal.log.events import read_after
 from bus.journal.log.line import Line
 from bus.journal.log.pages import PAGE_BYTES
 from bus.journal.log.progress import OpenStep, Progress
@@ -42,6 +41,7 @@ from bus.journal.log.writer import RunWriter
 from bus.journal.ownership.claim import Claim, FirstCommit
 from bus.journal.ownership.leases import Lease
 from bus.journal.ownership.workers import WorkerRow, Workers
+from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
 from bus.journal.queries.runs import STATUSES, Runs
 from bus.journal.queries.wait_reasons import WaitReason
 from bus.journal.states.codes import Reason
@@ -85,6 +85,7 @@ __all__ = [
     "Question",
     "Reason",
     "Release",
+    "RunRecord",
     "RunUnknown",
     "RunWriter",
     "Runs",
@@ -99,9 +100,10 @@ __all__ = [
     "canonical_digest",
     "end_event",
     "parse_cursor",
-    "read_after",
+    "read_record",
     "require_readable_journal",
     "result_of_cut_off",
+    "run_of_thread",
     "steps_of",
     "writing_to",
 ]

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, select
 
 from bus.journal.approvals import answers
 from bus.journal.closing import Ending, result_of_cut_off
-from bus.journal.controls import STOP, Control
+from bus.journal.controls import Control
 from bus.journal.errors import RunUnknown, StaleOwner
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.commit import Commit
@@ -27,13 +27,6 @@ from config.database.tables import steps
 from config.errors import CallboardError
 from config.failpoints import failpoint
 from config.ids import new_id
-
-
-def cancel(
-    database: Database, who: Who, run_id: str, by: str, idempotency: IdempotencyKey | None = None
-) -> CommitResult:
-    """Request a stop from the run's owner, or end a run without one; see ``control``."""
-    return control(database, who, run_id, STOP, by, idempotency)
 
 
 def control(

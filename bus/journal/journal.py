@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from bus.journal import accept as accepting
 from bus.journal import decisions, endings
 from bus.journal.accept import Accepted, NewRun, Record
 from bus.journal.approvals import Decision
-from bus.journal.controls import STOP, Control
+from bus.journal.controls import Control
 from bus.journal.decisions import Decided
 from bus.journal.definition_store import read_pinned
 from bus.journal.idempotency import IdempotencyKey
@@ -162,10 +162,6 @@ class Journal:
         """
         self.publish(await self.loop.write(endings.fail_owned, self.database, lease.run_id, lease.fence, error))
 
-    def cancel(self, who: Who, run_id: str, *, by: str, idempotency: IdempotencyKey | None = None) -> CommitResult:
-        """Stop a run; see ``control``."""
-        return self.control(who, run_id, STOP, by=by, idempotency=idempotency)
-
     def control(
         self, who: Who, run_id: str, wanted: Control, *, by: str, idempotency: IdempotencyKey | None = None
     ) -> CommitResult:
@@ -216,12 +212,6 @@ class Journal:
             self.hot_log.nudge(self.keys.nudges, f"{wanted.kind} {run_id}")
 
     # --- reading
-
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """Yield a connection for the query functions of runs and threads."""
-        with self.database.read() as connection:
-            yield connection
 
     def recorded_definition(self, digest: str) -> str | None:
         """Return the definition with this digest that a run was accepted with, as JSON; None where it is not kept."""

@@ -12,17 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from sqlalchemy import bindparam, select
 
 from agents.handle import RunHandle
 from agents.runner import Runner
-from bus.journal import Decision
+from bus.journal import Decision, RunRecord, read_record, run_of_thread, steps_of
 from bus.messages import RunAgentMessage
 from bus.payloads import TERMINAL, ResponsePayload
 from cli.crashlab import ledger
 from cli.crashlab.places import Passed, Recorder
-from cli.crashlab.run_record import RunRecord, read_record
-from config.database.tables import approvals, runs, steps
 from config.failpoints import set_failpoints, watch_failpoints
 from config.settings import Settings, settings
 from handlers.run_agent import run_agent
@@ -143,14 +140,14 @@ def environment(trial_settings: Settings) -> dict[str, str]:
 
 
 def _result(runner: Runner, trial: Trial, recorder: Recorder | None) -> AttemptResult:
-    with runner.journal.read() as connection:
+    with runner.journal.database.read() as connection:
         record = read_record(connection, trial.thread_id)
     return AttemptResult(record=record, passed=recorder.passed if recorder is not None else ())
 
 
 def _row(runner: Runner, trial: Trial) -> Any:
-    with runner.journal.read() as connection:
-        return connection.execute(select(runs).where(runs.c.thread_id == trial.thread_id)).first()
+    with runner.journal.database.read() as connection:
+        return run_of_thread(connection, trial.thread_id)
 
 
 # --- the person -------------------------------------------------------------------------------------
@@ -172,11 +169,11 @@ def _stop(word: str, handle: RunHandle) -> None:
 def _answer(trial: Trial, runner: Runner, handle: RunHandle) -> bool:
     """Answer every open approval as a person who checked the target system would; return whether there was one."""
     asked = handle.approvals()
-    with runner.journal.read() as connection:
-        keys = {row.id: row.idempotency_key for row in connection.execute(_ASKED, {"run_of_play": handle.run_id})}
+    with runner.journal.database.read() as connection:
+        keys = {step["call_id"]: step["idempotency_key"] for step in steps_of(connection, handle.run_id)}
     entries = ledger.read(trial.ledger)
     for question in asked:
-        key = keys[question["approval_id"]]
+        key = keys[question["call_id"]]
         arrived = [entry for entry in entries if entry.key == key]
         handle.decide(question["approval_id"], _decision(trial, question, arrived), by="crash lab")
     return bool(asked)
@@ -196,10 +193,3 @@ def _decision(trial: Trial, question: Mapping[str, Any], arrived: Sequence[ledge
 def call_name(tool: str, arguments: Mapping[str, Any]) -> str:
     """Return the tool's name and arguments as one string, the same for equal calls."""
     return f"{tool} {orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS).decode()}"
-
-
-_ASKED = (
-    select(approvals.c.id, steps.c.idempotency_key)
-    .join(steps, steps.c.id == approvals.c.step_id)
-    .where(approvals.c.run_id == bindparam("run_of_play"))
-)

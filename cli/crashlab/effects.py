@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from bus.journal import RunRecord
 from cli.crashlab.attempts import AttemptResult, call_name
 from cli.crashlab.ledger import BEGAN, RETURNED, Entry
-from cli.crashlab.run_record import RunRecord
 from config.effects import Changes, Effect
 
 

@@ -7,15 +7,15 @@ the order of the log and its one end, the steps, the history, the approvals, one
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
 
-from bus.journal import Line, canonical_digest
-from cli.crashlab.run_record import Facts, RunRecord
+from bus.journal import Line, RunRecord, canonical_digest
 
+Facts = Mapping[str, Any]
 Texts = dict[tuple[str, str], str]
 """The text of each message by its id and kind (response or reasoning)."""
 TEXTS = {"response": "content", "reasoning": "reasoning"}

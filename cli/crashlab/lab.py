@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bus.journal import RunRecord
 from cli.crashlab import attempts, ledger
 from cli.crashlab.attempts import WATCH, AttemptResult, Trial, call_name
 from cli.crashlab.effects import Effects
@@ -19,7 +20,6 @@ from cli.crashlab.fork_runner import ChildOutcome, ForkRunner
 from cli.crashlab.invariants import differences, not_recovered
 from cli.crashlab.ledger import RETURNED, Entry
 from cli.crashlab.places import Passed, Place, places_of
-from cli.crashlab.run_record import RunRecord
 from config.settings import Settings
 
 RAISED = 1

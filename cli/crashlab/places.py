@@ -6,10 +6,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
-
+from bus.journal import run_of_thread, steps_of
 from config.database.engine import open_database
-from config.database.tables import runs, steps
 
 Steps = Mapping[str, tuple[str, str]]
 """A step's id -> its display name and its state."""
@@ -50,15 +48,16 @@ class Recorder:
     def __init__(self, database_url: str, thread_id: str) -> None:
         self.passed: list[Passed] = []
         self._database = open_database(database_url, pool_size=1)
-        self._run = select(runs.c.id, runs.c.status).where(runs.c.thread_id == thread_id)
+        self._thread_id = thread_id
         self._lock = threading.Lock()
 
     def __call__(self, place: str) -> None:
         with self._lock, self._database.read() as connection:
-            run = connection.execute(self._run).first()
-            rows = connection.execute(select(steps).where(steps.c.run_id == run.id)) if run is not None else ()
+            run = run_of_thread(connection, self._thread_id)
+            steps = steps_of(connection, run.id) if run is not None else ()
             step_states = {
-                row.id: (f"`{row.name}`" if row.kind == "tool" else "the model call", row.status) for row in rows
+                step["id"]: (f"`{step['name']}`" if step["kind"] == "tool" else "the model call", step["status"])
+                for step in steps
             }
             self.passed.append(Passed(place=place, status=run.status if run is not None else "", steps=step_states))
 

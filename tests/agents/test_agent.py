@@ -25,7 +25,6 @@ from bus.journal import (
     steps_of,
 )
 from bus.journal.closing import NOT_KNOWN
-from bus.journal.ownership.maintenance import resume_waiting
 from bus.payloads import (
     EndPayload,
     ErrorPayload,
@@ -338,7 +337,7 @@ def test_steps_are_journaled_with_effect_digest_and_key(kit: AgentKit) -> None:
     handle = kit.run()
     handle.result(10)
 
-    with kit.runner.journal.read() as connection:
+    with kit.runner.journal.database.read() as connection:
         steps = steps_of(connection, handle.run_id)
     assert [(s["kind"], s["status"]) for s in steps] == [("model", "done"), ("tool", "done"), ("model", "done")]
     assert steps[1]["effect"] == "pure"
@@ -429,7 +428,7 @@ def test_a_run_is_left_at_the_end_of_its_step_where_a_client_requested_it(kit: A
     for event in handle.events():
         if isinstance(event, StatusPayload) and event.status == "waiting":
             assert handle.status() == "waiting"
-            resume_waiting(kit.runner.journal.database, handle.run_id)
+            kit.runner.journal.unowned.resume(handle.run_id)
     assert handle.result(10).output == "Paid."
     assert begun.is_set()
 

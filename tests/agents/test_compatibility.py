@@ -96,11 +96,11 @@ class Runs:
         return str(self.kit.model.requests[number].messages[0]["content"])
 
     def row(self, run_id: str) -> Any:
-        with self._journal.read() as connection:
+        with self._journal.database.read() as connection:
             return connection.execute(select(runs).where(runs.c.id == run_id)).one()
 
     def steps(self, run_id: str) -> list[Any]:
-        with self._journal.read() as connection:
+        with self._journal.database.read() as connection:
             query = select(steps).where(steps.c.run_id == run_id).order_by(steps.c.number)
             return list(connection.execute(query).all())
 
@@ -110,7 +110,7 @@ class Runs:
         return f"{found.waits_for}: {found.sentence}"
 
     def timers(self, run_id: str) -> int:
-        with self._journal.read() as connection:
+        with self._journal.database.read() as connection:
             its = (timers.c.run_id == run_id, timers.c.kind == CODE)
             query = select(func.count()).select_from(timers).where(*its)
             return int(connection.execute(query).scalar_one())
@@ -355,7 +355,7 @@ def test_a_run_with_a_newer_journal_waits_for_newer_code(its: Runs, monkeypatch:
 
 
 def test_runs_that_do_not_fit_hide_none_that_does(its: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bus.journal.ownership.maintenance.BATCH", 2)
+    monkeypatch.setattr("bus.journal.ownership.unowned_runs.BATCH", 2)
     its.kit.model.script(*[WEIGH] * 6)
     waiting = sorted(its.halfway() for _ in range(6))
     for run_id in waiting:
@@ -399,7 +399,7 @@ def test_a_run_for_which_no_code_comes_fails_in_the_end(its: Runs) -> None:
     its.remove_tool("weigh")
     assert its.work(run_id) == "waiting"
     ttl_ms = its.kit.settings.approval_ttl_s * 1000
-    with its.kit.runner.journal.read() as connection:
+    with its.kit.runner.journal.database.read() as connection:
         due_ms = connection.execute(select(timers.c.due_ms).where(timers.c.run_id == run_id)).scalar_one()
     assert abs(due_ms - its.row(run_id).started_ms - ttl_ms) < 60_000
 
@@ -431,7 +431,7 @@ def test_a_message_of_a_newer_version_is_dropped_and_its_run_found_all_the_same(
     run_agent(newer)
 
     assert its.row(run_id).status == "queued"
-    with its.kit.runner.journal.read() as connection:
+    with its.kit.runner.journal.database.read() as connection:
         found = claimable(connection, its.kit.runner.journal.database, 10)
     assert [row.id for row in found] == [run_id]
     assert its.work(run_id) == "succeeded"
@@ -444,7 +444,7 @@ def _asked(its: Runs) -> tuple[str, str]:
     """Return a run that asks what became of its unsafe call, which nobody made."""
     run_id = its.halfway()
     assert its.work(run_id) == "waiting"
-    with its.kit.runner.journal.read() as connection:
+    with its.kit.runner.journal.database.read() as connection:
         approval_id = connection.execute(select(approvals.c.id).where(approvals.c.run_id == run_id)).scalar_one()
     return run_id, str(approval_id)
 

@@ -36,7 +36,7 @@ def results(house: AppHarness, handle: Any) -> list[tuple[str, Any]]:
 
 
 def key_of(house: AppHarness, run_id: str) -> str:
-    with house.runner.journal.read() as connection:
+    with house.runner.journal.database.read() as connection:
         (step,) = [step for step in steps_of(connection, run_id) if step["kind"] == "tool"]
     return str(step["idempotency_key"])
 
@@ -46,7 +46,7 @@ def asked(house: AppHarness, run_id: str) -> list[dict[str, Any]]:
     for line in house.runner.journal.follow_blocking(run_id, house.runner.handle(run_id).thread_id, 0):
         if line.type == "approval":
             break
-    with house.runner.journal.read() as connection:
+    with house.runner.journal.database.read() as connection:
         return pending(connection, run_id)
 
 

@@ -24,12 +24,12 @@ from agents.testing import AgentKit, Call, Turn
 from agents.tools.catalogue import wrap_tools
 from bus.journal import Decision, StaleOwner
 from bus.journal.ownership.reaper import reap
+from bus.journal.queries.run_record import RunRecord, record_of
 from bus.messages import RunAgentMessage
 from bus.payloads import TERMINAL, ResponsePayload
 from cli.crashlab import ledger
 from cli.crashlab.effects import Effects
 from cli.crashlab.invariants import differences, not_recovered
-from cli.crashlab.run_record import RunRecord, record_of
 from config.database.tables import runs
 from handlers.run_agent import run_agent
 from tests.reference_runs import REFERENCE_RUNS, ReferenceRun
@@ -71,7 +71,7 @@ class Lives:
             threading.Thread(target=self._stop, args=(handle,), daemon=True).start()
         while self._row(handle).status not in TERMINAL:
             self._go_on(handle, file)
-        with self._journal.read() as connection:
+        with self._journal.database.read() as connection:
             record = record_of(connection, self._row(handle))
         self.effects = Effects(record, ledger.read(file))
         return record
@@ -104,7 +104,7 @@ class Lives:
                 return
 
     def _row(self, run: RunHandle) -> Any:
-        with self._journal.read() as connection:
+        with self._journal.database.read() as connection:
             return connection.execute(select(runs).where(runs.c.id == run.run_id)).one()
 
 

@@ -14,8 +14,8 @@ from agents.models.call import ModelCall
 from agents.steps import tool_step
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import ToolContext, executor
+from bus.journal.queries.run_record import read_record
 from cli.crashlab.invariants import not_recovered
-from cli.crashlab.run_record import read_record
 
 pytestmark = pytest.mark.parity  # a race against the clock
 
@@ -58,7 +58,7 @@ def test_no_tool_is_called_after_the_stop_was_seen(kit: AgentKit, late: list[str
         threading.Event().wait(draw.uniform(0, 1.3 * undisturbed_ms / 1000))  # this is about time
         handle.cancel()
         outcomes[handle.result(30).status] += 1
-        with kit.runner.journal.read() as connection:
+        with kit.runner.journal.database.read() as connection:
             assert not_recovered(read_record(connection, handle.thread_id)) == []
 
     print(dict(outcomes))

@@ -58,7 +58,7 @@ def button(card: Locator, name: str) -> Locator:
 
 def answer_of(counter: Counter, run_id: str) -> Decision:
     """Return the one answer a run was given."""
-    with counter.journal.read() as connection:
+    with counter.journal.database.read() as connection:
         ((_, decision),) = answers(connection, run_id).values()
     return decision
 

@@ -9,7 +9,7 @@ from bus.journal import approvals
 from bus.journal.accept import canonical_digest
 from bus.journal.approvals import UNKNOWN, Question
 from bus.journal.log.commit import Commit
-from bus.journal.ownership.leases import Lease, claim
+from bus.journal.ownership.leases import Lease
 from bus.journal.ownership.reaper import reap
 from bus.journal.states import unowned
 from bus.journal.states.unowned import CommitResult
@@ -19,6 +19,7 @@ from bus.payloads import MessagePayload, StatusPayload, ToolPayload
 from config.clock import epoch_ms
 from config.database.engine import Database
 from config.ids import new_id
+from tests.bus.journal_harness import claim
 
 WHY = "The worker died while this call was under way; it is not known whether it took effect."
 DETAIL = "It is not known whether refund_order took effect; a person has to say how to continue."

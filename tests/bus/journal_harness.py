@@ -9,6 +9,9 @@ from typing import Any, TypeVar
 from sqlalchemy import Select, select, update
 
 from bus.journal.accept import Accepted, NewRun, accept
+from bus.journal.controls import STOP
+from bus.journal.endings import control
+from bus.journal.idempotency import IdempotencyKey
 from bus.journal.live.hotlog import HotLog
 from bus.journal.live.signing_keys import Keyring
 from bus.journal.log.commit import Commit
@@ -17,14 +20,16 @@ from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.line import Line
 from bus.journal.log.reader import Reader
 from bus.journal.log.writer import RunWriter
-from bus.journal.ownership.leases import Lease, claim
+from bus.journal.ownership.leases import Lease, claim_on
 from bus.journal.ownership.reaper import reap
+from bus.journal.queries.run_record import RunRecord, record_of
 from bus.journal.states.release import DRAINED, Release
+from bus.journal.states.unowned import CommitResult
 from bus.journal.threads import HistoryItem
+from bus.journal.who import Who
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, MessagePayload, Payload, encode
 from cli.crashlab.invariants import log_breaches
-from cli.crashlab.run_record import RunRecord, record_of
 from config.database.engine import Database
 from config.database.tables import runs
 
@@ -42,6 +47,19 @@ def new_run(objective: str = "Hello", **fields: Any) -> NewRun:
         "observers": ("sse",),
     }
     return NewRun(objective=objective, **(known | fields))
+
+
+def claim(database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:
+    """Claim a run in a transaction of its own."""
+    with database.write() as connection:
+        return claim_on(connection, database, run_id, owner, lease_s)
+
+
+def cancel(
+    database: Database, who: Who, run_id: str, by: str, idempotency: IdempotencyKey | None = None
+) -> CommitResult:
+    """Request a stop from the run's owner, or end a run without one."""
+    return control(database, who, run_id, STOP, by, idempotency)
 
 
 class HandWork:

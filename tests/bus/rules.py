@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import BindParameter, bindparam, select
 
 from bus.journal.ownership.reaper import claimable
+from bus.journal.queries.run_record import RunRecord, record_of
 from bus.payloads import TERMINAL, Payload, encode
 from cli.crashlab.effects import Effects
 from cli.crashlab.invariants import breaches, changes, thread_breaches
-from cli.crashlab.run_record import RunRecord, record_of
 from config.database.tables import approvals, outbox, runs
 from tests.bus.fake_owner import FakeOwner, Outside
 from tests.bus.journal_harness import JournalHarness

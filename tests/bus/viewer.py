@@ -11,8 +11,8 @@ from bus.journal.live.hotlog import HotLog
 from bus.journal.log.line import Line
 from bus.journal.log.reader import Reader
 from bus.journal.ownership.leases import Lease
+from bus.journal.queries.run_record import RunRecord
 from cli.crashlab.invariants import log_breaches, view_breaches
-from cli.crashlab.run_record import RunRecord
 from tests.bus.journal_harness import JournalHarness
 
 

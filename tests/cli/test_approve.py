@@ -76,7 +76,7 @@ class Desk:
 
     def answer(self, run_id: str) -> Decision:
         """Return the one answer the run has not used yet."""
-        with opened() as runner, runner.journal.read() as connection:
+        with opened() as runner, runner.journal.database.read() as connection:
             ((_, decision),) = answers(connection, run_id).values()
         return decision
 

@@ -15,7 +15,6 @@ from agents.models import lite
 from agents.process import Process, current_process
 from bus.journal import Claim, Decision
 from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER
-from bus.journal.ownership.leases import claim
 from bus.journal.ownership.reaper import reap
 from bus.messages import RunAgentMessage
 from bus.payloads import ApprovalPayload, ErrorPayload, Payload
@@ -30,6 +29,7 @@ from handlers.worker.slots import slot_pool
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
 from tests.app_harness import AppHarness
+from tests.bus.journal_harness import claim
 from tests.model_server import Call, Turn
 
 ASKS = "tools: ['tests.agents.sample_tools:pay']"
@@ -84,7 +84,7 @@ def answer(run: RunHandle) -> None:
 
 
 def row(house: AppHarness, run: RunHandle) -> Any:
-    with house.runner.journal.read() as connection:
+    with house.runner.journal.database.read() as connection:
         return connection.execute(select(runs).where(runs.c.id == run.run_id)).one()
 
 

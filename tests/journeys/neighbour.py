@@ -34,13 +34,13 @@ def neighbour(house: AppHarness) -> Iterator[None]:
 
 def run_row(house: AppHarness, handle: RunHandle) -> Any:
     """Return the run's row as it is now."""
-    with house.runner.journal.read() as connection:
+    with house.runner.journal.database.read() as connection:
         return connection.execute(select(runs).where(runs.c.id == handle.run_id)).one()
 
 
 def step_rows(house: AppHarness, handle: RunHandle) -> list[Any]:
     """Return the run's steps in order."""
-    with house.runner.journal.read() as connection:
+    with house.runner.journal.database.read() as connection:
         return list(steps_of(connection, handle.run_id))
 
 

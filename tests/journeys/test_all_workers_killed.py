@@ -44,7 +44,7 @@ def supervised(house: AppHarness) -> Up:
 
 def count(house: AppHarness, *conditions: object) -> int:
     query = select(func.count()).select_from(runs).where(*conditions)  # type: ignore[arg-type]  # columns compared
-    with house.runner.journal.read() as connection:
+    with house.runner.journal.database.read() as connection:
         return int(connection.execute(query).scalar_one())
 
 

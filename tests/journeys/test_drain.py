@@ -73,7 +73,7 @@ def helping(house: AppHarness) -> Iterator[None]:
 
 
 def crashes(house: AppHarness, handle: RunHandle) -> int:
-    with house.runner.journal.read() as connection:
+    with house.runner.journal.database.read() as connection:
         return int(connection.execute(select(runs.c.crashes).where(runs.c.id == handle.run_id)).scalar_one())
 
 
@@ -162,5 +162,5 @@ def test_a_killed_process_is_noticed_by_its_neighbour_before_the_lease_ends(hous
 
 
 def _owner(house: AppHarness, handle: RunHandle) -> str:
-    with house.runner.journal.read() as connection:
+    with house.runner.journal.database.read() as connection:
         return str(connection.execute(select(runs.c.owner).where(runs.c.id == handle.run_id)).scalar_one())

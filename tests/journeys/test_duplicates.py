@@ -28,7 +28,7 @@ TIMES = 50
 
 
 def message_of(house: AppHarness, run_id: str) -> RunAgentMessage:
-    with house.runner.journal.read() as connection:
+    with house.runner.journal.database.read() as connection:
         row = connection.execute(select(runs).where(runs.c.id == run_id)).one()
     return RunAgentMessage(
         run_id=run_id, agent_id=row.agent_id, thread_id=row.thread_id, detached=True,

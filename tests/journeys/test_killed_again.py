@@ -47,7 +47,7 @@ class Fleet:
 
     def count(self, *conditions: object) -> int:
         query = select(func.count()).select_from(runs).where(*conditions)  # type: ignore[arg-type]  # columns compared
-        with self.house.runner.journal.read() as connection:
+        with self.house.runner.journal.database.read() as connection:
             return int(connection.execute(query).scalar_one())
 
     def begin(self) -> None:

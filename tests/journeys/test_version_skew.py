@@ -142,7 +142,7 @@ def weighed(folder: Path) -> int:
 
 
 def state(house: AppHarness, run_id: str) -> dict[str, Any]:
-    with house.runner.journal.read() as connection:
+    with house.runner.journal.database.read() as connection:
         return dict(connection.execute(select(runs).where(runs.c.id == run_id)).mappings().one())
 
 

@@ -117,7 +117,7 @@ def test_a_start_that_was_never_answered_is_the_same_run_when_it_is_sent_again(b
 
 
 def accepted_runs(house: AppHarness) -> list[str]:
-    with house.runner.journal.read() as connection:
+    with house.runner.journal.database.read() as connection:
         return list(connection.execute(select(runs.c.id)).scalars())
 
 

@@ -59,7 +59,7 @@ def test_an_hours_skew_of_a_workers_clock_changes_nothing(
         until("the tool is called", lambda: weighed(tmp_path) == ours.slots)
         others = [start(clock) for clock in (HOUR_S, -HOUR_S, 0)]
         until("the others are at work", lambda: weighed(tmp_path) >= FEW)
-        with runner.journal.read() as connection:
+        with runner.journal.database.read() as connection:
             assert set(connection.execute(select(runs.c.crashes)).scalars()) == {0}, "nobody took a living one's run"
         os.killpg(lost.process.pid, signal.SIGKILL)
         (tmp_path / "free").touch()
@@ -72,12 +72,12 @@ def test_an_hours_skew_of_a_workers_clock_changes_nothing(
             assert isinstance(events[-1], EndPayload)
             assert events[-1].duration_ms is not None
             assert 0 <= events[-1].duration_ms < 120_000, "and no hour more, or less"
-            with runner.journal.read() as connection:
+            with runner.journal.database.read() as connection:
                 row = connection.execute(select(runs).where(runs.c.id == handle.run_id)).one()
             assert row.created_ms <= row.started_ms <= row.ended_ms
             assert row.crashes in (0, 1)
             assert_whole(list(runner.journal.follow_blocking(handle.run_id, handle.thread_id, 0)))
-        with runner.journal.read() as connection:
+        with runner.journal.database.read() as connection:
             crashes = list(connection.execute(select(runs.c.crashes)).scalars())
         # Fewer where a busy machine made it give some back before: that is no crash.
         assert sum(crashes) <= ours.slots, "those of the worker that was killed, and no others"

@@ -9,8 +9,8 @@ from pathlib import Path
 from sqlalchemy import Connection, func, select
 
 from bus.journal.ownership.crashes import SUSPECT_AFTER
+from bus.journal.queries.run_record import RunRecord, record_of
 from cli.crashlab.invariants import not_recovered, thread_breaches, view_breaches
-from cli.crashlab.run_record import RunRecord, record_of
 from config.database.engine import Database
 from config.database.tables import outbox, runs
 from tests.soak.effects import Outside, after_the_stop, decided_twice, keyed_twice, recomputed, unfounded, ungated

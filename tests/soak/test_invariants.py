@@ -14,7 +14,8 @@ from sqlalchemy import Connection, delete, insert, text, update
 
 from agents.handle import RunHandle
 from agents.runner import Runner
-from bus.journal import Decision, read_after
+from bus.journal import Decision
+from bus.journal.log.events import read_after
 from config.database.engine import open_database
 from config.database.migrate import migrate
 from config.database.tables import controls, events, outbox, runs, steps
@@ -113,7 +114,7 @@ def answer(handle: RunHandle, seen: Seen) -> None:
 
 
 def lines_of(runner: Runner, handle: RunHandle) -> list[bytes]:
-    with runner.journal.read() as connection:
+    with runner.journal.database.read() as connection:
         return [line.data for line in read_after(connection, handle.run_id, handle.thread_id, 0)]
 
 

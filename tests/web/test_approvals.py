@@ -66,7 +66,7 @@ def test_taken_as_done_with_any_result(client, waiting, runner, result) -> None:
     answer = decide(client, run_id, approval_id, **body)
 
     assert answer.status_code == 200
-    with runner.journal.read() as connection:
+    with runner.journal.database.read() as connection:
         ((_, kept),) = answers(connection, run_id).values()
     assert (kept.decision, kept.result) == ("take_as_done", result)
 

@@ -63,7 +63,7 @@ def ask(client: Any, method: str, path: str, body: object, run_id: str = "run_0"
 
 
 def rows(journal: Journal) -> list[int]:
-    with journal.read() as connection:
+    with journal.database.read() as connection:
         return [connection.execute(select(func.count()).select_from(table)).scalar_one() for table in TOLD]
 
 
@@ -201,7 +201,7 @@ def test_a_viewer_stays_while_its_page_cannot_be_read(app, runner, journal, monk
 
     run_id = accept(runner)
     hand = Hand(journal, run_id)
-    with journal.read() as connection:
+    with journal.database.read() as connection:
         thread_id = connection.execute(select(runs.c.thread_id)).scalar_one()
     asked, page = [], journal.page
 

@@ -56,7 +56,7 @@ def assert_away(answer: Any) -> None:
 
 
 def count(runner: Runner) -> int:
-    with runner.journal.read() as connection:
+    with runner.journal.database.read() as connection:
         return int(connection.execute(select(func.count()).select_from(runs)).scalar_one())
 
 

@@ -18,8 +18,7 @@ from sqlalchemy import (
 
 from bus.journal.log.events import event_row, insert_rows, undeclared, undelivered
 from bus.journal.ownership.crashes import SUSPECT_AFTER, is_suspect
-from bus.journal.states import owned, rows
-from bus.journal.states.conditions import expired
+from bus.journal.states import owned
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
@@ -75,24 +74,12 @@ class Lease:
         return self.is_suspect and self.crashes == SUSPECT_AFTER
 
 
-def claim(database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:
+def claim_on(connection: Connection, database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:
     """Make ``owner`` the run's owner and return the lease, or None when there is nothing to claim.
 
     Only a queued run that is the oldest open one of its thread can be claimed. Of concurrent claims one gets the
     lease, and the others get None.
     """
-    with database.write() as connection:
-        return claim_on(connection, database, run_id, owner, lease_s)
-
-
-def defer_polling(database: Database, run_id: str, lease_s: float) -> None:
-    """Keep pollers from a queued run for ``lease_s``: the process that accepted it waits to run it inline."""
-    with database.write() as connection:
-        rows.defer_polling(connection, database, run_id, lease_s)
-
-
-def claim_on(connection: Connection, database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:
-    """Claim a run as ``claim`` does, in the caller's transaction."""
     # A run's row is locked before its thread's, here as in every commit: two orders would deadlock.
     row = owned.claim(connection, database, run_id, owner, lease_s)
     if row is None:
@@ -106,13 +93,6 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
 
 
 _OPEN_THREAD = update(threads).where(threads.c.key == bindparam("key_")).values(open_run=bindparam("run_"))
-
-
-def has_lost_owner(database: Database, run_id: str) -> bool:
-    """Return whether a run is ``running`` and its lease has expired."""
-    query = select(runs.c.id).where(runs.c.id == run_id, runs.c.status == "running", expired(database))
-    with database.read() as connection:
-        return connection.execute(query).first() is not None
 
 
 def _first_events(connection: Connection, row: RowMapping, used_before: int) -> list[Payload]:

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from sqlalchemy import select
+
 from bus.journal.log.events import undelivered
 from bus.journal.log.progress import Progress, read_progress
-from bus.journal.ownership import maintenance
-from bus.journal.ownership.leases import defer_polling, has_lost_owner
 from bus.journal.ownership.reaper import claimable
-from bus.journal.states.unowned import CommitResult
+from bus.journal.states import rows
+from bus.journal.states.codes import Reason, RunStatus
+from bus.journal.states.conditions import expired
+from bus.journal.states.unowned import CommitResult, lock_run, resume
 from bus.payloads import Payload
 from bus.queues import ServedQueues
 from config.database.engine import Database
+from config.database.tables import runs
+
+BATCH = 50
 
 
 class UnownedRuns:
@@ -31,18 +37,27 @@ class UnownedRuns:
             return claimable(connection, self._database, limit, queues)
 
     def defer_polling(self, run_id: str) -> None:
-        """Keep pollers from a queued run for the time of a lease: this process claims it next."""
-        defer_polling(self._database, run_id, self._lease_s)
+        """Keep pollers from a queued run for the time of a lease: this process waits to run it inline."""
+        with self._database.write() as connection:
+            rows.defer_polling(connection, self._database, run_id, self._lease_s)
 
     def has_lost_owner(self, run_id: str) -> bool:
         """Return whether a run is running and the lease of its owner expired."""
-        return has_lost_owner(self._database, run_id)
+        query = select(runs.c.id).where(runs.c.id == run_id, runs.c.status == "running", expired(self._database))
+        with self._database.read() as connection:
+            return connection.execute(query).first() is not None
 
     # --- ends that observers did not get
 
     def claim_undelivered(self) -> Sequence[Any]:
         """Return ended runs whose end this process has to deliver; no other gets them for the time of a lease."""
-        return maintenance.claim_undelivered(self._database, self._owner, self._lease_s)
+        waiting = select(runs.c.id).where(rows.undelivered(self._database)).limit(BATCH)
+        with self._database.read() as connection:
+            ids = list(connection.execute(waiting).scalars())
+        if not ids:
+            return []
+        with self._database.write() as connection:
+            return rows.claim_undelivered(connection, self._database, ids, self._owner, self._lease_s)
 
     def undelivered(self, run: Any) -> Sequence[Payload]:
         """Return the events of such a run that were written since its last owner."""
@@ -51,13 +66,21 @@ class UnownedRuns:
 
     def mark_delivered(self, run_id: str) -> None:
         """Record that the run's observers have got its end."""
-        maintenance.mark_delivered(self._database, run_id)
+        with self._database.write() as connection:
+            rows.mark_delivered(connection, run_id)
 
     # --- waits for code
 
     def waiting_for_code(self) -> Iterator[Any]:
-        """Yield every run that waits for code that fits what is recorded of it."""
-        return maintenance.waiting_for_code(self._database)
+        """Yield every run that waits for code, read in pages, so that incompatible ones do not hide compatible ones."""
+        columns = runs.c.id, runs.c.agent_id, runs.c.definition_digest, runs.c.queue, runs.c.journal
+        waiting = select(*columns).where(runs.c.status == RunStatus.WAITING, runs.c.reason == Reason.CODE_VERSION)
+        last: str | None = ""
+        while last is not None:
+            with self._database.read() as connection:
+                page = connection.execute(waiting.where(runs.c.id > last).order_by(runs.c.id).limit(BATCH)).all()
+            yield from page
+            last = page[-1].id if page else None
 
     def progress(self, run_id: str) -> Progress:
         """Return how far a run came with its earlier owners."""
@@ -66,7 +89,9 @@ class UnownedRuns:
 
     def resume(self, run_id: str) -> bool:
         """Queue a run that waits for code, and return whether it still did. No wake-up is published."""
-        written = maintenance.resume_waiting(self._database, run_id)
+        with self._database.write() as connection:
+            row = lock_run(connection, run_id)
+            written = resume(connection, row) if row is not None else None
         if written is not None:
             self._publish(written)
         return written is not None

@@ -10,7 +10,6 @@ from sqlalchemy import func, select
 
 from bus.journal.approvals import Decision, answers, pending, use
 from bus.journal.decisions import Decided, decide
-from bus.journal.endings import cancel
 from bus.journal.errors import (
     ApprovalDecided,
     ApprovalOver,
@@ -27,7 +26,7 @@ from bus.journal.who import Who
 from bus.payloads import MessagePayload
 from config.database.tables import outbox
 from tests.bus.asked import asks, owned_again, question
-from tests.bus.journal_harness import JournalHarness, Owner, assert_whole
+from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel
 from tests.bus.racing import at_once
 from tests.examples import examples
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import func, select
 
-from bus.journal.endings import cancel
 from bus.journal.errors import IdempotencyConflict, RunUnknown
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.states.unowned import CommitResult
 from bus.journal.who import Who
 from config.database.tables import controls, idempotency_keys
-from tests.bus.journal_harness import JournalHarness, assert_whole
+from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
 from tests.bus.racing import at_once
 
 ME = Who()

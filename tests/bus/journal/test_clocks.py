@@ -9,9 +9,8 @@ import pytest
 from sqlalchemy import select, update
 
 from bus.journal.approvals import EXPIRY
-from bus.journal.endings import cancel
 from bus.journal.outbox import Relay
-from bus.journal.ownership.leases import beat, claim
+from bus.journal.ownership.leases import beat
 from bus.journal.ownership.reaper import claimable, due, unowned_runs
 from bus.journal.ownership.workers import WorkerRow, Workers, alive
 from bus.journal.queries.runs import Runs
@@ -22,7 +21,7 @@ from bus.payloads import EndPayload
 from config.database.engine import WALL_MS, Database
 from config.database.tables import outbox, runs, timers
 from config.settings import Settings
-from tests.bus.journal_harness import JournalHarness, assert_whole
+from tests.bus.journal_harness import JournalHarness, assert_whole, cancel, claim
 
 HOUR_S, YEARS_S = 3600, 3 * 365 * 24 * 3600
 SKEWS = [HOUR_S, -HOUR_S, -YEARS_S]

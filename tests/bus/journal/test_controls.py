@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from bus.journal.controls import Control
-from bus.journal.endings import cancel, control
+from bus.journal.endings import control
 from bus.journal.log.commit import Commit
 from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import requests
@@ -19,7 +19,7 @@ from bus.journal.who import Who
 from bus.keys import Keys
 from bus.payloads import StatusPayload, decode
 from config.settings import Settings
-from tests.bus.journal_harness import HandWork, JournalHarness
+from tests.bus.journal_harness import HandWork, JournalHarness, cancel
 
 ME = Who()
 LEFT = Release(status="waiting", reason=Reason.CODE_VERSION, control="leave")

@@ -12,7 +12,6 @@ from sqlalchemy import update
 from bus.journal.approvals import Decision
 from bus.journal.closing import NOT_FINISHED, NOT_KNOWN, result_of_cut_off
 from bus.journal.decisions import decide
-from bus.journal.endings import cancel
 from bus.journal.log.commit import Commit
 from bus.journal.log.events import undelivered
 from bus.journal.log.progress import read_progress
@@ -25,7 +24,7 @@ from bus.journal.who import Who
 from bus.payloads import EndPayload, ToolResultPayload, decode
 from config.database.tables import runs, steps
 from tests.bus.asked import asks, question
-from tests.bus.journal_harness import JournalHarness, assert_whole
+from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
 
 ME = Who()
 USED = ({"input_tokens": 10, "output_tokens": 7}, {"input_tokens": 30, "cached_tokens": 20})

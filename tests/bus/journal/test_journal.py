@@ -11,6 +11,7 @@ from sqlalchemy import update
 
 from bus.errors import LoopBlocked
 from bus.journal.approvals import Decision
+from bus.journal.controls import STOP
 from bus.journal.journal import Journal
 from bus.journal.log.commit import Commit
 from bus.journal.log.line import Line
@@ -142,7 +143,7 @@ def test_a_viewer_gets_the_stop_of_an_unowned_run(make: Make):
     lines = there.follow_blocking(accepted.run_id, accepted.thread_id, 0)
     assert next(lines).type == "status"
 
-    here.cancel(ME, accepted.run_id, by="ann")
+    here.control(ME, accepted.run_id, STOP, by="ann")
 
     assert [line.type for line in lines] == ["end"]
 
@@ -163,7 +164,7 @@ def test_a_stop_reaches_the_owner_in_another_process(make: Make):
             await event.wait()
 
     stopped = here.loop.run(own(), 20)
-    assert here.cancel(ME, accepted.run_id, by="ann").status == "running"
+    assert here.control(ME, accepted.run_id, STOP, by="ann").status == "running"
 
     here.loop.run(happens(stopped), 20)
 
@@ -172,7 +173,7 @@ def test_a_stop_wakes_the_threads_next_run(make: Make, hub: Hub):
     journal = make()
     first, second = (journal.accept(new_run(thread_id="mine")) for _ in range(2))
 
-    stop = journal.cancel(ME, first.run_id, by="ann")
+    stop = journal.control(ME, first.run_id, STOP, by="ann")
     assert journal.relay.settle(20)
 
     assert stop.wake == second.run_id
@@ -256,7 +257,7 @@ def test_a_zombie_of_this_process_stops_when_the_run_is_ended_over_it(make: Make
     with journal.database.write() as connection:
         connection.execute(update(runs).values(lease_until=0))
 
-    assert journal.cancel(ME, accepted.run_id, by="ann").status == "cancelled"
+    assert journal.control(ME, accepted.run_id, STOP, by="ann").status == "cancelled"
     assert lost.wait(20)
 
 

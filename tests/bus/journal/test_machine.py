@@ -27,13 +27,13 @@ from sqlalchemy import delete, select
 from bus.journal.accept import Accepted
 from bus.journal.approvals import Decision
 from bus.journal.decisions import decide
-from bus.journal.endings import cancel
 from bus.journal.errors import ApprovalDecided, ApprovalOver, StaleOwner
 from bus.journal.live.hotlog import HotLog, MemoryHotLog
 from bus.journal.live.redis_log import RedisHotLog
 from bus.journal.ownership.crashes import is_suspect
-from bus.journal.ownership.leases import beat, defer_polling
+from bus.journal.ownership.leases import beat
 from bus.journal.ownership.reaper import fire, reap
+from bus.journal.ownership.unowned_runs import UnownedRuns
 from bus.journal.states.unowned import CommitResult
 from bus.journal.who import Who
 from bus.keys import Keys
@@ -44,7 +44,7 @@ from config.database.errors import DatabaseDamaged
 from config.database.tables import controls, outbox, timers
 from tests.backends import RedisServer
 from tests.bus.fake_owner import LEASE_S, NUMBERS, Call, FakeOwner, Outside, Piece, take
-from tests.bus.journal_harness import JournalHarness, keyring
+from tests.bus.journal_harness import JournalHarness, cancel, keyring
 from tests.bus.rules import Rules
 from tests.bus.shaky import Fault, ShakyCommits
 from tests.bus.viewer import Viewer
@@ -127,7 +127,7 @@ class Machine(RuleBasedStateMachine):
             self.world.expire_lease(row.id)
 
     def defer_polling(self, which: int) -> None:
-        defer_polling(self.database, self._run(which).id, LEASE_S)
+        UnownedRuns(self.database, "own_1", LEASE_S, lambda written: None).defer_polling(self._run(which).id)
 
     def reap(self, which: int, has_lost_owner: bool) -> None:
         row = self._run(which)

@@ -12,13 +12,12 @@ import pytest
 from sqlalchemy import Connection, insert, select, update
 
 from bus.journal import outbox as relays
-from bus.journal.endings import cancel
 from bus.journal.outbox import Relay
 from bus.journal.who import Who
 from bus.messages import RunAgentMessage
 from config.clock import epoch_ms
 from config.database.tables import outbox
-from tests.bus.journal_harness import JournalHarness
+from tests.bus.journal_harness import JournalHarness, cancel
 
 
 class Post:

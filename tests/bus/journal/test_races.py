@@ -11,7 +11,6 @@ import pytest
 
 from bus.journal.approvals import Decision
 from bus.journal.decisions import decide
-from bus.journal.endings import cancel
 from bus.journal.live.hotlog import MemoryHotLog
 from bus.journal.log.commit import Commit
 from bus.journal.ownership.reaper import reap
@@ -23,7 +22,7 @@ from cli.crashlab.invariants import not_recovered
 from config.database.engine import Database
 from config.errors import CallboardError
 from tests.bus.asked import asks, question
-from tests.bus.journal_harness import JournalHarness, Owner
+from tests.bus.journal_harness import JournalHarness, Owner, cancel
 from tests.bus.racing import at_once
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]

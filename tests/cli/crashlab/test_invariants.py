@@ -13,6 +13,7 @@ from agents.models.errors import ModelFailed
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
 from bus.journal import Decision, Line
+from bus.journal.queries.run_record import RunRecord, read_record
 from bus.payloads import ApprovalPayload
 from cli.crashlab.attempts import AttemptResult
 from cli.crashlab.effects import Effects
@@ -26,7 +27,6 @@ from cli.crashlab.invariants import (
     view_breaches,
 )
 from cli.crashlab.ledger import Entry
-from cli.crashlab.run_record import RunRecord, read_record
 
 Change = Callable[[RunRecord], RunRecord]
 
@@ -48,7 +48,7 @@ def right() -> RunRecord:
             if isinstance(event, ApprovalPayload) and event.decision is None:
                 handle.decide(event.approval_id, Decision(decision="take_as_done", result="paid"))
         kit.runner.settle(10)
-        with kit.runner.journal.read() as connection:
+        with kit.runner.journal.database.read() as connection:
             record = read_record(connection, "talk")
     assert record is not None
     return record

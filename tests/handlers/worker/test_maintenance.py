@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-import bus.journal.ownership.maintenance
+import bus.journal.ownership.unowned_runs
 from agents.process import Process, current_process
 from agents.runner import Runner
 from bus.journal import Decision, Who
 from bus.journal.decisions import decide
-from bus.journal.endings import cancel
 from bus.journal.ownership.reaper import fire, reap
 from bus.payloads import EndPayload, Payload
 from config.database.errors import DatabaseBusy, DatabaseDamaged
@@ -26,6 +25,7 @@ from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
 from tests.app_harness import AppHarness
 from tests.bus.asked import asks, question
+from tests.bus.journal_harness import cancel
 from tests.model_server import ModelServer
 
 HEARD: list[tuple[str, Payload]] = []
@@ -226,7 +226,7 @@ def test_a_delivery_that_another_worker_holds_is_left_to_it(upkeep: Upkeep) -> N
 
 
 def test_more_than_a_batch_is_delivered_round_by_round(upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bus.journal.ownership.maintenance, "BATCH", 2)
+    monkeypatch.setattr(bus.journal.ownership.unowned_runs, "BATCH", 2)
     ended = [upkeep.ended() for _ in range(5)]
 
     assert [upkeep.look() for _ in range(4)] == [2, 2, 1, 0]

@@ -48,7 +48,7 @@ def accept(house: AppHarness, crashes: int) -> RunHandle:
 
 
 def row(house: AppHarness, run: RunHandle) -> Any:
-    with house.runner.journal.read() as connection:
+    with house.runner.journal.database.read() as connection:
         return connection.execute(select(runs).where(runs.c.id == run.run_id)).one()
 
 

@@ -13,7 +13,6 @@ import orjson
 import pytest
 from sqlalchemy import event, select
 
-from bus.journal.endings import cancel
 from bus.journal.errors import StaleOwner
 from bus.journal.live.hotlog import MemoryHotLog
 from bus.journal.log import writer as writers
@@ -31,7 +30,7 @@ from config.database.engine import Database
 from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseUnreachable
 from config.database.tables import messages
 from config.errors import BadRequest, Retryable
-from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, message_commit, settled
+from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel, message_commit, settled
 from tests.bus.shaky import Fault, ShakyCommits
 
 STARTED = StepStarted(

@@ -10,10 +10,9 @@ from sqlalchemy import select, update
 
 from bus.journal.approvals import Decision, Question
 from bus.journal.decisions import decide
-from bus.journal.endings import cancel
 from bus.journal.log.commit import Commit
 from bus.journal.log.events import undelivered
-from bus.journal.ownership.leases import beat, claim, requests
+from bus.journal.ownership.leases import beat, requests
 from bus.journal.states.codes import Reason
 from bus.journal.states.owned import RESERVE
 from bus.journal.states.owned import reserve as reserve_on
@@ -24,7 +23,7 @@ from bus.journal.who import Who
 from bus.payloads import Payload, StatusPayload
 from config.database.tables import runs, threads
 from tests.bus.asked import question
-from tests.bus.journal_harness import JournalHarness, Owner
+from tests.bus.journal_harness import JournalHarness, Owner, cancel, claim
 from tests.bus.racing import at_once
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from bus.journal.controls import STOP
-from bus.journal.endings import cancel
 from bus.journal.live.hotlog import MemoryHotLog
 from bus.journal.log.commit import Commit
 from bus.journal.ownership import lease_manager as lease_manager_module
@@ -27,7 +26,7 @@ from bus.loop import ProcessLoop
 from config.database.engine import Database
 from config.database.errors import DatabaseUnreachable
 from config.settings import Settings
-from tests.bus.journal_harness import HandWork, JournalHarness, Owner, settled
+from tests.bus.journal_harness import HandWork, JournalHarness, Owner, cancel, settled
 
 BEAT_S = 0.03
 PATIENCE_S = 20.0

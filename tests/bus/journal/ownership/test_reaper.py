@@ -16,15 +16,15 @@ from sqlalchemy import func, select, update
 from bus.journal.approvals import Decision
 from bus.journal.closing import NOT_KNOWN
 from bus.journal.decisions import decide
-from bus.journal.endings import cancel
 from bus.journal.errors import StaleOwner
 from bus.journal.log.commit import Commit
 from bus.journal.ownership import reaper as reapers
 from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER, is_suspect
 from bus.journal.ownership.lease_grace import LeaseGrace
-from bus.journal.ownership.leases import beat, claim, defer_polling
+from bus.journal.ownership.leases import beat
 from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.reaper import Reaper, claimable, due, fire, reap, unowned_runs
+from bus.journal.ownership.unowned_runs import UnownedRuns
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.retention.retention import Pause
@@ -39,7 +39,7 @@ from config.database.tables import outbox, runs, timers
 from config.errors import CallboardError
 from config.settings import Settings
 from tests.bus.asked import asks, question
-from tests.bus.journal_harness import JournalHarness, Owner, assert_whole
+from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel, claim
 from tests.bus.racing import at_once
 
 ME = Who()
@@ -461,7 +461,7 @@ def test_claimable_are_only_runs_of_the_queues_that_are_served(
 def test_a_run_that_its_process_is_about_to_execute_is_left_to_it_for_a_while(world: JournalHarness) -> None:
     run_id = world.accept().run_id
 
-    defer_polling(world.database, run_id, 60.0)
+    UnownedRuns(world.database, "own_1", 60.0, lambda written: None).defer_polling(run_id)
     assert free(world) == []
     world.expire_lease(run_id)
     assert free(world) == [run_id]
@@ -472,7 +472,7 @@ def test_a_run_that_its_process_is_about_to_execute_is_left_to_it_for_a_while(wo
 def test_a_hold_is_no_lease(world: JournalHarness) -> None:
     """Whoever holds a queued run keeps pollers away, and nobody who was told to begin it."""
     run_id = world.accept().run_id
-    defer_polling(world.database, run_id, 60.0)
+    UnownedRuns(world.database, "own_1", 60.0, lambda written: None).defer_polling(run_id)
 
     assert world.claim(run_id) is not None
 

@@ -7,7 +7,6 @@ from sqlalchemy import func, select
 
 from bus.journal.approvals import Decision
 from bus.journal.decisions import decide
-from bus.journal.endings import cancel
 from bus.journal.errors import ApprovalOver, StaleOwner
 from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
@@ -19,7 +18,7 @@ from bus.payloads import StatusPayload
 from config.database.tables import approvals, outbox, timers
 from config.redaction import redact
 from tests.bus.asked import question
-from tests.bus.journal_harness import JournalHarness, Owner, assert_whole
+from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel
 from tests.bus.shaky import ShakyCommits
 
 ME = Who()

@@ -8,7 +8,6 @@ import orjson
 import pytest
 from sqlalchemy import func, select, update
 
-from bus.journal.endings import cancel
 from bus.journal.errors import CursorAhead, RunUnknown, StaleOwner
 from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
@@ -19,7 +18,7 @@ from bus.payloads import EndPayload
 from config.database.tables import controls, messages, outbox, runs, threads
 from config.errors import BadRequest
 from tests.bus.asked import asks, question
-from tests.bus.journal_harness import JournalHarness, assert_whole
+from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
 from tests.bus.racing import at_once
 
 ME = Who()

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from bus.journal.endings import cancel
 from bus.journal.ownership.workers import WorkerRow, Workers
 from bus.journal.queries.wait_reasons import explain_run, explain_runs, short_call
 from bus.journal.steps import StepStarted, start_steps
@@ -15,7 +14,7 @@ from bus.journal.who import Who
 from config.clock import epoch_ms
 from config.database.tables import runs, steps
 from tests.bus.asked import asks, question
-from tests.bus.journal_harness import JournalHarness
+from tests.bus.journal_harness import JournalHarness, cancel
 
 ME = Who()
 

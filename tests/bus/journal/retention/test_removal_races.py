@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 from sqlalchemy import exists, func, select
 
-from bus.journal.endings import cancel
 from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
 from bus.journal.live.hotlog import MemoryHotLog
 from bus.journal.retention.removal import OF_A_RUN, remove_runs, remove_threads
 from bus.journal.who import Who
 from config.database.engine import Database
 from config.database.tables import messages, runs, threads
-from tests.bus.journal_harness import JournalHarness, Owner
+from tests.bus.journal_harness import JournalHarness, Owner, cancel
 from tests.bus.over import ended
 from tests.bus.racing import at_once
 

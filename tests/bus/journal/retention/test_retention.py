@@ -12,7 +12,6 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from bus.journal import definition_store as pinned
-from bus.journal.endings import cancel
 from bus.journal.queries.threads import Threads
 from bus.journal.retention import retention
 from bus.journal.retention.removal import remove_runs, remove_threads
@@ -23,7 +22,7 @@ from config.clock import epoch_ms
 from config.database.engine import Database
 from config.database.tables import definitions, events, messages, runs, steps, threads
 from config.settings import Settings
-from tests.bus.journal_harness import JournalHarness, assert_whole
+from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
 from tests.bus.over import age, count, ended, old
 from tests.bus.racing import at_once
 

@@ -13,12 +13,12 @@ from sqlalchemy import select
 from agents.errors import OutcomeUnknown
 from bus.journal.approvals import Decision
 from bus.journal.decisions import decide
-from bus.journal.endings import cancel, fail_owned
+from bus.journal.endings import fail_owned
 from bus.journal.errors import StaleOwner
 from bus.journal.idempotency import IdempotencyKey
-from bus.journal.ownership.leases import beat, claim, defer_polling
-from bus.journal.ownership.maintenance import claim_undelivered, mark_delivered, resume_waiting
+from bus.journal.ownership.leases import beat
 from bus.journal.ownership.reaper import fire, reap
+from bus.journal.ownership.unowned_runs import UnownedRuns
 from bus.journal.retention.removal import remove_runs
 from bus.journal.states import owned
 from bus.journal.states.codes import Reason, RunStatus
@@ -30,7 +30,7 @@ from bus.payloads import TERMINAL, EndPayload, StatusPayload, decode
 from config.database.tables import runs, timers
 from config.errors import CallboardError
 from tests.bus.asked import question
-from tests.bus.journal_harness import JournalHarness
+from tests.bus.journal_harness import JournalHarness, cancel, claim
 
 ME = Who()
 KEY = IdempotencyKey(key="k", method="POST", path="/v1/runs", body_digest="a" * 64)
@@ -147,14 +147,19 @@ def accept(scene: Scene) -> None:
     scene.run_id = scene.world.accept(idempotency=KEY).run_id
 
 
+def unowned_runs(scene: Scene) -> UnownedRuns:
+    return UnownedRuns(scene.world.database, "own_teller", 60, lambda written: None)
+
+
 def tell(scene: Scene) -> None:
-    for row in claim_undelivered(scene.world.database, "own_teller", 60):
-        mark_delivered(scene.world.database, row.id)
+    unowned = unowned_runs(scene)
+    for row in unowned.claim_undelivered():
+        unowned.mark_delivered(row.id)
 
 
 ATTEMPT: dict[str, Callable[[Scene], object]] = {
     "accept": accept,
-    "defer polling": lambda one: defer_polling(one.world.database, one.run_id, 60),
+    "defer polling": lambda one: unowned_runs(one).defer_polling(one.run_id),
     "claim": lambda one: claim(one.world.database, one.run_id, "own_2", 60),
     "extend lease": lambda one: beat(one.world.database, "own_1", 90, [(one.run_id, one.fence)]),
     "reserve numbers": lambda one: one.write(owned.reserve, one.run_id, one.fence, one.last + 1000),
@@ -170,7 +175,7 @@ ATTEMPT: dict[str, Callable[[Scene], object]] = {
         one.world.database, ME, one.run_id, one.asked, Decision(decision="run_again"), by="ann"
     ),
     "expire": lambda one: fire(one.world.database, one.run_id, one.asked),
-    "resume": lambda one: resume_waiting(one.world.database, one.run_id),
+    "resume": lambda one: unowned_runs(one).resume(one.run_id),
     "notify observers": tell,
     "remove": lambda one: remove_runs(one.world.database, ME, [one.run_id]),
 }

@@ -1,4 +1,4 @@
-"""A run with everything the journal has about it: what the invariants are checked on."""
+"""A run with everything the journal has about it, for the crash lab and the invariants that it checks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, select
 
-from bus.journal import Line, read_after, steps_of
+from bus.journal.log.events import read_after
+from bus.journal.log.line import Line
+from bus.journal.steps import steps_of
 from bus.payloads import TERMINAL
 from config.database.tables import approvals, events, messages, runs, threads
 
@@ -64,9 +66,14 @@ class RunRecord:
         return sorted(story)  # results of concurrent calls come in any order
 
 
+def run_of_thread(connection: Connection, thread_id: str) -> Row[Any] | None:
+    """Return the row of this thread's one run; None if none was accepted."""
+    return connection.execute(select(runs).where(runs.c.thread_id == thread_id)).first()
+
+
 def read_record(connection: Connection, thread_id: str) -> RunRecord | None:
-    """Return the one run of this thread; None if none was accepted."""
-    row = connection.execute(select(runs).where(runs.c.thread_id == thread_id)).first()
+    """Return what the journal has about this thread's one run; None if none was accepted."""
+    row = run_of_thread(connection, thread_id)
     return record_of(connection, row) if row is not None else None
 
 
