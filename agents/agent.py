@@ -27,6 +27,7 @@ from bus.journal import (
     Reason,
     Release,
     Totals,
+    end_commit,
     end_event,
 )
 from bus.payloads import Payload, StatusPayload
@@ -290,7 +291,7 @@ class Agent:
             call.cut_off()
         parts = [self._step.cut_off(ending.step_status)] if self._step is not None else []
         closed = _joined([*parts, self._outcomes(self._calls)])
-        await self._context.save(ending.commit(closed, self._total, self._context.duration_ms))
+        await self._context.save(end_commit(ending, closed, self._total, self._context.duration_ms))
 
     def _outcomes(self, calls: Sequence[ToolStep]) -> Commit:
         """Return the ends of these calls as one commit."""

@@ -20,6 +20,7 @@ from bus.journal import (
     Release,
     StaleOwner,
     Totals,
+    end_commit,
 )
 from bus.payloads import StatusPayload
 from config.errors import CallboardError
@@ -116,4 +117,4 @@ async def _fail(journal: Journal, context: RunContext, exc: CallboardError) -> N
     if lease.fence > 1:  # an earlier owner may have left open calls and costs
         await journal.fail_owned(lease, exc)
         return
-    await context.save(Ending.failed(exc).commit(Commit(), Totals(), context.duration_ms))
+    await context.save(end_commit(Ending.failed(exc), Commit(), Totals(), context.duration_ms))

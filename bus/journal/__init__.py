@@ -14,9 +14,9 @@ one ``Journal``:
 The other names are the values that these take and return, and the errors that callers handle.
 """
 
-from bus.journal.accept import NewRun, canonical_digest
+from bus.journal.accept import NewRun
 from bus.journal.approvals import Decision, Question
-from bus.journal.closing import STOPPED, Ending, end_event, result_of_cut_off
+from bus.journal.closing import end_commit, end_event, result_of_cut_off
 from bus.journal.controls import CONTROLS, Control
 from bus.journal.decisions import Decided
 from bus.journal.errors import (
@@ -29,14 +29,14 @@ from bus.journal.errors import (
     RunUnknown,
     StaleOwner,
 )
-from bus.journal.idempotency import IdempotencyKey
+from bus.journal.idempotency import IdempotencyKey, canonical_digest
 from bus.journal.journal import Journal
 from bus.journal.live.hotlog import writing_to
 from bus.journal.log.commit import Commit
+from bus.journal.log.cursor import parse_cursor
 from bus.journal.log.line import Line
 from bus.journal.log.pages import PAGE_BYTES
 from bus.journal.log.progress import OpenStep, Progress
-from bus.journal.log.reader import parse_cursor
 from bus.journal.log.writer import RunWriter
 from bus.journal.ownership.claim import Claim, FirstCommit
 from bus.journal.ownership.leases import Lease
@@ -45,6 +45,7 @@ from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
 from bus.journal.queries.runs import STATUSES, Runs
 from bus.journal.queries.wait_reasons import WaitReason
 from bus.journal.states.codes import Reason
+from bus.journal.states.ending import STOPPED, Ending
 from bus.journal.states.release import DRAINED, Release
 from bus.journal.states.unowned import CommitResult
 from bus.journal.steps import StepEnded, StepStarted, steps_of
@@ -98,6 +99,7 @@ __all__ = [
     "WorkerRow",
     "Workers",
     "canonical_digest",
+    "end_commit",
     "end_event",
     "parse_cursor",
     "read_record",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -93,11 +92,6 @@ def accept(database: Database, new: NewRun, record: Record = announce) -> Accept
             if attempt == 3:
                 raise
     raise AssertionError("unreachable")
-
-
-def canonical_digest(body: Any) -> str:
-    """Return the SHA-256 of ``body`` as canonical JSON: keys sorted, no blanks."""
-    return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _accept(connection: Connection, new: NewRun, record: Record) -> Accepted:

@@ -5,58 +5,33 @@ An owner has the facts in memory; the code that ends a run without an owner (``e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from bus.journal.approvals import Decision
 from bus.journal.log.commit import Commit
-from bus.journal.states.codes import Reason
+from bus.journal.states.ending import Ending
 from bus.journal.threads import error_item
 from bus.journal.totals import Totals
 from bus.payloads import EndPayload, EndStatus, ErrorPayload, Outcome
 from config.effects import recorded_policy
-from config.errors import CallboardError
 
 NOT_FINISHED = "The run ended before this call was finished."
 NOT_KNOWN = "The run ended while this call was under way; it is not known whether it took effect."
 GIVEN_UP = "It is not known whether this call took effect, and a person let the run fail."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ending:
-    """How a run ends before its work is done."""
+def end_commit(ending: Ending, closed: Commit, totals: Totals, duration_ms: int) -> Commit:
+    """Return the commit that ends a run: ``closed``, the error event if there is one, and the end event last.
 
-    status: EndStatus
-    reason: str
-    """A ``Reason``, or the error's code."""
-    note: str
-    """The sentence shown in the thread."""
-    error: CallboardError | None = None
-
-    @property
-    def step_status(self) -> str:
-        """The status that an open model step gets."""
-        return "cancelled" if self.status == "cancelled" else "failed"
-
-    @classmethod
-    def failed(cls, error: CallboardError, status: EndStatus = "failed") -> Ending:
-        """Return the end of a run for an error; ``status`` is failed, or dead after its last crash."""
-        return cls(status=status, reason=error.code, note=str(error), error=error)
-
-    def commit(self, closed: Commit, totals: Totals, duration_ms: int) -> Commit:
-        """Return the commit that ends a run: ``closed``, the error event if there is one, and the end event last.
-
-        ``closed`` has a result for every open call, so that the thread's history stays valid.
-        """
-        error = self.error
-        errors = [ErrorPayload(code=error.code, message=str(error), retryable=False)] if error is not None else []
-        end = end_event(self.status, totals, duration_ms, reason=self.reason)
-        code = error.code if error is not None else None
-        history = [*closed.history, error_item(self.note, code)]
-        return replace(closed, events=[*closed.events, *errors, end], history=history, error_code=code)
-
-
-STOPPED = Ending(status="cancelled", reason=Reason.STOPPED, note="Stopped by the user.")
+    ``closed`` has a result for every open call, so that the thread's history stays valid.
+    """
+    error = ending.error
+    errors = [ErrorPayload(code=error.code, message=str(error), retryable=False)] if error is not None else []
+    end = end_event(ending.status, totals, duration_ms, reason=ending.reason)
+    code = error.code if error is not None else None
+    history = [*closed.history, error_item(ending.note, code)]
+    return replace(closed, events=[*closed.events, *errors, end], history=history, error_code=code)
 
 
 def result_of_cut_off(effect: str | None, decision: Decision | None, *, is_begun: bool) -> tuple[Outcome, Any]:

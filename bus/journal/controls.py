@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from bus.journal.closing import STOPPED, Ending
-from bus.journal.states.release import Release
+from bus.journal.states.ending import STOPPED, Ending
 from bus.payloads import TERMINAL
+
+if TYPE_CHECKING:
+    from bus.journal.states.release import Release
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,7 +32,7 @@ class Control:
 
     def is_done(self, status: str) -> bool:
         """Return whether a run in this state needs nothing more: it has ended, or was left as requested."""
-        return status in TERMINAL or (isinstance(self.to, Release) and status == self.to.status)
+        return status in TERMINAL or status == self.to.status
 
 
 STOP = Control(

@@ -8,13 +8,14 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from bus.journal.approvals import answers
-from bus.journal.closing import Ending, result_of_cut_off
+from bus.journal.closing import end_commit, result_of_cut_off
 from bus.journal.controls import Control
 from bus.journal.errors import RunUnknown, StaleOwner
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.commit import Commit
 from bus.journal.states.codes import RunStatus
 from bus.journal.states.conditions import has_live_owner
+from bus.journal.states.ending import Ending
 from bus.journal.states.release import Release
 from bus.journal.states.unowned import CommitResult, end, lock_run, move, request, untouched
 from bus.journal.steps import StepEnded
@@ -91,7 +92,7 @@ def end_run(
 ) -> CommitResult:
     """End a locked run without a live owner: write results for open calls, its end, and the thread's next wake-up."""
     closed = _close(connection, row, ending)
-    change = ending.commit(closed, read_totals(connection, row.id), max(0, row.age_ms))
+    change = end_commit(ending, closed, read_totals(connection, row.id), max(0, row.age_ms))
     return end(connection, row, change, crashes)
 
 

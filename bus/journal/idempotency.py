@@ -6,8 +6,11 @@ by the digest of their canonical JSON.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from typing import Any
 
+import orjson
 from sqlalchemy import Connection, bindparam, insert, select
 
 from bus.journal.errors import IdempotencyConflict
@@ -25,6 +28,11 @@ class IdempotencyKey:
     path: str
     body_digest: str
     """SHA-256 of the body's canonical JSON, hexadecimal."""
+
+
+def canonical_digest(body: Any) -> str:
+    """Return the SHA-256 of ``body`` as canonical JSON: keys sorted, no blanks."""
+    return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def used_before(connection: Connection, who: Who, key: IdempotencyKey) -> str | None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bus.journal import approvals
-from bus.journal.accept import canonical_digest
 from bus.journal.approvals import UNKNOWN, Question
+from bus.journal.idempotency import canonical_digest
 from bus.journal.log.commit import Commit
 from bus.journal.ownership.leases import Lease
 from bus.journal.ownership.reaper import reap

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from sqlalchemy import select
 
-from bus.journal.accept import canonical_digest
 from bus.journal.approvals import UNKNOWN, Decision, Question, use
+from bus.journal.idempotency import canonical_digest
 from bus.journal.live.hotlog import HotLog
 from bus.journal.log.commit import Commit
 from bus.journal.log.progress import OpenStep, Progress, read_progress

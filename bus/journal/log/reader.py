@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from bus.journal.errors import CursorInvalid, RunUnknown
+from bus.journal.errors import RunUnknown
 from bus.journal.live.hotlog import HotLog
 from bus.journal.log.events import read_after, require_run
 from bus.journal.log.line import Line
@@ -22,19 +22,6 @@ POLL_S = 0.7
 most 2.5 s late."""
 LIVE_READ_S = 0.3
 """How long it waits for the hot log's answer; a later answer is merged when it arrives."""
-
-
-def parse_cursor(text: str | None) -> int:
-    """Return the number in a cursor; an empty or absent one is 0, the beginning.
-
-    Raises:
-        CursorInvalid: it is not a number.
-    """
-    if text is None or text == "":
-        return 0
-    if not (text.isascii() and text.isdigit() and len(text) <= 19):
-        raise CursorInvalid(text)
-    return int(text)
 
 
 class Merge:

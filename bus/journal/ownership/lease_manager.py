@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from bus.journal.closing import Ending
 from bus.journal.controls import CONTROLS, Control
 from bus.journal.live.hotlog import HotLog
 from bus.journal.log.writer import RunWriter
 from bus.journal.ownership.leases import Beat, beat, requests
+from bus.journal.states.ending import Ending
 from bus.journal.states.release import DRAINED, Release
 from bus.keys import Keys
 from bus.loop import ProcessLoop

@@ -17,7 +17,6 @@ import orjson
 from sqlalchemy import Connection, Row, bindparam, func, or_, select
 
 from bus.journal.approvals import EXPIRY
-from bus.journal.closing import STOPPED, Ending
 from bus.journal.endings import end_run
 from bus.journal.errors import ApprovalExpired, CodeVersion, RunCrashed
 from bus.journal.ownership.crashes import LEASE_EXPIRED, crash, is_suspect, suspect_beside
@@ -27,6 +26,7 @@ from bus.journal.ownership.owner_id import is_gone
 from bus.journal.retention.retention import sweep
 from bus.journal.states.codes import CODE
 from bus.journal.states.conditions import expired, has_live_owner, is_first_of_thread
+from bus.journal.states.ending import STOPPED, Ending
 from bus.journal.states.unowned import CommitResult, lock_run, requeue
 from bus.messages import FIELDS
 from bus.queues import ServedQueues

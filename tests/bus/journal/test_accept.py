@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import event, func, select
 from sqlalchemy.exc import IntegrityError
 
-from bus.journal.accept import TITLE_CHARS, canonical_digest, readable
+from bus.journal.accept import TITLE_CHARS, readable
 from bus.journal.errors import IdempotencyConflict
-from bus.journal.idempotency import IdempotencyKey
+from bus.journal.idempotency import IdempotencyKey, canonical_digest
 from config.database.tables import events, idempotency_keys, messages, outbox, runs, threads
 from tests.bus.journal_harness import JournalHarness
 from tests.bus.racing import at_once
