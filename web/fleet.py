@@ -7,8 +7,10 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bus.journal import WaitReason
+if TYPE_CHECKING:
+    from bus.journal import WaitReason
 
 START_UP_S = 90.0
 """Seconds after which a worker without a heartbeat no longer counts as starting."""

@@ -21,6 +21,8 @@ from web.app import create_app
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("litellm", "openai", "alembic", "rich", "mcp", "handlers", "agents.models.lite", "agents.tools.calculator")
+VALUES = "approvals controls errors idempotency log log.cursor log.line log.pages states states.codes states.ending who"
+"""Modules of ``bus.journal`` that requests need before there is a journal."""
 SHOW = f"print([name for name in {HEAVY!r} if name in sys.modules]);"
 
 
@@ -35,6 +37,16 @@ def test_importing_the_application_brings_nothing_heavy() -> None:
     code = f"import sys, threading, web.app; {SHOW} print(threading.active_count())"
 
     assert run_python(code) == ["[]", "1"]
+
+
+@pytest.mark.parity
+def test_importing_the_application_brings_the_values_of_the_journal_and_not_the_journal() -> None:
+    code = "import sys, web.app; print(*(name[12:] for name in sys.modules if name.startswith('bus.journal.')))"
+
+    [found] = run_python(code)
+
+    brought = set(found.split()) - set(VALUES.split())
+    assert not brought, "import names that are only types under `if TYPE_CHECKING`; the first request opens the journal"
 
 
 @pytest.mark.parity

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import orjson
 
-from bus.journal import Journal, Line, Who
+from bus.journal import Line
 from config.errors import CallboardError
 from web.feeds.frames import frame
 from web.feeds.viewers import Viewer
+
+if TYPE_CHECKING:
+    from bus.journal import Journal, Who
 
 log = logging.getLogger(__name__)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from bus.journal import Journal, Who
 from web.feeds.board import BoardFeed
 from web.feeds.page import PageReader
 from web.feeds.run import RunFeed
 from web.feeds.viewers import Viewers
+
+if TYPE_CHECKING:
+    from bus.journal import Journal, Who
 
 
 class Hub:

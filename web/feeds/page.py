@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from bus.journal import PAGE_BYTES, Journal, Line
+from bus.journal import PAGE_BYTES
 from web.feeds.frames import Frame, frame
+
+if TYPE_CHECKING:
+    from bus.journal import Journal, Line
 
 READS_AT_ONCE = 1
 """Pages read from SQL, and large ones built, at once: each temporarily takes about four times its size."""

@@ -6,11 +6,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
-from bus.journal import Journal, Line
+from bus.journal import Line
 from config.errors import CallboardError
 from web.feeds.backlog import Backlog
 from web.feeds.viewers import Viewer
+
+if TYPE_CHECKING:
+    from bus.journal import Journal
 
 log = logging.getLogger(__name__)
 

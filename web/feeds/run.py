@@ -7,14 +7,18 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from bus.journal import Journal, Line, RunUnknown
+from bus.journal import RunUnknown
 from config.errors import CallboardError, Retryable
 from web.feeds.backlog import Backlog
 from web.feeds.frames import Frame, frame
 from web.feeds.page import SLICE_BYTES, Page, PageReader
 from web.feeds.viewers import Viewer
+
+if TYPE_CHECKING:
+    from bus.journal import Journal, Line
 
 log = logging.getLogger(__name__)
 
