@@ -81,8 +81,10 @@ def outcome(database: Database, ledger: Path, worker_log: Path) -> Outcome:
     with database.read() as connection:
         crashes, most = connection.execute(owners).one()
         return Outcome(
-            succeeded=connection.execute(succeeded).scalar_one(), crashes=int(crashes or 0), owners=int(most or 0),
+            succeeded=connection.execute(succeeded).scalar_one(),
+            crashes=int(crashes or 0),
+            owners=int(most or 0),
             unknown=connection.execute(unknown).scalar_one(),
             calls=dict(Counter(Counter(line.split()[0] for line in arrived).values())),
             given_up=said.count(" is given up") + said.count("was taken over"),
-        )  # fmt: skip
+        )

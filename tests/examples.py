@@ -19,9 +19,14 @@ _factor = 0
 def add_option(parser: pytest.Parser) -> None:
     """`--long` is an option of pytest afterwards."""
     parser.addoption(
-        "--long", type=int, nargs="?", const=50, default=0, metavar="N",
+        "--long",
+        type=int,
+        nargs="?",
+        const=50,
+        default=0,
+        metavar="N",
         help="play N times as many random examples and schedules, other ones each time (N: 50)",
-    )  # fmt: skip
+    )
 
 
 def use_profile(factor: int) -> None:
@@ -49,6 +54,12 @@ def profile(count: int, **more: Any) -> settings:
     """
     phases = tuple(Phase) if is_long() else (Phase.explicit, Phase.generate)
     return settings(
-        max_examples=examples(count), derandomize=not is_long(), deadline=None, database=None, print_blob=True,
-        suppress_health_check=list(HealthCheck), phases=phases, **more,
-    )  # fmt: skip
+        max_examples=examples(count),
+        derandomize=not is_long(),
+        deadline=None,
+        database=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+        phases=phases,
+        **more,
+    )

@@ -119,9 +119,13 @@ class Turn:
             ]
         finish = self.finish_reason or ("tool_calls" if self.calls else "stop")
         return {
-            "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": model, "usage": _usage(self),
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": model,
+            "usage": _usage(self),
             "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        }  # fmt: skip
+        }
 
 
 def words(text: Sequence[str] | str) -> list[str]:
@@ -155,9 +159,14 @@ def _error(dialect: Dialect, error: Mapping[str, Any]) -> bytes:
 def _openai(turn: Turn, model: str) -> Iterator[bytes]:
     def chunk(choices: list[dict[str, Any]], **more: Any) -> bytes:
         body = {
-            "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model,
-            "system_fingerprint": "fp_test", "choices": choices, **more,
-        }  # fmt: skip
+            "id": "chatcmpl-1",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": model,
+            "system_fingerprint": "fp_test",
+            "choices": choices,
+            **more,
+        }
         return b"data: " + orjson.dumps(body) + b"\n\n"
 
     def delta(value: dict[str, Any], finish: str | None = None) -> bytes:

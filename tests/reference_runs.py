@@ -78,13 +78,11 @@ REFERENCE_RUNS: dict[str, ReferenceRun] = {
     ),
     "two unsafe at once": ReferenceRun(respond=_at_once(call("pay", "1"), call("pay", "2"))),
     "structured output": ReferenceRun(uses_tools=False, more=_SCHEMA, respond=_mended),
-    "wrong calls": ReferenceRun(
-        respond=_in_turn(Turn(calls=[Call(name="nothing_of_that_name")]), Turn(text="Sorry."))
-    ),
+    "wrong calls": ReferenceRun(respond=_in_turn(Turn(calls=[Call(name="nothing_of_that_name")]), Turn(text="Sorry."))),
     "stop in the middle": ReferenceRun(
         respond=lambda body: (
             Turn(text=["never ", "whole"], stall_after=2) if results_in(body) else Turn(calls=[call("send", "a")])
         ),
         stop_at="never",
     ),
-}  # fmt: skip
+}

@@ -1,8 +1,6 @@
 """The documents name what the code has, their links lead somewhere, and their examples work."""
 
 import re
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from config.errors import CallboardError
 from config.folders import FOLDERS, ROOT
 from config.settings import Settings
 from tests.bench.processes import clean_environment
+from tests.processes import run_python
 from web.problems import SENTENCES, SERVER_ERRORS
 
 DOCS = ROOT / "docs"
@@ -172,10 +171,7 @@ def test_the_runner_example_prints_the_answer_on_a_line_of_its_own(tmp_path):
     migrate(Settings(state_dir=tmp_path))
     code = next(code for code in examples((ROOT / "docs" / "python.md").read_text(), "python") if "Runner" in code)
 
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False,
-        env={**clean_environment(), "CALLBOARD_STATE_DIR": str(tmp_path)},
-    )  # fmt: skip
+    ran = run_python("-c", code, env={**clean_environment(), "CALLBOARD_STATE_DIR": str(tmp_path)})
 
     assert "391" in ran.stdout.partition("\nsucceeded ")[0]
     assert "\nsucceeded " in ran.stdout, ran.stderr

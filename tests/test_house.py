@@ -114,10 +114,9 @@ def test_what_a_module_keeps_for_its_threads_is_made_again_in_a_forked_child():
     assert not kept, "a thread of the parent may hold it, or be in it: make it again with config/forks.py: after_fork"
 
 
-OF_THREADS = (
-    "Lock", "RLock", "Condition", "Event", "Semaphore", "BoundedSemaphore", "Barrier", "Queue", "SimpleQueue",
-    "ThreadPoolExecutor", "Desk", "local",
-)  # fmt: skip
+OF_THREADS = """
+    Lock RLock Condition Event Semaphore BoundedSemaphore Barrier Queue SimpleQueue ThreadPoolExecutor SlotPool local
+""".split()
 
 
 def names_in(tree: ast.AST):

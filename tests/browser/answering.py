@@ -68,8 +68,10 @@ def opened_counter(folder: Path) -> Iterator[Counter]:
     (folder / "agents" / "support.yaml").write_text(AGENT)
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
-        state_dir=folder, database_url=f"sqlite:///{folder / 'callboard.db'}", agents_dir=str(folder / "agents"),
-    )  # fmt: skip
+        state_dir=folder,
+        database_url=f"sqlite:///{folder / 'callboard.db'}",
+        agents_dir=str(folder / "agents"),
+    )
     migrate(settings)
     journal = Journal(settings, publish=lambda message: None)
     runner = Runner(

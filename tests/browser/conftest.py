@@ -10,10 +10,9 @@ from playwright.sync_api import Browser, sync_playwright
 from tests.browser.visitor import Visitor
 from tests.journeys.up import Up
 
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--no-first-run",
-]  # fmt: skip
+ARGUMENTS = """
+    --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run
+""".split()
 
 
 @pytest.fixture(scope="session")

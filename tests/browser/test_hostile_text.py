@@ -23,15 +23,32 @@ SLOW_MS = 6000
 
 # A unit is repeated up to the length; what stands before and behind it is what makes a parser look again.
 UNITS = [
-    "\n", " ", "\t", "\r", "a", "-", "*", "_", "~", "~~", "`", "#", "|", ">", "\\", "[", "]", "(", ")", "<", "{", "=",
-    "|-", "-|", "| ", " -", "- ", "> ", "# ", "*a ", "*a_b", "**a ", "_*~~", "``` \t", "~~~~`", "`` ` ", "[x](", "[](",
-    "[x](http://", '[x](https://e.org "', "[x](https://e.org 'a ", "http://", "http://[", "http://!!", "https://e.org/)))",
-    "<http://", "> > ", "> - ", "- \n", "- a\n  - b\n", "1. ", "a  \n", "a\n\n\n", "|a|b|\n|-|-|\n", "|-|\n", "```\n\n",
-]  # fmt: skip
+    *"\n \t\ra-*_~`#|>\\[]()<{=",
+    *"~~ |- -| *a_b _*~~ ~~~~` [x]( []( [x](http:// http:// http://[ http://!! https://e.org/))) <http://".split(),
+    *(f"{mark} " for mark in ("|", "-", ">", "#", "*a", "**a", "1.", "> >", "> -", "`` `")),
+    " -",
+    "``` \t",
+    '[x](https://e.org "',
+    "[x](https://e.org 'a ",
+    "- \n",
+    "- a\n  - b\n",
+    "a  \n",
+    "a\n\n\n",
+    "|-|\n",
+    "|a|b|\n|-|-|\n",
+    "```\n\n",
+]
 AROUND = [
-    ("", ""), ("```", "`"), ("```json", "\n```"), ("|-|", "x"), ("a|b\n", "x"), ("a|b\n-", "x|-"), ("- ", "\n\nx"),
-    ("` ", "x`"), ("[x](https://e.org", "x)"),
-]  # fmt: skip
+    ("", ""),
+    ("```", "`"),
+    ("```json", "\n```"),
+    ("|-|", "x"),
+    ("a|b\n", "x"),
+    ("a|b\n-", "x|-"),
+    ("- ", "\n\nx"),
+    ("` ", "x`"),
+    ("[x](https://e.org", "x)"),
+]
 WIDE_TABLE = f"a|b\n-{' ' * 4000}x|-\n"
 WIDE_LINK = f"[x](https://e.org{' ' * 4000}x)\n\n"
 

@@ -102,11 +102,19 @@ def test_inline_marks(page: Visitor, source: str, expected: str) -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        "javascript:alert(1)", "JaVaScRiPt:alert(1)", "java\tscript:alert(1)", "&#106;avascript:alert(1)",
-        "data:text/html,x", "vbscript:x",
-        "//foreign.invalid/x", "/relative", "file:///etc/passwd", "blob:x", "\x01javascript:alert(1)",
+        "javascript:alert(1)",
+        "JaVaScRiPt:alert(1)",
+        "java\tscript:alert(1)",
+        "&#106;avascript:alert(1)",
+        "data:text/html,x",
+        "vbscript:x",
+        "//foreign.invalid/x",
+        "/relative",
+        "file:///etc/passwd",
+        "blob:x",
+        "\x01javascript:alert(1)",
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("form", ["[x]({})", "![x]({})", "<{}>", "[x](<{}>)", '[x]({} "t")'])
 def test_only_web_and_mail_addresses_become_links(page: Visitor, form: str, address: str) -> None:
     html = page.module(WHOLE, form.format(address))
@@ -140,10 +148,20 @@ def test_hidden_characters_are_written_out(page: Visitor) -> None:
 @pytest.mark.parametrize(
     "unit",
     [
-        "word ", "x", "line\n", "*a b_ ", "[", "`a``", "> q\n", "- item\n", "| a | b |\n|---|---|\n", "| 1 | 2 |\n",
-        "```\n", "# h\n\n",
+        "word ",
+        "x",
+        "line\n",
+        "*a b_ ",
+        "[",
+        "`a``",
+        "> q\n",
+        "- item\n",
+        "| a | b |\n|---|---|\n",
+        "| 1 | 2 |\n",
+        "```\n",
+        "# h\n\n",
     ],
-)  # fmt: skip
+)
 def test_a_megabyte_is_cut_into_small_blocks(page: Visitor, unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
 

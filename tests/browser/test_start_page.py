@@ -19,11 +19,8 @@ WATCH_FOR_COPIED = """() => {
     watch.observe(document.body, { subtree: true, childList: true, characterData: true });
   });
 }"""
-NAMES = {
-    "atlas": "Atlas", "auditor": "Auditor", "billing": "Billing", "calendar": "Calendar", "office": "Office",
-    "planner": "Planner", "researcher": "Researcher", "support": "Support", "support-emea": "support",
-    "translator": "Translator", "writer": "Writer",
-}  # fmt: skip
+AGENTS = "Atlas Auditor Billing Calendar Office Planner Researcher Support Translator Writer"
+NAMES = {name.lower(): name for name in AGENTS.split()} | {"support-emea": "support"}
 BROKEN = "name: Legal\nmodle: openai/gpt-5-mini\nsystem_prompt: You answer.\n"
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
 
 import pytest
 
 from config.folders import ROOT
 from tests.conftest import need
+from tests.processes import run_python
 from tests.reference_runs import REFERENCE_RUNS
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -20,10 +19,8 @@ pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 def sweep(*flags: str) -> list[dict]:
     """Sweep in a process of its own, which forks and so has no thread; return its rows."""
     seed = str(random.randrange(1_000_000))
-    ran = subprocess.run(
-        [sys.executable, "-P", "-m", "tests.soak.sweep", "--json", "--seed", seed, *flags],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    words = ("-P", "-m", "tests.soak.sweep", "--json", "--seed", seed, *flags)
+    ran = run_python(*words, env={**os.environ, "PYTHONPATH": str(ROOT)})
     print(ran.stderr)  # the seed, and what differed
     assert ran.stdout, ran.stderr
     return json.loads(ran.stdout)["rows"]

@@ -16,6 +16,7 @@ from config.settings import Settings
 from tests.app_harness import write_agent
 from tests.fleet import environment
 from tests.model_server import Call, ModelServer, Turn
+from tests.processes import run_python
 from tests.reference_runs import REFERENCE_RUNS
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -34,11 +35,8 @@ def its(settings: Settings, tmp_path: Path) -> Settings:
 
 
 def crashtest(settings: Settings, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "cli", "crashtest", *words],
-        cwd=ROOT, env=environment(settings) | {"PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    env = environment(settings) | {"PYTHONPATH": str(ROOT)}
+    return run_python("-P", "-m", "cli", "crashtest", *words, env=env)
 
 
 def test_an_unsafe_tool_is_asked_about_and_called_once(its: Settings, model: ModelServer, tmp_path: Path) -> None:

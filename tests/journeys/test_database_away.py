@@ -132,13 +132,13 @@ def test_postgres_restarted(chosen: Settings, tmp_path: Path) -> None:
             cluster.stop()
             started = web.ask("/v1/runs", hello, Idempotency_Key="once")
             web.until(503, "/ready")  # it says what a write of the last second found
-            others = [
-                web.ask(path, body)
-                for path, body in (
-                    ("/v1/runs", None), (f"/v1/runs/{run_id}/cancel", {}), (f"/v1/runs/{run_id}/events", None),
-                    ("/ready", None),
-                )
-            ]  # fmt: skip
+            asked: dict[str, Any] = {
+                "/v1/runs": None,
+                f"/v1/runs/{run_id}/cancel": {},
+                f"/v1/runs/{run_id}/events": None,
+                "/ready": None,
+            }
+            others = [web.ask(path, body) for path, body in asked.items()]
             health = web.ask("/health")
             cluster.start()
             web.until(200, "/ready")

@@ -133,10 +133,10 @@ def test_a_pool_process_that_the_kernel_kills_three_times_is_seen_each_time(
 def test_a_tool_that_finds_no_memory_fails_and_its_process_lives(brisk_house: AppHarness) -> None:
     house = brisk_house
     house.agent(AGENT)
+    hoard = Turn(calls=[Call(name="hoard", arguments={"megabytes": 8192})])
     house.model.respond = lambda body: (
-        Turn(text=str(body["messages"][-1]["content"])) if body["messages"][-1]["role"] == "tool"
-        else Turn(calls=[Call(name="hoard", arguments={"megabytes": 8192})])
-    )  # fmt: skip
+        Turn(text=str(body["messages"][-1]["content"])) if body["messages"][-1]["role"] == "tool" else hoard
+    )
 
     with Worker(house.settings, log=house.settings.state / "worker.log") as worker:
         limit = psutil.Process(worker.process.pid).memory_info().vms + 2048 * 1024 * 1024

@@ -1,24 +1,21 @@
 """The doctor and real workers: what one says of itself is what the other finds."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from config.database.migrate import migrate
 from config.folders import ROOT
 from tests.fleet import Worker, environment
+from tests.processes import run_python
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
 
 def examine(settings) -> tuple[int, dict[str, list[tuple[str, str]]]]:
     """Run the doctor as somebody in a terminal does; return its status and what it found, by name."""
-    ran = subprocess.run(
-        [sys.executable, "-P", "-m", "cli", "doctor", "--json"],
-        cwd=ROOT, env=environment(settings) | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    env = environment(settings) | {"PYTHONPATH": str(ROOT)}
+    ran = run_python("-P", "-m", "cli", "doctor", "--json", env=env)
     found: dict[str, list[tuple[str, str]]] = {}
     for finding in json.loads(ran.stdout):
         found.setdefault(finding["about"], []).append((finding["verdict"], finding["text"]))

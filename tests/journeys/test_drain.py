@@ -39,10 +39,15 @@ BEYOND_S = 5.0
 def house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[AppHarness]:
     ours = settings.model_copy(
         update={
-            "redis_url": redis_url, "agents_dir": str(tmp_path / "agents"), "drain_s": DRAIN_S, "lease_s": 15.0,
-            "beat_s": 5.0, "reap_s": 1.0, "slots": 20,
+            "redis_url": redis_url,
+            "agents_dir": str(tmp_path / "agents"),
+            "drain_s": DRAIN_S,
+            "lease_s": 15.0,
+            "beat_s": 5.0,
+            "reap_s": 1.0,
+            "slots": 20,
         }
-    )  # fmt: skip
+    )
     migrate(ours)
     runner = Runner.open(ours)
     warm_up(runner.journal.loop)  # seconds, the first time; this process takes runs too, as a warm worker does
@@ -112,10 +117,8 @@ def test_a_run_in_the_middle_of_an_answer_continues_elsewhere(pool: str, house: 
 
 
 def test_a_step_that_ends_in_time_is_not_done_again(house: AppHarness) -> None:
-    house.model.respond = lambda body: (
-        Turn(text="Three.") if body["messages"][-1]["role"] == "tool"
-        else Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})], first_delay_s=1.0)
-    )  # fmt: skip
+    add = Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})], first_delay_s=1.0)
+    house.model.respond = lambda body: Turn(text="Three.") if body["messages"][-1]["role"] == "tool" else add
 
     with worker(house, "first") as first:
         handle = house.run("Hello", detached=True)

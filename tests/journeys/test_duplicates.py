@@ -31,9 +31,12 @@ def message_of(house: AppHarness, run_id: str) -> RunAgentMessage:
     with house.runner.journal.database.read() as connection:
         row = connection.execute(select(runs).where(runs.c.id == run_id)).one()
     return RunAgentMessage(
-        run_id=run_id, agent_id=row.agent_id, thread_id=row.thread_id, detached=True,
+        run_id=run_id,
+        agent_id=row.agent_id,
+        thread_id=row.thread_id,
+        detached=True,
         definition_digest=row.definition_digest,
-    )  # fmt: skip
+    )
 
 
 def assert_one_owner(house: AppHarness, run_id: str, text: str) -> None:

@@ -52,11 +52,18 @@ def test_tasks_in_forked_children_get_their_results(settings: Settings, redis_ur
 
     with (tmp_path / "shop.log").open("wb") as log:
         worker = subprocess.Popen(
-            guarded((*command, *quiet)), cwd=tmp_path / "shop", stdout=log, stderr=log, start_new_session=True,
-            env=environment(ours) | {
-                "PYTHONPATH": f"{ROOT}:{tmp_path / 'shop'}", "SHOP_BROKER": broker_form(redis_url), "SHOP_QUEUE": queue,
+            guarded((*command, *quiet)),
+            cwd=tmp_path / "shop",
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=environment(ours)
+            | {
+                "PYTHONPATH": f"{ROOT}:{tmp_path / 'shop'}",
+                "SHOP_BROKER": broker_form(redis_url),
+                "SHOP_QUEUE": queue,
             },
-        )  # fmt: skip
+        )
         try:
             with Celery("shop", broker=broker_form(redis_url)) as shop:
                 for number in range(TASKS):

@@ -46,9 +46,12 @@ def web(tmp_path_factory: pytest.TempPathFactory, redis_server) -> Iterator[Web]
         port = probe.getsockname()[1]
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
-        state_dir=folder / "state", agents_dir=str(folder / "agents"), port=port, redis_url=redis_server.url,
+        state_dir=folder / "state",
+        agents_dir=str(folder / "agents"),
+        port=port,
+        redis_url=redis_server.url,
         deployment="half-open",
-    )  # fmt: skip
+    )
     migrate(settings)
     with Web(settings) as made:
         for number in range(10):
@@ -104,8 +107,8 @@ def test_a_hundred_half_open_clients_block_no_other(web: Web, begin: bytes) -> N
         status, _, _, took_s = web.ask("/v1/runs", {"agent": "assistant", "input": "Hello"})
         more = serving.memory_info().rss - before
 
-    print(f"/health p50 {beside[0]:.1f} ms, p99 {beside[1]:.1f} ms; quiet {quiet[0]:.1f}, {quiet[1]:.1f} ms; "
-          f"a run accepted in {took_s * 1000:.0f} ms; {more / 2**20:+.1f} MiB")  # fmt: skip
+    health = f"/health p50 {beside[0]:.1f} ms, p99 {beside[1]:.1f} ms; quiet {quiet[0]:.1f}, {quiet[1]:.1f} ms"
+    print(f"{health}; a run accepted in {took_s * 1000:.0f} ms; {more / 2**20:+.1f} MiB")
     assert status == 202
     assert beside[1] < max(100, 5 * quiet[1]), (
         "the bar is 100 ms; a busy machine is given its own quiet time, five times"

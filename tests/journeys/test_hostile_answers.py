@@ -35,25 +35,28 @@ def _error(unit: str) -> Turn:
     return Turn(status=500, raw=b'{"error": {"message": "' + unit.encode() * (10 * MIB // len(unit)) + b'"}}')
 
 
+def _error_after(words: str) -> Turn:
+    return Turn(text=words, error_after=2, error={"message": "-eyJ" * (MIB // 2)})
+
+
+def _call(arguments: str) -> Turn:
+    return Turn(calls=[Call(name="calculator", arguments=arguments, piece=10_000)])
+
+
+PACKED = {"content-encoding": "gzip"}
 HOSTILE: Mapping[str, tuple[str, Callable[[], Turn], str]] = {
     "an error body of 10 MB that looks like tokens": (PLAIN, lambda: _error("-eyJ"), "model_failed"),
     "an error body of 10 MB that looks like keys": (
-        PLAIN, lambda: _error("-----BEGIN PRIVATE KEY-----"), "model_failed",
+        PLAIN,
+        lambda: _error("-----BEGIN PRIVATE KEY-----"),
+        "model_failed",
     ),
-    "a compressed error body of 500 MB": (
-        PLAIN, lambda: Turn(status=500, raw=_bomb(), headers={"content-encoding": "gzip"}), "model_failed",
-    ),
-    "a compressed answer of 500 MB": (
-        PLAIN, lambda: Turn(raw=_bomb(), headers={"content-encoding": "gzip"}), "model_failed",
-    ),
+    "a compressed error body of 500 MB": (PLAIN, lambda: Turn(status=500, raw=_bomb(), headers=PACKED), "model_failed"),
+    "a compressed answer of 500 MB": (PLAIN, lambda: Turn(raw=_bomb(), headers=PACKED), "model_failed"),
+    "an error inside a stream": (PLAIN, lambda: _error_after("It begins"), "model_failed"),
     "3 KB of newlines as a structured answer": (STRUCTURED, lambda: Turn(text=["\n" * 3000, "x"]), "output_invalid"),
-    "a name a hundred thousand times in arguments": (
-        TOOLS, lambda: Turn(calls=[Call(name="calculator", arguments=_twice(), piece=10_000)]), "",
-    ),
-    "an error inside a stream": (
-        PLAIN, lambda: Turn(text="It begins", error_after=2, error={"message": "-eyJ" * (MIB // 2)}), "model_failed",
-    ),
-}  # fmt: skip
+    "a name a hundred thousand times in arguments": (TOOLS, lambda: _call(_twice()), ""),
+}
 """The agent, what it is answered, and the code its run fails with (none: it goes on)."""
 
 

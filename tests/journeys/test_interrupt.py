@@ -13,6 +13,7 @@ import pytest
 from tests.app_harness import write_agent
 from tests.fleet import bare_environment
 from tests.model_server import ModelServer, Turn
+from tests.processes import folder_variables
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(90)]
 
@@ -20,11 +21,11 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(90)]
 def start(tmp_path: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "cli", "run", "tester", *words, "--json"],
-        env=bare_environment(
-            CALLBOARD_STATE_DIR=str(tmp_path / "state"), CALLBOARD_AGENTS_DIR=str(tmp_path / "agents")
-        ),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        env=bare_environment(**folder_variables(tmp_path)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def until(process: subprocess.Popen[str], kind: str) -> None:

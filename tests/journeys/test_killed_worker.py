@@ -162,10 +162,8 @@ ANSWERS = (
 
 def in_a_tool(house: AppHarness, name: str, ledger: Path) -> RunHandle:
     """Return a run that is in the middle of a call of this tool."""
-    house.model.respond = lambda body: (
-        Turn(text=ANSWER) if body["messages"][-1]["role"] == "tool"
-        else Turn(calls=[Call(name=name, arguments={"ledger": str(ledger)})])
-    )  # fmt: skip
+    use = Turn(calls=[Call(name=name, arguments={"ledger": str(ledger)})])
+    house.model.respond = lambda body: Turn(text=ANSWER) if body["messages"][-1]["role"] == "tool" else use
     handle = house.run(f"Use {name}", detached=True)
     until(lambda: bool(arrived(ledger)), 60, f"{name} was called")
     return handle

@@ -36,9 +36,12 @@ def web(tmp_path: Path, redis_server) -> Iterator[Web]:
         port = probe.getsockname()[1]
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
-        state_dir=tmp_path / "state", agents_dir=str(tmp_path / "agents"), port=port, redis_url=redis_server.url,
+        state_dir=tmp_path / "state",
+        agents_dir=str(tmp_path / "agents"),
+        port=port,
+        redis_url=redis_server.url,
         deployment=tmp_path.name,
-    )  # fmt: skip
+    )
     migrate(settings)
     with Web(settings) as made:
         yield made

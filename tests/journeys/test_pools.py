@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -13,6 +11,7 @@ from config.settings import Settings
 from tests.app_harness import AppHarness
 from tests.fleet import ROOT, Worker, environment
 from tests.model_server import Call, Turn
+from tests.processes import run_python
 
 pytestmark = pytest.mark.journey
 
@@ -20,10 +19,8 @@ pytestmark = pytest.mark.journey
 @pytest.mark.parametrize("pool", ["threads", "processes", "solo"])  # Celery takes "prefork" for "as configured"
 def test_a_pool_runs_agents_and_stops_them(pool: str, fleet_settings: Settings, fleet_house: AppHarness) -> None:
     fleet_house.agent("tools: ['tests.agents.sample_tools:add']")
-    fleet_house.model.script([
-        Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})]), Turn(text="Three."),
-        Turn(text=["one ", "two ", "three"], stall_after=3),
-    ])  # fmt: skip
+    add = Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})])
+    fleet_house.model.script([add, Turn(text="Three."), Turn(text=["one ", "two ", "three"], stall_after=3)])
     log = fleet_settings.state / f"{pool}.log"
 
     with Worker(fleet_settings, "--pool", pool, "--concurrency", "2", log=log):
@@ -42,11 +39,8 @@ def test_a_pool_runs_agents_and_stops_them(pool: str, fleet_settings: Settings, 
 
 @pytest.mark.parametrize("pool", ["gevent", "eventlet"])
 def test_greenlet_pools_are_refused_with_a_sentence(pool: str, fleet_settings: Settings) -> None:
-    worker = subprocess.run(
-        [sys.executable, "-m", "cli", "worker", "--pool", pool],
-        cwd=ROOT, env=environment(fleet_settings) | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-        timeout=60, check=False,
-    )  # fmt: skip
+    env = environment(fleet_settings) | {"PYTHONPATH": str(ROOT)}
+    worker = run_python("-m", "cli", "worker", "--pool", pool, env=env, timeout_s=60)
 
     assert worker.returncode != 0
     assert "threads" in worker.stderr
@@ -60,10 +54,8 @@ def test_a_patched_process_is_refused_with_a_sentence(fleet_settings: Settings) 
         "from celery.__main__ import main; sys.argv = ['celery', '-A', 'bus.celery_app', 'worker']; main()"
     )
 
-    worker = subprocess.run(
-        [sys.executable, "-c", pretend], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-        env=environment(fleet_settings) | {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
-    )  # fmt: skip
+    env = environment(fleet_settings) | {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
+    worker = run_python("-c", pretend, env=env, timeout_s=60)
 
     assert worker.returncode != 0
     assert "gevent and eventlet pools" in worker.stderr

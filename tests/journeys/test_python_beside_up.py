@@ -26,10 +26,8 @@ def test_a_detached_runs_words_arrive_one_by_one(tmp_path):
     agents.mkdir()
     with ModelServer() as model:
         (agents / "speaker.yaml").write_text(AGENT.format(pieces=PIECES, pace=PACE, url=model.url))
-        with Up(
-            tmp_path / "state", "--port", "0", "--workers", "1",
-            CALLBOARD_AGENTS_DIR=str(agents), CALLBOARD_REDIS_URL="",
-        ) as up:  # fmt: skip
+        agents_alone = {"CALLBOARD_AGENTS_DIR": str(agents), "CALLBOARD_REDIS_URL": ""}
+        with Up(tmp_path / "state", "--port", "0", "--workers", "1", **agents_alone) as up:
             assert up.ask("speaker", "Hello")["status"] == "succeeded", "a worker is warm"
             runner = Runner.open(read_settings(state_dir=tmp_path / "state", agents_dir=str(agents)))
 

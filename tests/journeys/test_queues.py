@@ -73,8 +73,10 @@ def test_a_run_of_an_unserved_queue_waits_and_says_so_until_a_worker_comes(house
         assert "no worker serves queue 'gpu'" in reason(house, painted)
         assert painted.status() == "queued"
         environment = {
-            "CALLBOARD_REDIS_URL": str(settings.redis_url), "CALLBOARD_DATABASE_URL": settings.database,
-            "CALLBOARD_DEPLOYMENT": settings.deployment, "CALLBOARD_AGENTS_DIR": settings.agents_dir,
-        }  # fmt: skip
+            "CALLBOARD_REDIS_URL": str(settings.redis_url),
+            "CALLBOARD_DATABASE_URL": settings.database,
+            "CALLBOARD_DEPLOYMENT": settings.deployment,
+            "CALLBOARD_AGENTS_DIR": settings.agents_dir,
+        }
         with Up(settings.state, "-n", "1", "--queues", "gpu", command="worker", **environment):
             assert painted.result(60).status == "succeeded"

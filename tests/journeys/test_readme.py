@@ -30,9 +30,15 @@ def typed(line: str, **more: str) -> tuple[int | None, str]:
     settings = bare_environment(PATH=os.environ["PATH"], **more)
     del settings["PYTHONPATH"]
     with subprocess.Popen(
-        ["bash", "-c", f"set -o pipefail; {line}"], cwd=ROOT, env=settings, text=True, start_new_session=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    ) as process:  # fmt: skip
+        ["bash", "-c", f"set -o pipefail; {line}"],
+        cwd=ROOT,
+        env=settings,
+        text=True,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
         try:
             return process.wait(ENDLESS_S if line.endswith(" -f") else 120), process.communicate()[0]
         except subprocess.TimeoutExpired:

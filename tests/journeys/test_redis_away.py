@@ -132,10 +132,17 @@ def test_while_redis_is_away(stage: Stage, fault: Fault) -> None:
     threads.append(stage.threads())
 
     seen = Seen(
-        answered=[took_s for _, _, _, took_s in answers], worked_off=worked_off_s, alone=alone_s, newcomer=newcomer_s,
-        health=health_s, first=first_s, threads=threads, before=delays_s(watched[:4], 0, began_ns),
-        during=delays_s(watched[:4], began_ns, back_ns), after=delays_s(watched[:4], back_ns + SETTLED_NS),
-    )  # fmt: skip
+        answered=[took_s for _, _, _, took_s in answers],
+        worked_off=worked_off_s,
+        alone=alone_s,
+        newcomer=newcomer_s,
+        health=health_s,
+        first=first_s,
+        threads=threads,
+        before=delays_s(watched[:4], 0, began_ns),
+        during=delays_s(watched[:4], began_ns, back_ns),
+        after=delays_s(watched[:4], back_ns + SETTLED_NS),
+    )
     print(f"\nRedis {fault.name} for {fault.away_s:.0f} s: {seen}")
     for watching in watched:
         stage.assert_well_seen(watching, fault.pieces)

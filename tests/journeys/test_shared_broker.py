@@ -34,13 +34,18 @@ def deployments(
     chosen = [
         settings.model_copy(
             update={
-                "redis_url": redis_url, "broker_url": RABBITMQ, "deployment": f"{deployment}.{name}",
-                "database_url": f"sqlite:///{tmp_path / name}.db", "state_dir": tmp_path / name,
-                "agents_dir": str(tmp_path / "agents"), "slots": 20, "reap_s": LONG_S,
+                "redis_url": redis_url,
+                "broker_url": RABBITMQ,
+                "deployment": f"{deployment}.{name}",
+                "database_url": f"sqlite:///{tmp_path / name}.db",
+                "state_dir": tmp_path / name,
+                "agents_dir": str(tmp_path / "agents"),
+                "slots": 20,
+                "reap_s": LONG_S,
             }
         )
         for name in ("ours", "theirs")
-    ]  # fmt: skip
+    ]
     for each in chosen:
         each.state.mkdir()
         migrate(each)

@@ -26,15 +26,19 @@ log_format = "json"
 plugins = "my_ledger:Ledger"
 """
 ENVIRONMENT = {
-    "CALLBOARD_DEPLOYMENT": "theirs", "TEMPORAL_NAMESPACE": "theirs", "TEMPORAL_TASK_QUEUE": "theirs",
-    "DATABASE_POOL_SIZE": "3", "ANTHROPIC_API_KEY": "sk-ant-mine-0123456789", "CELERY_WORKER_POOL": "gevent",
-}  # fmt: skip
-TOUCHED = (
-    "tests/config", "tests/agents/test_shipped_agents.py", "tests/agents/test_checkup.py",
-    "tests/agents/tools/test_catalogue.py", "tests/bus/test_celery_rules.py", "tests/bus/test_celery_config.py",
-    "tests/bus/test_shared_broker.py", "tests/observers/test_discovery.py", "tests/cli/doctor",
-    "tests/cli/test_main.py", "tests/cli/test_runs_on_the_terminal.py", "tests/test_house.py",
-)  # fmt: skip
+    "CALLBOARD_DEPLOYMENT": "theirs",
+    "TEMPORAL_NAMESPACE": "theirs",
+    "TEMPORAL_TASK_QUEUE": "theirs",
+    "DATABASE_POOL_SIZE": "3",
+    "ANTHROPIC_API_KEY": "sk-ant-mine-0123456789",
+    "CELERY_WORKER_POOL": "gevent",
+}
+TOUCHED = """
+    tests/config tests/agents/test_shipped_agents.py tests/agents/test_checkup.py tests/agents/tools/test_catalogue.py
+    tests/bus/test_celery_rules.py tests/bus/test_celery_config.py tests/bus/test_shared_broker.py
+    tests/observers/test_discovery.py tests/cli/doctor tests/cli/test_main.py tests/cli/test_runs_on_the_terminal.py
+    tests/test_house.py
+""".split()
 """Where such things were met; the others know nothing of settings, plugins and files beside the folders."""
 
 

@@ -155,10 +155,7 @@ def runs_why(settings: Settings) -> str:
 
 def publish(settings: Settings, wire: dict[str, Any]) -> None:
     """Send a message as a web process of another version would."""
-    command = [
-        sys.executable, "-c",
-        "import json, sys; from bus.celery_app import app;"
-        " app.send_task('callboard.run_agent', (json.loads(sys.argv[1]),))",
-        json.dumps(wire),
-    ]  # fmt: skip
+    code = "import json, sys; from bus.celery_app import app;"
+    code += " app.send_task('callboard.run_agent', (json.loads(sys.argv[1]),))"
+    command = [sys.executable, "-c", code, json.dumps(wire)]
     subprocess.run(command, cwd=ROOT, env=environment(settings) | {"PYTHONPATH": str(ROOT)}, timeout=60, check=True)

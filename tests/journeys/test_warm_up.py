@@ -13,6 +13,7 @@ import pytest
 
 from cli.supervisor.serving import clean_environment
 from config.settings import ROOT
+from tests.processes import folder_variables, run_python
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(240)]
 
@@ -39,9 +40,7 @@ os._exit(0)  # a worker's way out is another test's
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    environment = clean_environment() | {
-        "CALLBOARD_STATE_DIR": str(folder / "state"), "CALLBOARD_AGENTS_DIR": str(folder / "agents"),
-    }  # fmt: skip
+    environment = clean_environment() | folder_variables(folder)
     return {name: value for name, value in environment.items() if not name.endswith("_API_KEY")}
 
 
@@ -107,10 +106,7 @@ print(len(gc.get_objects()), gc.get_freeze_count(), [t.name for t in threading.e
 def test_a_prefork_parent_is_warm_before_it_forks_and_has_nothing_a_child_must_not_share(tmp_path: Path) -> None:
     """Celery collects all garbage before each fork: what it looks at then is what each child waits for in turn."""
     write_agents(tmp_path, demo="demo/instant")
-    ran = subprocess.run(
-        [sys.executable, "-c", PARENT], capture_output=True, text=True, check=False, cwd=ROOT, timeout=200,
-        env=environment_of(tmp_path),
-    )  # fmt: skip
+    ran = run_python("-c", PARENT, env=environment_of(tmp_path), timeout_s=200)
 
     looked_at, frozen, threads, sockets = ran.stdout.strip().split("|")
     assert int(frozen) > 200_000, ran.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 
 from tests.fleet import bare_environment
 from tests.journeys.up import Up
+from tests.processes import run_python
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(120)]
 
@@ -30,11 +30,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 def type_(up: Up, *words: str) -> subprocess.CompletedProcess[str]:
     """Type a command beside the running `up`, in a terminal of its own that is closed afterwards."""
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "cli", *words, "--state-dir", str(up.state)],
-        env=bare_environment(), capture_output=True, text=True,
-        timeout=60, check=False,
-    )  # fmt: skip
+    state = ("--state-dir", str(up.state))
+    return run_python("-P", "-m", "cli", *words, *state, env=bare_environment(), timeout_s=60)
 
 
 def start(up: Up, sentence: str) -> str:

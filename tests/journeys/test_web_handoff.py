@@ -62,10 +62,14 @@ def web(redis_settings: Settings, tmp_path: Path) -> Iterator[Web]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     chosen = {
-        "CALLBOARD_REDIS_URL": str(redis_settings.redis_url), "CALLBOARD_DATABASE_URL": redis_settings.database,
-        "CALLBOARD_DEPLOYMENT": redis_settings.deployment, "CALLBOARD_STATE_DIR": str(redis_settings.state_dir),
-        "CALLBOARD_AGENTS_DIR": str(tmp_path / "agents"), "CALLBOARD_PORT": str(port), "PYTHONPATH": str(ROOT),
-    }  # fmt: skip
+        "CALLBOARD_REDIS_URL": str(redis_settings.redis_url),
+        "CALLBOARD_DATABASE_URL": redis_settings.database,
+        "CALLBOARD_DEPLOYMENT": redis_settings.deployment,
+        "CALLBOARD_STATE_DIR": str(redis_settings.state_dir),
+        "CALLBOARD_AGENTS_DIR": str(tmp_path / "agents"),
+        "CALLBOARD_PORT": str(port),
+        "PYTHONPATH": str(ROOT),
+    }
     log = tmp_path / "web.log"
     command = [sys.executable, "-P", "-m", "gunicorn", "--config", "web/gunicorn_conf.py", "web.app:create_app()"]
     with log.open("wb") as out:

@@ -35,10 +35,15 @@ def test_an_hours_skew_of_a_workers_clock_changes_nothing(
     monkeypatch.setenv(FOLDER, str(tmp_path))
     ours = settings.model_copy(
         update={
-            "database_url": postgres_url, "redis_url": redis_url, "agents_dir": str(tmp_path / "agents"), "slots": 4,
-            "lease_s": 15.0, "beat_s": 2.0, "reap_s": 0.5,
+            "database_url": postgres_url,
+            "redis_url": redis_url,
+            "agents_dir": str(tmp_path / "agents"),
+            "slots": 4,
+            "lease_s": 15.0,
+            "beat_s": 2.0,
+            "reap_s": 0.5,
         }
-    )  # fmt: skip
+    )
     migrate(ours)
     with ExitStack() as world:
         model = world.enter_context(ModelServer())

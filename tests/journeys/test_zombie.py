@@ -71,7 +71,7 @@ def test_a_zombie_that_comes_back_from_its_tools_delivers_nothing(
     calls = [Call(name=name, arguments={"ledger": str(ledger)}) for name, ledger in ledgers.items()]
     house.model.respond = lambda body: (
         Turn(text="Done.") if body["messages"][-1]["role"] == "tool" else Turn(calls=calls)
-    )  # fmt: skip
+    )
 
     with worker(house) as first:
         handle = house.run("Hello", detached=True)

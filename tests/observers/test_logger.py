@@ -163,19 +163,16 @@ def test_a_line_for_a_person_has_columns(tmp_path: Path) -> None:
     assert drain(10) == []
 
     (line,) = lines_of(logger, tmp_path)
-    assert re.split(r" {2,}", line) == [
-        AT, room.context.run_id, "1", "assistant", "tool", 'calculator(expression="17 * 23") [pure]', "(call=call_1)",
-    ]  # fmt: skip
+    words = [AT, room.context.run_id, "1", "assistant", "tool", 'calculator(expression="17 * 23") [pure]']
+    assert re.split(r" {2,}", line) == [*words, "(call=call_1)"]
 
 
 def test_huge_and_deep_values_are_bounded() -> None:
     deep: list = []
     for _ in range(5000):
         deep = [deep]
-    payload = ToolResultPayload(
-        seq=1, at=AT, call_id="c", name="t", outcome="done",
-        result={"text": "x" * 1_000_000, "list": list(range(5000)), "deep": deep, "number": 1 << 50_000},
-    )  # fmt: skip
+    result = {"text": "x" * 1_000_000, "list": list(range(5000)), "deep": deep, "number": 1 << 50_000}
+    payload = ToolResultPayload(seq=1, at=AT, call_id="c", name="t", outcome="done", result=result)
 
     record = record_of(AGENT, payload, Room().context)
 
@@ -306,8 +303,11 @@ def test_each_process_has_a_slot_and_a_dead_one_leaves_it(tmp_path: Path) -> Non
     def start() -> str:
         child = subprocess.Popen(
             [sys.executable, "-c", HOLDER, str(tmp_path)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": "."},
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": "."},
+        )
         children.append(child)
         assert child.stdout is not None
         return child.stdout.readline().strip()

@@ -1,9 +1,9 @@
 import subprocess
-import sys
 
 import pytest
 
 from tests.fleet import bare_environment
+from tests.processes import run_python
 
 pytestmark = pytest.mark.parity
 
@@ -28,10 +28,7 @@ Room(*observers).whole_run(pieces=1)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True, timeout=30, check=False,
-        env=bare_environment(),
-    )  # fmt: skip
+    return run_python("-c", SCRIPT, *arguments, env=bare_environment(), timeout_s=30)
 
 
 def test_what_was_queued_is_delivered_before_the_interpreter_ends() -> None:

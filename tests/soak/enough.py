@@ -17,10 +17,17 @@ from tests.soak.talk import KINDS, kind_of
 WHOLE_ROUND_MINUTES = 2.0
 """In so many minutes each kind of fault is done at least once."""
 LEAST = {
-    "runs of each kind started": 2.0, "runs of each kind succeeded": 1.0, "runs stopped": 0.5,
-    "viewers that saw something": 4.0, "viewers that saw an end": 2.0, "viewers that came back": 2.0,
-    "crashes": 1.0, "answers taken": 1.0, f"second answers refused ({CONFLICT})": 1.0, "faults": 3.0,
-}  # fmt: skip
+    "runs of each kind started": 2.0,
+    "runs of each kind succeeded": 1.0,
+    "runs stopped": 0.5,
+    "viewers that saw something": 4.0,
+    "viewers that saw an end": 2.0,
+    "viewers that came back": 2.0,
+    "crashes": 1.0,
+    "answers taken": 1.0,
+    f"second answers refused ({CONFLICT})": 1.0,
+    "faults": 3.0,
+}
 """What has to happen each minute, on average: about a tenth of what does on two idle cores."""
 
 

@@ -22,12 +22,22 @@ from tests.soak.healthy import Struck
 from tests.soak.slowness import LATE_S, busy_machine, health_s, slow_peers
 
 NAMES = (
-    "a worker is killed", "all workers are killed", "a worker is told to end", "a worker is frozen for 4 s",
-    "the web process is killed", "Redis is killed", "Redis is frozen for 6 s", "Redis is emptied",
-    "Redis drops its clients", "garbage is put into the queue", "the database is away for 5 s",
-    "all workers are killed twice", "the disk is slow for 8 s", "peers hold back for 6 s",
+    "a worker is killed",
+    "all workers are killed",
+    "a worker is told to end",
+    "a worker is frozen for 4 s",
+    "the web process is killed",
+    "Redis is killed",
+    "Redis is frozen for 6 s",
+    "Redis is emptied",
+    "Redis drops its clients",
+    "garbage is put into the queue",
+    "the database is away for 5 s",
+    "all workers are killed twice",
+    "the disk is slow for 8 s",
+    "peers hold back for 6 s",
     "the machine is busy for 6 s",
-)  # fmt: skip
+)
 PAUSE_S = (2.0, 8.0)
 """Least and most between the end of one fault and the next."""
 PATIENCE_S = 20.0
@@ -88,7 +98,7 @@ class Faults:
             lambda at: self._slow_the_disk(),
             lambda at: self._hold_back(),
             lambda at: self._take_processors(),
-        )  # fmt: skip
+        )
         self._acts = dict(zip(NAMES, acts, strict=True))
 
     def do(self, blow: Blow) -> bool:

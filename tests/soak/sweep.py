@@ -98,9 +98,12 @@ class Sweep:
 
     def _subject(self, scenario: str, route: str) -> Subject:
         return Subject(
-            agent_id=f"reference-{list(REFERENCE_RUNS).index(scenario)}", objective="Do it.",
-            is_detached=route == "async", stop_at=REFERENCE_RUNS[scenario].stop_at, is_same_each_time=True,
-        )  # fmt: skip
+            agent_id=f"reference-{list(REFERENCE_RUNS).index(scenario)}",
+            objective="Do it.",
+            is_detached=route == "async",
+            stop_at=REFERENCE_RUNS[scenario].stop_at,
+            is_same_each_time=True,
+        )
 
     def _room(self, scenario: str, *more: str) -> Path:
         folder = self._folder / "-".join((scenario.replace(" ", "-"), *more))

@@ -12,9 +12,15 @@ from config.clock import epoch_ms
 from tests.model_server import Call, Turn
 
 PLANS: dict[str, list[list[str]]] = {
-    "chat": [], "long": [], "tools": [["look_up"], ["send"], ["order"]], "pay": [["pay"]],
-    "both": [["send", "pay", "order"]], "hostile": [["recite"]], "shaped": [], "failing": [],
-}  # fmt: skip
+    "chat": [],
+    "long": [],
+    "tools": [["look_up"], ["send"], ["order"]],
+    "pay": [["pay"]],
+    "both": [["send", "pay", "order"]],
+    "hostile": [["recite"]],
+    "shaped": [],
+    "failing": [],
+}
 """Kind of a run -> the calls of each answer before the last one. F39 are the last three: a tool result and an answer of
 hostile text, a structured answer that hides in blank lines, an error page of 10 MB before the answer."""
 KINDS = tuple(PLANS)

@@ -79,9 +79,11 @@ def small_soak(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     folder = tmp_path_factory.mktemp("soak")
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
-        state_dir=folder / "state", database_url=f"sqlite:///{folder / 'callboard.db'}", deployment=folder.name,
+        state_dir=folder / "state",
+        database_url=f"sqlite:///{folder / 'callboard.db'}",
+        deployment=folder.name,
         agents_dir=str(folder / "agents"),
-    )  # fmt: skip
+    )
     migrate(settings)
     seen, model = Seen(), Model(pace=None)
     with ModelServer() as server, pytest.MonkeyPatch.context() as patch:

@@ -50,8 +50,12 @@ def test_an_answer_says_what_was_decided_and_the_run_continues(client, waiting) 
 
     assert answer.status_code == 200
     assert answer.json == {
-        "run_id": run_id, "approval_id": approval_id, "decision": "run_again", "by": "local", "status": "queued",
-    }  # fmt: skip
+        "run_id": run_id,
+        "approval_id": approval_id,
+        "decision": "run_again",
+        "by": "local",
+        "status": "queued",
+    }
     assert client.get(f"/v1/runs/{run_id}/approvals").json == {"approvals": []}
     told = client.get(f"/v1/runs/{run_id}/events", headers={"Accept": JSON}).json["events"]
     assert [event["type"] for event in told][-2:] == ["approval", "status"]
@@ -115,9 +119,8 @@ def test_an_unknown_run_and_an_unknown_question_are_404(client, waiting) -> None
     ]
 
     assert [answer.status_code for answer in found] == [404] * 4
-    assert [answer.json["code"] for answer in found] == [
-        "run_unknown", "approval_unknown", "approval_unknown", "run_unknown",
-    ]  # fmt: skip
+    codes = ["run_unknown", "approval_unknown", "approval_unknown", "run_unknown"]
+    assert [answer.json["code"] for answer in found] == codes
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,15 @@ def test_marks_within_a_text_are_no_values_and_a_written_escape_is_no_nul(client
 
 
 HOSTILE = {
-    "lists": b"[[],[" * 400_000, "objects": b'[{"a":{}},' * 200_000, "numbers": b"[" + b"1," * 1_000_000,
-    "quotes": b'[1,{"a":"' + b'\\"' * 1_000_000, "backslashes": b'["' + b"\\" * 2_000_000, "texts": b'["",' * 500_000,
-    "levels": b'{"a":' * 400_000, "broken texts": b'"\\' * 1_000_000,
-}  # fmt: skip
+    "lists": b"[[],[" * 400_000,
+    "objects": b'[{"a":{}},' * 200_000,
+    "numbers": b"[" + b"1," * 1_000_000,
+    "quotes": b'[1,{"a":"' + b'\\"' * 1_000_000,
+    "backslashes": b'["' + b"\\" * 2_000_000,
+    "texts": b'["",' * 500_000,
+    "levels": b'{"a":' * 400_000,
+    "broken texts": b'"\\' * 1_000_000,
+}
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())

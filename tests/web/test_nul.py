@@ -16,9 +16,7 @@ from config.settings import Settings
 from tests.web.conftest import accept, opened, process_of
 from web.app import create_app
 
-FIELDS = (
-    "agent", "input", "thread_id", "metadata", "title", "message", "correlation_id", "config", "decision", "result",
-)  # fmt: skip
+FIELDS = "agent input thread_id metadata title message correlation_id config decision result".split()
 PARAMETERS = (
     "status",
     "agent",
@@ -50,8 +48,11 @@ def app(
     (folder / "agents" / "assistant.yaml").write_text("name: A\nmodel: demo/assistant\nsystem_prompt: You answer.\n")
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
-        state_dir=folder, database_url=url, agents_dir=str(folder / "agents"), default_agent="assistant",
-    )  # fmt: skip
+        state_dir=folder,
+        database_url=url,
+        agents_dir=str(folder / "agents"),
+        default_agent="assistant",
+    )
     migrate(settings)
     with opened(settings) as runner:
         accept(runner, thread_id="thr")

@@ -74,9 +74,8 @@ def test_a_removed_thread_is_unknown_with_all_its_runs(client, over: str) -> Non
 
     assert (answer.status_code, answer.data) == (204, b"")
     assert client.get(f"/v1/runs/{over}").status_code == 404
-    for call in (
-        client.get("/v1/threads/talk"), client.get("/v1/threads/talk/messages"), client.delete("/v1/threads/talk"),
-    ):  # fmt: skip
+    talk = "/v1/threads/talk"
+    for call in (client.get(talk), client.get(f"{talk}/messages"), client.delete(talk)):
         assert (call.status_code, call.json["code"]) == (404, "thread_unknown")
 
 

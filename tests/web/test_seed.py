@@ -109,9 +109,8 @@ def test_a_failure_is_sent_with_the_runs_own_code_and_sentence(client, journal) 
     stream = client.post("/v1/agent/run", json={"input": "?"}).data.decode()
     worker.join()
 
-    assert (answer.json["code"], answer.json["detail"]) == (
-        "model_key_missing", "the model needs a key: set OPENAI_API_KEY.",
-    )  # fmt: skip
+    detail = "the model needs a key: set OPENAI_API_KEY."
+    assert (answer.json["code"], answer.json["detail"]) == ("model_key_missing", detail)
     assert '"code":"model_key_missing","message":"the model needs a key: set OPENAI_API_KEY."' in stream
 
 

@@ -128,9 +128,11 @@ def test_it_serves_on_when_the_process_that_started_it_ends() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port, number = listener.getsockname()[1], listener.fileno()
         shell = subprocess.Popen(
-            [sys.executable, "-c", ORPHAN, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-c", ORPHAN, str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             pass_fds=[number],
-        )  # fmt: skip
+        )
         with shell:
             assert shell.wait(30) == 0  # what it forked serves on
             answers = [get(port, "/") for _ in range(3)]  # each wakes its loop, which looks at the parent then
