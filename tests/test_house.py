@@ -247,6 +247,18 @@ def test_processes_of_tests_get_an_environment_without_the_developers_configurat
     assert written_out == [], "use tests.fleet.bare_environment, which leaves .env and callboard.toml unread"
 
 
+def test_the_formatter_formats_every_line():
+    exempt = [
+        f"{name_of(path)}:{number}"
+        for path in sorted([*SOURCES, *(ROOT / "tests").rglob("*.py")])
+        if "fmt:" in (text := path.read_text())
+        for number, line in enumerate(text.splitlines(), 1)
+        if re.search(r"#\s*fmt: *(skip|off|on)", line)
+    ]
+
+    assert exempt == [], "choose a shape the formatter keeps: a name for a part, a text that is split, a table of rows"
+
+
 def test_no_test_patches_a_private_name():
     private = re.compile(r"""setattr\([^\n]*?(?:, |\.)["']?(?<=["'.])_(?!_)\w+["']""")
     patched = [

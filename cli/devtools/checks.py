@@ -53,12 +53,12 @@ class Outcome:
 
     check: Check
     status: int
-    said: str
+    output: str
     seconds: float
     slowest: tuple[str, ...] = ()
     """Lines on the tests that took longest."""
     flaky: tuple[str, ...] = ()
-    """Tests that failed and then passed alone; ``said`` has the first failure."""
+    """Tests that failed and then passed alone; ``output`` has the first failure."""
 
     @property
     def is_ok(self) -> bool:
@@ -149,8 +149,8 @@ def _run(check: Check) -> Outcome:
     if check.reports_progress:
         return _run_tests(check, began)
     ran = subprocess.run(check.argv, cwd=ROOT, env=_environment(), capture_output=True, text=True, check=False)
-    said = (ran.stdout + ran.stderr).rstrip()
-    return Outcome(check=check, status=ran.returncode, said=said, seconds=time.monotonic() - began)
+    output = (ran.stdout + ran.stderr).rstrip()
+    return Outcome(check=check, status=ran.returncode, output=output, seconds=time.monotonic() - began)
 
 
 def _run_tests(check: Check, began: float) -> Outcome:
@@ -159,18 +159,22 @@ def _run_tests(check: Check, began: float) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="cb", dir=_memory()) as folder:
         os.chmod(folder, 0o711)  # Postgres runs as a user of its own
         argv = (*check.argv, "-o", f"cache_dir={folder}/.cache", f"--basetemp={folder}/t")  # short, for unix sockets
-        status, said = _run_pytest(argv, progress, folder)
+        status, output = _run_pytest(argv, progress, folder)
         if check.retries and status == TESTS_FAILED and len(progress.failed) <= MOST_RETRIED:
             alone = (*argv, "--last-failed", "-n", "0")
-            status, said_again = _run_pytest(alone, GroupProgress(name=f"{check.name} again"), folder)
+            status, output_again = _run_pytest(alone, GroupProgress(name=f"{check.name} again"), folder)
             if status == SUCCEEDED:
                 flaky = progress.failed
             else:
-                said = f"{said}\n\nonce more, alone:\n{said_again}"
+                output = f"{output}\n\nonce more, alone:\n{output_again}"
     return Outcome(
-        check=check, status=status, said=said, seconds=time.monotonic() - began,
-        slowest=tuple(progress.slowest()), flaky=tuple(flaky),
-    )  # fmt: skip
+        check=check,
+        status=status,
+        output=output,
+        seconds=time.monotonic() - began,
+        slowest=tuple(progress.slowest()),
+        flaky=tuple(flaky),
+    )
 
 
 def _memory() -> Path | None:
@@ -213,9 +217,9 @@ def _environment(**extra: str) -> dict[str, str]:
 def _report(outcome: Outcome) -> bool:
     name = outcome.check.name
     verdict = click.style("ok  ", fg="green") if outcome.is_ok else click.style("FAIL", fg="red", bold=True)
-    closing = outcome.said.splitlines()[-1] if outcome.check.reports_progress and outcome.said else ""
-    if outcome.said and (outcome.flaky or not outcome.is_ok):
-        click.echo(outcome.said)
+    closing = outcome.output.splitlines()[-1] if outcome.check.reports_progress and outcome.output else ""
+    if outcome.output and (outcome.flaky or not outcome.is_ok):
+        click.echo(outcome.output)
     click.echo(f"{name:<9} {verdict} {outcome.seconds:6.1f} s  {closing}".rstrip())
     for test in outcome.flaky:
         click.secho(f"    FLAKY  {test} failed once and passed alone: find out why", fg="yellow")
