@@ -82,7 +82,7 @@ def web(redis_settings: Settings, tmp_path: Path) -> Iterator[Web]:
 
 
 def wait_until_ready(web: Web) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
             web.call("/ready")
