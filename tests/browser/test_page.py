@@ -24,6 +24,29 @@ IS_AWAY = """() => {
   return talk.scrollHeight - talk.scrollTop - talk.clientHeight > 150;
 }"""
 
+# Opens, closes and opens a line that polls; returns how many polls are under way at once afterwards.
+POLLED = """
+  const { Feed } = await import("/static/services/feed.js");
+  const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+  let atOnce = 0, most = 0;
+  const poll = async () => {
+    most = Math.max(most, atOnce += 1);
+    await pause(40);
+    atOnce -= 1;
+    return { events: [], ended: false };
+  };
+  const feed = new Feed({ url: () => "/none", poll, onEvent() {}, onState() {} });
+  feed.heldBack = true;
+  feed.start();
+  feed.stop();
+  feed.start();
+  await pause(100);
+  most = 0;
+  await pause(200);
+  feed.stop();
+  return most;
+"""
+
 
 # --- talking ------------------------------------------------------------------------------------
 
@@ -262,6 +285,30 @@ def test_where_streams_do_not_come_through_it_polls(visitor: Visitor) -> None:
     page.unroute_all(behavior="ignoreErrors")
 
 
+def test_a_line_that_is_opened_anew_while_it_polls_polls_once(visitor: Visitor) -> None:
+    at_once = visitor.opens().module(POLLED)
+
+    assert at_once == 1
+
+
+def test_an_earlier_search_that_is_answered_late_is_not_shown(visitor: Visitor) -> None:
+    held: list[Route] = []
+    visitor.opens()
+    visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
+    visitor.page.route("**/v1/threads?*search=What", lambda route: held.append(route))
+    search, threads = visitor.page.get_by_label("Search threads"), visitor.page.locator("nav.threads")
+    with visitor.page.expect_request("**/v1/threads?*search=What"):
+        search.fill("What")
+    search.fill("nothing has this")
+    expect(threads).to_have_text("No thread has these words in its title.")
+
+    with visitor.page.expect_response("**/v1/threads?*search=What"):
+        held[0].continue_()
+    visitor.page.evaluate("() => new Promise((done) => setTimeout(() => requestAnimationFrame(done), 50))")
+
+    expect(threads).to_have_text("No thread has these words in its title.")
+
+
 # --- the board ----------------------------------------------------------------------------------
 
 
@@ -328,6 +375,42 @@ def test_what_a_broken_attempt_wrote_is_withdrawn_but_not_gone(visitor: Visitor)
     expect(lost).to_contain_text("Withdrawn")
     lost.locator("summary").click()
     expect(lost.locator(".lost")).to_be_visible()
+
+
+def test_a_message_sent_before_the_first_was_accepted_joins_its_conversation(visitor: Visitor) -> None:
+    held: list[Route] = []
+    visitor.opens()
+    visitor.page.route("**/v1/runs", lambda route: held.append(route), times=1)
+    visitor.says("What is 17 * 23?", agent="assistant")
+    expect(visitor.turns).to_have_count(1)
+
+    visitor.says("What is 2 + 2?")
+    expect(visitor.turns).to_have_count(2)
+    held[0].continue_()
+    visitor.waits_for_end(2)
+
+    runs = visitor.asks(f"/v1/threads/{visitor.thread_id}")["runs"]
+    assert len(runs) == 2
+
+
+def test_messages_behind_a_first_one_that_was_not_accepted_can_be_sent_again(visitor: Visitor) -> None:
+    held: list[Route] = []
+    visitor.opens()
+    visitor.page.route("**/v1/runs", lambda route: held.append(route), times=1)
+    visitor.says("What is 17 * 23?", agent="assistant")
+    visitor.says("What is 2 + 2?")
+    expect(visitor.turns).to_have_count(2)
+    held[0].abort()
+    again = visitor.page.get_by_role("button", name="Send again")
+    expect(again).to_have_count(2)
+
+    again.first.click()
+    visitor.waits_for_end(1)
+    again.click()
+    visitor.waits_for_end(2)
+
+    assert len(visitor.asks(f"/v1/threads/{visitor.thread_id}")["runs"]) == 2
+    visitor.complaints[:] = [text for text in visitor.complaints if "ERR_FAILED" not in text]
 
 
 def test_a_message_the_server_does_not_take_can_be_sent_again(visitor: Visitor) -> None:

@@ -15,6 +15,8 @@ export class Conversation {
   #feed = null;
   #visit = 0;
   #saving = 0;
+  // The id of the thread that the first message of a new conversation makes, once the server has accepted it.
+  #opening = null;
 
   constructor(view, history) {
     Object.assign(this, { view, history, threadId: null, title: "", agent: "", stories: [], followed: null });
@@ -25,6 +27,7 @@ export class Conversation {
   close() {
     this.#save();
     this.#visit += 1;
+    this.#opening = null;
     this.#unfollow();
     Object.assign(this, { threadId: null, title: "", agent: "", stories: [] });
   }
@@ -130,7 +133,8 @@ export class Conversation {
     Object.assign(story, { sending: true, unsent: null });
     this.view.showStory(story);
     try {
-      const accepted = await sendPrompt({ agent: story.agent, input: story.input, threadId: this.threadId, key: story.key });
+      story.thread_id ??= this.threadId ?? await this.#opening;
+      const accepted = await this.#accepted(story);
       Object.assign(story, { run_id: accepted.run_id, thread_id: accepted.thread_id, status: accepted.status ?? "queued", sending: false });
       if (visit !== this.#visit) return;
       if (!this.threadId) this.#enter(accepted.thread_id, story);
@@ -140,6 +144,17 @@ export class Conversation {
       Object.assign(story, { sending: false, unsent: error });
       if (visit === this.#visit) this.view.touch(story, []);
     }
+  }
+
+  // The message of a conversation without a thread makes it; those sent meanwhile wait for its id, or fail with it.
+  #accepted(story) {
+    const accepted = sendPrompt({ agent: story.agent, input: story.input, threadId: story.thread_id, key: story.key });
+    if (!story.thread_id) {
+      const opening = accepted.then(({ thread_id }) => thread_id);
+      this.#opening = opening;
+      opening.catch(() => { if (this.#opening === opening) this.#opening = null; });
+    }
+    return accepted;
   }
 
   #enter(threadId, story) {

@@ -91,8 +91,11 @@ export class App {
   readThreads = async () => {
     clearTimeout(this.#threadsTimer);
     this.#threadsTimer = 0;
+    const { words } = this.threads;
     try {
-      this.threads.show(await listThreads(this.threads.words));
+      const found = await listThreads(words);
+      // A slow answer to an earlier search is not what was searched for last.
+      if (words === this.threads.words) this.threads.show(found);
     } catch (error) {
       this.threads.fail(error);
     }

@@ -24,6 +24,7 @@ export class Feed {
   #lastByte = 0;
   #wake = null;
   #quiet = 0;
+  #opened = 0;
 
   constructor({ url, poll, cursor = "", onEvent, onState }) {
     Object.assign(this, { url, poll, cursor, onEvent, onState });
@@ -69,10 +70,12 @@ export class Feed {
     if (Date.now() - this.#lastByte > STALE_AFTER_SLEEP_MS) this.drop();
   };
 
+  // A poll outlasts stop(): when it returns after another start(), only the later loop continues.
   async #live() {
+    const opened = (this.#opened += 1);
     while (!this.stopped) {
       const failure = await (this.heldBack ? this.#poll() : this.#attempt());
-      if (this.stopped) return;
+      if (this.stopped || opened !== this.#opened) return;
       if (failure === "ended") return this.#finish({ name: "ended" });
       if (isFinal(failure)) return this.#finish({ name: "refused", error: failure });
       if (failure !== "again") await this.#pause(failure);
