@@ -7,10 +7,8 @@ import http.client
 import os
 import signal
 import socket
-import threading
 import time
 import webbrowser
-from collections.abc import Iterator
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -22,7 +20,7 @@ from cli.supervisor import serving
 from cli.supervisor.embedded_redis import EmbeddedRedis, plan
 from cli.supervisor.output import Output
 from cli.supervisor.pid_lock import PidLock
-from cli.supervisor.supervisor import GRACE_S, Child, ChildSpec, Supervisor
+from cli.supervisor.supervisor import Child, ChildSpec, Supervisor, supervising
 from config.database.migrate import make_folder, migrate
 from config.private_files import PRIVATE_UMASK, require_private
 from config.redis.errors import RedisUnreachable
@@ -74,10 +72,10 @@ def _serve(settings: Settings, listener: socket.socket, address: str, output: Ou
     if settings.redis_url is None and redis is None:
         from cli.supervisor.one_process import serve
 
-        serve(settings, listener, address, output, open_page)
+        serve(settings, listener, output, partial(_announce, address, output, open_page))
         return
     _require_servers(settings)
-    with supervising(output) as supervisor:
+    with supervising(output, output.note) as supervisor:
         environment = serving.child_environment(CALLBOARD_REDIS_URL=redis.url if redis else str(settings.redis_url))
         child = _keep_redis(supervisor, redis, output) if redis else None
         migrate(settings)
@@ -89,14 +87,14 @@ def _serve(settings: Settings, listener: socket.socket, address: str, output: Ou
         web = supervisor.keep(spec(name="web", argv=command, whole_env=web_env, pass_fds=sockets))
         if not wait_for_page(address, web, supervisor):
             return
-        announce(address, output, open_page)
+        _announce(address, output, open_page)
         for number in range(1, settings.workers + 1):
             name = f"worker-{number}"
             supervisor.keep(spec(name=name, argv=serving.worker_command(name, None), essential=False))
         supervisor.wait()
 
 
-def announce(address: str, output: Output, open_page: bool) -> None:
+def _announce(address: str, output: Output, open_page: bool) -> None:
     """Print the line of `up`: the page's address, and the model that `model: auto` selects."""
     output.say(f"Callboard is up at {address}{_model_note()}")
     if open_page:
@@ -119,21 +117,6 @@ def wait_for_page(address: str, web: Child | None, supervisor: Supervisor) -> bo
             return True
         supervisor.stop_asked.wait(0.02)
     return not supervisor.stop_asked.is_set()
-
-
-@contextlib.contextmanager
-def supervising(output: Output) -> Iterator[Supervisor]:
-    """Yield a supervisor that listens to signals; afterwards stop its children, with a note if that takes long."""
-    supervisor = Supervisor(output)
-    supervisor.listen_to_signals()
-    try:
-        yield supervisor
-    finally:
-        note = f"stopping: runs get up to {GRACE_S:g} s to end; Ctrl-C again ends them now"
-        patience = threading.Timer(1.5, output.note, (note,))
-        patience.start()
-        supervisor.stop()
-        patience.cancel()
 
 
 def _require_servers(settings: Settings) -> None:

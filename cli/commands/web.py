@@ -7,7 +7,6 @@ import os
 import click
 
 from cli import options
-from cli.commands.worker import redis_url_of
 from cli.supervisor import serving
 from config.database.migrate import make_folder, require_schema
 from config.redis.socket import find_running
@@ -26,7 +25,7 @@ def web(**flags: object) -> None:
     require_schema(settings)
     environment = serving.child_environment()
     if settings.redis_url or find_running(settings):
-        environment["CALLBOARD_REDIS_URL"] = redis_url_of(settings)
+        environment["CALLBOARD_REDIS_URL"] = serving.redis_url_of(settings)
     else:
         click.echo("warning: no Redis; viewers and workers poll the database, so both are slower.", err=True)
     listener = serving.bind(settings, "web")

@@ -5,22 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from urllib.parse import urlsplit
 
 import click
 
 from bus.errors import PoolRefused
 from bus.liveness import wedged_after_s
 from cli import options
-from cli.commands.up import supervising
 from cli.supervisor.output import Output
-from cli.supervisor.serving import child_environment, worker_command
-from cli.supervisor.supervisor import Child, ChildSpec
+from cli.supervisor.serving import child_environment, redis_url_of, worker_command
+from cli.supervisor.supervisor import Child, ChildSpec, supervising
 from config.database.migrate import make_folder, require_schema
-from config.redis.errors import RedisUnreachable
-from config.redis.server import require_broker, require_usable
-from config.redis.socket import find_running
-from config.settings import Settings
 
 POOLS = ("threads", "prefork", "solo")
 
@@ -42,7 +36,7 @@ def worker(number: int | None, pool: str | None, quiet: bool, **flags: object) -
     log = settings.state / "logs" / f"worker-{os.getpid()}.log"
     output = Output(log, verbose=not quiet, command="worker")
     silence_s = wedged_after_s(settings.lease_s)
-    with contextlib.closing(output), supervising(output) as supervisor:
+    with contextlib.closing(output), supervising(output, output.note) as supervisor:
         if not quiet:
             processes = "1 worker process is" if settings.workers == 1 else f"{settings.workers} worker processes are"
             output.say(f"{processes} starting; what they log is in {log}. Ctrl-C stops them.")
@@ -73,21 +67,3 @@ def refuse_pool(pool: str | None) -> None:
         patches = "patches threads and sockets under the loop agents run on"
         why = patches if pool in ("gevent", "eventlet") else "is unknown"
         raise PoolRefused(f"pool '{pool}' {why}; use --pool threads (the default), prefork or solo.", pool=pool)
-
-
-def redis_url_of(settings: Settings) -> str:
-    """Return the URL of the Redis for this machine's processes: the configured one, else the state folder's own.
-
-    Raises:
-        RedisUnreachable: there is none, or it does not answer.
-    """
-    if settings.broker_url and urlsplit(settings.broker_url).scheme not in ("redis", "rediss", "unix", "redis+socket"):
-        require_broker(settings.broker_url)
-    url = settings.redis_url or find_running(settings)
-    if url is None:
-        raise RedisUnreachable(
-            f"no Redis is configured and the state folder's own ({settings.state}) does not answer; "
-            "set CALLBOARD_REDIS_URL, or start ./callboard up."
-        )
-    require_usable(url)
-    return url

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from celery.worker import WorkController, state
@@ -18,7 +19,6 @@ from celery.worker.consumer import Consumer
 
 from agents.process import current_process
 from agents.runner import Runner
-from cli.commands.up import announce
 from cli.supervisor.output import Output
 from config.database.migrate import migrate
 from config.logs import configure_logging
@@ -38,8 +38,8 @@ MISSING = (
 WANTED = "everything runs in one process, because CALLBOARD_EMBEDDED is 'process'; unset it for worker processes."
 
 
-def serve(settings: Settings, listener: socket.socket, address: str, output: Output, open_page: bool) -> None:
-    """Serve the page and execute runs until SIGTERM or SIGINT."""
+def serve(settings: Settings, listener: socket.socket, output: Output, on_serving: Callable[[], None]) -> None:
+    """Serve the page and execute runs until SIGTERM or SIGINT; ``on_serving`` is called when the page answers."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -52,7 +52,7 @@ def serve(settings: Settings, listener: socket.socket, address: str, output: Out
     runner = Runner.open(settings, inline=False)  # first: all threads share its journal and hot log
     server = InProcessServer(listener, create_app(settings, runner))
     server.start()
-    announce(address, output, open_page)
+    on_serving()
     worker = CeleryThread()
     worker.start()
     drain = take_up_work(current_process(), settings.slots)

@@ -8,9 +8,13 @@ import os
 import socket
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from config.errors import Permanent, SettingInvalid
 from config.provider_keys import without_keys
+from config.redis.errors import RedisUnreachable
+from config.redis.server import require_broker, require_usable
+from config.redis.socket import find_running
 from config.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +54,24 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def redis_url_of(settings: Settings) -> str:
+    """Return the URL of the Redis for this machine's processes: the configured one, else the state folder's own.
+
+    Raises:
+        RedisUnreachable: there is none, or it does not answer.
+    """
+    if settings.broker_url and urlsplit(settings.broker_url).scheme not in ("redis", "rediss", "unix", "redis+socket"):
+        require_broker(settings.broker_url)
+    url = settings.redis_url or find_running(settings)
+    if url is None:
+        raise RedisUnreachable(
+            f"no Redis is configured and the state folder's own ({settings.state}) does not answer; "
+            "set CALLBOARD_REDIS_URL, or start ./callboard up."
+        )
+    require_usable(url)
+    return url
 
 
 def bind(settings: Settings, command: str) -> socket.socket:

@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from cli.supervisor.child import guarded
@@ -24,6 +24,7 @@ READY_BACK_OFF_S = 0.3
 """The longest pause for a child that was ready: its death had an external cause, which may be gone."""
 GRACE_S = 25.0
 """Seconds children get after SIGTERM: a worker ends its current steps (20 s) and releases its runs."""
+SLOW_STOP_S = 1.5
 TAIL_LINES = 15
 MAX_QUICK_DEATHS = 3
 """Quick deaths of a child that never became ready, after which the supervisor gives up."""
@@ -264,6 +265,31 @@ class Supervisor:
         if self.stop_asked.is_set():
             self.hurry.set()
         self.stop_asked.set()
+
+
+@contextlib.contextmanager
+def supervising(sink: Sink, say: Callable[[str], None]) -> Iterator[Supervisor]:
+    """Yield a supervisor that listens to signals; afterwards stop its children, and say so if that takes long."""
+    supervisor = Supervisor(sink)
+    supervisor.listen_to_signals()
+    try:
+        yield supervisor
+    finally:
+        note = f"stopping: runs get up to {GRACE_S:g} s to end; Ctrl-C again ends them now"
+        with after(SLOW_STOP_S, say, note):
+            supervisor.stop()
+
+
+@contextlib.contextmanager
+def after(delay_s: float, say: Callable[[str], None], sentence: str) -> Iterator[None]:
+    """Say the sentence if what is done in this context takes longer than ``delay_s``."""
+    timer = threading.Timer(delay_s, say, (sentence,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def pause_s(quick_deaths: int, *, was_ready: bool) -> float:
