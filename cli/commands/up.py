@@ -7,7 +7,6 @@ import http.client
 import os
 import signal
 import socket
-import time
 import webbrowser
 from functools import partial
 from urllib.parse import urlsplit
@@ -20,14 +19,15 @@ from cli.supervisor import serving
 from cli.supervisor.embedded_redis import EmbeddedRedis, plan
 from cli.supervisor.output import Output
 from cli.supervisor.pid_lock import PidLock
-from cli.supervisor.supervisor import Child, ChildSpec, Supervisor, supervising
+from cli.supervisor.supervisor import Child, ChildSpec, Supervisor, after, supervising
 from config.database.migrate import make_folder, migrate
 from config.private_files import PRIVATE_UMASK, require_private
 from config.redis.errors import RedisUnreachable
 from config.redis.server import require_broker, require_usable
 from config.settings import Settings
 
-PAGE_TIMEOUT_S = 60.0
+SLOW_PAGE_S = 60.0
+"""Seconds without an answer of the page after which `up` says so; it waits further."""
 
 
 @click.command()
@@ -85,7 +85,7 @@ def _serve(settings: Settings, listener: socket.socket, address: str, output: Ou
         web_env, sockets = serving.web_environment(settings), (listener.fileno(),)
         command = serving.gunicorn_command(listener)
         web = supervisor.keep(spec(name="web", argv=command, whole_env=web_env, pass_fds=sockets))
-        if not wait_for_page(address, web, supervisor):
+        if not wait_for_page(address, web, supervisor, output):
             return
         _announce(address, output, open_page)
         for number in range(1, settings.workers + 1):
@@ -101,22 +101,20 @@ def _announce(address: str, output: Output, open_page: bool) -> None:
         webbrowser.open(address)
 
 
-def wait_for_page(address: str, web: Child | None, supervisor: Supervisor) -> bool:
-    """Return True when the page answers, False when a signal asked to stop before.
+def wait_for_page(address: str, web: Child, supervisor: Supervisor, output: Output) -> bool:
+    """Return True when the page answers, False when a signal asked to stop before; say so if it takes long.
 
     Raises:
         ChildHopeless: the web process ends at each start.
     """
-    until = time.monotonic() + PAGE_TIMEOUT_S
-    while not supervisor.stop_asked.is_set() and time.monotonic() < until:
-        if web is not None:
+    note = f"the page does not answer after {SLOW_PAGE_S:g} s; see logs/up.log in the state folder."
+    with after(SLOW_PAGE_S, output.warn, note):
+        while not supervisor.stop_asked.wait(0.02):
             web.raise_if_hopeless()
-        if _answers(address):
-            if web is not None:
+            if _answers(address):
                 web.ready.set()
-            return True
-        supervisor.stop_asked.wait(0.02)
-    return not supervisor.stop_asked.is_set()
+                return True
+    return False
 
 
 def _require_servers(settings: Settings) -> None:

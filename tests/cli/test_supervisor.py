@@ -1,16 +1,20 @@
 import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
+from cli.commands import up
 from cli.supervisor.liveness_pipe import ChildPipe
-from cli.supervisor.supervisor import ChildHopeless, ChildSpec, Supervisor, pause_s
+from cli.supervisor.output import Output
+from cli.supervisor.supervisor import Child, ChildHopeless, ChildSpec, Supervisor, pause_s
 
 pytestmark = pytest.mark.parity
 
@@ -301,3 +305,29 @@ def test_a_second_signal_does_not_wait_for_the_grace(supervisor, lines):
     supervisor.stop(grace_s=600)
 
     assert child.process.returncode == -signal.SIGKILL
+
+
+class StopAtWarning(Output):
+    """An output whose first warning ends the wait."""
+
+    def __init__(self, log: Path, supervisor: Supervisor) -> None:
+        super().__init__(log, verbose=False)
+        self._supervisor = supervisor
+
+    def warn(self, sentence: str) -> None:
+        super().warn(sentence)
+        self._supervisor.stop_asked.set()
+
+
+def test_up_does_not_call_a_page_up_that_does_not_answer(monkeypatch, capsys, tmp_path, lines):
+    monkeypatch.setattr(up, "SLOW_PAGE_S", 0.05)
+    supervisor, web = Supervisor(lines), Child(ChildSpec(name="web", argv=()), lines)
+    with socket.socket() as closed, closing(StopAtWarning(tmp_path / "up.log", supervisor)) as output:
+        closed.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
+
+        is_up = up.wait_for_page(address, web, supervisor, output)
+
+    assert not is_up
+    assert not web.ready.is_set()
+    assert "the page does not answer after 0.05 s; see " in capsys.readouterr().err
