@@ -14,7 +14,6 @@ from config.settings import Settings, settings
 from web import problems, security
 from web.api.agents import agents
 from web.api.approvals import approvals
-from web.api.board import board
 from web.api.events import events
 from web.api.health import health
 from web.api.page import page
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 Serve = Callable[[Any, Any], Any]
 """A WSGI application."""
-BLUEPRINTS = (runs, approvals, events, board, threads, agents, health, seed, page)
+BLUEPRINTS = (runs, approvals, events, threads, agents, health, seed, page)
 HEALTH_ENDPOINTS = frozenset({"health.state", "health.ready"})
 """Endpoints that answer without a working database, since they report its state."""
 

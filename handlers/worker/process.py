@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from typing import Any
@@ -17,18 +19,19 @@ from agents.models.warm_up import warm_up_to_fork
 from agents.process import Process, current_process
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
 from bus.celery_rules import broken_rules
-from bus.errors import PoolRefused
 from bus.gc_tuning import freeze_gc
+from bus.journal import WorkerRow
 from bus.liveness import start_liveness
+from bus.queues import served_queues
 from config.errors import CallboardError
 from config.folders import require_own_folders
 from config.logs import configure_logging
+from config.project import own_version
 from config.redis.socket import with_running_redis
 from config.settings import settings
 from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_teardown
 from handlers.worker.maintenance import maintain
 from handlers.worker.poller import Poller
-from handlers.worker.row import renew_row
 from handlers.worker.slots import open_slot_pool
 from handlers.worker.warm_up import prepare, prepare_later
 from observers.invoker import drain
@@ -41,12 +44,7 @@ def refuse_pools(conf: Any = None, options: Any = None, **_: Any) -> None:
     """Exit with an error if the worker's pool cannot run agents."""
     pool = str((options or {}).get("pool") or getattr(conf, "worker_pool", ""))
     try:
-        if any(name in pool for name in ("gevent", "eventlet")):
-            raise PoolRefused(
-                f"Callboard does not run on the {pool} pool: agents share one event loop in a real thread. "
-                "Use `--pool threads` (the default), prefork or solo."
-            )
-        refuse_greenlets()
+        refuse_greenlets(pool)
         require_sound_release()
         require_broker_setting(with_running_redis(settings()))
         require_own_folders()
@@ -150,7 +148,7 @@ def _begin(pool: str, slots: int) -> None:
     freeze_gc()
     take_up_work(process, slots)
     start_liveness(process.journal.loop, process.settings.lease_s)
-    process.journal.loop.submit(renew_row(process, pool, slots))
+    process.journal.loop.submit(_renew_row(process, pool, slots))
     log.info("worker is ready pool=%s slots=%s after_s=%.1f", pool, slots, time.monotonic() - began)
     if not has_litellm:
         prepare_later(process)
@@ -166,6 +164,28 @@ def take_up_work(process: Process, number: int) -> Drain:
     journal.loop.submit(Poller(process, slots).run())
     journal.loop.submit(maintain(process))
     return own
+
+
+async def _renew_row(process: Process, pool: str, slots: int) -> None:
+    """Renew this process's row for as long as the process lives."""
+    journal, queues = process.journal, served_queues(process.settings)
+    row = WorkerRow(
+        id=journal.owner,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        pool=pool,
+        slots=slots,
+        busy=0,
+        queue=queues.default,
+        queues=queues.names,
+        version=own_version(),
+    )
+    while True:
+        try:
+            await journal.loop.write(journal.workers.renew, row.with_busy(journal.lease_manager.busy))
+        except CallboardError as error:
+            log.warning("the worker's row could not be renewed: %s", error)
+        await asyncio.sleep(process.settings.beat_s)
 
 
 def _forks(sender: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A run's events: as a stream, as a page, or as a page that waits for the next event."""
+"""Events: the board's as a stream; a run's as a stream, as a page, or as a page that waits for the next event."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ events = Blueprint("events", __name__)
 
 MAX_WAIT_S = 60
 PAGE_EVENTS, PAGE_BYTES = 500, 1024 * 1024
+
+
+@events.get("/v1/events")
+def board() -> Response:
+    """Stream the summaries of all runs, then each that changed; a new connection gets all of them again."""
+    parameters.only("after", "last_event_id")
+    who, hub = current_who(), current_process().hub
+    hub.viewers.require_room()
+    return StreamResponse(hub.viewers, lambda: hub.board_feed(who))
 
 
 @events.get("/v1/runs/<run_id>/events")

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from bus.journal.log.events import event_row, insert_rows
-from bus.journal.log.references import refer_to_messages
+from bus.journal.log.results import refer_to_messages
 from bus.journal.states.release import Release
 from bus.journal.steps import StepEnded, StepStarted, end_steps, leave_steps, start_steps
 from bus.journal.threads import HistoryItem, RunOfThread, add_messages, close_thread

@@ -1,4 +1,4 @@
-"""Reads tool results: the thread's message has the result, and the run's event and step refer to it.
+"""A tool's long result is written once: the thread's message has it, and the run's event and step refer to it.
 
 The message is kept longest: events may expire and runs may be removed while the thread keeps its messages. All three
 are written in one transaction. A short result is written in each of them, since a reference would be as long. Rows of
@@ -7,7 +7,7 @@ earlier releases have the result themselves and are read as they are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,8 @@ import orjson
 from sqlalchemy import Connection, bindparam, select
 
 from bus.journal.log.pages import PAGE_BYTES
+from bus.journal.steps import StepEnded
+from bus.journal.threads import HistoryItem
 from bus.payloads import Payload, ToolResultPayload, decode
 from config.database.tables import messages
 
@@ -22,7 +24,46 @@ RESULT_IN = "result_in"
 """The field that replaces an event's or a step's ``result``: the id of the message that has it."""
 RESULT_BYTES = "result_bytes"
 """The field beside it in an event: the bytes of the result as JSON, for the size of pages."""
+LONG_BYTES = 1024
+"""From this many bytes on, as JSON, a result is written as a reference."""
 GONE = "[the message with this result was removed]"
+
+
+# --- writing
+
+
+def refer_to_messages(
+    payloads: Sequence[Payload], ended: Sequence[StepEnded], history: Sequence[HistoryItem]
+) -> tuple[Sequence[Payload], Sequence[StepEnded]]:
+    """Return events and steps with references in place of the long results that ``history`` has."""
+    held = {item.data.get("call_id"): (item, size) for item in history if (size := _size(item)) >= LONG_BYTES}
+    if not held:
+        return payloads, ended
+    written: list[Payload] = []
+    referring: dict[str, HistoryItem] = {}
+    for payload in payloads:
+        item, size = held.get(payload.call_id, (None, 0)) if isinstance(payload, ToolResultPayload) else (None, 0)
+        if isinstance(payload, ToolResultPayload) and item is not None and payload.result is item.data["result"]:
+            referring[payload.step_id] = item
+            extra = {**payload.extra, RESULT_IN: item.id, RESULT_BYTES: size}
+            payload = replace(payload, result=None, extra=extra)
+        written.append(payload)
+    return written, [_ended(step, referring.get(step.id)) for step in ended]
+
+
+def _ended(step: StepEnded, item: HistoryItem | None) -> StepEnded:
+    if item is None or step.result is not item.data["result"]:
+        return step
+    return replace(step, result={RESULT_IN: item.id})
+
+
+def _size(item: HistoryItem) -> int:
+    """Return the bytes of the message's result as JSON; 0 where there is none."""
+    result = item.data.get("result") if item.role == "tool" else None
+    return 0 if result is None else len(orjson.dumps(result))
+
+
+# --- reading
 
 
 def with_references(rows: list[Any]) -> tuple[list[Any], dict[int, ToolResultPayload]]:

@@ -8,14 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, exists, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, delete, exists, func, or_, select, tuple_, update
 
-from bus.journal.retention.expiry import expire_logs, has_log
+from bus.journal.log.events import event_row
 from bus.journal.retention.old_files import remove_old_logs
 from bus.journal.retention.removal import delete_runs, delete_threads
 from bus.journal.states.conditions import is_open
+from bus.payloads import EXPIRED, WithdrawnPayload
+from config.clock import stamp
 from config.database.engine import Database, wall_ms
-from config.database.tables import definitions, runs, threads
+from config.database.tables import definitions, events, runs, threads
 from config.database.timeouts import patience
 from config.settings import Settings
 
@@ -125,16 +127,44 @@ class _Logs:
     def __call__(self, connection: Connection) -> int:
         query = (
             _over(self._before_ms)
-            .where(tuple_(runs.c.ended_ms, runs.c.id) > self._place, has_log())
+            .where(tuple_(runs.c.ended_ms, runs.c.id) > self._place, _has_log())
             .order_by(runs.c.ended_ms, runs.c.id)
             .limit(BATCH)
             .with_for_update(of=runs, skip_locked=True)
         )
         found = _portion(connection.execute(query).all())
         if found:
-            expire_logs(connection, found)
+            _expire_logs(connection, found)
             self._place = (found[-1].ended_ms, found[-1].id)
         return len(found)
+
+
+def _has_log() -> ColumnElement[bool]:
+    """Return the condition that a run's log has more than the two events that expiry leaves."""
+    return exists(select(events.c.seq).where(events.c.run_id == runs.c.id, events.c.seq < runs.c.reserved_to - 1))
+
+
+def _expire_logs(connection: Connection, ended: Sequence[Row[Any]]) -> None:
+    """Delete all events of ended runs but the last; ``ended`` has ``id``, ``thread_id`` and ``reserved_to``.
+
+    The number before the end's becomes a ``withdrawn`` event. It overwrites the last deleted row, so that readers of
+    all runs, who follow ``position``, do not see an old log as new events.
+    """
+    for run in ended:
+        _expire(connection, run.id, run.thread_id, run.reserved_to)
+
+
+def _expire(connection: Connection, run_id: str, thread_id: str, end_seq: int) -> None:
+    its = events.c.run_id == run_id
+    ending = select(events.c.seq, events.c.type).where(its, events.c.seq >= end_seq - 1)
+    if not any(row.type == "end" and row.seq == end_seq for row in connection.execute(ending)):
+        return  # a log without an end is left as it is
+    before = select(events.c.position, events.c.fence).where(its, events.c.seq < end_seq)
+    last = connection.execute(before.order_by(events.c.seq.desc()).limit(1)).one()
+    connection.execute(delete(events).where(its, events.c.seq < end_seq, events.c.position != last.position))
+    gone = WithdrawnPayload(seq=end_seq - 1, at=stamp(), ranges=[[1, end_seq - 2]], reason=EXPIRED)
+    row = event_row(gone, run_id, thread_id, last.fence)
+    connection.execute(update(events).where(events.c.position == last.position).values(**row))
 
 
 def _over(before_ms: int) -> Any:

@@ -12,8 +12,8 @@ import pytest
 import redis
 from sqlalchemy import event
 
-from bus.journal.live.forgeries import Forgeries
 from bus.journal.live.redis_log import RedisHotLog
+from bus.journal.live.signatures import Forgeries
 from bus.journal.live.signing_keys import sign
 from bus.journal.log.line import Line, pack
 from bus.keys import Keys
@@ -308,7 +308,7 @@ def test_it_is_said_once_a_minute_and_hinted_once_a_second(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     now_s = 1000.0
-    monkeypatch.setattr("bus.journal.live.forgeries.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("bus.journal.live.signatures.time.monotonic", lambda: now_s)
     counted = Forgeries()
     hints = []
 

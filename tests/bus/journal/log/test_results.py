@@ -13,8 +13,7 @@ from sqlalchemy import delete, func, select
 from bus.journal.log.commit import Commit
 from bus.journal.log.events import event_row, insert_rows, read_after
 from bus.journal.log.pages import PAGE_BYTES
-from bus.journal.log.references import LONG_BYTES, refer_to_messages
-from bus.journal.log.results import GONE
+from bus.journal.log.results import GONE, LONG_BYTES, refer_to_messages
 from bus.journal.retention.removal import remove_threads
 from bus.journal.steps import StepEnded, StepStarted
 from bus.journal.threads import HistoryItem, history
