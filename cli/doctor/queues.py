@@ -1,8 +1,8 @@
-"""Queues: a living worker serves each queue that runs wait in or agents name."""
+"""Check of the queues: a live worker serves each queue that has runs or messages, or that an agent names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from kombu import Connection as BrokerConnection
 
@@ -11,7 +11,7 @@ from bus.celery_config import MEMORY_BROKER, queue_of
 from bus.journal import Runs, Workers
 from bus.keys import Keys
 from cli.doctor.database import skipped_check, usable_database
-from cli.doctor.finding import Verdict, Verdicts
+from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
 from cli.doctor.servers import redis_in_use
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
@@ -20,13 +20,13 @@ from config.redis.url import broker_form, redis_form
 from config.settings import Settings
 
 MAX_ROUNDS = 500
-"""Looks of a thousand keys each at a Redis that may be full of other keys."""
+"""Most scans, of a thousand keys each, of a Redis that may be full of other keys."""
 PRIORITY = "\x06\x16"
 """What kombu puts between a queue's name and a priority."""
 
 
 def check_queues(settings: Settings) -> Verdicts:
-    """Yield runs and messages that wait where no living worker consumes."""
+    """Yield the queues that no live worker serves, with the runs and messages that wait in them."""
     with usable_database(settings) as database:
         if database is None:
             yield from skipped_check(settings)
@@ -38,21 +38,21 @@ def check_queues(settings: Settings) -> Verdicts:
     try:
         messages = waiting(settings, {*agents, *queued})
     except CallboardError:
-        yield (
-            "warn",
-            "the messages in it could not be counted, since the broker does not answer; start it, or correct its URL",
+        yield warn(
+            "the messages in it could not be counted, since the broker does not answer; start it, or correct its URL"
         )
         messages = {}
-        default = consumers(settings, consumed, queued.get(settings.queue, 0), None)
-        yield from (found for found in default if found[0] != "ok")
+        default = _default_queue(settings, consumed, queued.get(settings.queue, 0), None)
+        if default[0] != "ok":
+            yield default
     else:
-        yield from consumers(settings, consumed, queued.get(settings.queue, 0), messages.get(settings.queue, 0))
+        yield _default_queue(settings, consumed, queued.get(settings.queue, 0), messages.get(settings.queue, 0))
     for name in sorted({*agents, *queued, *messages} - consumed - {settings.queue}):
         yield _unserved(settings, name, queued.get(name, 0), messages.get(name, 0), agents.get(name, []))
 
 
 def _agents_by_queue(settings: Settings) -> dict[str, list[str]]:
-    """Return which agents name which queue; broken definitions are another look's business."""
+    """Return the agents that name a queue, by queue; ``check_agents`` reports broken definitions."""
     found: dict[str, list[str]] = {}
     for agent in AgentRegistry(settings.agent_folders).all():
         if isinstance(agent, AgentDefinition) and agent.queue is not None:
@@ -60,45 +60,38 @@ def _agents_by_queue(settings: Settings) -> dict[str, list[str]]:
     return found
 
 
-def _unserved(settings: Settings, name: str, queued: int, messages: int, agents: list[str]) -> tuple[Verdict, str]:
-    """Return what is wrong with a queue that no living worker serves."""
+def _unserved(settings: Settings, name: str, queued: int, messages: int, agents: list[str]) -> Judged:
     start = f"which no living worker serves. Start `./callboard worker --queues {name}`"
     if queued:
-        return "fail", f"{many(queued, 'run')} and {many(messages, 'message')} waiting in '{name}', {start}."
+        return fail(f"{_many(queued, 'run')} and {_many(messages, 'message')} waiting in '{name}', {start}.")
     if agents:
         listing = ", ".join(f"'{agent}'" for agent in agents)
-        return "warn", f"agent {listing} names queue '{name}', {start}, or take `queue:` out of the definition."
-    return (
-        "warn",
-        f"{many(messages, 'message')} in '{name}', {start}, or throw them away (`redis-cli del "
-        f"'{Keys(settings.deployment).prefix}{name}'`): runs are in SQL and are woken anew.",
+        return warn(f"agent {listing} names queue '{name}', {start}, or take `queue:` out of the definition.")
+    return warn(
+        f"{_many(messages, 'message')} in '{name}', {start}, or throw them away (`redis-cli del "
+        f"'{Keys(settings.deployment).prefix}{name}'`): runs are in SQL and are woken anew."
     )
 
 
-def consumers(
-    settings: Settings, consumed: set[str], queued: int, messages: int | None
-) -> Iterator[tuple[Verdict, str]]:
-    """Yield whether a worker consumes the queue that messages are published to; None: they could not be counted."""
-    counted = "" if messages is None else f" and {many(messages, 'message')}"
-    waits = f"{many(queued, 'run')}{counted} waiting"
+def _default_queue(settings: Settings, consumed: set[str], queued: int, messages: int | None) -> Judged:
+    """Return whether a worker serves the default queue; ``messages`` is None where they could not be counted."""
+    counted = "" if messages is None else f" and {_many(messages, 'message')}"
+    waits = f"{_many(queued, 'run')}{counted} waiting"
     if settings.queue in consumed:
-        yield "ok", f"'{settings.queue}' is consumed; {waits}"
-    elif consumed:
+        return ok(f"'{settings.queue}' is consumed; {waits}")
+    if consumed:
         listing = ", ".join(f"'{name}'" for name in sorted(consumed))
-        yield (
-            "fail",
+        return fail(
             f"workers alive consume {listing}, this deployment publishes to '{settings.queue}' ({waits}). Start both "
             f"with one CALLBOARD_QUEUE: restart the workers with CALLBOARD_QUEUE={settings.queue}, or set it to theirs "
-            "here.",
+            "here."
         )
-    elif queued or messages:
-        yield "fail", f"{waits} in '{settings.queue}', and no worker is alive. Start `./callboard worker` (or `up`)."
-    else:
-        yield "warn", "no worker is alive; nothing waits yet. `./callboard up` or `./callboard worker` starts some."
+    if queued or messages:
+        return fail(f"{waits} in '{settings.queue}', and no worker is alive. Start `./callboard worker` (or `up`).")
+    return warn("no worker is alive; nothing waits yet. `./callboard up` or `./callboard worker` starts some.")
 
 
-def many(count: int, noun: str) -> str:
-    """Return `1 run`, `2 runs`."""
+def _many(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
@@ -113,7 +106,7 @@ def waiting(settings: Settings, named: Iterable[str] = ()) -> dict[str, int]:
         return {}
     as_redis = redis_form(url)
     if as_redis is not None:
-        ask(as_redis)  # who does not answer is named
+        ask(as_redis)  # its error names the server
         return _lists(as_redis, Keys(settings.deployment).prefix)
     require_broker(url)
     with BrokerConnection(broker_form(url), connect_timeout=CONNECT_TIMEOUT_S) as connection:
@@ -124,12 +117,12 @@ def _count(connection: BrokerConnection, name: str) -> int:
     with connection.channel() as channel:  # an error closes it
         try:
             return int(channel.queue_declare(name, passive=True).message_count)
-        except connection.channel_errors:  # it was never made: nothing was ever published
+        except connection.channel_errors:  # it does not exist: nothing was ever published
             return 0
 
 
 def _lists(url: str, prefix: str) -> dict[str, int]:
-    """Return the lengths of the lists under our prefix. Not asked through kombu, which forgets the prefix here."""
+    """Return the lengths of the lists under the prefix, which kombu would leave out here."""
     import redis
 
     found: dict[str, int] = {}
