@@ -107,8 +107,8 @@ def require_broker_setting(settings: Settings) -> None:
         )
 
 
-def refuse_greenlets() -> None:
-    """Check that this process is not patched for gevent or eventlet.
+def refuse_greenlets(pool: str = "") -> None:
+    """Check that the pool is not one of gevent's or eventlet's, and that this process is not patched for them.
 
     Raises:
         PoolRefused: it is; the agents' event loop cannot run on patched threads.
@@ -117,7 +117,7 @@ def refuse_greenlets() -> None:
     eventlet = sys.modules.get("eventlet.patcher")
     patched = gevent is not None and gevent.is_module_patched("threading")
     patched = patched or (eventlet is not None and eventlet.is_monkey_patched("thread"))
-    if patched:
+    if patched or any(name in pool for name in ("gevent", "eventlet")):
         raise PoolRefused(
             "Callboard does not run on the gevent and eventlet pools: agents share one event loop in a real thread. "
             "Start the worker with `--pool threads` (the default), prefork or solo."

@@ -34,7 +34,6 @@ from bus.journal import Line
 from bus.journal.log.line import to_line, unpack
 from bus.messages import RunAgentMessage
 from bus.payloads import decode
-from cli.output.transcript import safe
 from config.database.error_codes import named_error
 from config.definitions.credentials import require_no_credentials
 from config.definitions.json_schema import check_schema, schema_errors
@@ -43,6 +42,7 @@ from config.logs import one_line
 from config.redaction import Redactor, redact_start, secrets_in_url
 from config.redis.url import each_url, without_password
 from config.spelling import did_you_mean
+from config.visible import visible
 from observers.logfile import reader as logfiles
 from observers.logfile.held_text import HeldText
 from observers.logfile.record import cleaned
@@ -194,7 +194,7 @@ IN_PIECES: Mapping[str, Callable[[str], object]] = {
     "held text": _held,
     "a docstring": _described,
     "a log line": one_line,
-    "text for a terminal": safe,
+    "text for a terminal": visible,
     "OpenAI's stream": _fed(OpenAIWire),
     "Anthropic's stream": _fed(AnthropicWire),
 }

@@ -18,19 +18,14 @@ from agents.models.preparation import prepare_on_loop
 from agents.models.streams.fast import fast_reader
 from agents.models.streams.reader import ChunkReader
 from agents.models.streams.wrapper import WrapperReader
-from config.definitions.agent import Timeouts
+from config.definitions.agent import OURS, Timeouts
 from config.redaction import register_secrets
 
 _NO_KEY = "none"
 """The key sent to an ``api_base`` without ``api_key_env``: the client requires one, and no real key may be sent."""
 _UNGUARDED = "aiohttp_openai/"
 """LiteLLM's route that does not use httpx, so that ``agents.models.http.guard`` cannot limit it."""
-_OURS = frozenset(
-    """
-    model messages stream stream_options timeout request_timeout max_retries num_retries fallbacks
-    context_window_fallback_dict callbacks acompletion mock_response
-    """.split()
-)
+_IGNORED = frozenset({*OURS, "callbacks"})
 """Parameters that an agent's ``params`` cannot set: they would add a second retry layer, log or timeout."""
 
 
@@ -82,7 +77,7 @@ async def _opened_by_litellm(call: ModelCall, started: float) -> ChunkReader:
 def arguments_of(call: ModelCall) -> dict[str, Any]:
     """Return LiteLLM's arguments; the key is registered as a secret for redaction."""
     register_secrets(filter(None, [call.api_key]))
-    wanted: dict[str, Any] = {key: value for key, value in call.params.items() if key not in _OURS}
+    wanted: dict[str, Any] = {key: value for key, value in call.params.items() if key not in _IGNORED}
     wanted.update(
         model=call.model,
         messages=list(call.messages),

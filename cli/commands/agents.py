@@ -11,10 +11,11 @@ import click
 from agents.registry import AgentRegistry
 from cli import options
 from cli.output.json import print_json
-from cli.output.transcript import fit, safe
+from cli.output.transcript import fit
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
+from config.visible import visible
 
 if TYPE_CHECKING:
     from agents.checkup import Problem
@@ -88,7 +89,7 @@ def _print(rows: list[dict[str, Any]], settings: Settings) -> None:
     for row in rows:
         for problem in row["problems"]:
             colour = "red" if problem["severity"] == "error" else "yellow"
-            click.echo(f"{click.style(problem['severity'], fg=colour)}: {safe(problem['message'])}", err=True)
+            click.echo(f"{click.style(problem['severity'], fg=colour)}: {visible(problem['message'])}", err=True)
 
 
 def _mark(row: dict[str, Any]) -> str:
@@ -101,5 +102,6 @@ def _mark(row: dict[str, Any]) -> str:
 def _cells(row: dict[str, Any]) -> tuple[str, str, str]:
     """Return name, model and description; only the name for a file that cannot be read."""
     if row["id"] is None:
-        return safe(Path(row["file"]).stem), "", "does not load"
-    return row["id"], safe(row["model"]), fit(safe((row["description"] or "").split("\n")[0]), MAX_DESCRIPTION_CHARS)
+        return visible(Path(row["file"]).stem), "", "does not load"
+    description = visible((row["description"] or "").split("\n")[0])
+    return row["id"], visible(row["model"]), fit(description, MAX_DESCRIPTION_CHARS)

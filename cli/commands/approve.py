@@ -22,8 +22,8 @@ from cli import options
 from cli.opening import open_runner
 from cli.output.json import print_json
 from cli.output.question import MEANINGS, answer_commands, label, question_lines
-from cli.output.transcript import safe
 from cli.output.wait_reasons import warn_of_no_worker
+from config.visible import visible
 
 
 @click.command()
@@ -79,7 +79,7 @@ def _listed(run_id: str, asked: Sequence[Mapping[str, Any]]) -> str:
     parts = []
     for one, command in zip(asked, answer_commands(run_id, asked), strict=True):
         parts += [*question_lines(one), f"  {command}", ""]
-    return safe("\n".join(parts).rstrip())
+    return visible("\n".join(parts).rstrip())
 
 
 # --- asking ---------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def _ask_person(run_id: str, asked: Sequence[Mapping[str, Any]], given: Mapping[
         raise click.UsageError(f"nothing was decided; name {what}, as shown above.")
     (one,) = asked
     for line in question_lines(one):
-        click.echo(safe(line), err=True)
+        click.echo(visible(line), err=True)
     offered = list(one["decisions"])
     for number, decision in enumerate(offered, 1):
         click.echo(f"  {number}  {click.style(label(decision), bold=True)}  {MEANINGS.get(decision, '')}", err=True)
@@ -131,7 +131,7 @@ def _decide(runner: Runner, handle: RunHandle, approval_id: str | None, answer: 
     except (ApprovalDecided, ApprovalOver) as error:  # valid input that came too late: not a usage error
         if as_json:
             print_json({"run_id": handle.run_id, "code": error.code, **error.facts}, lines=True)
-        click.echo(safe(f"error: {error} [{error.code}]"), err=True)
+        click.echo(visible(f"error: {error} [{error.code}]"), err=True)
         return 1
     if as_json:
         print_json(_facts(decided), lines=True)

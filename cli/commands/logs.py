@@ -8,9 +8,9 @@ from collections import deque
 import click
 
 from cli import options
-from cli.output.transcript import safe
 from config.database.migrate import require_installation
 from config.settings import Settings
+from config.visible import visible
 from observers.logfile.reader import POLL_S, log_lines
 
 TAIL = 10
@@ -30,7 +30,7 @@ def logs(run_id: str | None, follow: bool, lines: int | None, **flags: object) -
     if settings.database_url is None and not folder.is_dir():
         require_installation(settings)
     if run_id is not None and next(log_lines(folder, run_id), None) is None and not _is_known(run_id, settings):
-        what = f"nothing was logged of run '{safe(run_id)}' in {folder}, and there is no run of that id"
+        what = f"nothing was logged of run '{visible(run_id)}' in {folder}, and there is no run of that id"
         click.echo(f"error: {what}; `./callboard runs` lists the runs.", err=True)
         return 1
     shown = _Shown(TAIL if lines is None and follow and run_id is None else lines)
@@ -38,7 +38,7 @@ def logs(run_id: str | None, follow: bool, lines: int | None, **flags: object) -
         shown.take(line.text)
     shown.catch_up()
     if not shown.any:
-        what = f"run '{safe(run_id)}'" if run_id else "any run"
+        what = f"run '{visible(run_id)}'" if run_id else "any run"
         click.echo(f"nothing was logged of {what} in {folder}.", err=True)
     return 0
 

@@ -11,7 +11,7 @@ from bus.journal import Who
 from cli import options
 from cli.opening import open_runner
 from cli.output.json import print_json
-from cli.output.transcript import safe
+from config.visible import visible
 
 yes_flag = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
@@ -70,7 +70,7 @@ def confirm(question: str) -> None:
 
 
 def _named(kind: str, ids: Sequence[str]) -> str:
-    return f"{kind} {safe(ids[0])}" if len(ids) == 1 else f"{len(ids)} {kind}s"
+    return f"{kind} {visible(ids[0])}" if len(ids) == 1 else f"{len(ids)} {kind}s"
 
 
 def _say(ids: Sequence[str], as_json: bool) -> int:
@@ -78,5 +78,5 @@ def _say(ids: Sequence[str], as_json: bool) -> int:
         print_json({"removed": ids}, lines=True)
     else:
         for removed in ids:
-            click.echo(f"{safe(removed)} was removed.")
+            click.echo(f"{visible(removed)} was removed.")
     return 0

@@ -22,10 +22,11 @@ from cli.doctor.plugins import broken_plugins
 from cli.opening import open_runner
 from cli.output.following import follow
 from cli.output.json import print_json
-from cli.output.transcript import fit, safe
+from cli.output.transcript import fit
 from cli.output.wait_reasons import warn_of_no_worker
 from config.definitions.agent import AGENT_ID
 from config.settings import Settings
+from config.visible import visible
 
 SETTLE_S = 3.0
 """How long to wait until a detached run's message is published; after that the relay publishes it."""
@@ -51,7 +52,7 @@ def run(
     settings = options.apply(**flags)
     _require_one_text(agent, words, settings)
     for sentence in broken_plugins(settings):
-        click.secho(f"warning: {safe(sentence)}", err=True, fg="yellow")
+        click.secho(f"warning: {visible(sentence)}", err=True, fg="yellow")
     objective = _objective(words[0] if words else None)
     if not detach:
         _require_possible_model(agent, settings)
@@ -110,7 +111,7 @@ def _require_possible_model(agent: str, settings: Settings) -> None:
 
 def _typed(agent: str, sentence: str) -> str:
     """Return the command with shell quoting."""
-    sentence = fit(safe(sentence), MAX_SHOWN_CHARS)
+    sentence = fit(visible(sentence), MAX_SHOWN_CHARS)
     quoted = f'"{sentence}"' if not set(sentence) & set('"$`\\!') else shlex.quote(sentence)
     return f"./callboard run {agent} {quoted}"
 

@@ -14,8 +14,9 @@ from cli.commands.remove import rm_runs
 from cli.family import Family
 from cli.opening import open_runner
 from cli.output.json import print_json
-from cli.output.transcript import fit, safe
+from cli.output.transcript import fit
 from cli.output.wait_reasons import mark_of, print_why, require_known_agent
+from config.visible import visible
 
 
 @click.command(cls=Family, members={"rm": rm_runs})
@@ -62,4 +63,4 @@ def _print(found: list[dict[str, Any]]) -> None:
         began = run["created_at"][5:16].replace("T", " ")
         facts = f"{run['run_id']}  {began}  {run['agent']:<{agent_width}}  {took:>9}  {cost:>8}  "
         why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
-        click.echo(f"{mark_of(run['status'])} {facts}{fit(safe(run['title']) + why, width - len(facts) - 2)}")
+        click.echo(f"{mark_of(run['status'])} {facts}{fit(visible(run['title']) + why, width - len(facts) - 2)}")

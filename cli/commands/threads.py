@@ -15,7 +15,8 @@ from cli.family import Family
 from cli.opening import open_runner
 from cli.output.json import print_json
 from cli.output.quoted import Quoted, columns, hanging
-from cli.output.transcript import fit, safe
+from cli.output.transcript import fit
+from config.visible import visible
 
 PAGE = 500
 """Most messages of a thread that are shown."""
@@ -53,7 +54,7 @@ def threads(thread_id: str | None, search: str | None, limit: int, as_json: bool
 def _more(thread_id: str | None, limit: int) -> str:
     if thread_id is None:
         return f"these are the {limit} threads used last; there are more: --limit, --search."
-    where = f"GET /v1/threads/{safe(thread_id)}/messages"
+    where = f"GET /v1/threads/{visible(thread_id)}/messages"
     return f"these are the first {PAGE} messages; there are more: the page and {where} show them."
 
 
@@ -63,7 +64,7 @@ def _list(shown: list[dict[str, Any]]) -> None:
         going = " ●" if "open_run" in thread else ""
         when = thread["updated_at"][:16].replace("T", " ")
         facts = f"{thread['thread_id']}  {when}  {thread['agent']:<12} "
-        title = fit(safe(thread["title"]), (width or 10_000) - len(facts) - len(going))
+        title = fit(visible(thread["title"]), (width or 10_000) - len(facts) - len(going))
         click.echo(hanging(f"{facts}{title}{going}", width))  # wide characters take two columns each
 
 
@@ -76,13 +77,13 @@ def _say(message: dict[str, Any]) -> None:
         quoted.write(text)
         quoted.end()
         return
-    for number, line in enumerate(safe(text).splitlines() or [""]):
+    for number, line in enumerate(visible(text).splitlines() or [""]):
         click.echo(f"{'' if number else who:>12}  {line}")
 
 
 def _speaker(message: dict[str, Any]) -> str:
     """Return the author; for a tool its name as the model wrote it, which may name no tool."""
-    tool = fit(safe(" ".join(str(message.get("name", "tool")).split())), MAX_NAME_CHARS)
+    tool = fit(visible(" ".join(str(message.get("name", "tool")).split())), MAX_NAME_CHARS)
     return {"user": "you", "assistant": "agent", "tool": tool, "error": "·"}[message["role"]]
 
 

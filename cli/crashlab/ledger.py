@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -44,48 +45,46 @@ class Entry:
 
 def watched(tool: Tool) -> Tool:
     """Return the same tool with its calls recorded in this process's ledger."""
-    function, says = tool.function, _own_effect(tool)
+    function, note = tool.function, partial(_note, tool)
 
-    def note(mark: str, arguments: Mapping[str, Any], result: Any = None) -> None:
-        call = current_call()
-        line = Entry(
-            mark=mark,
-            tool=tool.name,
-            says=says,
-            key=call.idempotency_key,
-            call_id=call.call_id,
-            arguments=arguments,
-            result=result,
-        )
-        write(Path(os.environ[VARIABLE]), line)
-
-    @wraps(function)
-    def called(**arguments: Any) -> Any:
+    @contextmanager
+    def recorded(arguments: Mapping[str, Any]) -> Iterator[None]:
         note(BEGAN, arguments)
         try:
-            result = function(**arguments)
+            yield
         except BaseException:
             note(RAISED, arguments)
             raise
+
+    @wraps(function)
+    def called(**arguments: Any) -> Any:
+        with recorded(arguments):
+            result = function(**arguments)
         note(RETURNED, arguments, to_result(result))
         return result
 
     @wraps(function)
     async def awaited(**arguments: Any) -> Any:
-        note(BEGAN, arguments)
-        try:
+        with recorded(arguments):
             result = await function(**arguments)
-        except BaseException:
-            note(RAISED, arguments)
-            raise
         note(RETURNED, arguments, to_result(result))
         return result
 
     return dataclasses.replace(tool, function=awaited if tool.is_async else called)
 
 
-def _own_effect(tool: Tool) -> str | None:
-    return str(tool.effect) if hasattr(tool.function, MARKS) else None
+def _note(tool: Tool, mark: str, arguments: Mapping[str, Any], result: Any = None) -> None:
+    call = current_call()
+    line = Entry(
+        mark=mark,
+        tool=tool.name,
+        says=str(tool.effect) if hasattr(tool.function, MARKS) else None,
+        key=call.idempotency_key,
+        call_id=call.call_id,
+        arguments=arguments,
+        result=result,
+    )
+    write(Path(os.environ[VARIABLE]), line)
 
 
 def write(path: Path, entry: Entry) -> None:

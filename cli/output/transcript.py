@@ -40,11 +40,6 @@ WAITING = 3
 """The exit status of `run --no-wait` for a run that waits for an approval."""
 
 
-def safe(text: str) -> str:
-    """Return text with hidden and cursor-moving characters written out."""
-    return visible(text)
-
-
 def fit(text: str, width: int) -> str:
     """Return text truncated to ``width`` characters, with an ellipsis if it was longer."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
@@ -107,7 +102,7 @@ class Transcript:
     def _(self, payload: ToolResultPayload) -> None:
         mark, colour = MARKS.get(payload.outcome, ("·", "white"))
         text = payload.result if isinstance(payload.result, str) else orjson.dumps(payload.result).decode()
-        first, _, rest = safe(text).strip().partition("\n")
+        first, _, rest = visible(text).strip().partition("\n")
         more = " …" if rest or len(first) > MAX_RESULT_CHARS else ""
         took = f"  {payload.duration_ms} ms" if payload.duration_ms is not None else ""
         self._note(f"  {mark} {first[:MAX_RESULT_CHARS]}{more}{took}", colour)

@@ -11,9 +11,9 @@ from agents.runner import Runner
 from bus.journal import WaitReason, Who
 from cli.opening import open_runner
 from cli.output.json import print_json
-from cli.output.transcript import safe
 from config.settings import Settings
 from config.spelling import did_you_mean
+from config.visible import visible
 from web.fleet import with_starting, without_worker, workers_starting
 
 MARKS = {"queued": "○", "running": "●", "waiting": "◐", "succeeded": "✓", "failed": "✕", "cancelled": "■", "dead": "✕"}
@@ -37,8 +37,8 @@ def print_why(settings: Settings, agent: str | None, thread_id: str | None, limi
     elif not wanted:
         click.echo("no run is open.")
     for one in [] if as_json else wanted:
-        click.echo(f"{mark_of(one.status)} {one.run_id}  {one.agent}  {safe(one.title)}")
-        click.echo(f"    {safe(one.sentence)}")
+        click.echo(f"{mark_of(one.status)} {one.run_id}  {one.agent}  {visible(one.title)}")
+        click.echo(f"    {visible(one.sentence)}")
     return 0
 
 

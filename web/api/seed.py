@@ -73,8 +73,6 @@ def _start(body: Body, message: str, correlation_id: str | None) -> RunHandle:
     if not isinstance(chosen, str):
         raise BadRequest("'config.agent_id' has to be text.")
     thread_id = body.optional_text("thread_id")
-    if thread_id is not None and "/" in thread_id:
-        raise BadRequest("a thread id must not have '/', since it is part of URLs; use ':' or '-'.")
     metadata = {"correlation_id": correlation_id} if correlation_id is not None else None
     return current_process().runner.run(message, chosen, thread_id=thread_id, who=current_who(), metadata=metadata)
 

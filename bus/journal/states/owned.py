@@ -58,27 +58,11 @@ def _claim(database: Database) -> Any:
     )
 
 
-LEASE_COLUMNS = (
-    "thread_id",
-    "thread_key",
-    "turn",
-    "tenant",
-    "principal",
-    "agent_id",
-    "agent_name",
-    "definition_digest",
-    "queue",
-    "model",
-    "detached",
-    "title",
-    "fence",
-    "reserved_to",
-    "stop_requested",
-    "created_ms",
-    "steps",
-    "commits",
-    "crashes",
-    "journal",
+LEASE_COLUMNS = tuple(
+    """
+    thread_id thread_key turn tenant principal agent_id agent_name definition_digest queue model detached title
+    fence reserved_to stop_requested created_ms steps commits crashes journal
+    """.split()
 )
 """What a lease says of its run, each under the column's name."""
 _CLAIMED = ("id", "observers_json", "metadata_json", "declared_to", "owned_fence", "crashes_json", *LEASE_COLUMNS)
