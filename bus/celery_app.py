@@ -12,12 +12,14 @@ from functools import lru_cache, partial
 from typing import Any
 
 from celery import Celery
-from kombu import Connection, Producer
+from kombu import Connection
 
 from bus.celery_config import celery_config, name_prefix, queue_of
 from bus.errors import BrokerMissing, PoolRefused
+from bus.keys import Keys
 from bus.messages import RunAgentMessage
 from bus.queues import served_queues
+from bus.redis_producer import RedisProducer, plain_redis
 from config.errors import SettingInvalid
 from config.redis.socket import with_running_redis
 from config.settings import Settings, settings
@@ -35,27 +37,22 @@ app.add_defaults(_configuration)  # called when Celery first looks, not now
 class Publisher:
     """Publishes each message to its queue at the configured broker, over a connection of its own.
 
-    To be used on the relay's thread. It raises kombu's errors while the broker is unreachable, and reconnects at the
-    next message.
+    To be used on the relay's thread. It raises the errors of redis-py or kombu while the broker is unreachable, and
+    reconnects at the next message.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._queue = lru_cache(partial(queue_of, settings))
-        self._producer: Producer | None = None
+        self._producer: RedisProducer | CeleryProducer | None = None
 
     def __call__(self, message: RunAgentMessage) -> None:
-        require_broker_setting(self._settings)
+        broker = require_broker_setting(self._settings)
         try:
             if self._producer is None:
-                self._producer = self._connect()
-            app.send_task(
-                RunAgentMessage.name,
-                args=(message.to_wire(),),
-                producer=self._producer,
-                queue=self._queue(message.queue or self._settings.queue),
-                ignore_result=True,
-            )
+                url = plain_redis(broker)
+                prefix = Keys(self._settings.deployment).prefix
+                self._producer = RedisProducer(url, prefix) if url is not None else CeleryProducer(self._settings)
+            self._producer.publish(message, message.queue or self._settings.queue)
         except Exception:
             self.close()
             raise
@@ -64,15 +61,33 @@ class Publisher:
         """Close the connection; the next message opens another."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.connection.release()
+            producer.close()
 
-    def _connect(self) -> Producer:
-        configuration = celery_config(self._settings)
-        connection = Connection(
+
+class CeleryProducer:
+    """Publishes messages as Celery does, to any broker; for one thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        configuration = celery_config(settings)
+        self._queue = lru_cache(partial(queue_of, settings))
+        self._connection = Connection(
             configuration["broker_url"], transport_options=configuration["broker_transport_options"], connect_timeout=2
         )
-        producer: Producer = app.amqp.Producer(connection, auto_declare=False)
-        return producer
+        self._producer = app.amqp.Producer(self._connection, auto_declare=False)
+
+    def publish(self, message: RunAgentMessage, queue: str) -> None:
+        """Return once the broker has the message."""
+        app.send_task(
+            RunAgentMessage.name,
+            args=(message.to_wire(),),
+            producer=self._producer,
+            queue=self._queue(queue),
+            ignore_result=True,
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.release()
 
 
 def serve_queues(worker_app: Celery, names: Iterable[str], excluded: Iterable[str] = ()) -> None:
@@ -95,8 +110,8 @@ def serve_queues(worker_app: Celery, names: Iterable[str], excluded: Iterable[st
         worker_app.amqp.queues.add(queue_of(settings(), name))
 
 
-def require_broker_setting(settings: Settings) -> None:
-    """Check that a broker is configured.
+def require_broker_setting(settings: Settings) -> str:
+    """Return the configured broker's URL.
 
     Raises:
         BrokerMissing: none is; wake-ups stay in the outbox until a process with a broker publishes them.
@@ -105,6 +120,7 @@ def require_broker_setting(settings: Settings) -> None:
         raise BrokerMissing(
             "no Redis and no other broker is configured: set CALLBOARD_REDIS_URL, or let `./callboard up` start one."
         )
+    return settings.broker
 
 
 def refuse_greenlets(pool: str = "") -> None:

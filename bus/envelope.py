@@ -1,4 +1,6 @@
-"""Decodes Celery's envelope of a wake-up as untrusted input, since every client of the broker can write one.
+"""Celery's envelope of a wake-up: encodes it, and decodes it as untrusted input.
+
+Every client of the broker can write one.
 
 Only what Callboard's publisher sends is accepted: no ETA, no time limit, no callbacks, no other task's name, no other
 serializer. The rest is encoded again in plain JSON.
@@ -19,6 +21,39 @@ COMMANDS: Mapping[str, type[RunAgentMessage]] = {RunAgentMessage.name: RunAgentM
 MAX_BYTES = 64 * 1024
 """Most bytes of an item; a wake-up has under 2 KB, and about 4 KB with its envelope."""
 _TEXTS = ("body", "content-type", "content-encoding")
+_HEADERS: Mapping[str, Any] = {
+    "lang": "py",
+    "shadow": None,
+    "eta": None,
+    "expires": None,
+    "group": None,
+    "group_index": None,
+    "retries": 0,
+    "timelimit": [None, None],
+    "parent_id": None,
+    "kwargsrepr": "{}",
+    "ignore_result": True,
+    "replaced_task_nesting": 0,
+    "stamped_headers": None,
+    "stamps": {},
+}
+_PROPERTIES: Mapping[str, Any] = {"reply_to": "", "delivery_mode": 2, "priority": 0, "body_encoding": "base64"}
+_NO_CALLBACKS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+
+
+def item_of(command: RunAgentMessage, task_id: str, queue: str, origin: str) -> bytes:
+    """Return the item of a queue's Redis list that Celery would publish for the command."""
+    wire = command.to_wire()
+    own = {"task": command.name, "id": task_id, "root_id": task_id, "argsrepr": repr((wire,)), "origin": origin}
+    delivery = {"delivery_info": {"exchange": "", "routing_key": queue}, "delivery_tag": task_id}
+    item = {
+        "body": base64.b64encode(orjson.dumps([[wire], {}, _NO_CALLBACKS])).decode(),
+        "content-encoding": "utf-8",
+        "content-type": "application/json",
+        "headers": {**_HEADERS, **own},
+        "properties": {**_PROPERTIES, **delivery, "correlation_id": task_id},
+    }
+    return orjson.dumps(item)
 
 
 def rewrite_item(item: bytes | str) -> bytes:
