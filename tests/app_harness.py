@@ -1,4 +1,4 @@
-"""A house for tests: a model server on a real socket, agents of the test's own, and the runner between them."""
+"""A harness for tests: a model server on a real socket, agents of the test's own, and the runner between them."""
 
 from __future__ import annotations
 

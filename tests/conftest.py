@@ -152,7 +152,7 @@ def each_database_url(database_kind: str, request: pytest.FixtureRequest) -> str
 
 @pytest.fixture
 def settings(tmp_path: Path, database_url: str, deployment: str) -> Settings:
-    """Settings of a world of this test's own, without Redis; ``settings.model_copy(update=...)`` for others."""
+    """Settings of this test's own deployment, without Redis; ``settings.model_copy(update=...)`` for others."""
     return Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
         state_dir=tmp_path / "state",

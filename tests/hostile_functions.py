@@ -72,8 +72,8 @@ def _fed(wire: Any) -> Callable[[str], object]:
 
 
 def _asked(sentence: str, *results: str) -> ModelCall:
-    told = [{"role": "tool", "tool_call_id": "1", "content": result} for result in results]
-    return ModelCall(model="demo/assistant", messages=[{"role": "user", "content": sentence}, *told])
+    results_shown = [{"role": "tool", "tool_call_id": "1", "content": result} for result in results]
+    return ModelCall(model="demo/assistant", messages=[{"role": "user", "content": sentence}, *results_shown])
 
 
 def _described(text: str) -> object:

@@ -75,9 +75,9 @@ def error_codes() -> set[str]:
 
 def test_every_error_is_explained_with_its_code():
     explained = set(re.findall(r"^\| `(\w+)` \|", page("errors.md"), re.MULTILINE))
-    told_by_doors = {code for code, _ in SENTENCES.values()} | {"run_failed"}
+    raised_by_doors = {code for code, _ in SENTENCES.values()} | {"run_failed"}
 
-    assert explained == error_codes() | told_by_doors
+    assert explained == error_codes() | raised_by_doors
 
 
 def test_the_statuses_in_the_table_are_those_doors_answer_with():

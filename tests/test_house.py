@@ -1,4 +1,4 @@
-"""What holds for the whole house: the rooms say what they are, nothing heavy is imported, files stay short."""
+"""What holds for the whole repository: the rooms say what they are, nothing heavy is imported, files stay short."""
 
 import ast
 import re

@@ -89,13 +89,13 @@ def test_a_stalled_stream_continues_when_resumed(server: ModelServer) -> None:
     body = b'{"model": "m", "stream": true}'
     with socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
-        heard = b""
-        while b'"a "' not in heard:
-            heard += client.recv(4096)
-        assert b'"c"' not in heard
+        received = b""
+        while b'"a "' not in received:
+            received += client.recv(4096)
+        assert b'"c"' not in received
 
         server.resume()
-        while not heard.endswith(b"0\r\n\r\n"):
-            heard += client.recv(4096)
+        while not received.endswith(b"0\r\n\r\n"):
+            received += client.recv(4096)
 
-    assert b'"c"' in heard
+    assert b'"c"' in received

@@ -19,9 +19,9 @@ README = (ROOT / "README.md").read_text()
 def commands() -> list[str]:
     """Return the lines of the README's shell examples, without comments; a comment that is a command counts as well."""
     lines = [line for block in examples(README, "sh") for line in block.splitlines()]
-    told = [line.removeprefix("# ") for line in lines if line.startswith("# .venv/")]
+    printed = [line.removeprefix("# ") for line in lines if line.startswith("# .venv/")]
     typed = [re.sub(r"\s+#.*", "", line) for line in lines if line and not line.startswith("#")]
-    return [*typed, *told]
+    return [*typed, *printed]
 
 
 def programs(line: str) -> list[list[str]]:

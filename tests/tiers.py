@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 MARKERS = ("journey", "browser", "postgres", "parity")
-SERVERS = frozenset({"redis_server", "own_redis", "model", "server", "elsewhere", "type_", "upkeep"})
+SERVERS = frozenset({"redis_server", "own_redis", "model", "server", "elsewhere", "type_", "maintenance"})
 """Fixtures that start a server; a test that asks for one is in the parity tier unless it has a marker."""
 REMEDY = "a unit test opens no socket, starts no process and imports no LiteLLM; mark the test `parity`"
 

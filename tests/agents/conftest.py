@@ -30,14 +30,14 @@ def model() -> Iterator[ModelServer]:
 
 
 @pytest.fixture
-def house(settings: Settings, tmp_path: Path, model: ModelServer) -> Iterator[AppHarness]:
+def harness(settings: Settings, tmp_path: Path, model: ModelServer) -> Iterator[AppHarness]:
     """A runner and an agent called ``tester``."""
     # A lease that outlives LiteLLM's first call, which holds the loop for half a second and more.
     ours = settings.model_copy(update={"agents_dir": str(tmp_path / "agents"), "lease_s": 15.0, "beat_s": 5.0})
     migrate(ours)
     runner = Runner.open(ours)
-    house = AppHarness(runner, model, tmp_path / "agents", "openai")
-    house.agent()
-    yield house
+    harness = AppHarness(runner, model, tmp_path / "agents", "openai")
+    harness.agent()
+    yield harness
     runner.settle(10)
     runner.close()

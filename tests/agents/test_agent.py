@@ -105,8 +105,8 @@ def test_calls_a_tool_and_gives_its_result_to_the_model(kit: AgentKit) -> None:
     assert (called.name, called.arguments, called.effect) == ("add", {"a": 17, "b": 23}, "pure")
     [result] = of(ToolResultPayload, events)
     assert (result.outcome, result.result, result.call_id) == ("done", 40, called.call_id)
-    told = kit.model.requests[-1].messages[-1]
-    assert (told["role"], told["content"], told["tool_call_id"]) == ("tool", "40", called.call_id)
+    message = kit.model.requests[-1].messages[-1]
+    assert (message["role"], message["content"], message["tool_call_id"]) == ("tool", "40", called.call_id)
     assert end_of(events).status == "succeeded"
 
 

@@ -125,18 +125,20 @@ def test_a_check_that_fails_is_a_problem_of_its_agent(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("tool", ["builtins:min", "pip:main", *(f"tests.agents.broken_tools:{kind}" for kind in KINDS)])
-def test_a_run_of_a_broken_agent_ends_with_the_true_reason_and_another_is_unhurt(house: AppHarness, tool: str) -> None:
-    house.agent(f"tools: ['{tool}']", agent_id="broken")
-    house.agent("tools: [clock]", agent_id="fine")
-    broken, fine = house.run(agent_id="broken"), house.run(agent_id="fine")
+def test_a_run_of_a_broken_agent_ends_with_the_true_reason_and_another_is_unhurt(
+    harness: AppHarness, tool: str
+) -> None:
+    harness.agent(f"tools: ['{tool}']", agent_id="broken")
+    harness.agent("tools: [clock]", agent_id="fine")
+    broken, fine = harness.run(agent_id="broken"), harness.run(agent_id="fine")
 
     assert broken.result(timeout_s=90).status == "failed"
     assert broken.result(timeout_s=90).reason == "tool_unknown"
     assert fine.result(timeout_s=90).status == "succeeded"
 
 
-def test_what_loading_an_agent_raises_ends_its_run_alone(house: AppHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    house.agent(agent_id="broken")
+def test_what_loading_an_agent_raises_ends_its_run_alone(harness: AppHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.agent(agent_id="broken")
     real = compatibility.load_agent
 
     def load(here: Any, agent_id: str, digest: str = "") -> Any:
@@ -145,11 +147,11 @@ def test_what_loading_an_agent_raises_ends_its_run_alone(house: AppHarness, monk
         return real(here, agent_id, digest)
 
     monkeypatch.setattr(claimed_run, "load_agent", load)
-    house.agent(agent_id="fine")
-    house.runner.journal.loop.run(rehearse(current_process()))  # as a worker begins
+    harness.agent(agent_id="fine")
+    harness.runner.journal.loop.run(rehearse(current_process()))  # as a worker begins
 
-    assert house.run(agent_id="broken").result(timeout_s=90).reason == "internal"
-    assert house.run(agent_id="fine").result(timeout_s=90).status == "succeeded"
+    assert harness.run(agent_id="broken").result(timeout_s=90).reason == "internal"
+    assert harness.run(agent_id="fine").result(timeout_s=90).status == "succeeded"
 
 
 # --- anything at all in a file ----------------------------------------------------------------------

@@ -21,8 +21,8 @@ class CallsBack(AgentObserver):
 
     name = "calls_back"
 
-    def __init__(self, house: AppHarness, deed: str) -> None:
-        self._house = house
+    def __init__(self, harness: AppHarness, deed: str) -> None:
+        self._harness = harness
         self._deed = deed
         self.done = threading.Event()
         self.outcome: Any = None
@@ -30,7 +30,7 @@ class CallsBack(AgentObserver):
     def on_response(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
         if payload.type != "response" or self.done.is_set():
             return
-        handle = self._house.runner.handle(context.run_id)
+        handle = self._harness.runner.handle(context.run_id)
         try:
             self.outcome = getattr(self, self._deed)(handle)
         except Exception as error:
@@ -47,45 +47,45 @@ class CallsBack(AgentObserver):
         return handle.result(30).status
 
     def start_another(self, _: RunHandle) -> str:
-        return self._house.run("Another").result(30).status
+        return self._harness.run("Another").result(30).status
 
 
 class CallsBackInline(CallsBack):
     inline = True
 
 
-def watched(house: AppHarness, observer: CallsBack, turn: Turn) -> EndPayload:
-    house.model.script([turn])
-    end = house.run(observers=[observer]).result(30)
+def watched(harness: AppHarness, observer: CallsBack, turn: Turn) -> EndPayload:
+    harness.model.script([turn])
+    end = harness.run(observers=[observer]).result(30)
     assert observer.done.wait(30)
     return end
 
 
 @pytest.mark.parametrize("kind", [CallsBack, CallsBackInline])
-def test_one_may_stop_its_run(house: AppHarness, kind: type[CallsBack]) -> None:
-    house.agent()
+def test_one_may_stop_its_run(harness: AppHarness, kind: type[CallsBack]) -> None:
+    harness.agent()
 
-    end = watched(house, kind(house, "stop"), LONG)
+    end = watched(harness, kind(harness, "stop"), LONG)
 
     assert end.status == "cancelled"
 
 
 @pytest.mark.parametrize("deed", ["wait_for_its_end", "start_another"])
-def test_one_behind_a_queue_may_wait(house: AppHarness, deed: str) -> None:
-    house.agent()
-    observer = CallsBack(house, deed)
+def test_one_behind_a_queue_may_wait(harness: AppHarness, deed: str) -> None:
+    harness.agent()
+    observer = CallsBack(harness, deed)
 
-    end = watched(house, observer, Turn(text="Hello you."))
+    end = watched(harness, observer, Turn(text="Hello you."))
 
     assert (end.status, observer.outcome) == ("succeeded", "succeeded")
 
 
 @pytest.mark.parametrize("deed", ["wait_for_its_end", "start_another"])
-def test_a_caller_on_the_loop_gets_an_error_that_it_cannot_wait_there(house: AppHarness, deed: str) -> None:
-    house.agent()
-    observer = CallsBackInline(house, deed)
+def test_a_caller_on_the_loop_gets_an_error_that_it_cannot_wait_there(harness: AppHarness, deed: str) -> None:
+    harness.agent()
+    observer = CallsBackInline(harness, deed)
 
-    end = watched(house, observer, Turn(text="Hello you."))
+    end = watched(harness, observer, Turn(text="Hello you."))
 
     assert end.status == "succeeded"
     assert "loop" in str(observer.outcome)

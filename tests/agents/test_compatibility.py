@@ -33,7 +33,7 @@ TOOLS = "tools: [tests.agents.changing_tools:weigh, tests.agents.changing_tools:
 
 
 class Runs:
-    """Runs that nobody works on unless a test says so, in a world whose code the test changes."""
+    """Runs that no worker takes unless a test lets one, of agents whose code the test changes."""
 
     def __init__(self, kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> None:
         self.kit = kit

@@ -26,97 +26,99 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
         yield shop
 
 
-def agent(house: AppHarness, name: str, more: str = "") -> None:
-    house.agent(f"tools: [tests.agents.http_tools:{name}]\n{more}")
-    house.model.script([Turn(calls=[Call(name=name, arguments={"item": "tea"})]), DONE])
+def agent(harness: AppHarness, name: str, more: str = "") -> None:
+    harness.agent(f"tools: [tests.agents.http_tools:{name}]\n{more}")
+    harness.model.script([Turn(calls=[Call(name=name, arguments={"item": "tea"})]), DONE])
 
 
-def results(house: AppHarness, handle: Any) -> list[tuple[str, Any]]:
-    return [(e.outcome, e.result) for e in house.events(handle) if isinstance(e, ToolResultPayload)]
+def results(harness: AppHarness, handle: Any) -> list[tuple[str, Any]]:
+    return [(e.outcome, e.result) for e in harness.events(handle) if isinstance(e, ToolResultPayload)]
 
 
-def key_of(house: AppHarness, run_id: str) -> str:
-    with house.runner.journal.database.read() as connection:
+def key_of(harness: AppHarness, run_id: str) -> str:
+    with harness.runner.journal.database.read() as connection:
         (step,) = [step for step in steps_of(connection, run_id) if step["kind"] == "tool"]
     return str(step["idempotency_key"])
 
 
-def asked(house: AppHarness, run_id: str) -> list[dict[str, Any]]:
+def asked(harness: AppHarness, run_id: str) -> list[dict[str, Any]]:
     """Return the run's questions, once it waits."""
-    for line in house.runner.journal.follow_blocking(run_id, house.runner.handle(run_id).thread_id, 0):
+    for line in harness.runner.journal.follow_blocking(run_id, harness.runner.handle(run_id).thread_id, 0):
         if line.type == "approval":
             break
-    with house.runner.journal.database.read() as connection:
+    with harness.runner.journal.database.read() as connection:
         return pending(connection, run_id)
 
 
-def test_a_keyed_call_is_made_again_with_the_same_key(house: AppHarness, shop: Shop) -> None:
-    agent(house, "order")
-    handle = house.run()
+def test_a_keyed_call_is_made_again_with_the_same_key(harness: AppHarness, shop: Shop) -> None:
+    agent(harness, "order")
+    handle = harness.run()
 
     assert handle.result(30).status == "succeeded"
-    assert results(house, handle) == [("done", "done")]
-    assert [headers["idempotency-key"] for headers in shop.arrived] == [key_of(house, handle.run_id)] * 2
+    assert results(harness, handle) == [("done", "done")]
+    assert [headers["idempotency-key"] for headers in shop.arrived] == [key_of(harness, handle.run_id)] * 2
     assert shop.effects == 1
 
 
-def test_an_unsafe_call_is_not_repeated_and_a_person_is_asked(house: AppHarness, shop: Shop) -> None:
-    agent(house, "buy")
-    handle = house.run()
-    (question,) = asked(house, handle.run_id)
+def test_an_unsafe_call_is_not_repeated_and_a_person_is_asked(harness: AppHarness, shop: Shop) -> None:
+    agent(harness, "buy")
+    handle = harness.run()
+    (question,) = asked(harness, handle.run_id)
     assert len(shop.arrived) == 1
 
     answer = Decision(decision="take_as_done", result="it came by post")
-    house.runner.journal.decide(Who(), handle.run_id, question["approval_id"], answer, by="ann")
+    harness.runner.journal.decide(Who(), handle.run_id, question["approval_id"], answer, by="ann")
 
     assert handle.result(30).status == "succeeded"
-    assert results(house, handle) == [("done", "it came by post")]
+    assert results(harness, handle) == [("done", "it came by post")]
     assert len(shop.arrived) == 1
 
 
-def test_an_unsafe_call_is_made_again_when_a_person_says_so(house: AppHarness, shop: Shop) -> None:
-    agent(house, "buy")
-    handle = house.run()
-    (question,) = asked(house, handle.run_id)
+def test_an_unsafe_call_is_made_again_when_a_person_says_so(harness: AppHarness, shop: Shop) -> None:
+    agent(harness, "buy")
+    handle = harness.run()
+    (question,) = asked(harness, handle.run_id)
 
-    house.runner.journal.decide(Who(), handle.run_id, question["approval_id"], Decision(decision="run_again"), by="ann")
+    harness.runner.journal.decide(
+        Who(), handle.run_id, question["approval_id"], Decision(decision="run_again"), by="ann"
+    )
 
     assert handle.result(30).status == "succeeded"
-    assert results(house, handle) == [("done", "done")]
+    assert results(harness, handle) == [("done", "done")]
     assert len(shop.arrived) == 2
     assert shop.effects == 1, "with the key of the first time"
 
 
-def test_a_run_fails_when_a_person_says_so_and_its_call_has_the_reason(house: AppHarness, shop: Shop) -> None:
-    agent(house, "buy")
-    handle = house.run()
-    (question,) = asked(house, handle.run_id)
+def test_a_run_fails_when_a_person_says_so_and_its_call_has_the_reason(harness: AppHarness, shop: Shop) -> None:
+    agent(harness, "buy")
+    handle = harness.run()
+    (question,) = asked(harness, handle.run_id)
 
-    house.runner.journal.decide(Who(), handle.run_id, question["approval_id"], Decision(decision="fail"), by="ann")
+    harness.runner.journal.decide(Who(), handle.run_id, question["approval_id"], Decision(decision="fail"), by="ann")
 
     assert handle.result(30).status == "failed"
-    assert results(house, handle) == [("unknown", GIVEN_UP)]
+    assert results(harness, handle) == [("unknown", GIVEN_UP)]
     assert len(shop.arrived) == 1
 
 
-def test_a_run_fails_where_the_agent_asks_no_person(house: AppHarness, shop: Shop) -> None:
-    agent(house, "buy", "on_unknown: fail")
-    handle = house.run()
+def test_a_run_fails_where_the_agent_asks_no_person(harness: AppHarness, shop: Shop) -> None:
+    agent(harness, "buy", "on_unknown: fail")
+    handle = harness.run()
 
     end = handle.result(30)
     assert (end.status, end.reason) == ("failed", "outcome_unknown")
-    assert [outcome for outcome, _ in results(house, handle)] == ["unknown"]
+    assert [outcome for outcome, _ in results(harness, handle)] == ["unknown"]
     assert len(shop.arrived) == 1
 
 
-def test_the_model_gets_the_unknown_outcome_where_it_shall_decide(house: AppHarness, shop: Shop) -> None:
-    agent(house, "buy", "on_unknown: tell_model")
-    handle = house.run()
+def test_the_model_gets_the_unknown_outcome_where_it_shall_decide(harness: AppHarness, shop: Shop) -> None:
+    agent(harness, "buy", "on_unknown: tell_model")
+    handle = harness.run()
 
     assert handle.result(30).status == "succeeded"
-    ((outcome, result),) = results(house, handle)
+    ((outcome, result),) = results(harness, handle)
     assert outcome == "unknown"
     assert "RemoteDisconnected" in result
     assert len(shop.arrived) == 1
-    told = house.model.requests[-1].body["messages"][-1]
-    assert (told["role"], "RemoteDisconnected" in told["content"]) == ("tool", True)
+    message = harness.model.requests[-1].body["messages"][-1]
+    assert (message["role"], "RemoteDisconnected" in message["content"]) == ("tool", True)

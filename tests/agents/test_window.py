@@ -219,10 +219,10 @@ def test_the_model_is_shown_the_beginning_of_a_long_result_with_a_note(result):
     )
     called, *_ = answer(3, calls=1)
     call_id = called.data["tool_calls"][0]["call_id"]
-    told = HistoryItem(id="msg_r", role="tool", data={"call_id": call_id, "name": "look", "result": result})
+    item = HistoryItem(id="msg_r", role="tool", data={"call_id": call_id, "name": "look", "result": result})
 
-    shown = messages_for(definition, [called, told])[-1]["content"]
-    whole = messages_for(definition, [called, told], max_result_chars=10_000_000)[-1]["content"]
+    shown = messages_for(definition, [called, item])[-1]["content"]
+    whole = messages_for(definition, [called, item], max_result_chars=10_000_000)[-1]["content"]
 
     assert len(shown) < 64_200
     assert shown[:64_000] == whole[:64_000]

@@ -62,10 +62,10 @@ def measure(effort: Effort) -> Report:
 
 def _on(what: str, url: str, rounds: int, count: int, folder: Path) -> list[Figure]:
     journal, as_often, at_once = list[float](), list[float](), list[float]()
-    with _open(url, folder, is_synced=what != UNSYNCED) as (world, clock):
-        bare = Bare(world.database, _template(world, clock))
+    with _open(url, folder, is_synced=what != UNSYNCED) as (harness, clock):
+        bare = Bare(harness.database, _template(harness, clock))
         ways: list[tuple[Callable[[], object], list[float]]] = [
-            (lambda: _play(world), []),
+            (lambda: _play(harness), []),
             (bare.write_as_often, []),
             (bare.write_at_once, []),
         ]
@@ -147,19 +147,19 @@ def _open(url: str, folder: Path, *, is_synced: bool) -> Iterator[tuple[JournalH
         database.close()
 
 
-def _play(world: JournalHarness) -> str:
+def _play(harness: JournalHarness) -> str:
     """Have the journal write a whole run, as an agent would, and return its id."""
     from bus.journal.ownership.leases import claim_on
     from bus.journal.steps import start_steps
     from tests.bus.journal_harness import Owner
 
-    run_id = world.accept("How much is 17 * 23?").run_id
+    run_id = harness.accept("How much is 17 * 23?").run_id
     first = _model_step(1)
-    with world.database.write() as connection:
-        lease = claim_on(connection, world.database, run_id, "own_bench", 60)
+    with harness.database.write() as connection:
+        lease = claim_on(connection, harness.database, run_id, "own_bench", 60)
         assert lease is not None
         start_steps(connection, lease.run_id, lease.fence, [first])
-    world.do(_work(Owner(world, lease), first.id))
+    harness.do(_work(Owner(harness, lease), first.id))
     return run_id
 
 
@@ -172,8 +172,8 @@ async def _work(owner: Any, step_id: str) -> None:
         ended, message, item = await _answer(owner, number, step_id)
         await owner.writer.commit(Commit(events=[message, call], ended=[ended], started=[call_step], history=[item]))
         following = _model_step(number + 1)
-        told, ended, item = _result(call_step.id, number)
-        await owner.writer.commit(Commit(events=[told], ended=[ended], started=[following], history=[item]))
+        event, ended, item = _result(call_step.id, number)
+        await owner.writer.commit(Commit(events=[event], ended=[ended], started=[following], history=[item]))
         step_id = following.id
     ended, message, item = await _answer(owner, 3, step_id)
     end = EndPayload(status="succeeded", output=ANSWER, steps=5, duration_ms=1000, usage={"input_tokens": 100})
@@ -219,7 +219,7 @@ def _call(number: int) -> tuple[Any, Any]:
         arguments_digest="d" * 64,
         idempotency_key=new_id("key"),
     )
-    told = ToolPayload(
+    event = ToolPayload(
         call_id=f"call_{number}",
         name="calculator",
         arguments={"expression": "17*23"},
@@ -228,7 +228,7 @@ def _call(number: int) -> tuple[Any, Any]:
         message_id=f"msg_{number}",
         step_id=step.id,
     )
-    return step, told
+    return step, event
 
 
 def _result(step_id: str, number: int) -> tuple[Any, Any, Any]:
@@ -236,7 +236,7 @@ def _result(step_id: str, number: int) -> tuple[Any, Any, Any]:
     from bus.payloads import ToolResultPayload
 
     data = {"call_id": f"call_{number}", "name": "calculator", "outcome": "done", "result": 391}
-    told = ToolResultPayload(
+    event = ToolResultPayload(
         call_id=f"call_{number}",
         name="calculator",
         outcome="done",
@@ -246,7 +246,7 @@ def _result(step_id: str, number: int) -> tuple[Any, Any, Any]:
         step_id=step_id,
     )
     return (
-        told,
+        event,
         StepEnded(id=step_id, status="done", result=391),
         HistoryItem(id=f"res_{number}", role="tool", data=data),
     )
@@ -258,19 +258,19 @@ Change = tuple[Table, str, dict[str, Any]]
 """A table, ``insert`` or ``update``, and the row or what changed in it with its key."""
 
 
-def _template(world: JournalHarness, clock: Clock) -> list[list[Change]]:
+def _template(harness: JournalHarness, clock: Clock) -> list[list[Change]]:
     """Return what each commit of a run changed, row by row."""
-    _play(world)  # keeps the definition, and whatever else is written once
-    seen: list[Rows] = [_snapshot(world)]
-    clock.on_commit = lambda: seen.append(_snapshot(world))
-    _play(world)
+    _play(harness)  # keeps the definition, and whatever else is written once
+    seen: list[Rows] = [_snapshot(harness)]
+    clock.on_commit = lambda: seen.append(_snapshot(harness))
+    _play(harness)
     clock.on_commit = lambda: None
     return [_between(before, after) for before, after in pairwise(seen)]
 
 
-def _snapshot(world: JournalHarness) -> Rows:
+def _snapshot(harness: JournalHarness) -> Rows:
     rows: Rows = {}
-    with world.database.read() as connection:
+    with harness.database.read() as connection:
         for table in TABLES:
             found = connection.execute(select(table)).mappings()
             rows[table.name] = {tuple(row[c.name] for c in table.primary_key): dict(row) for row in found}

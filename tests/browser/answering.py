@@ -18,7 +18,7 @@ from bus.journal import Commit, HistoryItem, Journal
 from bus.payloads import EndPayload, MessagePayload, Payload, ToolResultPayload, encode
 from config.database.migrate import migrate
 from config.settings import Settings
-from tests.bus.asked import asks, owned_again, question
+from tests.bus.questions import asks, owned_again, question
 from web.app import create_app
 
 AGENT = "name: Support\ndescription: Answers customers.\nmodel: openai/gpt-5-mini\nsystem_prompt: You answer.\n"

@@ -15,7 +15,7 @@ from bus.payloads import ToolResultPayload
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.test_page_looks import FAINT_TEXTS, OVERFLOW
 from tests.browser.visitor import PATIENCE_MS, Scheme, Visitor
-from tests.bus.asked import WHY, question
+from tests.bus.questions import WHY, question
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 

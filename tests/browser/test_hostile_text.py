@@ -12,7 +12,7 @@ from bus.journal import Decision, Who
 from config.visible import visible
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.visitor import PATIENCE_MS, Visitor
-from tests.bus.asked import question
+from tests.bus.questions import question
 from tests.config.test_visible import HIDDEN, PLAIN
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -186,7 +186,7 @@ def test_emphasis_is_never_deep_enough_to_break_the_page(page: Visitor) -> None:
 @pytest.mark.parametrize("size", [1, 7, 65_536])
 def test_a_long_line_of_the_stream_is_looked_through_once(page: Visitor, size: int) -> None:
     """Short lines in one large piece, then one long line in small pieces."""
-    told = page.module(
+    shown = page.module(
         """
         const { EventStreamParser } = await import("/static/services/sse.js");
         const text = ": beat\\n".repeat(100_000) + "data: " + "x".repeat(1_000_000) + "\\n\\n";
@@ -200,8 +200,8 @@ def test_a_long_line_of_the_stream_is_looked_through_once(page: Visitor, size: i
         size,
     )
 
-    assert told["found"] == [1_000_000]
-    assert told["took"] < SLOW_MS
+    assert shown["found"] == [1_000_000]
+    assert shown["took"] < SLOW_MS
 
 
 @pytest.mark.parametrize(

@@ -240,44 +240,44 @@ def _piece(text: str, message: str = "m1", kind: str = "response") -> dict[str, 
     return {"type": kind, "content": text, "message_id": message}
 
 
-def _texts(told: dict[str, Any], *, withdrawn: bool = False) -> list[str]:
-    items = told["story"]["items"]
+def _texts(shown: dict[str, Any], *, withdrawn: bool = False) -> list[str]:
+    items = shown["story"]["items"]
     return [item["text"] for item in items if item["kind"] == "text" and bool(item.get("withdrawn")) is withdrawn]
 
 
 def test_pieces_grow_one_text_and_repeats_are_ignored(page: Visitor) -> None:
     log = _log({"type": "status", "status": "running"}, _piece("Hel"), _piece("lo"))
 
-    told = page.module(TELL, [*log, *log])
+    shown = page.module(TELL, [*log, *log])
 
-    assert _texts(told) == ["Hello"]
-    assert told["touched"][3:] == [None, None, None]
+    assert _texts(shown) == ["Hello"]
+    assert shown["touched"][3:] == [None, None, None]
 
 
 def test_the_message_makes_its_text_final(page: Visitor) -> None:
     log = _log(_piece("Helo"), {"type": "message", "role": "assistant", "content": "Hello", "message_id": "m1"})
 
-    told = page.module(TELL, log)
+    shown = page.module(TELL, log)
 
-    assert _texts(told) == ["Hello"]
-    assert told["story"]["items"][0]["final"] is True
+    assert _texts(shown) == ["Hello"]
+    assert shown["story"]["items"][0]["final"] is True
 
 
 def test_a_withdrawal_takes_exactly_its_pieces(page: Visitor) -> None:
     withdrawn = {"type": "withdrawn", "ranges": [[2, 3]]}
 
-    told = page.module(TELL, _log(_piece("kept "), _piece("lost "), _piece("lost"), withdrawn, _piece("new")))
+    shown = page.module(TELL, _log(_piece("kept "), _piece("lost "), _piece("lost"), withdrawn, _piece("new")))
 
-    assert _texts(told) == ["kept ", "new"]
-    assert _texts(told, withdrawn=True) == ["lost lost"]
+    assert _texts(shown) == ["kept ", "new"]
+    assert _texts(shown, withdrawn=True) == ["lost lost"]
 
 
 def test_what_is_final_is_never_withdrawn(page: Visitor) -> None:
     message = {"type": "message", "role": "assistant", "content": "Hello", "message_id": "m1"}
 
-    told = page.module(TELL, _log(_piece("Hello"), message, {"type": "withdrawn", "ranges": [[1, 1]]}))
+    shown = page.module(TELL, _log(_piece("Hello"), message, {"type": "withdrawn", "ranges": [[1, 1]]}))
 
-    assert _texts(told) == ["Hello"]
+    assert _texts(shown) == ["Hello"]
 
 
 def test_a_tool_is_one_card_from_its_name_to_its_result(page: Visitor) -> None:
@@ -285,22 +285,22 @@ def test_a_tool_is_one_card_from_its_name_to_its_result(page: Visitor) -> None:
     full = {**call, "arguments": {"expression": "1+1"}, "effect": "pure"}
     result = {**call, "type": "tool_result", "outcome": "done", "result": "2", "duration_ms": 3}
 
-    told = page.module(TELL, _log(call, full, result))
+    shown = page.module(TELL, _log(call, full, result))
 
-    (card,) = told["story"]["items"]
+    (card,) = shown["story"]["items"]
     assert (card["effect"], card["outcome"], card["result"], card["duration_ms"]) == ("pure", "done", "2", 3)
 
 
 def test_thinking_ends_where_the_answer_begins(page: Visitor) -> None:
-    told = page.module(TELL, _log(_piece("hm", kind="reasoning"), _piece("hm", kind="reasoning"), _piece("So")))
+    shown = page.module(TELL, _log(_piece("hm", kind="reasoning"), _piece("hm", kind="reasoning"), _piece("So")))
 
-    thinking, text = told["story"]["items"]
+    thinking, text = shown["story"]["items"]
     assert (thinking["text"], thinking["closed"], thinking["endedAt"]) == ("hmhm", True, "2026-11-20T12:00:00.003Z")
     assert text["text"] == "So"
 
 
 def test_an_unknown_event_is_passed_over(page: Visitor) -> None:
-    told = page.module(TELL, _log({"type": "from_the_future", "x": 1}, _piece("a")))
+    shown = page.module(TELL, _log({"type": "from_the_future", "x": 1}, _piece("a")))
 
-    assert _texts(told) == ["a"]
-    assert told["story"]["cursor"] == 2
+    assert _texts(shown) == ["a"]
+    assert shown["story"]["cursor"] == 2

@@ -93,7 +93,7 @@ def empty(database: Database) -> Database:
 
 
 @pytest.fixture
-def postgres_world(migrated_postgres_url: str, wide_loop: ProcessLoop) -> Iterator[JournalHarness]:
+def postgres_harness(migrated_postgres_url: str, wide_loop: ProcessLoop) -> Iterator[JournalHarness]:
     """Runs on Postgres alone; mark the test ``postgres``."""
     opened = empty(open_database(migrated_postgres_url))
     made = JournalHarness(opened, wide_loop, MemoryHotLog())
@@ -139,7 +139,7 @@ def hot_log(request: pytest.FixtureRequest) -> HotLog:
 
 
 @pytest.fixture
-def world(database: Database, request: pytest.FixtureRequest) -> Iterator[JournalHarness]:
+def harness(database: Database, request: pytest.FixtureRequest) -> Iterator[JournalHarness]:
     """Runs on each database, written to a hot log in memory."""
     loop = request.getfixturevalue("loop" if database.is_sqlite else "wide_loop")
     made = JournalHarness(database, loop, MemoryHotLog())
@@ -148,13 +148,13 @@ def world(database: Database, request: pytest.FixtureRequest) -> Iterator[Journa
 
 
 @pytest.fixture
-def small_world(sqlite: Database, loop: ProcessLoop) -> JournalHarness:
+def small_harness(sqlite: Database, loop: ProcessLoop) -> JournalHarness:
     """Runs on SQLite alone."""
     return JournalHarness(sqlite, loop, MemoryHotLog())
 
 
 @pytest.fixture
-def each_log_world(sqlite: Database, loop: ProcessLoop, hot_log: HotLog) -> JournalHarness:
+def each_log_harness(sqlite: Database, loop: ProcessLoop, hot_log: HotLog) -> JournalHarness:
     """Runs on SQLite, written to a hot log of each kind."""
     return JournalHarness(sqlite, loop, hot_log)
 

@@ -66,7 +66,7 @@ class Call:
 
 @dataclass(slots=True)
 class Outside:
-    """What the world outside of the journal has seen."""
+    """The effects outside of the journal."""
 
     entries: defaultdict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     """The calls of each run that took effect."""
@@ -117,7 +117,7 @@ class FakeOwner:
         started = [_tool_step(call) for call in calls] if calls else [_model_step(thinking or "")]
         ended = StepEnded(id=self.step or "", status="done", result={"message_id": said.message_id})
         await self.writer.commit(
-            Commit(events=[said, *map(_told, calls)], started=started, ended=[ended], history=[shown])
+            Commit(events=[said, *map(_call_event, calls)], started=started, ended=[ended], history=[shown])
         )
         self.step, self.calls, self._message_id, self._said = thinking, calls, "", {}
 
@@ -144,7 +144,7 @@ class FakeOwner:
 
     def effect(self, call: Call) -> None:
         """Let a call take effect outside; its start was committed before."""
-        (step,) = self.owner.world.rows(select(steps).where(steps.c.id == call.id))
+        (step,) = self.owner.harness.rows(select(steps).where(steps.c.id == call.id))
         assert step.status != "planned", "a step takes effect whose start was not committed"
         entries = self.outside.entries[self.lease.run_id]
         entries.append(Entry(mark=BEGAN, tool="tool", says=None, key=call.id, call_id=call.call_id, arguments={}))
@@ -198,22 +198,22 @@ class FakeOwner:
         await self.writer.commit(change)
 
 
-async def take(world: JournalHarness, run_id: str, owner: str, hot_log: HotLog, outside: Outside) -> FakeOwner | None:
-    """Return the hands of whoever claimed the run just now; None: it cannot be had."""
-    claimed = await world.loop.write(_claim, world, run_id, owner, outside)
+async def take(harness: JournalHarness, run_id: str, owner: str, hot_log: HotLog, outside: Outside) -> FakeOwner | None:
+    """Return the owner of whoever claimed the run just now; None: it cannot be had."""
+    claimed = await harness.loop.write(_claim, harness, run_id, owner, outside)
     if claimed is None:
         return None
     lease, progress, thinking = claimed
-    hands = FakeOwner(Owner(world, lease, hot_log), progress, thinking, outside)
-    hands.owner.notify_of_claim()
-    return hands
+    fake = FakeOwner(Owner(harness, lease, hot_log), progress, thinking, outside)
+    fake.owner.notify_of_claim()
+    return fake
 
 
 def _claim(
-    world: JournalHarness, run_id: str, owner: str, outside: Outside
+    harness: JournalHarness, run_id: str, owner: str, outside: Outside
 ) -> tuple[Lease, Progress, str | None] | None:
-    with world.database.write() as connection:
-        lease = claim_on(connection, world.database, run_id, owner, LEASE_S)
+    with harness.database.write() as connection:
+        lease = claim_on(connection, harness.database, run_id, owner, LEASE_S)
         if lease is None:
             return None
         progress = read_progress(connection, run_id)
@@ -249,7 +249,7 @@ def _tool_step(call: Call) -> StepStarted:
     )
 
 
-def _told(call: Call) -> ToolPayload:
+def _call_event(call: Call) -> ToolPayload:
     return ToolPayload(call_id=call.call_id, name="tool", arguments={}, effect=call.effect, step_id=call.id)
 
 

@@ -1,4 +1,4 @@
-"""A small world to accept, claim, write and read runs in, without agents."""
+"""A journal to accept, claim, write and read runs in, without agents."""
 
 from __future__ import annotations
 
@@ -93,20 +93,20 @@ def keyring(secret: str = "5e" * 32) -> Keyring:
 class Owner:
     """One owner of a run: its lease, its writer, and what its observers were told."""
 
-    def __init__(self, world: JournalHarness, lease: Lease, hot_log: HotLog | None = None) -> None:
-        self.world = world
+    def __init__(self, harness: JournalHarness, lease: Lease, hot_log: HotLog | None = None) -> None:
+        self.harness = harness
         self.lease = lease
-        self.told: list[Payload] = []
+        self.delivered: list[Payload] = []
         self.woken: list[str] = []
-        self.writer = RunWriter(lease, world.commits, world.loop, self.notify, on_wake=self.woken.append)
-        self.hot_log = hot_log or world.hot_log
-        if world.loop.is_loop_thread():
+        self.writer = RunWriter(lease, harness.commits, harness.loop, self.notify, on_wake=self.woken.append)
+        self.hot_log = hot_log or harness.hot_log
+        if harness.loop.is_loop_thread():
             self.hot_log.attach(lease.run_id, lease.fence, self.writer)
         else:
-            world.loop.call_soon(lambda: self.hot_log.attach(lease.run_id, lease.fence, self.writer))
+            harness.loop.call_soon(lambda: self.hot_log.attach(lease.run_id, lease.fence, self.writer))
 
     def notify(self, payload: Payload) -> None:
-        self.told.append(payload)
+        self.delivered.append(payload)
         line = encode(payload, self.lease.run_id, self.lease.thread_id)
         self.hot_log.append(self.lease.run_id, payload.seq, line)
 
@@ -115,8 +115,8 @@ class Owner:
             self.notify(payload)
 
     @property
-    def told_seqs(self) -> list[int]:
-        return [payload.seq for payload in self.told]
+    def delivered_seqs(self) -> list[int]:
+        return [payload.seq for payload in self.delivered]
 
     async def say(self, *pieces: str, message_id: str = "msg_1") -> None:
         for piece in pieces:

@@ -34,14 +34,14 @@ ASKED = (
 class Rules:
     """The rules over the runs of two threads."""
 
-    def __init__(self, world: JournalHarness, threads: Sequence[str], outside: Outside) -> None:
-        self._world = world
+    def __init__(self, harness: JournalHarness, threads: Sequence[str], outside: Outside) -> None:
+        self._harness = harness
         self._threads = {"first": threads[0], "second": threads[1]}
         self._outside = outside
         self._seen: dict[str, Any] = {}
         self._records: dict[str, RunRecord] = {}
         self._turns: list[Any] = []
-        self._told: dict[tuple[str, int], bytes] = {}
+        self._delivered: dict[tuple[str, int], bytes] = {}
         self._fences: set[tuple[str, int]] = set()
 
     # --- what there is
@@ -65,15 +65,15 @@ class Rules:
 
     # --- what is told and given out
 
-    def note_all_told(self, hands: FakeOwner) -> None:
-        for payload in hands.owner.told:
-            self.note_told(hands.lease.run_id, hands.lease.thread_id, payload)
-        hands.owner.told.clear()
+    def note_all_delivered(self, fake: FakeOwner) -> None:
+        for payload in fake.owner.delivered:
+            self.note_delivered(fake.lease.run_id, fake.lease.thread_id, payload)
+        fake.owner.delivered.clear()
 
-    def note_told(self, run_id: str, thread_id: str, payload: Payload) -> None:
+    def note_delivered(self, run_id: str, thread_id: str, payload: Payload) -> None:
         """No number is given to two events."""
         line = encode(payload, run_id, thread_id)
-        assert self._told.setdefault((run_id, payload.seq), line) == line, "a number was given twice"
+        assert self._delivered.setdefault((run_id, payload.seq), line) == line, "a number was given twice"
 
     def is_new_fence(self, run_id: str, fence: int) -> bool:
         """Return whether no owner had this fence before."""
@@ -96,13 +96,13 @@ class Rules:
             self._check_turns(rows)
 
     def _check_run(self, row: Any) -> None:
-        with self._world.database.read() as connection:
+        with self._harness.database.read() as connection:
             record = record_of(connection, row)
         before = self._records.get(row.id, record)
         effects = Effects(record, self._outside.entries[row.id])
         assert [*breaches(record), *changes(before, record), *effects.breaches()] == []
         self._records[row.id] = record
-        differ = [line for line in record.lines if self._told.get((row.id, line.seq), line.data) != line.data]
+        differ = [line for line in record.lines if self._delivered.get((row.id, line.seq), line.data) != line.data]
         assert differ == [], f"not as observers were told: {differ}"
 
     def _check_turns(self, rows: Sequence[Any]) -> None:
@@ -114,13 +114,13 @@ class Rules:
             first = next((row for row in its if row.status not in TERMINAL), None)
             if first is not None and first.status == "queued" and not first.lease_until:
                 free.add(first.id)
-        with self._world.database.read() as connection:
-            found = {row.id for row in claimable(connection, self._world.database, 1000)}
+        with self._harness.database.read() as connection:
+            found = {row.id for row in claimable(connection, self._harness.database, 1000)}
         unannounced = [run_id for run_id in free if not self._rows(ANNOUNCED, id_=run_id)]
         assert unannounced == [], f"may begin, and no worker is told: {unannounced}"
         mine = found & {row.id for row in rows}
         assert mine == free, f"may begin: {free}; found by the reaper: {mine}"
 
     def _rows(self, query: Any, **asked: Any) -> list[Any]:
-        with self._world.database.read() as connection:
+        with self._harness.database.read() as connection:
             return list(connection.execute(query, asked).all())

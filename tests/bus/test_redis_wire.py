@@ -127,10 +127,10 @@ def test_a_database_that_is_not_there_is_refused(own_redis, loop: ProcessLoop):
 
 
 def test_messages_come_from_when_the_subscription_is_confirmed_until_it_ends(redis_url, deployment, loop: ProcessLoop):
-    heard: list[tuple[str, bytes]] = []
+    received: list[tuple[str, bytes]] = []
 
     async def play() -> None:
-        listener = await connect(redis_url, on_message=lambda channel, body: heard.append((channel, body)))
+        listener = await connect(redis_url, on_message=lambda channel, body: received.append((channel, body)))
         speaker = await connect(redis_url)
         await asyncio.gather(listener.subscribe(f"{deployment}:a"), listener.subscribe(f"{deployment}:a"))
         await listener.subscribe(f"{deployment}:b")
@@ -143,7 +143,7 @@ def test_messages_come_from_when_the_subscription_is_confirmed_until_it_ends(red
 
     loop.run(play(), 20)
 
-    assert heard == [(f"{deployment}:a", b"1"), (f"{deployment}:b", b"\xff"), (f"{deployment}:b", b"3")]
+    assert received == [(f"{deployment}:a", b"1"), (f"{deployment}:b", b"\xff"), (f"{deployment}:b", b"3")]
 
 
 def test_a_lost_connection_fails_what_waits_and_says_so_once(own_redis, client, loop: ProcessLoop):

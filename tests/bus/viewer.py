@@ -19,11 +19,11 @@ from tests.bus.journal_harness import JournalHarness
 class Viewer:
     """Everything is called on the loop."""
 
-    def __init__(self, world: JournalHarness, accepted: Accepted | Lease, hot_log: HotLog | None = None) -> None:
+    def __init__(self, harness: JournalHarness, accepted: Accepted | Lease, hot_log: HotLog | None = None) -> None:
         self.run_id = accepted.run_id
-        self._world = world
+        self._harness = harness
         self._accepted = accepted
-        self._hot_log = hot_log or world.hot_log
+        self._hot_log = hot_log or harness.hot_log
         self.got: list[Line] = []
         self.task: asyncio.Task[None] | None = None
 
@@ -42,9 +42,9 @@ class Viewer:
             self.task = None
 
     async def _follow(self) -> None:
-        world, accepted = self._world, self._accepted
+        harness, accepted = self._harness, self._accepted
         cursor = self.got[-1].seq if self.got else 0
-        reader = Reader(accepted.run_id, accepted.thread_id, cursor, world.database, self._hot_log, world.loop)
+        reader = Reader(accepted.run_id, accepted.thread_id, cursor, harness.database, self._hot_log, harness.loop)
         async for batch in reader.batches():
             self.got += batch
 

@@ -21,7 +21,7 @@ from cli.commands.approve import approve
 from cli.main import status_of
 from config.database.migrate import migrate
 from config.settings import Settings
-from tests.bus.asked import WHY, asks, owned_again, question
+from tests.bus.questions import WHY, asks, owned_again, question
 
 Type = Callable[..., int]
 AGENT = "name: Clerk\nmodel: demo/instant\nsystem_prompt: You are a test.\n"
@@ -29,7 +29,7 @@ AGENT = "name: Clerk\nmodel: demo/instant\nsystem_prompt: You are a test.\n"
 
 @pytest.fixture
 def type_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
-    """Type a command into a world of this test's own; returns its exit status."""
+    """Type a command into this test's own state folder; returns its exit status."""
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "clerk.yaml").write_text(AGENT)
     before = Path.cwd()
@@ -40,7 +40,7 @@ def type_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
     os.chdir(before)
 
 
-class Desk:
+class Terminal:
     """Makes runs that wait, and looks at what became of them."""
 
     def __init__(self, type_: Type, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +82,7 @@ class Desk:
 
 
 class opened:  # noqa: N801  # reads as a function
-    """A runner on the world the environment names."""
+    """A runner with the settings that the environment names."""
 
     def __enter__(self) -> Runner:
         self._runner = Runner.open(Settings(_env_file=None))  # type: ignore[call-arg]  # pydantic-settings' own
@@ -93,21 +93,21 @@ class opened:  # noqa: N801  # reads as a function
 
 
 @pytest.fixture
-def desk(type_: Type, capsys: pytest.CaptureFixture[str]) -> Desk:
-    return Desk(type_, capsys)
+def terminal(type_: Type, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    return Terminal(type_, capsys)
 
 
 # --- answering ------------------------------------------------------------------------------------
 
 
-def test_the_only_question_needs_no_name(desk: Desk) -> None:
-    run_id, _ = desk.waiting()
+def test_the_only_question_needs_no_name(terminal: Terminal) -> None:
+    run_id, _ = terminal.waiting()
 
-    said = desk.says("approve", run_id, "--decision", "run_again")
+    said = terminal.says("approve", run_id, "--decision", "run_again")
 
     assert "decided: run again." in said
     assert f"{run_id} continues" in said
-    assert desk.status(run_id) == "queued"
+    assert terminal.status(run_id) == "queued"
 
 
 @pytest.mark.parametrize(
@@ -120,18 +120,18 @@ def test_the_only_question_needs_no_name(desk: Desk) -> None:
         ("{broken", "{broken"),
     ],
 )
-def test_a_result_is_json_where_it_is_json_and_else_text(desk: Desk, typed: str, result: object) -> None:
-    run_id, _ = desk.waiting()
+def test_a_result_is_json_where_it_is_json_and_else_text(terminal: Terminal, typed: str, result: object) -> None:
+    run_id, _ = terminal.waiting()
 
-    desk.says("approve", run_id, "--decision", "take_as_done", "--result", typed, "--message", "asked the bank")
+    terminal.says("approve", run_id, "--decision", "take_as_done", "--result", typed, "--message", "asked the bank")
 
-    assert desk.answer(run_id) == Decision(decision="take_as_done", result=result, message="asked the bank")
+    assert terminal.answer(run_id) == Decision(decision="take_as_done", result=result, message="asked the bank")
 
 
-def test_json_prints_the_answer_for_programs(desk: Desk) -> None:
-    run_id, (approval_id,) = desk.waiting()
+def test_json_prints_the_answer_for_programs(terminal: Terminal) -> None:
+    run_id, (approval_id,) = terminal.waiting()
 
-    said = orjson.loads(desk.says("approve", run_id, "--decision", "fail", "--json"))
+    said = orjson.loads(terminal.says("approve", run_id, "--decision", "fail", "--json"))
 
     assert said == {
         "run_id": run_id,
@@ -142,20 +142,20 @@ def test_json_prints_the_answer_for_programs(desk: Desk) -> None:
     }
 
 
-def test_json_without_a_decision_prints_the_questions(desk: Desk) -> None:
-    run_id, ids = desk.waiting(question(), question("send_mail", {}))
+def test_json_without_a_decision_prints_the_questions(terminal: Terminal) -> None:
+    run_id, ids = terminal.waiting(question(), question("send_mail", {}))
 
-    said = orjson.loads(desk.says("approve", run_id, "--json"))
+    said = orjson.loads(terminal.says("approve", run_id, "--json"))
 
     assert [one["approval_id"] for one in said] == ids
-    assert desk.status(run_id) == "waiting"
+    assert terminal.status(run_id) == "waiting"
 
 
-def test_several_questions_are_listed_with_the_command_of_each(desk: Desk) -> None:
-    run_id, ids = desk.waiting(question(), question("send_mail", {"to": "ann@b.example"}))
+def test_several_questions_are_listed_with_the_command_of_each(terminal: Terminal) -> None:
+    run_id, ids = terminal.waiting(question(), question("send_mail", {"to": "ann@b.example"}))
 
-    listed = desk.says("approve", run_id, status=2)
-    complaint = desk.complains("approve", run_id, "--decision", "fail")
+    listed = terminal.says("approve", run_id, status=2)
+    complaint = terminal.complains("approve", run_id, "--decision", "fail")
 
     for shown in (listed, complaint):
         assert "send_mail asks: " + WHY in shown
@@ -165,25 +165,25 @@ def test_several_questions_are_listed_with_the_command_of_each(desk: Desk) -> No
                 f"./callboard approve {run_id} {approval_id}  (or with --decision run_again, take_as_done or fail)"
                 in shown
             )
-    assert desk.status(run_id) == "waiting"
+    assert terminal.status(run_id) == "waiting"
 
 
-def test_one_of_several_is_answered_by_its_name(desk: Desk) -> None:
-    run_id, (first, second) = desk.waiting(question(), question("send_mail", {}))
+def test_one_of_several_is_answered_by_its_name(terminal: Terminal) -> None:
+    run_id, (first, second) = terminal.waiting(question(), question("send_mail", {}))
 
-    said = desk.says("approve", run_id, second, "--decision", "fail")
+    said = terminal.says("approve", run_id, second, "--decision", "fail")
 
     assert f"has 1 more open: ./callboard approve {run_id}" in said
-    assert [one["approval_id"] for one in orjson.loads(desk.says("approve", run_id, "--json"))] == [first]
+    assert [one["approval_id"] for one in orjson.loads(terminal.says("approve", run_id, "--json"))] == [first]
 
 
-def test_a_late_answer_gets_the_first_one_and_ends_with_one(desk: Desk) -> None:
-    run_id, (approval_id,) = desk.waiting()
-    desk.says("approve", run_id, "--decision", "take_as_done")
+def test_a_late_answer_gets_the_first_one_and_ends_with_one(terminal: Terminal) -> None:
+    run_id, (approval_id,) = terminal.waiting()
+    terminal.says("approve", run_id, "--decision", "take_as_done")
 
-    complaint = desk.complains("approve", run_id, approval_id, "--decision", "run_again", status=1)
-    unnamed = desk.complains("approve", run_id, "--decision", "run_again", status=1)
-    facts = orjson.loads(desk.says("approve", run_id, approval_id, "--decision", "run_again", "--json", status=1))
+    complaint = terminal.complains("approve", run_id, approval_id, "--decision", "run_again", status=1)
+    unnamed = terminal.complains("approve", run_id, "--decision", "run_again", status=1)
+    facts = orjson.loads(terminal.says("approve", run_id, approval_id, "--decision", "run_again", "--json", status=1))
 
     assert "decided already: take_as_done, by terminal" in complaint
     assert unnamed == complaint
@@ -203,33 +203,35 @@ def test_a_late_answer_gets_the_first_one_and_ends_with_one(desk: Desk) -> None:
         ((), "nothing was decided"),
     ],
 )
-def test_wrong_usage_is_one_sentence_and_status_two(desk: Desk, words: tuple[str, ...], said: str) -> None:
-    run_id, _ = desk.waiting()
+def test_wrong_usage_is_one_sentence_and_status_two(terminal: Terminal, words: tuple[str, ...], said: str) -> None:
+    run_id, _ = terminal.waiting()
 
-    complaint = desk.complains("approve", run_id, *words)
+    complaint = terminal.complains("approve", run_id, *words)
 
     assert said in complaint
     assert "Traceback" not in complaint
-    assert desk.status(run_id) == "waiting"
+    assert terminal.status(run_id) == "waiting"
 
 
-def test_an_answer_to_an_earlier_question_is_not_taken_for_one_to_the_last(desk: Desk) -> None:
-    run_id, (first, _) = desk.waiting(question(), question("send_mail", {}))
-    desk.says("approve", run_id, first, "--decision", "take_as_done")
-    desk.says("cancel", run_id)
+def test_an_answer_to_an_earlier_question_is_not_taken_for_one_to_the_last(terminal: Terminal) -> None:
+    run_id, (first, _) = terminal.waiting(question(), question("send_mail", {}))
+    terminal.says("approve", run_id, first, "--decision", "take_as_done")
+    terminal.says("cancel", run_id)
 
-    complaint = desk.complains("approve", run_id, "--decision", "fail", status=1)
+    complaint = terminal.complains("approve", run_id, "--decision", "fail", status=1)
 
     assert "has no open question; it is cancelled" in complaint
 
 
-def test_a_run_that_asks_nothing_says_so(desk: Desk) -> None:
-    run_id, _ = desk.waiting()
-    desk.says("cancel", run_id)
+def test_a_run_that_asks_nothing_says_so(terminal: Terminal) -> None:
+    run_id, _ = terminal.waiting()
+    terminal.says("cancel", run_id)
 
-    assert "there is no run 'run_nothere'" in desk.complains("approve", "run_nothere", "--decision", "fail")
-    assert "has no open question; it is cancelled" in desk.complains("approve", run_id, "--decision", "fail", status=1)
-    assert "has no open question" in desk.complains("approve", run_id)
+    assert "there is no run 'run_nothere'" in terminal.complains("approve", "run_nothere", "--decision", "fail")
+    assert "has no open question; it is cancelled" in terminal.complains(
+        "approve", run_id, "--decision", "fail", status=1
+    )
+    assert "has no open question" in terminal.complains("approve", run_id)
 
 
 # --- asking a person at a terminal ----------------------------------------------------------------
@@ -250,8 +252,8 @@ def at_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return type_at
 
 
-def test_a_terminal_is_shown_the_exact_call_and_asked(desk: Desk, at_terminal: Callable[..., Any]) -> None:
-    run_id, _ = desk.waiting(question(arguments={"order": 1042, "note": "line one\nline two", "lines": [1, 2]}))
+def test_a_terminal_is_shown_the_exact_call_and_asked(terminal: Terminal, at_terminal: Callable[..., Any]) -> None:
+    run_id, _ = terminal.waiting(question(arguments={"order": 1042, "note": "line one\nline two", "lines": [1, 2]}))
 
     status, _, shown = at_terminal(run_id, lines='7\n2\n{"refund": 7}\n')
 
@@ -261,28 +263,28 @@ def test_a_terminal_is_shown_the_exact_call_and_asked(desk: Desk, at_terminal: C
     assert "note: line one\n          line two" in shown
     assert "Without an answer by 20" in shown
     assert "Not one of the decisions: run_again, take_as_done, fail." in shown
-    assert desk.answer(run_id) == Decision(decision="take_as_done", result={"refund": 7})
+    assert terminal.answer(run_id) == Decision(decision="take_as_done", result={"refund": 7})
 
 
 @pytest.mark.parametrize(("typed", "decision"), [("1", "run_again"), ("fail", "fail"), ("Run again", "run_again")])
 def test_an_answer_is_a_number_or_a_word(
-    desk: Desk, at_terminal: Callable[..., Any], typed: str, decision: str
+    terminal: Terminal, at_terminal: Callable[..., Any], typed: str, decision: str
 ) -> None:
-    run_id, _ = desk.waiting()
+    run_id, _ = terminal.waiting()
 
     assert at_terminal(run_id, lines=f"{typed}\n")[0] == 0
 
-    assert desk.answer(run_id).decision == decision
+    assert terminal.answer(run_id).decision == decision
 
 
-def test_enter_decides_nothing(desk: Desk, at_terminal: Callable[..., Any]) -> None:
-    run_id, _ = desk.waiting()
+def test_enter_decides_nothing(terminal: Terminal, at_terminal: Callable[..., Any]) -> None:
+    run_id, _ = terminal.waiting()
 
     status, _, shown = at_terminal(run_id, lines="\n")
 
     assert status == 1
     assert "Nothing was decided" in shown
-    assert desk.status(run_id) == "waiting"
+    assert terminal.status(run_id) == "waiting"
 
 
 # --- watching -------------------------------------------------------------------------------------
@@ -315,8 +317,10 @@ class Screen(io.StringIO):
         return super().write(text)
 
 
-def test_watch_says_what_is_asked_and_how_to_answer_and_continues(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_id, (approval_id,) = desk.waiting()
+def test_watch_says_what_is_asked_and_how_to_answer_and_continues(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id, (approval_id,) = terminal.waiting()
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
 
@@ -328,7 +332,7 @@ def test_watch_says_what_is_asked_and_how_to_answer_and_continues(desk: Desk, mo
 
     answering = threading.Thread(target=answer)
     answering.start()
-    assert desk.type("watch", run_id) == 0
+    assert terminal.type("watch", run_id) == 0
     answering.join(20)
 
     shown = screen.getvalue()
@@ -338,30 +342,30 @@ def test_watch_says_what_is_asked_and_how_to_answer_and_continues(desk: Desk, mo
     assert "run again, decided by ann" in shown
     assert "↺ continued" in shown
     assert "taken over" not in shown
-    assert desk.out() == "done\n"
+    assert terminal.out() == "done\n"
 
 
-def test_watching_later_shows_the_answer_and_not_how_to_give_one(desk: Desk) -> None:
-    run_id, _ = desk.waiting()
-    desk.says("approve", run_id, "--decision", "take_as_done", "--message", "asked the bank")
+def test_watching_later_shows_the_answer_and_not_how_to_give_one(terminal: Terminal) -> None:
+    run_id, _ = terminal.waiting()
+    terminal.says("approve", run_id, "--decision", "take_as_done", "--message", "asked the bank")
     finish(run_id)
 
-    told = desk.complains("watch", run_id, status=0)
+    printed = terminal.complains("watch", run_id, status=0)
 
-    assert f"refund_order asks: {WHY}" in told
-    assert "take as done, decided by terminal: asked the bank" in told
-    assert "./callboard approve" not in told
+    assert f"refund_order asks: {WHY}" in printed
+    assert "take as done, decided by terminal: asked the bank" in printed
+    assert "./callboard approve" not in printed
 
 
 # --- why ------------------------------------------------------------------------------------------
 
 
-def test_why_says_what_each_open_run_waits_for(desk: Desk) -> None:
-    asking, _ = desk.waiting()
-    behind = desk.says("run", "clerk", "And then?", "--detach", "--thread", "talk").strip()
+def test_why_says_what_each_open_run_waits_for(terminal: Terminal) -> None:
+    asking, _ = terminal.waiting()
+    behind = terminal.says("run", "clerk", "And then?", "--detach", "--thread", "talk").strip()
 
-    said = desk.says("runs", "--why").splitlines()
-    found = orjson.loads(desk.says("runs", "--why", "--json"))
+    said = terminal.says("runs", "--why").splitlines()
+    found = orjson.loads(terminal.says("runs", "--why", "--json"))
 
     assert asking in said[0]
     assert f"`./callboard approve {asking}`" in said[1]
@@ -371,30 +375,30 @@ def test_why_says_what_each_open_run_waits_for(desk: Desk) -> None:
     assert [one["why"] for one in found] == [said[1].strip(), said[3].strip()]
 
 
-def test_why_of_nothing(desk: Desk) -> None:
-    assert desk.says("runs", "--why") == "no run is open.\n"
-    assert orjson.loads(desk.says("runs", "--why", "--json")) == []
+def test_why_of_nothing(terminal: Terminal) -> None:
+    assert terminal.says("runs", "--why") == "no run is open.\n"
+    assert orjson.loads(terminal.says("runs", "--why", "--json")) == []
 
 
-def test_why_is_about_open_runs(desk: Desk) -> None:
-    assert "leave --status out" in desk.complains("runs", "--why", "--status", "failed")
+def test_why_is_about_open_runs(terminal: Terminal) -> None:
+    assert "leave --status out" in terminal.complains("runs", "--why", "--status", "failed")
 
 
-def test_why_of_one_thread_or_agent(desk: Desk) -> None:
-    first, _ = desk.waiting(thread="one")
-    desk.waiting(thread="two")
+def test_why_of_one_thread_or_agent(terminal: Terminal) -> None:
+    first, _ = terminal.waiting(thread="one")
+    terminal.waiting(thread="two")
 
-    found = orjson.loads(desk.says("runs", "--why", "--json", "--thread", "one", "--agent", "clerk"))
+    found = orjson.loads(terminal.says("runs", "--why", "--json", "--thread", "one", "--agent", "clerk"))
 
     assert [one["run_id"] for one in found] == [first]
-    assert "there is no agent 'nobody' and no run of one" in desk.complains("runs", "--why", "--agent", "nobody")
+    assert "there is no agent 'nobody' and no run of one" in terminal.complains("runs", "--why", "--agent", "nobody")
 
 
-def test_an_answer_says_that_workers_are_starting(desk: Desk, tmp_path: Path) -> None:
-    run_id, _ = desk.waiting()
+def test_an_answer_says_that_workers_are_starting(terminal: Terminal, tmp_path: Path) -> None:
+    run_id, _ = terminal.waiting()
     said = {"pid": os.getpid(), "address": "http://127.0.0.1:8000", "workers": 2}
     (tmp_path / "state" / "up.lock").write_bytes(orjson.dumps(said))
 
-    complaint = desk.complains("approve", run_id, "--decision", "run_again", status=0)
+    complaint = terminal.complains("approve", run_id, "--decision", "run_again", status=0)
 
     assert "workers are starting (0 of 2): the run waits for one.\n" in complaint

@@ -41,7 +41,7 @@ def eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def told(*payloads: Payload) -> list[str]:
+def printed(*payloads: Payload) -> list[str]:
     """Return the lines of a terminal of 80 columns."""
     terminal = Terminal()
     transcript = Transcript("run_1", out=terminal, err=terminal)
@@ -63,7 +63,7 @@ def test_each_line_of_a_model_stands_behind_a_bar(
     pieces = [lie[at : at + size] for at in range(0, len(lie), size)]
     payloads = [kind(seq=i, content=piece, message_id="m", step_id="s") for i, piece in enumerate(pieces, 1)]
 
-    lines = told(*payloads, MessagePayload(seq=99, role="assistant", content=lie, message_id="m", step_id="s"))
+    lines = printed(*payloads, MessagePayload(seq=99, role="assistant", content=lie, message_id="m", step_id="s"))
 
     assert len(lines) > 1
     bare = [line.removeprefix("\x1b[2m\x1b[3m").removeprefix("\x1b[2;3m") for line in lines]
@@ -73,7 +73,7 @@ def test_each_line_of_a_model_stands_behind_a_bar(
 
 @pytest.mark.parametrize("lie", LIES)
 def test_what_a_model_had_a_part_in_stays_behind_its_first_line(lie: str) -> None:
-    lines = told(
+    lines = printed(
         ToolPayload(seq=1, call_id="c", name="send", arguments={}, content=lie, effect="pure", step_id="s"),
         ToolResultPayload(seq=2, call_id="c", name="send", outcome="done", result=lie),
         ErrorPayload(seq=3, code="provider", message=lie, retryable=False),
@@ -95,7 +95,7 @@ def test_an_answer_to_a_pipe_is_the_answer_alone() -> None:
 def test_a_family_in_pieces_stays_one_picture() -> None:
     family = "👨‍👩‍👧"
 
-    lines = told(*(response(piece) for piece in family))
+    lines = printed(*(response(piece) for piece in family))
 
     assert family in lines[0]
 

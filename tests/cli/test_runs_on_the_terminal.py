@@ -30,7 +30,7 @@ def model() -> Iterator[ModelServer]:
 
 @pytest.fixture
 def type_(tmp_path: Path, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
-    """Type a command into a world of this test's own; returns its exit status."""
+    """Type a command into this test's own state folder; returns its exit status."""
     write_agent(tmp_path / "agents", model, "tools: ['tests.agents.sample_tools:add']")
     before = Path.cwd()
     monkeypatch.setenv("CALLBOARD_STATE_DIR", str(tmp_path / "state"))

@@ -253,22 +253,22 @@ class TestPulse:
         pipe = ChildPipe()
         os.write(pipe.write_end, b"..")
         pipe.close_write_end()  # and nobody else has it: the child is gone
-        heard = threading.Event()
+        received = threading.Event()
 
-        silent = pipe.listen(1.0, 60.0, heard.set)
+        silent = pipe.listen(1.0, 60.0, received.set)
 
-        assert heard.is_set()
+        assert received.is_set()
         assert not silent, "it ended; that is no silence"
 
     def test_the_first_byte_is_noticed_where_a_start_may_take_as_long_as_a_silence(self):
         pipe = ChildPipe()
         os.write(pipe.write_end, b".")
         pipe.close_write_end()
-        heard = threading.Event()
+        received = threading.Event()
 
-        pipe.listen(120.0, 120.0, heard.set)
+        pipe.listen(120.0, 120.0, received.set)
 
-        assert heard.is_set()
+        assert received.is_set()
 
     def test_a_child_that_was_ready_is_never_given_up(self, supervisor, lines):
         child = supervisor.keep(python(self.BEAT + "beat(); raise SystemExit(3)", silence_s=60.0))

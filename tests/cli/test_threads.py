@@ -14,7 +14,7 @@ from bus.journal import Journal
 from cli.main import status_of
 from cli.output.quoted import width_of
 from config.settings import Settings
-from tests.web.conftest import Hand, accept
+from tests.web.conftest import RunOwner, accept
 
 pytestmark = pytest.mark.parity
 
@@ -67,7 +67,7 @@ def wrapped(line: str) -> list[str]:
 def test_no_line_of_what_was_said_can_be_taken_for_ours(
     runner: Runner, journal: Journal, monkeypatch: pytest.MonkeyPatch, lie: str
 ) -> None:
-    Hand(journal, accept(runner, "Hi", thread_id="talk")).finish(lie)
+    RunOwner(journal, accept(runner, "Hi", thread_id="talk")).finish(lie)
 
     lines = on_a_terminal(monkeypatch, "talk")
 
@@ -86,7 +86,7 @@ def test_no_line_of_a_title_begins_where_ours_do(runner: Runner, monkeypatch: py
 
 
 def test_a_pipe_gets_two_columns(runner: Runner, journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
-    Hand(journal, accept(runner, "Hi", thread_id="talk")).finish("one\ntwo")
+    RunOwner(journal, accept(runner, "Hi", thread_id="talk")).finish("one\ntwo")
 
     status_of(["threads", "talk"])
 
@@ -112,7 +112,7 @@ def test_it_says_that_there_are_more_threads(
 def test_it_says_that_there_are_more_messages(
     runner: Runner, journal: Journal, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Hand(journal, accept(runner, "Hi", thread_id="talk")).finish("Hello")
+    RunOwner(journal, accept(runner, "Hi", thread_id="talk")).finish("Hello")
 
     status_of(["threads", "talk"])
     whole = capsys.readouterr()

@@ -10,8 +10,8 @@ from bus.payloads import EndPayload, ResponsePayload, ToolResultPayload, Withdra
 from cli.output.transcript import Transcript
 
 
-@pytest.mark.parametrize(("ranges", "is_told"), [([[3, 4]], True), ([[5, 1000]], False), ([[1, 2], [4, 9]], True)])
-def test_only_what_was_said_is_taken_back(ranges: list[list[int]], is_told: bool) -> None:
+@pytest.mark.parametrize(("ranges", "is_withdrawn"), [([[3, 4]], True), ([[5, 1000]], False), ([[1, 2], [4, 9]], True)])
+def test_only_what_was_said_is_taken_back(ranges: list[list[int]], is_withdrawn: bool) -> None:
     err = io.StringIO()
     transcript = Transcript("run_1", out=io.StringIO(), err=err)
     for seq in (3, 4):
@@ -19,26 +19,26 @@ def test_only_what_was_said_is_taken_back(ranges: list[list[int]], is_told: bool
 
     transcript.take(WithdrawnPayload(seq=1001, ranges=ranges))
 
-    assert ("is withdrawn" in err.getvalue()) is is_told
+    assert ("is withdrawn" in err.getvalue()) is is_withdrawn
 
 
 @pytest.mark.parametrize(
-    ("result", "told"), [({"sent": True, "to": None}, '✓ {"sent":true,"to":null}'), ("plain\nmore", "✓ plain …")]
+    ("result", "shown"), [({"sent": True, "to": None}, '✓ {"sent":true,"to":null}'), ("plain\nmore", "✓ plain …")]
 )
-def test_a_result_is_shown_as_the_model_gets_it(result: object, told: str) -> None:
+def test_a_result_is_shown_as_the_model_gets_it(result: object, shown: str) -> None:
     err = io.StringIO()
     transcript = Transcript("run_1", out=io.StringIO(), err=err)
 
     transcript.take(ToolResultPayload(seq=3, call_id="call_1", name="send", outcome="done", result=result))
 
-    assert told in err.getvalue()
+    assert shown in err.getvalue()
 
 
-@pytest.mark.parametrize(("read", "told"), [(1390, "1,390 tokens in, 44 out"), (1, "1 token in, 44 out")])
-def test_an_end_says_what_came_in_and_what_went_out(read: int, told: str) -> None:
+@pytest.mark.parametrize(("read", "shown"), [(1390, "1,390 tokens in, 44 out"), (1, "1 token in, 44 out")])
+def test_an_end_says_what_came_in_and_what_went_out(read: int, shown: str) -> None:
     err = io.StringIO()
     transcript = Transcript("run_1", out=io.StringIO(), err=err)
 
     transcript.take(EndPayload(seq=3, status="succeeded", usage={"input_tokens": read, "output_tokens": 44}))
 
-    assert f"✓ succeeded · {told} · run_1" in err.getvalue()
+    assert f"✓ succeeded · {shown} · run_1" in err.getvalue()

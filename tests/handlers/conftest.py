@@ -1,7 +1,7 @@
-"""The house of the agents' tests: a model server on a socket, and a runner."""
+"""The harness of the agents' tests: a model server on a socket, and a runner."""
 
 from __future__ import annotations
 
-from tests.agents.conftest import house, model
+from tests.agents.conftest import harness, model
 
-__all__ = ["house", "model"]
+__all__ = ["harness", "model"]

@@ -83,13 +83,13 @@ def answer(run: RunHandle) -> None:
     run.decide(asked["approval_id"], Decision(decision="take_as_done", result="paid"))
 
 
-def row(house: AppHarness, run: RunHandle) -> Any:
-    with house.runner.journal.database.read() as connection:
+def row(harness: AppHarness, run: RunHandle) -> Any:
+    with harness.runner.journal.database.read() as connection:
         return connection.execute(select(runs).where(runs.c.id == run.run_id)).one()
 
 
-def change(house: AppHarness, run: RunHandle, **values: Any) -> None:
-    with house.runner.journal.database.write() as connection:
+def change(harness: AppHarness, run: RunHandle, **values: Any) -> None:
+    with harness.runner.journal.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == run.run_id).values(**values))
 
 
@@ -107,14 +107,14 @@ def failing(times: int, error: Exception, work: Callable[..., Any]) -> tuple[Cal
 
 
 def test_a_message_whose_run_cannot_be_claimed_is_done_with_one_line_and_the_run_stays_queued(
-    house: AppHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    harness: AppHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house.agent()
-    run = house.run(detached=True)
+    harness.agent()
+    run = harness.run(detached=True)
     monkeypatch.setattr(run_agent, "PATIENCE_S", 0.0)
     full = DatabaseBusy("the database is too slow for more runs in this process; the run stays queued.")
     monkeypatch.setattr(Claims, "claim", failing(10**6, full, Claims.claim)[0])
-    wire = RunAgentMessage.of_run(row(house, run)).to_wire()
+    wire = RunAgentMessage.of_run(row(harness, run)).to_wire()
 
     run_agent.run_agent(wire)
 
@@ -122,51 +122,51 @@ def test_a_message_whose_run_cannot_be_claimed_is_done_with_one_line_and_the_run
     assert line.levelname == "WARNING"
     assert line.getMessage() == f"could not take a queued run run_id={run.run_id}: {full}"
     assert line.exc_info is None
-    assert row(house, run).status == "queued"
+    assert row(harness, run).status == "queued"
 
 
 def test_a_message_in_the_wrong_queue_is_published_again_to_that_of_its_run(
-    house: AppHarness, monkeypatch: pytest.MonkeyPatch
+    harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.agent("queue: gpu")
-    run = house.run(detached=True)
+    harness.agent("queue: gpu")
+    run = harness.run(detached=True)
     published: list[str] = []
-    monkeypatch.setattr(house.runner.journal.relay, "publish_soon", published.append)
+    monkeypatch.setattr(harness.runner.journal.relay, "publish_soon", published.append)
 
-    run_agent.run_agent(RunAgentMessage.of_run(row(house, run)).to_wire())
+    run_agent.run_agent(RunAgentMessage.of_run(row(harness, run)).to_wire())
 
-    assert row(house, run).status == "queued"
+    assert row(harness, run).status == "queued"
     assert published == [run.run_id]
 
 
-def test_a_program_that_waits_runs_its_run_itself_whatever_the_queue(house: AppHarness) -> None:
-    house.agent("queue: gpu")
-    house.model.script([Turn(text="done")])
+def test_a_program_that_waits_runs_its_run_itself_whatever_the_queue(harness: AppHarness) -> None:
+    harness.agent("queue: gpu")
+    harness.model.script([Turn(text="done")])
 
-    run = house.run()
+    run = harness.run()
 
     assert run.result(30).status == "succeeded"
-    assert row(house, run).queue == "gpu"
+    assert row(harness, run).queue == "gpu"
 
 
 @pytest.mark.parametrize("place", ["status", "hold"])
 def test_a_database_that_fails_for_a_moment_ends_no_waiting(
-    house: AppHarness, looks: Looks, monkeypatch: pytest.MonkeyPatch, place: str
+    harness: AppHarness, looks: Looks, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    house.agent(ASKS)
-    house.model.respond = asks_first
-    first = house.run(thread_id="talk")
+    harness.agent(ASKS)
+    harness.model.respond = asks_first
+    first = harness.run(thread_id="talk")
     looks.until("waiting")
 
     if place == "status":
         status, is_over = failing(3, DatabaseUnreachable("for a moment"), InlineRun.read_status)
         monkeypatch.setattr(InlineRun, "read_status", lambda run: status(run))
     else:
-        unowned = house.runner.journal.unowned
+        unowned = harness.runner.journal.unowned
         shaky_hold, is_over = failing(3, DatabaseBusy("for a moment"), unowned.defer_polling)
         monkeypatch.setattr(unowned, "defer_polling", shaky_hold)
-        monkeypatch.setattr(house.runner.journal, "settings", house.settings.model_copy(update={"beat_s": 0.0}))
-    second = house.run("And now?", thread_id="talk")
+        monkeypatch.setattr(harness.runner.journal, "settings", harness.settings.model_copy(update={"beat_s": 0.0}))
+    second = harness.run("And now?", thread_id="talk")
     assert is_over.wait(20)
     answer(first)
 
@@ -179,18 +179,18 @@ def test_a_database_that_fails_for_a_moment_ends_no_waiting(
 class Stalled:
     """A run in the middle of its first answer; the second one comes at once."""
 
-    def __init__(self, house: AppHarness, looks: Looks) -> None:
-        self.house, self.looks = house, looks
-        self.journal = house.runner.journal
-        house.model.script([Turn(text=["never ", "whole"], stall_after=2), Turn(text="whole")])
-        self.run = house.run()
+    def __init__(self, harness: AppHarness, looks: Looks) -> None:
+        self.harness, self.looks = harness, looks
+        self.journal = harness.runner.journal
+        harness.model.script([Turn(text=["never ", "whole"], stall_after=2), Turn(text="whole")])
+        self.run = harness.run()
         for payload in self.run.events():
             if payload.event_type == "response":
                 break
 
     def lose_to_another(self) -> None:
         """Have another process take the run, as it does when nothing was heard of this one."""
-        change(self.house, self.run, lease_until=0)
+        change(self.harness, self.run, lease_until=0)
         reap(self.journal.database, self.run.run_id)
         assert claim(self.journal.database, self.run.run_id, "own_other", 60) is not None
         self.journal.lease_manager._beat()
@@ -201,19 +201,19 @@ class Stalled:
 
 
 @pytest.fixture
-def stalled(house: AppHarness, looks: Looks) -> Iterator[Stalled]:
-    yield Stalled(house, looks)
-    house.model.resume()
+def stalled(harness: AppHarness, looks: Looks) -> Iterator[Stalled]:
+    yield Stalled(harness, looks)
+    harness.model.resume()
 
 
-def test_a_run_continues_under_its_fence_after_its_heartbeats_failed(stalled: Stalled, house: AppHarness) -> None:
+def test_a_run_continues_under_its_fence_after_its_heartbeats_failed(stalled: Stalled, harness: AppHarness) -> None:
     stalled.fall_silent()
-    change(stalled.house, stalled.run, lease_until=0)
-    house.model.resume()
+    change(stalled.harness, stalled.run, lease_until=0)
+    harness.model.resume()
     stalled.journal.lease_manager._beat()
 
     assert stalled.run.result(20).status == "succeeded"
-    assert (row(stalled.house, stalled.run).fence, row(stalled.house, stalled.run).crashes) == (1, 0)
+    assert (row(stalled.harness, stalled.run).fence, row(stalled.harness, stalled.run).crashes) == (1, 0)
 
 
 @pytest.mark.parametrize(("crashes", "end"), [(1, "succeeded"), (ALWAYS_SUSPECT_AFTER, "dead")])
@@ -222,33 +222,33 @@ def test_a_run_another_process_took_is_left_to_it_until_that_is_lost_too(
 ) -> None:
     stalled.lose_to_another()
     stalled.looks.until("running", times=3)
-    assert row(stalled.house, stalled.run).owner == "own_other"
+    assert row(stalled.harness, stalled.run).owner == "own_other"
 
-    change(stalled.house, stalled.run, lease_until=0, crashes=crashes)
+    change(stalled.harness, stalled.run, lease_until=0, crashes=crashes)
 
     assert stalled.run.result(20).status == end
-    assert row(stalled.house, stalled.run).crashes == crashes + 1
+    assert row(stalled.harness, stalled.run).crashes == crashes + 1
 
 
 def test_waiting_ends_when_another_process_ends_the_run(stalled: Stalled) -> None:
     stalled.lose_to_another()
     stalled.looks.until("running")
 
-    change(stalled.house, stalled.run, status="succeeded")
+    change(stalled.harness, stalled.run, status="succeeded")
 
-    stalled.house.runner.settle(20)
+    stalled.harness.runner.settle(20)
 
 
 @pytest.mark.parametrize("leave", ["close", "release_all"])
-def test_a_process_that_leaves_waits_for_no_run(house: AppHarness, looks: Looks, leave: str) -> None:
-    house.agent(ASKS)
-    house.model.respond = asks_first
-    run = house.run()
+def test_a_process_that_leaves_waits_for_no_run(harness: AppHarness, looks: Looks, leave: str) -> None:
+    harness.agent(ASKS)
+    harness.model.respond = asks_first
+    run = harness.run()
     looks.until("waiting")
 
-    house.runner.journal.loop.call_soon(getattr(house.runner.journal.lease_manager, leave))
+    harness.runner.journal.loop.call_soon(getattr(harness.runner.journal.lease_manager, leave))
 
-    house.runner.settle(20)
+    harness.runner.settle(20)
     assert run.status() == "waiting"
 
 
@@ -259,18 +259,18 @@ class Witness(AgentObserver):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
-        self.heard: list[Payload] = []
+        self.received: list[Payload] = []
 
     def on_response(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
-        self.heard.append(payload)
+        self.received.append(payload)
 
 
-def test_observers_get_the_answers_of_a_person_in_order(house: AppHarness, looks: Looks) -> None:
+def test_observers_get_the_answers_of_a_person_in_order(harness: AppHarness, looks: Looks) -> None:
     """Two questions: the first answer alone does not bring the run back to the queue."""
-    house.agent(ASKS)
-    house.model.respond = asks_twice
+    harness.agent(ASKS)
+    harness.model.respond = asks_twice
     witness = Witness()
-    run = house.run(observers=("sse", witness))
+    run = harness.run(observers=("sse", witness))
     looks.until("waiting")
 
     for asked in run.approvals():
@@ -278,19 +278,21 @@ def test_observers_get_the_answers_of_a_person_in_order(house: AppHarness, looks
     assert run.result(20).status == "succeeded"
     assert drain(20) == []
 
-    logged = [(payload.seq, payload.event_type) for payload in house.events(run)]
-    assert [(payload.seq, payload.event_type) for payload in witness.heard] == logged[1:]  # without its being accepted
-    assert [payload.seq for payload in witness.heard] == list(range(2, len(logged) + 1))
-    said = [payload.decision for payload in witness.heard if isinstance(payload, ApprovalPayload)]
+    logged = [(payload.seq, payload.event_type) for payload in harness.events(run)]
+    assert [(payload.seq, payload.event_type) for payload in witness.received] == logged[
+        1:
+    ]  # without its being accepted
+    assert [payload.seq for payload in witness.received] == list(range(2, len(logged) + 1))
+    said = [payload.decision for payload in witness.received if isinstance(payload, ApprovalPayload)]
     assert said == [None, None, "take_as_done", "take_as_done"]
 
 
 def test_what_its_writer_showed_to_viewers_is_not_streamed_again(
-    house: AppHarness, looks: Looks, monkeypatch: pytest.MonkeyPatch
+    harness: AppHarness, looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.agent(ASKS)
-    house.model.respond = asks_first
-    hot_log = house.runner.journal.hot_log
+    harness.agent(ASKS)
+    harness.model.respond = asks_first
+    hot_log = harness.runner.journal.hot_log
     appended: list[tuple[str, int]] = []
     append = hot_log.append
 
@@ -299,7 +301,7 @@ def test_what_its_writer_showed_to_viewers_is_not_streamed_again(
         append(run_id, seq, line)
 
     monkeypatch.setattr(hot_log, "append", noting)
-    run = house.run(observers=("sse",))
+    run = harness.run(observers=("sse",))
     looks.until("waiting")
     answer(run)
     assert run.result(20).status == "succeeded"
@@ -317,11 +319,11 @@ def asks_twice(body: Mapping[str, Any]) -> Turn:
 
 
 def test_a_forged_message_imports_nothing_while_others_wait_for_their_commits(
-    house: AppHarness, monkeypatch: pytest.MonkeyPatch
+    harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.agent()
-    house.model.script([Turn(text="whole")])
-    run = house.run(detached=True)
+    harness.agent()
+    harness.model.script([Turn(text="whole")])
+    run = harness.run(detached=True)
     loaded_on: list[str] = []
 
     def note(process: Process, agent_id: str, digest: str = "") -> object:
@@ -332,7 +334,7 @@ def test_a_forged_message_imports_nothing_while_others_wait_for_their_commits(
     handler = RunAgentHandler(current_process())
     begun = handler.take(RunAgentMessage(run_id=run.run_id, agent_id="another", thread_id=run.thread_id))
     assert begun is not None
-    house.runner.journal.loop.run(handler.work_off(begun), 20)
+    harness.runner.journal.loop.run(handler.work_off(begun), 20)
 
     assert run.result(20).status == "succeeded"
     assert begun.context.lease.agent_id == "tester"
@@ -341,13 +343,13 @@ def test_a_forged_message_imports_nothing_while_others_wait_for_their_commits(
 
 
 def test_a_claim_that_is_rolled_back_and_made_again_has_its_quarantine_once(
-    house: AppHarness, monkeypatch: pytest.MonkeyPatch
+    harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.agent()
-    house.model.script([Turn(text="whole")])
-    run = house.run(detached=True)
-    change(house, run, crashes=ALWAYS_SUSPECT_AFTER)
-    journal = house.runner.journal
+    harness.agent()
+    harness.model.script([Turn(text="whole")])
+    run = harness.run(detached=True)
+    change(harness, run, crashes=ALWAYS_SUSPECT_AFTER)
+    journal = harness.runner.journal
     claim = journal.claim_and_begin
 
     def claim_twice(run_id: str, begin: Any) -> Any:
@@ -361,9 +363,9 @@ def test_a_claim_that_is_rolled_back_and_made_again_has_its_quarantine_once(
 
     monkeypatch.setattr(journal, "claim_and_begin", claim_twice)
     handler = RunAgentHandler(current_process())
-    begun = handler.take(RunAgentMessage.of_run(row(house, run)))
+    begun = handler.take(RunAgentMessage.of_run(row(harness, run)))
     assert begun is not None
-    house.runner.journal.loop.run(handler.work_off(begun), 20)
+    harness.runner.journal.loop.run(handler.work_off(begun), 20)
 
     assert run.result(20).status == "succeeded"
     assert slot_pool().quarantine("run_of_another")
@@ -374,17 +376,17 @@ def test_a_claim_that_is_rolled_back_and_made_again_has_its_quarantine_once(
     "broken_by", [ImportError("No module named 'aiohttp'"), AttributeError("no 'x' behind sk-ABCDEFGHIJKLMNOPQRSTUVWX")]
 )
 def test_a_run_ends_with_the_reason_where_litellm_cannot_be_imported(
-    house: AppHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broken_by: Exception
+    harness: AppHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broken_by: Exception
 ) -> None:
     def broken() -> None:
         raise broken_by
 
     monkeypatch.setattr(lite, "process_import", lite.LiteLLMImport(broken))
 
-    results = [house.run("Hello").result(20) for _ in range(2)]
+    results = [harness.run("Hello").result(20) for _ in range(2)]
 
     assert [result.status for result in results] == ["failed", "failed"]
-    error = next(event for event in house.events(house.run("Hello")) if isinstance(event, ErrorPayload))
+    error = next(event for event in harness.events(harness.run("Hello")) if isinstance(event, ErrorPayload))
     assert error.code == "model_failed"
     assert f"LiteLLM cannot be imported here ({type(broken_by).__name__}: " in error.message
     assert "Install the release that requirements.lock names" in error.message

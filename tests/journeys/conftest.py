@@ -21,7 +21,7 @@ from tests.model_server import ModelServer
 
 @pytest.fixture(scope="module")
 def fleet_settings(tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer) -> Settings:
-    """Settings of a world of this module's own, with its schema made."""
+    """Settings of this module's own deployment, with its schema made."""
     folder = tmp_path_factory.mktemp("fleet")
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
@@ -50,7 +50,7 @@ def provider() -> str:
 
 
 @pytest.fixture(scope="module")
-def fleet_house(fleet_settings: Settings, fleet_model: ModelServer, provider: str) -> Iterator[AppHarness]:
+def fleet_harness(fleet_settings: Settings, fleet_model: ModelServer, provider: str) -> Iterator[AppHarness]:
     """The runner of this module, on both routes."""
     runner = Runner.open(fleet_settings)
     yield AppHarness(runner, fleet_model, Path(fleet_settings.agents_dir.split(":")[0]), provider)
@@ -59,8 +59,8 @@ def fleet_house(fleet_settings: Settings, fleet_model: ModelServer, provider: st
 
 
 @pytest.fixture
-def open_house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[Callable[..., AppHarness]]:
-    """Opens a house of this test's own, once; what is given are settings."""
+def open_harness(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[Callable[..., AppHarness]]:
+    """Opens a harness of this test's own, once; what is given are settings."""
     with ModelServer() as model, ExitStack() as closing:
 
         def opened(**chosen: Any) -> AppHarness:
@@ -77,13 +77,13 @@ def open_house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[C
 
 
 @pytest.fixture
-def brisk_house(open_house: Callable[..., AppHarness]) -> AppHarness:
+def brisk_harness(open_harness: Callable[..., AppHarness]) -> AppHarness:
     """One that looks for lost runs often; its leases outlast a busy machine."""
-    return open_house(lease_s=15.0, beat_s=5.0, reap_s=0.5, slots=20)
+    return open_harness(lease_s=15.0, beat_s=5.0, reap_s=0.5, slots=20)
 
 
 @pytest.fixture(scope="module")
-def worker(fleet_settings: Settings, fleet_house: AppHarness) -> Iterator[Worker]:
+def worker(fleet_settings: Settings, fleet_harness: AppHarness) -> Iterator[Worker]:
     """A worker process on the threads pool."""
     with Worker(fleet_settings, log=fleet_settings.state / "worker.log") as process:
         yield process

@@ -21,9 +21,9 @@ from tests.app_harness import AppHarness
 
 
 @contextmanager
-def neighbour(house: AppHarness) -> Iterator[None]:
+def neighbour(harness: AppHarness) -> Iterator[None]:
     """Look for lost runs and take queued ones, as every worker does."""
-    journal, slots = house.runner.journal, SlotPool(100)
+    journal, slots = harness.runner.journal, SlotPool(100)
     warm_up(journal.loop)  # seconds, which a worker spends before it is ready
     journal.reaper.start()
     polling = journal.loop.submit(Poller(current_process(), slots).run())
@@ -32,15 +32,15 @@ def neighbour(house: AppHarness) -> Iterator[None]:
     polling.result(10)
 
 
-def run_row(house: AppHarness, handle: RunHandle) -> Any:
+def run_row(harness: AppHarness, handle: RunHandle) -> Any:
     """Return the run's row as it is now."""
-    with house.runner.journal.database.read() as connection:
+    with harness.runner.journal.database.read() as connection:
         return connection.execute(select(runs).where(runs.c.id == handle.run_id)).one()
 
 
-def step_rows(house: AppHarness, handle: RunHandle) -> list[Any]:
+def step_rows(harness: AppHarness, handle: RunHandle) -> list[Any]:
     """Return the run's steps in order."""
-    with house.runner.journal.database.read() as connection:
+    with harness.runner.journal.database.read() as connection:
         return list(steps_of(connection, handle.run_id))
 
 

@@ -36,15 +36,15 @@ LOOKS_S = 12.0
 began; before, nobody can own anything."""
 
 
-def supervised(house: AppHarness) -> Up:
+def supervised(harness: AppHarness) -> Up:
     """`./callboard worker` with two processes."""
-    variables = {name: text for name, text in environment(house.settings).items() if name.startswith("CALLBOARD_")}
-    return WarmingUp(house.settings.state, "-n", "2", "--slots", str(RUNS), command="worker", **variables)
+    variables = {name: text for name, text in environment(harness.settings).items() if name.startswith("CALLBOARD_")}
+    return WarmingUp(harness.settings.state, "-n", "2", "--slots", str(RUNS), command="worker", **variables)
 
 
-def count(house: AppHarness, *conditions: object) -> int:
+def count(harness: AppHarness, *conditions: object) -> int:
     query = select(func.count()).select_from(runs).where(*conditions)  # type: ignore[arg-type]  # columns compared
-    with house.runner.journal.database.read() as connection:
+    with harness.runner.journal.database.read() as connection:
         return int(connection.execute(query).scalar_one())
 
 
@@ -54,21 +54,21 @@ def standing(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [event for event in events if event["seq"] not in gone]
 
 
-def test_a_hundred_streaming_runs_survive_the_loss_of_every_worker(open_house: Callable[..., AppHarness]) -> None:
+def test_a_hundred_streaming_runs_survive_the_loss_of_every_worker(open_harness: Callable[..., AppHarness]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0, port=port)
-    house.agent()
+    harness = open_harness(lease_s=15.0, beat_s=5.0, reap_s=5.0, port=port)
+    harness.agent()
     text = [f"word{number} " for number in range(TOKENS)]
-    house.model.respond = lambda body: Turn(text=text, pace=PACE)
+    harness.model.respond = lambda body: Turn(text=text, pace=PACE)
 
     began_s = time.monotonic()
-    with Web(house.settings) as web, supervised(house) as up:
+    with Web(harness.settings) as web, supervised(harness) as up:
         up.wait_for("ready.", times=2)
         start_s = time.monotonic() - began_s
-        handles = [house.run("Count.", detached=True) for _ in range(RUNS)]
+        handles = [harness.run("Count.", detached=True) for _ in range(RUNS)]
         watched = [Watching(web, handle.run_id) for handle in handles[:: RUNS // VIEWERS]]
-        until(lambda: count(house, runs.c.fence >= 1) == RUNS, 60, "each run has its first owner")
+        until(lambda: count(harness, runs.c.fence >= 1) == RUNS, 60, "each run has its first owner")
         for watching in watched:
             watching.until(lambda watching=watching: len(watching.pieces) >= 3)
 
@@ -76,10 +76,10 @@ def test_a_hundred_streaming_runs_survive_the_loss_of_every_worker(open_house: C
             with contextlib.suppress(psutil.NoSuchProcess):
                 child.kill()
         killed_s = time.monotonic()
-        open_before = RUNS - count(house, runs.c.status.in_(TERMINAL))  # a new worker takes a second to begin
-        until(lambda: count(house, runs.c.fence >= 2) == open_before, 120, "each open run has an owner again")
+        open_before = RUNS - count(harness, runs.c.status.in_(TERMINAL))  # a new worker takes a second to begin
+        until(lambda: count(harness, runs.c.fence >= 2) == open_before, 120, "each open run has an owner again")
         owned_s = time.monotonic() - killed_s
-        until(lambda: count(house, runs.c.status == "succeeded") == RUNS, 120, "all runs ended")
+        until(lambda: count(harness, runs.c.status == "succeeded") == RUNS, 120, "all runs ended")
         ended_s = time.monotonic() - killed_s
 
         bar_s = max(OWNED_AGAIN_S, start_s + LOOKS_S)
@@ -91,5 +91,5 @@ def test_a_hundred_streaming_runs_survive_the_loss_of_every_worker(open_house: C
             assert seen[-1]["output"] == "".join(text)
             assert "".join(e["content"] for e in standing(seen) if e["type"] == "response") == "".join(text)
         assert open_before > RUNS // 2, "the kill came in the middle"
-        assert count(house, runs.c.crashes == 1) == open_before
+        assert count(harness, runs.c.crashes == 1) == open_before
         assert owned_s <= bar_s

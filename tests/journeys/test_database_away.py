@@ -202,10 +202,10 @@ def assert_goes_on(settings: Settings, tmp_path: Path, away: AbstractContextMana
             with away:
                 time.sleep(settings.lease_s + 1)  # the outage's length is the scenario
             back_s = time.monotonic()
-            told = [web.events(run_id) for run_id in run_ids]
+            logs = [web.events(run_id) for run_id in run_ids]
             print(f"both runs had ended {time.monotonic() - back_s:.1f} s after the database was back")
 
-            for run_id, events in zip(run_ids, told, strict=True):
+            for run_id, events in zip(run_ids, logs, strict=True):
                 assert_ordered(events)
                 assert (events[-1]["status"], events[-1]["output"]) == ("succeeded", "".join(words))
                 attempts = [event["attempt"] for event in events if event.get("status") == "running"]

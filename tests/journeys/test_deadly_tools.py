@@ -35,14 +35,14 @@ SEEN_S = 8.0
 class Deaths:
     """A run that kills its process as often as it is let, among runs that say nothing until it is over."""
 
-    def __init__(self, house: AppHarness, ledger: Path, how: str) -> None:
-        self.house = house
+    def __init__(self, harness: AppHarness, ledger: Path, how: str) -> None:
+        self.harness = harness
         self.ledger = ledger
         self.asked: Counter[str] = Counter()
         """How often the model was asked, by what was asked."""
         self._how = how
-        house.agent(AGENT)
-        house.model.respond = self._respond
+        harness.agent(AGENT)
+        harness.model.respond = self._respond
 
     def _respond(self, body: Mapping[str, Any]) -> Turn:
         wanted = next(message["content"] for message in body["messages"] if message["role"] == "user")
@@ -53,10 +53,10 @@ class Deaths:
         return Turn(text=["one ", "two"], stall_after=2 if is_cut_off else None)
 
     def poison(self) -> RunHandle:
-        return self.house.run("Die", detached=True)
+        return self.harness.run("Die", detached=True)
 
     def innocents(self) -> list[RunHandle]:
-        return [self.house.run(f"Live {number}", detached=True) for number in range(INNOCENT)]
+        return [self.harness.run(f"Live {number}", detached=True) for number in range(INNOCENT)]
 
     def wait_until_asked(self, times: int) -> None:
         """Return once the model was asked so often in all."""
@@ -64,7 +64,7 @@ class Deaths:
 
     def seen_after_s(self, handle: RunHandle, crashes: int) -> float:
         """Return after how many seconds so many crashes of the run were seen."""
-        return until(lambda: run_row(self.house, handle).crashes == crashes, 60, "its death is seen")
+        return until(lambda: run_row(self.harness, handle).crashes == crashes, 60, "its death is seen")
 
     def let_it_die(self, number: int) -> None:
         """Let the ``number``-th call end its process, and the later ones."""
@@ -72,25 +72,25 @@ class Deaths:
         Path(f"{self.ledger}.{number}").touch()
 
 
-def assert_dead(house: AppHarness, handle: RunHandle) -> None:
+def assert_dead(harness: AppHarness, handle: RunHandle) -> None:
     """The run is dead after three tries, and says at which tool."""
     end = handle.result(120)
-    crashes = orjson.loads(run_row(house, handle).crashes_json)
+    crashes = orjson.loads(run_row(harness, handle).crashes_json)
     assert (end.status, end.reason) == ("dead", "crashed")
     assert [crash["during"] for crash in crashes] == ["tool die"] * 3
     assert {crash["seen"] for crash in crashes} == {"its process ended"}
     assert "tool die" in str([event for event in handle.events() if event.event_type == "error"])
-    assert all(step["ended_ms"] is not None for step in step_rows(house, handle))
+    assert all(step["ended_ms"] is not None for step in step_rows(harness, handle))
 
 
 def test_ten_innocent_runs_outlive_a_poisoned_one_in_their_process(
-    open_house: Callable[..., AppHarness], tmp_path: Path
+    open_harness: Callable[..., AppHarness], tmp_path: Path
 ) -> None:
-    house = open_house(lease_s=60.0, beat_s=5.0, reap_s=0.5)
-    deaths = Deaths(house, tmp_path / "ledger", "exit")
-    variables = {name: text for name, text in environment(house.settings).items() if name.startswith("CALLBOARD_")}
+    harness = open_harness(lease_s=60.0, beat_s=5.0, reap_s=0.5)
+    deaths = Deaths(harness, tmp_path / "ledger", "exit")
+    variables = {name: text for name, text in environment(harness.settings).items() if name.startswith("CALLBOARD_")}
 
-    with WarmingUp(house.settings.state, "-n", "1", "--slots", "20", command="worker", **variables) as up:
+    with WarmingUp(harness.settings.state, "-n", "1", "--slots", "20", command="worker", **variables) as up:
         up.wait_for("ready.")
         innocents, poison = deaths.innocents(), deaths.poison()
         for life in (1, 2):  # both times all of them are in the process that dies
@@ -98,50 +98,50 @@ def test_ten_innocent_runs_outlive_a_poisoned_one_in_their_process(
             deaths.let_it_die(life)
         Path(f"{deaths.ledger}.3").touch()
 
-        assert_dead(house, poison)
+        assert_dead(harness, poison)
         ends = [handle.result(120) for handle in innocents]
         up.wait_for("starting it again", times=3)
 
     assert Counter(end.status for end in ends) == {"succeeded": INNOCENT}
-    assert [run_row(house, handle).crashes for handle in innocents] == [2] * INNOCENT
+    assert [run_row(harness, handle).crashes for handle in innocents] == [2] * INNOCENT
     assert len(arrived(deaths.ledger)) == 3
     assert len(set(arrived(deaths.ledger))) == 1, "one key"
 
 
 def test_a_pool_process_that_the_kernel_kills_three_times_is_seen_each_time(
-    open_house: Callable[..., AppHarness], tmp_path: Path
+    open_harness: Callable[..., AppHarness], tmp_path: Path
 ) -> None:
-    house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0)
-    deaths = Deaths(house, tmp_path / "ledger", "kill")
-    log = house.settings.state / "worker.log"
-    house.runner.journal.reaper.start()  # as a web process has one: after two deaths both children still begin
+    harness = open_harness(lease_s=15.0, beat_s=5.0, reap_s=5.0)
+    deaths = Deaths(harness, tmp_path / "ledger", "kill")
+    log = harness.settings.state / "worker.log"
+    harness.runner.journal.reaper.start()  # as a web process has one: after two deaths both children still begin
 
-    with Worker(house.settings, "--pool", "processes", "--concurrency", "2", log=log) as worker:
+    with Worker(harness.settings, "--pool", "processes", "--concurrency", "2", log=log) as worker:
         poison = deaths.poison()
         for life in (1, 2, 3):
             deaths.let_it_die(life)
             took_s = deaths.seen_after_s(poison, life)
             print(f"death {life} was seen after {took_s:.1f} s, at most {SEEN_S:.1f} s")
             assert took_s <= SEEN_S
-        assert_dead(house, poison)
-        end = house.run("Are you well?", detached=True).result(120)
+        assert_dead(harness, poison)
+        end = harness.run("Are you well?", detached=True).result(120)
         assert worker.process.poll() is None
 
     assert end.status == "succeeded"
 
 
-def test_a_tool_that_finds_no_memory_fails_and_its_process_lives(brisk_house: AppHarness) -> None:
-    house = brisk_house
-    house.agent(AGENT)
+def test_a_tool_that_finds_no_memory_fails_and_its_process_lives(brisk_harness: AppHarness) -> None:
+    harness = brisk_harness
+    harness.agent(AGENT)
     hoard = Turn(calls=[Call(name="hoard", arguments={"megabytes": 8192})])
-    house.model.respond = lambda body: (
+    harness.model.respond = lambda body: (
         Turn(text=str(body["messages"][-1]["content"])) if body["messages"][-1]["role"] == "tool" else hoard
     )
 
-    with Worker(house.settings, log=house.settings.state / "worker.log") as worker:
+    with Worker(harness.settings, log=harness.settings.state / "worker.log") as worker:
         limit = psutil.Process(worker.process.pid).memory_info().vms + 2048 * 1024 * 1024
         resource.prlimit(worker.process.pid, resource.RLIMIT_AS, (limit, limit))
-        ends = [house.run("Hoard", detached=True).result(60) for _ in range(2)]
+        ends = [harness.run("Hoard", detached=True).result(60) for _ in range(2)]
         assert worker.process.poll() is None
 
     assert {end.status for end in ends} == {"succeeded"}

@@ -36,7 +36,7 @@ BEYOND_S = 5.0
 
 
 @pytest.fixture
-def house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[AppHarness]:
+def harness(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[AppHarness]:
     ours = settings.model_copy(
         update={
             "redis_url": redis_url,
@@ -52,33 +52,33 @@ def house(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[AppHar
     runner = Runner.open(ours)
     warm_up(runner.journal.loop)  # seconds, the first time; this process takes runs too, as a warm worker does
     with ModelServer() as model:
-        house = AppHarness(runner, model, tmp_path / "agents")
-        house.agent("""
+        harness = AppHarness(runner, model, tmp_path / "agents")
+        harness.agent("""
             tools: ['tests.agents.sample_tools:add', 'tests.agents.sample_tools:wait_long']
             timeouts: {first_token_s: 300, between_chunks_s: 300}
         """)
-        yield house
+        yield harness
         runner.close()
 
 
-def worker(house: AppHarness, name: str, pool: str = "threads") -> Worker:
-    folder = house.settings.state
+def worker(harness: AppHarness, name: str, pool: str = "threads") -> Worker:
+    folder = harness.settings.state
     folder.mkdir(exist_ok=True)
-    return Worker(house.settings, "--pool", pool, "--concurrency", "2", log=folder / f"{name}.log")
+    return Worker(harness.settings, "--pool", pool, "--concurrency", "2", log=folder / f"{name}.log")
 
 
 @contextmanager
-def helping(house: AppHarness) -> Iterator[None]:
+def helping(harness: AppHarness) -> Iterator[None]:
     """Let this process take queued runs as a worker does, without the seconds a worker process needs to begin."""
     slots = SlotPool(20)
-    polling = house.runner.journal.loop.submit(Poller(current_process(), slots).run())
+    polling = harness.runner.journal.loop.submit(Poller(current_process(), slots).run())
     yield
     slots.close()
     polling.result(10)
 
 
-def crashes(house: AppHarness, handle: RunHandle) -> int:
-    with house.runner.journal.database.read() as connection:
+def crashes(harness: AppHarness, handle: RunHandle) -> int:
+    with harness.runner.journal.database.read() as connection:
         return int(connection.execute(select(runs.c.crashes).where(runs.c.id == handle.run_id)).scalar_one())
 
 
@@ -97,13 +97,13 @@ def is_gone_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 @pytest.mark.parametrize("pool", ["threads", "processes", "solo"])
-def test_a_run_in_the_middle_of_an_answer_continues_elsewhere(pool: str, house: AppHarness) -> None:
-    house.model.script([Turn(text=["lost ", "words"], stall_after=2), Turn(text="The whole answer.")])
+def test_a_run_in_the_middle_of_an_answer_continues_elsewhere(pool: str, harness: AppHarness) -> None:
+    harness.model.script([Turn(text=["lost ", "words"], stall_after=2), Turn(text="The whole answer.")])
 
-    with worker(house, "first", pool) as first:
-        handle = house.run("Hello", detached=True)
+    with worker(harness, "first", pool) as first:
+        handle = harness.run("Hello", detached=True)
         read_until_it_speaks(handle)
-        with helping(house):
+        with helping(harness):
             first.process.send_signal(signal.SIGTERM)
             assert is_gone_within(first.process, DRAIN_S + BEYOND_S)
             events = list(handle.events())
@@ -111,59 +111,59 @@ def test_a_run_in_the_middle_of_an_answer_continues_elsewhere(pool: str, house: 
     assert events[-1].status == "succeeded"  # type: ignore[attr-defined]  # an end has one
     assert [e.status for e in events if isinstance(e, StatusPayload)] == ["queued", "running", "moved", "running"]
     assert [type(e) for e in events].count(WithdrawnPayload) == 1
-    assert crashes(house, handle) == 0
+    assert crashes(harness, handle) == 0
     moved, again = (datetime.fromisoformat(e.at) for e in events[-8:] if isinstance(e, StatusPayload))
     assert (again - moved).total_seconds() < 10.0, "no lease of 15 s had to expire"
 
 
-def test_a_step_that_ends_in_time_is_not_done_again(house: AppHarness) -> None:
+def test_a_step_that_ends_in_time_is_not_done_again(harness: AppHarness) -> None:
     add = Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})], first_delay_s=1.0)
-    house.model.respond = lambda body: Turn(text="Three.") if body["messages"][-1]["role"] == "tool" else add
+    harness.model.respond = lambda body: Turn(text="Three.") if body["messages"][-1]["role"] == "tool" else add
 
-    with worker(house, "first") as first:
-        handle = house.run("Hello", detached=True)
-        assert house.model.wait_for_requests(1)
-        with helping(house):
+    with worker(harness, "first") as first:
+        handle = harness.run("Hello", detached=True)
+        assert harness.model.wait_for_requests(1)
+        with helping(harness):
             first.process.send_signal(signal.SIGTERM)
             end = handle.result(30)
             assert is_gone_within(first.process, DRAIN_S + BEYOND_S)
 
     assert (end.status, end.output) == ("succeeded", "Three.")
-    assert len(house.model.requests) == 2
-    assert crashes(house, handle) == 0
+    assert len(harness.model.requests) == 2
+    assert crashes(harness, handle) == 0
 
 
-def test_runs_that_were_not_begun_wait_for_the_next_worker(house: AppHarness) -> None:
-    house.model.respond = lambda body: Turn(text=["a ", "b"], first_delay_s=0.5)
+def test_runs_that_were_not_begun_wait_for_the_next_worker(harness: AppHarness) -> None:
+    harness.model.respond = lambda body: Turn(text=["a ", "b"], first_delay_s=0.5)
 
-    with worker(house, "first") as first:
-        handles = [house.run("Hello", detached=True) for _ in range(8)]
+    with worker(harness, "first") as first:
+        handles = [harness.run("Hello", detached=True) for _ in range(8)]
         first.process.send_signal(signal.SIGTERM)
         assert is_gone_within(first.process, DRAIN_S + BEYOND_S)
-    with helping(house):
+    with helping(harness):
         ends = [handle.result(30) for handle in handles]
 
     assert {end.status for end in ends} == {"succeeded"}
-    assert [crashes(house, handle) for handle in handles] == [0] * 8
+    assert [crashes(harness, handle) for handle in handles] == [0] * 8
 
 
-def test_a_killed_process_is_noticed_by_its_neighbour_before_the_lease_ends(house: AppHarness) -> None:
-    house.model.script([Turn(text=["lost ", "words"], stall_after=2), Turn(text="The whole answer.")])
+def test_a_killed_process_is_noticed_by_its_neighbour_before_the_lease_ends(harness: AppHarness) -> None:
+    harness.model.script([Turn(text=["lost ", "words"], stall_after=2), Turn(text="The whole answer.")])
 
-    with worker(house, "first") as first, worker(house, "second") as second:
-        handle = house.run("Hello", detached=True)
+    with worker(harness, "first") as first, worker(harness, "second") as second:
+        handle = harness.run("Hello", detached=True)
         read_until_it_speaks(handle)
-        owner = _owner(house, handle)
+        owner = _owner(harness, handle)
         victim = first if f"_{first.process.pid}_" in owner else second
         os.kill(victim.process.pid, signal.SIGKILL)
         began_s = time.monotonic()
         end = handle.result(60)
 
     assert (end.status, end.output) == ("succeeded", "The whole answer.")
-    assert crashes(house, handle) == 1
+    assert crashes(harness, handle) == 1
     assert time.monotonic() - began_s < 8.0
 
 
-def _owner(house: AppHarness, handle: RunHandle) -> str:
-    with house.runner.journal.database.read() as connection:
+def _owner(harness: AppHarness, handle: RunHandle) -> str:
+    with harness.runner.journal.database.read() as connection:
         return str(connection.execute(select(runs.c.owner).where(runs.c.id == handle.run_id)).scalar_one())

@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 TIMES = 50
 
 
-def message_of(house: AppHarness, run_id: str) -> RunAgentMessage:
-    with house.runner.journal.database.read() as connection:
+def message_of(harness: AppHarness, run_id: str) -> RunAgentMessage:
+    with harness.runner.journal.database.read() as connection:
         row = connection.execute(select(runs).where(runs.c.id == run_id)).one()
     return RunAgentMessage(
         run_id=run_id,
@@ -39,46 +39,46 @@ def message_of(house: AppHarness, run_id: str) -> RunAgentMessage:
     )
 
 
-def assert_one_owner(house: AppHarness, run_id: str, text: str) -> None:
-    handle = house.runner.handle(run_id)
+def assert_one_owner(harness: AppHarness, run_id: str, text: str) -> None:
+    handle = harness.runner.handle(run_id)
     events = list(handle.events())
     attempts = [event.attempt for event in events if isinstance(event, StatusPayload) and event.status == "running"]
     assert attempts == [1]
-    assert len(house.model.requests) == 1
-    assert run_row(house, handle).fence == 1
+    assert len(harness.model.requests) == 1
+    assert run_row(harness, handle).fence == 1
     assert handle.result(10).output == text
-    assert_whole(list(house.runner.journal.follow_blocking(run_id, handle.thread_id, 0)))
+    assert_whole(list(harness.runner.journal.follow_blocking(run_id, handle.thread_id, 0)))
 
 
-def test_fifty_messages_from_the_queue(brisk_house: AppHarness) -> None:
-    brisk_house.agent()
-    brisk_house.model.script([Turn(text=["once ", "and ", "for all"], pace=5), Turn(text="twice?")])
-    log = brisk_house.settings.state / "worker.log"
+def test_fifty_messages_from_the_queue(brisk_harness: AppHarness) -> None:
+    brisk_harness.agent()
+    brisk_harness.model.script([Turn(text=["once ", "and ", "for all"], pace=5), Turn(text="twice?")])
+    log = brisk_harness.settings.state / "worker.log"
 
-    handle = brisk_house.run("Hello", detached=True)  # nobody hears of it yet
-    message, publish = message_of(brisk_house, handle.run_id), Publisher(brisk_house.settings)
+    handle = brisk_harness.run("Hello", detached=True)  # nobody hears of it yet
+    message, publish = message_of(brisk_harness, handle.run_id), Publisher(brisk_harness.settings)
     for _ in range(TIMES):
         publish(message)
     publish.close()
-    with Worker(brisk_house.settings, "--concurrency", str(TIMES), log=log):
+    with Worker(brisk_harness.settings, "--concurrency", str(TIMES), log=log):
         handle.result(60)
         for _ in range(TIMES):  # late ones too
             publish(message)
-        assert brisk_house.run("And another", detached=True).result(60).output == "twice?"
+        assert brisk_harness.run("And another", detached=True).result(60).output == "twice?"
         publish.close()
 
-    brisk_house.model.requests.pop()
-    assert_one_owner(brisk_house, handle.run_id, "once and for all")
+    brisk_harness.model.requests.pop()
+    assert_one_owner(brisk_harness, handle.run_id, "once and for all")
 
 
-def test_fifty_threads_of_one_worker(open_house: Callable[..., AppHarness]) -> None:
-    house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0)
-    house.agent()
-    house.model.script([Turn(text="Warm."), Turn(text=["once ", "and ", "for all"], first_delay_s=1.0)])
-    house.run("Warm up").result(120)
-    house.model.requests.clear()
-    handle = house.run("Hello", detached=True)
-    wire, barrier, took_ms = message_of(house, handle.run_id).to_wire(), threading.Barrier(TIMES), list[float]()
+def test_fifty_threads_of_one_worker(open_harness: Callable[..., AppHarness]) -> None:
+    harness = open_harness(lease_s=15.0, beat_s=5.0, reap_s=5.0)
+    harness.agent()
+    harness.model.script([Turn(text="Warm."), Turn(text=["once ", "and ", "for all"], first_delay_s=1.0)])
+    harness.run("Warm up").result(120)
+    harness.model.requests.clear()
+    handle = harness.run("Hello", detached=True)
+    wire, barrier, took_ms = message_of(harness, handle.run_id).to_wire(), threading.Barrier(TIMES), list[float]()
 
     def deliver() -> None:
         barrier.wait(20)
@@ -97,5 +97,5 @@ def test_fifty_threads_of_one_worker(open_house: Callable[..., AppHarness]) -> N
     assert owner > 1000.0, "it worked the run off"
     assert others[-1] < 1000.0, "none waited for the owner"
     assert current_process().journal.lease_manager.busy == 0
-    assert_one_owner(house, handle.run_id, "once and for all")
-    assert isinstance(house.model, ModelServer)
+    assert_one_owner(harness, handle.run_id, "once and for all")
+    assert isinstance(harness.model, ModelServer)

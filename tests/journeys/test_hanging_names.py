@@ -23,20 +23,20 @@ GROWTH_S = 1.0
 
 
 def test_other_runs_do_not_wait_for_a_look_up_that_hangs(
-    fleet_house: AppHarness, fleet_settings: Settings, tmp_path: Path
+    fleet_harness: AppHarness, fleet_settings: Settings, tmp_path: Path
 ) -> None:
     need(shutil.which("gcc"), "gcc")
     agents = Path(fleet_settings.agents_dir.split(":")[0])
     for number in range(LOOKUP_THREADS):
         write_agent(agents, f"http://hangs-{number}.test/v1", "timeouts: {connect_s: 3}\n", f"hangs-{number}", "openai")
-    write_agent(agents, fleet_house.model.url.replace("127.0.0.1", "localhost"), "", "neighbour", "openai")
+    write_agent(agents, fleet_harness.model.url.replace("127.0.0.1", "localhost"), "", "neighbour", "openai")
 
     with environment(hanging_names(tmp_path)), Worker(fleet_settings, log=tmp_path / "worker.log") as worker:
-        _speaks_s(fleet_house)  # a worker's first run takes longer
-        alone_s = _speaks_s(fleet_house)
-        hanging = [fleet_house.run("Speak", f"hangs-{number}", detached=True) for number in range(LOOKUP_THREADS)]
+        _speaks_s(fleet_harness)  # a worker's first run takes longer
+        alone_s = _speaks_s(fleet_harness)
+        hanging = [fleet_harness.run("Speak", f"hangs-{number}", detached=True) for number in range(LOOKUP_THREADS)]
         time.sleep(1)  # another process; it looks the names up
-        beside_s = _speaks_s(fleet_house)
+        beside_s = _speaks_s(fleet_harness)
         ends = [handle.result(LOOKED_UP_S / 2) for handle in hanging]
         leaving_s = time.monotonic()
         worker.process.terminate()
@@ -50,7 +50,7 @@ def test_other_runs_do_not_wait_for_a_look_up_that_hangs(
     assert beside_s - alone_s < GROWTH_S
 
 
-def _speaks_s(house: AppHarness) -> float:
+def _speaks_s(harness: AppHarness) -> float:
     began = time.monotonic()
-    assert house.run("Speak", "neighbour", detached=True).result(60).status == "succeeded"
+    assert harness.run("Speak", "neighbour", detached=True).result(60).status == "succeeded"
     return time.monotonic() - began

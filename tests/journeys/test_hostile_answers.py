@@ -66,10 +66,10 @@ def _twice() -> str:
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_neighbour_of_a_hostile_answer_ends_as_soon(kind: str, fleet_house: AppHarness, worker: Worker) -> None:
+def test_a_neighbour_of_a_hostile_answer_ends_as_soon(kind: str, fleet_harness: AppHarness, worker: Worker) -> None:
     more, turn, code = HOSTILE[kind]
-    fleet_house.agent(PLAIN, "neighbour")
-    fleet_house.agent(more, "hostile")
+    fleet_harness.agent(PLAIN, "neighbour")
+    fleet_harness.agent(more, "hostile")
     answer = turn()
     answered: list[str] = []
 
@@ -81,11 +81,11 @@ def test_a_neighbour_of_a_hostile_answer_ends_as_soon(kind: str, fleet_house: Ap
         answered.append(kind)
         return answer
 
-    fleet_house.model.respond = respond
-    _speaks_s(fleet_house)  # a worker's first run takes longer
-    alone_s = _speaks_s(fleet_house)
-    hostile = fleet_house.run("Hurt", "hostile", detached=True)
-    beside_s = _speaks_s(fleet_house)
+    fleet_harness.model.respond = respond
+    _speaks_s(fleet_harness)  # a worker's first run takes longer
+    alone_s = _speaks_s(fleet_harness)
+    hostile = fleet_harness.run("Hurt", "hostile", detached=True)
+    beside_s = _speaks_s(fleet_harness)
     end = hostile.result(60)
 
     print(f"{kind}: the neighbour took {alone_s:.2f} s alone and {beside_s:.2f} s beside it")
@@ -93,10 +93,10 @@ def test_a_neighbour_of_a_hostile_answer_ends_as_soon(kind: str, fleet_house: Ap
     assert (end.status, end.reason or "") == ("failed" if code else "succeeded", code)
     assert beside_s - alone_s < GROWTH_S
     assert worker.process.poll() is None
-    assert run_row(fleet_house, hostile).crashes == 0
+    assert run_row(fleet_harness, hostile).crashes == 0
 
 
-def _speaks_s(house: AppHarness) -> float:
+def _speaks_s(harness: AppHarness) -> float:
     began = time.monotonic()
-    assert house.run("Speak", "neighbour", detached=True).result(60).status == "succeeded"
+    assert harness.run("Speak", "neighbour", detached=True).result(60).status == "succeeded"
     return time.monotonic() - began

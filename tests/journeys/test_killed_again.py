@@ -33,8 +33,8 @@ TOKENS, PACE = 50, 10
 class Fleet:
     """Runs of five seconds, and workers that are all killed."""
 
-    def __init__(self, house: AppHarness, up: Up) -> None:
-        self.house = house
+    def __init__(self, harness: AppHarness, up: Up) -> None:
+        self.harness = harness
         self._up = up
         self._ready = 0
         began_s = time.monotonic()
@@ -47,13 +47,13 @@ class Fleet:
 
     def count(self, *conditions: object) -> int:
         query = select(func.count()).select_from(runs).where(*conditions)  # type: ignore[arg-type]  # columns compared
-        with self.house.runner.journal.database.read() as connection:
+        with self.harness.runner.journal.database.read() as connection:
             return int(connection.execute(query).scalar_one())
 
     def begin(self) -> None:
         """Start the runs; each has an owner when this returns."""
         for _ in range(RUNS):
-            self.house.run("Count.", detached=True)
+            self.harness.run("Count.", detached=True)
         until(lambda: self.count(runs.c.status == "queued") == 0, 60, "each run has an owner")
 
     def kill_all(self) -> float:
@@ -79,19 +79,19 @@ class Fleet:
         assert self.count(runs.c.status == "succeeded") == RUNS
 
 
-def supervised(house: AppHarness) -> Up:
+def supervised(harness: AppHarness) -> Up:
     """`./callboard worker` with two processes."""
-    variables = {name: text for name, text in environment(house.settings).items() if name.startswith("CALLBOARD_")}
-    return WarmingUp(house.settings.state, "-n", str(WORKERS), "--slots", str(RUNS), command="worker", **variables)
+    variables = {name: text for name, text in environment(harness.settings).items() if name.startswith("CALLBOARD_")}
+    return WarmingUp(harness.settings.state, "-n", str(WORKERS), "--slots", str(RUNS), command="worker", **variables)
 
 
-def test_sixty_streaming_runs_survive_the_loss_of_every_worker_twice(open_house: Callable[..., AppHarness]) -> None:
-    house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0)
-    house.agent()
-    house.model.respond = lambda body: Turn(text=[f"word{number} " for number in range(TOKENS)], pace=PACE)
+def test_sixty_streaming_runs_survive_the_loss_of_every_worker_twice(open_harness: Callable[..., AppHarness]) -> None:
+    harness = open_harness(lease_s=15.0, beat_s=5.0, reap_s=5.0)
+    harness.agent()
+    harness.model.respond = lambda body: Turn(text=[f"word{number} " for number in range(TOKENS)], pace=PACE)
 
-    with supervised(house) as up:
-        fleet = Fleet(house, up)
+    with supervised(harness) as up:
+        fleet = Fleet(harness, up)
         fleet.begin()
         owned_s = [fleet.kill_all()]
         owned_s.append(fleet.kill_all())

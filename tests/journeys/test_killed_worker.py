@@ -41,105 +41,109 @@ OWN_MACHINE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKI
 """A pid namespace: from outside nobody can tell which process an owner's id means, as on another machine."""
 
 
-def worker(house: AppHarness, *options: str, within: tuple[str, ...] = ()) -> Worker:
-    return Worker(house.settings, *options, log=house.settings.state / "worker.log", within=within)
+def worker(harness: AppHarness, *options: str, within: tuple[str, ...] = ()) -> Worker:
+    return Worker(harness.settings, *options, log=harness.settings.state / "worker.log", within=within)
 
 
-def log_of(house: AppHarness) -> str:
-    return (house.settings.state / "worker.log").read_text()
+def log_of(harness: AppHarness) -> str:
+    return (harness.settings.state / "worker.log").read_text()
 
 
-def stalled_run(house: AppHarness) -> RunHandle:
+def stalled_run(harness: AppHarness) -> RunHandle:
     """Return a run whose model said two words and then nothing more; asked again, it says everything."""
-    house.agent("timeouts: {first_token_s: 300, between_chunks_s: 300}")
-    house.model.script([Turn(text=["lost ", "words"], stall_after=2), Turn(text=ANSWER)])
-    handle = house.run("Hello", detached=True)
+    harness.agent("timeouts: {first_token_s: 300, between_chunks_s: 300}")
+    harness.model.script([Turn(text=["lost ", "words"], stall_after=2), Turn(text=ANSWER)])
+    handle = harness.run("Hello", detached=True)
     read_until_it_speaks(handle)
     return handle
 
 
-def assert_taken_over(house: AppHarness, handle: RunHandle, seen: list[Payload]) -> None:
+def assert_taken_over(harness: AppHarness, handle: RunHandle, seen: list[Payload]) -> None:
     """One withdrawal takes the lost words back, and what a viewer shows is what the model said at last."""
     assert shown(seen) == seen[-1].output == ANSWER  # type: ignore[attr-defined]  # an end has one
     assert [type(event) for event in seen].count(WithdrawnPayload) == 1
     assert standing(seen) == standing(list(handle.events())), "what was seen is what the log holds"
-    assert len(house.model.requests) == 2
-    row = run_row(house, handle)
+    assert len(harness.model.requests) == 2
+    row = run_row(harness, handle)
     assert (row.status, row.crashes, row.fence) == ("succeeded", 1, 2)
 
 
-def test_a_process_of_this_machine_that_was_killed_is_found_at_once(open_house: Callable[..., AppHarness]) -> None:
-    house = open_house(lease_s=60.0, beat_s=5.0, reap_s=1.0)
-    with worker(house) as first:
-        handle = stalled_run(house)
-        with neighbour(house):
+def test_a_process_of_this_machine_that_was_killed_is_found_at_once(open_harness: Callable[..., AppHarness]) -> None:
+    harness = open_harness(lease_s=60.0, beat_s=5.0, reap_s=1.0)
+    with worker(harness) as first:
+        handle = stalled_run(harness)
+        with neighbour(harness):
             first.kill()
             began_s = time.monotonic()
             seen = list(handle.events())
             took_s = time.monotonic() - began_s
 
-    assert_taken_over(house, handle, seen)
+    assert_taken_over(harness, handle, seen)
     assert took_s < SEEN_S, "long before its lease of a minute is over"
 
 
-def test_a_worker_of_another_machine_is_given_up_when_its_lease_is_over(open_house: Callable[..., AppHarness]) -> None:
-    house = open_house(lease_s=5.0, beat_s=1.5, reap_s=0.5)
-    looks = 3 * house.settings.reap_s  # of its reaper; and it takes what it saw in the queue twice
+def test_a_worker_of_another_machine_is_given_up_when_its_lease_is_over(
+    open_harness: Callable[..., AppHarness],
+) -> None:
+    harness = open_harness(lease_s=5.0, beat_s=1.5, reap_s=0.5)
+    looks = 3 * harness.settings.reap_s  # of its reaper; and it takes what it saw in the queue twice
     last_call = GRACE_BEATS * RETRY_S
-    assert_given_up_with_the_lease(house, lambda: neighbour(house), house.settings.lease_s + looks + last_call + 1.0)
+    assert_given_up_with_the_lease(
+        harness, lambda: neighbour(harness), harness.settings.lease_s + looks + last_call + 1.0
+    )
 
 
-def test_with_the_default_periods_it_has_a_new_owner_within_22_seconds(open_house: Callable[..., AppHarness]) -> None:
-    house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0)
-    assert_given_up_with_the_lease(house, lambda: worker(house), OWNED_AGAIN_S)
+def test_with_the_default_periods_it_has_a_new_owner_within_22_seconds(open_harness: Callable[..., AppHarness]) -> None:
+    harness = open_harness(lease_s=15.0, beat_s=5.0, reap_s=5.0)
+    assert_given_up_with_the_lease(harness, lambda: worker(harness), OWNED_AGAIN_S)
 
 
 def assert_given_up_with_the_lease(
-    house: AppHarness, other: Callable[[], AbstractContextManager[object]], bar_s: float
+    harness: AppHarness, other: Callable[[], AbstractContextManager[object]], bar_s: float
 ) -> None:
     """A worker that nobody can see the process of loses its run to ``other`` within ``bar_s``."""
     has_it = shutil.which("unshare") is not None
     may = has_it and subprocess.run([*OWN_MACHINE, "true"], check=False, capture_output=True).returncode == 0
     need("unshare" if may else None, "unshare, with the right to make a pid namespace,")
-    with worker(house, within=OWN_MACHINE) as first:
-        handle = stalled_run(house)
+    with worker(harness, within=OWN_MACHINE) as first:
+        handle = stalled_run(harness)
         with other():
             first.kill()
-            took_s = until(lambda: run_row(house, handle).fence > 1, 60, "the run has a new owner")
+            took_s = until(lambda: run_row(harness, handle).fence > 1, 60, "the run has a new owner")
             seen = list(handle.events())
 
     print(f"owned again after {took_s:.1f} s, at most {bar_s:.1f} s")
-    assert_taken_over(house, handle, seen)
-    assert "its lease expired" in run_row(house, handle).crashes_json
+    assert_taken_over(harness, handle, seen)
+    assert "its lease expired" in run_row(harness, handle).crashes_json
     assert took_s <= bar_s
 
 
-def test_a_worker_that_is_killed_while_it_drains_loses_nothing(brisk_house: AppHarness) -> None:
-    with worker(brisk_house) as first:
-        handle = stalled_run(brisk_house)
+def test_a_worker_that_is_killed_while_it_drains_loses_nothing(brisk_harness: AppHarness) -> None:
+    with worker(brisk_harness) as first:
+        handle = stalled_run(brisk_harness)
         first.process.send_signal(signal.SIGTERM)
-        until(lambda: "takes no more runs" in log_of(brisk_house), 10, "the worker drains")
-        with neighbour(brisk_house):
+        until(lambda: "takes no more runs" in log_of(brisk_harness), 10, "the worker drains")
+        with neighbour(brisk_harness):
             first.kill()
             seen = list(handle.events())
 
-    assert_taken_over(brisk_house, handle, seen)
+    assert_taken_over(brisk_harness, handle, seen)
 
 
 def test_a_pool_process_that_was_killed_loses_its_run_to_its_sibling_within_8_seconds(
-    open_house: Callable[..., AppHarness],
+    open_harness: Callable[..., AppHarness],
 ) -> None:
-    house = open_house(lease_s=15.0, beat_s=5.0, reap_s=5.0)
-    with worker(house, "--pool", "processes", "--concurrency", "2") as first:
-        until(lambda: READY.findall(log_of(house))[1:] != [], 90, "both processes are ready")
-        handle = stalled_run(house)
-        (victim,) = [child for child in children_of(first) if f"_{child.pid}_" in run_row(house, handle).owner]
+    harness = open_harness(lease_s=15.0, beat_s=5.0, reap_s=5.0)
+    with worker(harness, "--pool", "processes", "--concurrency", "2") as first:
+        until(lambda: READY.findall(log_of(harness))[1:] != [], 90, "both processes are ready")
+        handle = stalled_run(harness)
+        (victim,) = [child for child in children_of(first) if f"_{child.pid}_" in run_row(harness, handle).owner]
         os.kill(victim.pid, signal.SIGKILL)
-        took_s = until(lambda: run_row(house, handle).fence > 1, 60, "the run has a new owner")
+        took_s = until(lambda: run_row(harness, handle).fence > 1, 60, "the run has a new owner")
         seen = list(handle.events())
 
     print(f"owned again after {took_s:.1f} s")
-    assert_taken_over(house, handle, seen)
+    assert_taken_over(harness, handle, seen)
     assert took_s <= SEEN_S
 
 
@@ -160,11 +164,11 @@ ANSWERS = (
 )
 
 
-def in_a_tool(house: AppHarness, name: str, ledger: Path) -> RunHandle:
+def in_a_tool(harness: AppHarness, name: str, ledger: Path) -> RunHandle:
     """Return a run that is in the middle of a call of this tool."""
     use = Turn(calls=[Call(name=name, arguments={"ledger": str(ledger)})])
-    house.model.respond = lambda body: Turn(text=ANSWER) if body["messages"][-1]["role"] == "tool" else use
-    handle = house.run(f"Use {name}", detached=True)
+    harness.model.respond = lambda body: Turn(text=ANSWER) if body["messages"][-1]["role"] == "tool" else use
+    handle = harness.run(f"Use {name}", detached=True)
     until(lambda: bool(arrived(ledger)), 60, f"{name} was called")
     return handle
 
@@ -180,19 +184,19 @@ def children_of(first: Worker) -> list[psutil.Process]:
     [("threads", (*EFFECTS, "unsafe", "unsafe", "unsafe")), ("processes", ("idempotent", "keyed", "unsafe"))],
 )  # a process of a pool works on one run, and there are two cores here
 def test_a_call_that_was_cut_off_is_made_again_or_asked_about_as_its_effect_allows(
-    pool: str, names: tuple[str, ...], brisk_house: AppHarness, books: Path
+    pool: str, names: tuple[str, ...], brisk_harness: AppHarness, books: Path
 ) -> None:
-    house = brisk_house
-    house.agent(TOOLS)
+    harness = brisk_harness
+    harness.agent(TOOLS)
     ledgers = [books / f"{name}-{number}.ledger" for number, name in enumerate(names)]
     safe = len([name for name in names if name != "unsafe"])
 
-    with worker(house, "--pool", pool, "--concurrency", str(len(names))) as first:
-        handles = [in_a_tool(house, name, ledger) for name, ledger in zip(names, ledgers, strict=True)]
+    with worker(harness, "--pool", pool, "--concurrency", str(len(names))) as first:
+        handles = [in_a_tool(harness, name, ledger) for name, ledger in zip(names, ledgers, strict=True)]
         victims = children_of(first)
         for victim in victims:
             os.kill(victim.pid, signal.SIGKILL)
-        with neighbour(house):
+        with neighbour(harness):
             ends = [handle.result(90) for handle in handles[:safe]]
             until(lambda: {handle.status() for handle in handles[safe:]} == {"waiting"}, 90, "a person is asked")
             asked = [arrived(ledger) for ledger in ledgers]
@@ -208,7 +212,9 @@ def test_a_call_that_was_cut_off_is_made_again_or_asked_about_as_its_effect_allo
     assert [len(keys) for keys in asked] == [calls[name] for name in names], "before anybody answered"
     assert [len(set(arrived(ledger))) for ledger in ledgers] == [1] * len(names), "one key a step, whoever calls"
     assert [len(arrived(ledger)) for ledger in ledgers[safe:]] == [2, 1, 1][: len(names) - safe]
-    assert [run_row(house, handle).crashes for handle in handles] == [1] * len(names)
-    results = [step["result_json"] for handle in handles for step in step_rows(house, handle) if step["kind"] == "tool"]
+    assert [run_row(harness, handle).crashes for handle in handles] == [1] * len(names)
+    results = [
+        step["result_json"] for handle in handles for step in step_rows(harness, handle) if step["kind"] == "tool"
+    ]
     assert results[:safe] == ['"done before"' if name == "checkable" else '"done"' for name in names[:safe]]
     assert results[safe : safe + 2] == ['"done"', '"paid"'][: len(names) - safe]

@@ -31,19 +31,19 @@ SMALL_S = 90
 
 
 def test_a_worker_is_small_again_after_large_results_which_are_whole_to_the_cap(
-    fleet_settings: Settings, fleet_house: AppHarness
+    fleet_settings: Settings, fleet_harness: AppHarness
 ) -> None:
-    fleet_house.agent("tools: ['tests.journeys.large_tools:every_order']\nmax_iterations: 40")
+    fleet_harness.agent("tools: ['tests.journeys.large_tools:every_order']\nmax_iterations: 40")
     quick = fleet_settings.model_copy(update={"reap_s": 1.0})
     with Worker(quick, "--concurrency", "4", log=quick.state / "worker.log") as worker:
-        fleet_house.model.script([Turn(text="Hello.")])
-        fleet_house.run(detached=True).result(90)
+        fleet_harness.model.script([Turn(text="Hello.")])
+        fleet_harness.run(detached=True).result(90)
         process = psutil.Process(worker.process.pid)
         before = _mib(process)
         alone_s = _seconds_of_the_tool_alone()
         for how, turns_of in (("one by one", one_by_one), ("at once", at_once)):
-            small_s, small = _run(fleet_house, turns_of(FEW))
-            large_s, large = _run(fleet_house, turns_of(ROWS))
+            small_s, small = _run(fleet_harness, turns_of(FEW))
+            large_s, large = _run(fleet_harness, turns_of(ROWS))
             print(
                 f"{RESULTS} results {how}: {large_s:.1f} s of 5 MB, {small_s:.1f} s of {FEW} rows "
                 f"({large_s / small_s:.0f} times as long, {(large_s - small_s) / alone_s:.1f} times what the tool "
@@ -52,7 +52,9 @@ def test_a_worker_is_small_again_after_large_results_which_are_whole_to_the_cap(
             assert small == [orders(year, FEW) for year in range(RESULTS)]
             for year, result in enumerate(large):
                 assert_whole_to_the_cap(result, orjson.dumps(orders(year, ROWS)).decode())
-        shown = max(len(str(message)) for request in fleet_house.model.requests for message in request.body["messages"])
+        shown = max(
+            len(str(message)) for request in fleet_harness.model.requests for message in request.body["messages"]
+        )
         until(lambda: _mib(process) - before < STAYS_MIB, SMALL_S, "the worker is small again")
         print(f"before {before} MiB, after {_mib(process)} MiB")
 
@@ -82,16 +84,16 @@ def assert_whole_to_the_cap(result: Any, whole: str) -> None:
     assert note == f"[cut here: {MAX_BYTES:,} of {len(whole):,} bytes are shown]"
 
 
-def _run(house: AppHarness, turns: list[Turn]) -> tuple[float, list[Any]]:
+def _run(harness: AppHarness, turns: list[Turn]) -> tuple[float, list[Any]]:
     """Return how many seconds a run of these turns took, and its results as the log has them, by year."""
-    house.model.script([*turns, Turn(text="I have seen it.")])
+    harness.model.script([*turns, Turn(text="I have seen it.")])
     began_s = time.monotonic()
-    run = house.run("Go.", detached=True)
+    run = harness.run("Go.", detached=True)
     assert run.result(120).status == "succeeded"
     took_s = time.monotonic() - began_s
-    told = house.events(run)
-    years = {one.step_id: one.arguments["year"] for one in told if isinstance(one, ToolPayload) and one.arguments}
-    results = {years[one.step_id]: one.result for one in told if isinstance(one, ToolResultPayload)}
+    events = harness.events(run)
+    years = {one.step_id: one.arguments["year"] for one in events if isinstance(one, ToolPayload) and one.arguments}
+    results = {years[one.step_id]: one.result for one in events if isinstance(one, ToolResultPayload)}
     return took_s, [results[year] for year in range(RESULTS)]
 
 

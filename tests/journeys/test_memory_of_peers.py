@@ -17,7 +17,7 @@ from bus.journal import Journal
 from config.database.migrate import migrate
 from config.settings import Settings
 from tests.journeys.web_server import Web
-from tests.web.conftest import Hand
+from tests.web.conftest import RunOwner
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
@@ -116,10 +116,10 @@ def test_bodies_that_grow_when_they_are_decoded(web: Web, body: bytes) -> None:
 def test_viewers_that_do_not_read_a_large_event(web: Web) -> None:
     run_id = web.ask("/v1/runs", {"agent": "assistant", "input": "Hello"})[2]["run_id"]
     journal = Journal(web.settings, publish=lambda message: None)
-    hand = Hand(journal, run_id)
+    owner = RunOwner(journal, run_id)
     with Watch(web) as watch, contextlib.ExitStack() as stack:
         early = [stack.enter_context(unread(web, run_id)) for _ in range(VIEWERS // 2)]
-        hand.finish("x" * 3_000_000)
+        owner.finish("x" * 3_000_000)
         late = [stack.enter_context(unread(web, run_id)) for _ in range(VIEWERS // 2)]
         time.sleep(3)  # everything that will be written has been
         reader = web.events(run_id)
@@ -135,7 +135,7 @@ def test_viewers_that_do_not_read_large_events_of_many_runs(web: Web) -> None:
     journal = Journal(web.settings, publish=lambda message: None)
     runs = [web.ask("/v1/runs", {"agent": "assistant", "input": f"{n}"})[2]["run_id"] for n in range(40)]
     for run_id in runs:
-        Hand(journal, run_id).finish("x" * 3_000_000)
+        RunOwner(journal, run_id).finish("x" * 3_000_000)
     with Watch(web) as watch, contextlib.ExitStack() as stack:
         for run_id in runs:
             stack.enter_context(unread(web, run_id))
@@ -153,7 +153,7 @@ def test_readers_of_runs_with_large_outputs(web: Web, path: str) -> None:
     journal = Journal(web.settings, publish=lambda message: None)
     runs = [web.ask("/v1/runs", {"agent": "assistant", "input": f"{n}"})[2]["run_id"] for n in range(20)]
     for run_id in runs:
-        Hand(journal, run_id).finish("x" * 3_000_000)
+        RunOwner(journal, run_id).finish("x" * 3_000_000)
     journal.close()
     path = path.format(run_id=runs[0])
 

@@ -108,25 +108,25 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_both_routes_leave_the_same_log(name: str, fleet_house: AppHarness, worker: Worker) -> None:
+def test_both_routes_leave_the_same_log(name: str, fleet_harness: AppHarness, worker: Worker) -> None:
     scenario = SCENARIOS[name]
-    fleet_house.agent(scenario.agent)
+    fleet_harness.agent(scenario.agent)
 
-    here = _play(fleet_house, scenario, detached=False)
-    there = _play(fleet_house, scenario, detached=True)
+    here = _play(fleet_harness, scenario, detached=False)
+    there = _play(fleet_harness, scenario, detached=True)
 
     assert there == here
     assert here[-1]["type"] == "end"
 
 
-def _play(house: AppHarness, scenario: Scenario, *, detached: bool) -> list[dict[str, Any]]:
-    house.model.script(scenario.turns)
+def _play(harness: AppHarness, scenario: Scenario, *, detached: bool) -> list[dict[str, Any]]:
+    harness.model.script(scenario.turns)
     thread_id: str | None = None
     for sentence in scenario.before:
-        earlier = house.run(sentence, thread_id=thread_id, detached=detached)
+        earlier = harness.run(sentence, thread_id=thread_id, detached=detached)
         earlier.result(20)
         thread_id = earlier.thread_id
-    handle = house.run("Do it.", thread_id=thread_id, detached=detached)
+    handle = harness.run("Do it.", thread_id=thread_id, detached=detached)
     lines = []
     for event in handle.events():
         lines.append(encode(event, handle.run_id, handle.thread_id))

@@ -20,18 +20,18 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
 @pytest.mark.parametrize("pool", ["threads", "processes"])
 def test_a_worker_outlives_whatever_lies_on_its_queue(
-    pool: str, fleet_settings: Settings, fleet_house: AppHarness, tmp_path: Path
+    pool: str, fleet_settings: Settings, fleet_harness: AppHarness, tmp_path: Path
 ) -> None:
-    fleet_house.agent()
+    fleet_harness.agent()
     queue = Queue(fleet_settings)
-    fleet_house.model.script([Turn(text="I am still here.")])
+    fleet_harness.model.script([Turn(text="I am still here.")])
     log = fleet_settings.state / f"poison-{pool}.log"
     items = garbage.unreadable() | garbage.huge() | garbage.traps(tmp_path / "sprung") | garbage.asking_for_more()
     many = list(garbage.not_ours().values()) * 10  # more than the worker has slots: none may stay taken
 
     with Worker(fleet_settings, "--pool", pool, "--concurrency", "2", log=log) as worker:
         queue.put([*items.values(), *many])
-        end = fleet_house.run("Are you well?", detached=True).result(60)
+        end = fleet_harness.run("Are you well?", detached=True).result(60)
         queue.wait_until_empty()
 
         assert (end.status, end.output) == ("succeeded", "I am still here.")
@@ -45,9 +45,11 @@ def test_a_worker_outlives_whatever_lies_on_its_queue(
     assert "os.system" not in said
 
 
-def test_a_worker_waits_for_a_redis_that_answers_with_errors(fleet_settings: Settings, fleet_house: AppHarness) -> None:
-    fleet_house.agent()
-    fleet_house.model.script([Turn(text="Mended.")])
+def test_a_worker_waits_for_a_redis_that_answers_with_errors(
+    fleet_settings: Settings, fleet_harness: AppHarness
+) -> None:
+    fleet_harness.agent()
+    fleet_harness.model.script([Turn(text="Mended.")])
     queue = Queue(fleet_settings)
     log = fleet_settings.state / "errors.log"
 
@@ -58,7 +60,7 @@ def test_a_worker_waits_for_a_redis_that_answers_with_errors(fleet_settings: Set
             time.sleep(0.05)  # another process's log
         queue.mend()
 
-        assert fleet_house.run("Are you well?", detached=True).result(60).output == "Mended."
+        assert fleet_harness.run("Are you well?", detached=True).result(60).output == "Mended."
         assert worker.process.poll() is None, "the same process"
     assert "ResponseError" in log.read_text()
 

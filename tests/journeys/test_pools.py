@@ -17,15 +17,15 @@ pytestmark = pytest.mark.journey
 
 
 @pytest.mark.parametrize("pool", ["threads", "processes", "solo"])  # Celery takes "prefork" for "as configured"
-def test_a_pool_runs_agents_and_stops_them(pool: str, fleet_settings: Settings, fleet_house: AppHarness) -> None:
-    fleet_house.agent("tools: ['tests.agents.sample_tools:add']")
+def test_a_pool_runs_agents_and_stops_them(pool: str, fleet_settings: Settings, fleet_harness: AppHarness) -> None:
+    fleet_harness.agent("tools: ['tests.agents.sample_tools:add']")
     add = Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})])
-    fleet_house.model.script([add, Turn(text="Three."), Turn(text=["one ", "two ", "three"], stall_after=3)])
+    fleet_harness.model.script([add, Turn(text="Three."), Turn(text=["one ", "two ", "three"], stall_after=3)])
     log = fleet_settings.state / f"{pool}.log"
 
     with Worker(fleet_settings, "--pool", pool, "--concurrency", "2", log=log):
-        end = fleet_house.run("What is 1 + 2?", detached=True).result(30)
-        stopped = fleet_house.run("Count.", detached=True)
+        end = fleet_harness.run("What is 1 + 2?", detached=True).result(30)
+        stopped = fleet_harness.run("Count.", detached=True)
         events: list[Payload] = []
         for event in stopped.events():
             events.append(event)
@@ -34,7 +34,7 @@ def test_a_pool_runs_agents_and_stops_them(pool: str, fleet_settings: Settings, 
 
     assert (end.status, end.output) == ("succeeded", "Three.")
     assert stopped.status() == "cancelled"
-    assert fleet_house.model.closed_early.wait(10)
+    assert fleet_harness.model.closed_early.wait(10)
 
 
 @pytest.mark.parametrize("pool", ["gevent", "eventlet"])

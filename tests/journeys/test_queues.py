@@ -20,57 +20,57 @@ EACH = 3
 
 
 @pytest.fixture
-def house(open_house: Callable[..., AppHarness]) -> AppHarness:
+def harness(open_harness: Callable[..., AppHarness]) -> AppHarness:
     """Workers poll often here: a poller that took another queue's run would be caught."""
-    opened = open_house(lease_s=15.0, beat_s=0.5, reap_s=0.2, slots=20)
+    opened = open_harness(lease_s=15.0, beat_s=0.5, reap_s=0.2, slots=20)
     opened.agent()
     opened.agent("queue: gpu", "painter")
     return opened
 
 
-def queues_of_owner(house: AppHarness, run: RunHandle) -> list[str]:
+def queues_of_owner(harness: AppHarness, run: RunHandle) -> list[str]:
     """Return the queues that the worker serves which has the run now."""
-    owner = run_row(house, run).owner
-    found = house.runner.journal.workers.alive()
+    owner = run_row(harness, run).owner
+    found = harness.runner.journal.workers.alive()
     (worker,) = [worker for worker in found if worker["worker_id"] == owner]
     return list(worker["queues"])
 
 
-def reason(house: AppHarness, run: RunHandle) -> str:
-    journal = house.runner.journal
+def reason(harness: AppHarness, run: RunHandle) -> str:
+    journal = harness.runner.journal
     explained = journal.runs.explain_run(Who(), run.run_id)
     return explained.sentence if explained is not None else ""
 
 
-def test_each_run_is_worked_off_by_the_worker_that_serves_its_queue(house: AppHarness) -> None:
+def test_each_run_is_worked_off_by_the_worker_that_serves_its_queue(harness: AppHarness) -> None:
     slow = Turn(text=["two ", "words"], stall_after=2)
-    house.model.script([slow] * 2 * EACH)
-    settings = house.settings
+    harness.model.script([slow] * 2 * EACH)
+    settings = harness.settings
     with (
         Worker(settings, log=settings.state / "default.log"),
         Worker(settings, "-Q", "gpu,mail", log=settings.state / "gpu.log"),
     ):
-        handles = [house.run("Hello", agent, detached=True) for _ in range(EACH) for agent in ("tester", "painter")]
+        handles = [harness.run("Hello", agent, detached=True) for _ in range(EACH) for agent in ("tester", "painter")]
         for handle in handles:
             read_until_it_speaks(handle)
 
-        owners = [queues_of_owner(house, handle) for handle in handles]
-        house.model.resume()
+        owners = [queues_of_owner(harness, handle) for handle in handles]
+        harness.model.resume()
         ends = [handle.result(30).status for handle in handles]
 
     assert owners == [["runs"], ["gpu", "mail"]] * EACH
     assert ends == ["succeeded"] * 2 * EACH
 
 
-def test_a_run_of_an_unserved_queue_waits_and_says_so_until_a_worker_comes(house: AppHarness) -> None:
-    house.model.script([Turn(text="done")] * 2)
-    settings = house.settings
+def test_a_run_of_an_unserved_queue_waits_and_says_so_until_a_worker_comes(harness: AppHarness) -> None:
+    harness.model.script([Turn(text="done")] * 2)
+    settings = harness.settings
     with Worker(settings, log=settings.state / "default.log"):
-        painted = house.run("Hello", "painter", detached=True)
-        house.agent("queue: elsewhere", "painter")  # a run keeps the queue that it was accepted with
-        assert house.run("Hello", "tester", detached=True).result(30).status == "succeeded"
+        painted = harness.run("Hello", "painter", detached=True)
+        harness.agent("queue: elsewhere", "painter")  # a run keeps the queue that it was accepted with
+        assert harness.run("Hello", "tester", detached=True).result(30).status == "succeeded"
 
-        assert "no worker serves queue 'gpu'" in reason(house, painted)
+        assert "no worker serves queue 'gpu'" in reason(harness, painted)
         assert painted.status() == "queued"
         environment = {
             "CALLBOARD_REDIS_URL": str(settings.redis_url),

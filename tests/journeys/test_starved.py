@@ -28,7 +28,7 @@ SPEAKS_S = 4.2
 
 
 @pytest.fixture
-def house(by_default: Settings, tmp_path: Path) -> Iterator[AppHarness]:
+def harness(by_default: Settings, tmp_path: Path) -> Iterator[AppHarness]:
     migrate(by_default)
     with ModelServer() as model:
         runner = Runner.open(by_default)
@@ -39,37 +39,37 @@ def house(by_default: Settings, tmp_path: Path) -> Iterator[AppHarness]:
 
 
 @contextmanager
-def worker(house: AppHarness) -> Iterator[Worker]:
-    with Worker(house.settings, log=house.settings.state / "worker.log") as started:
+def worker(harness: AppHarness) -> Iterator[Worker]:
+    with Worker(harness.settings, log=harness.settings.state / "worker.log") as started:
         yield started
 
 
-def assert_nothing_was_lost(house: AppHarness, handle: RunHandle) -> None:
+def assert_nothing_was_lost(harness: AppHarness, handle: RunHandle) -> None:
     assert handle.result(120).status == "succeeded"
-    row = run_row(house, handle)
+    row = run_row(harness, handle)
     assert (row.fence, row.crashes) == (1, 0)
-    assert [step["status"] for step in step_rows(house, handle)] == ["done"] * len(step_rows(house, handle))
-    log = (house.settings.state / "worker.log").read_text()
+    assert [step["status"] for step in step_rows(harness, handle)] == ["done"] * len(step_rows(harness, handle))
+    log = (harness.settings.state / "worker.log").read_text()
     assert "is given up" not in log
     assert "was taken over" not in log
 
 
 @pytest.mark.parametrize(("tool", "seconds"), [("block_the_loop", 8.0), ("hold_the_interpreter", 3.0)])
-def test_a_tool_that_blocks_the_process_costs_no_run_its_owner(house: AppHarness, tool: str, seconds: float) -> None:
+def test_a_tool_that_blocks_the_process_costs_no_run_its_owner(harness: AppHarness, tool: str, seconds: float) -> None:
     words = ["word "] * round(SPEAKS_S * 10)
     calls = [
         Turn(text=words, pace=10, calls=[Call(name=tool, arguments={"seconds": seconds}, id=f"call_{number}")])
         for number in range(TIMES)
     ]
-    house.model.script([*calls, Turn(text="done")], model="gpt-5-mini")
-    with worker(house):
-        assert_nothing_was_lost(house, house.run("Take your time", detached=True))
+    harness.model.script([*calls, Turn(text="done")], model="gpt-5-mini")
+    with worker(harness):
+        assert_nothing_was_lost(harness, harness.run("Take your time", detached=True))
 
 
-def test_a_process_that_gets_no_time_for_five_seconds_keeps_its_runs(house: AppHarness) -> None:
-    house.model.script([Turn(text=["word "] * 400, pace=10)])
-    with worker(house) as started:
-        handle = house.run("Hello", detached=True)
+def test_a_process_that_gets_no_time_for_five_seconds_keeps_its_runs(harness: AppHarness) -> None:
+    harness.model.script([Turn(text=["word "] * 400, pace=10)])
+    with worker(harness) as started:
+        handle = harness.run("Hello", detached=True)
         read_until_it_speaks(handle)
         for _ in range(TIMES):
             started.process.send_signal(signal.SIGSTOP)
@@ -77,4 +77,4 @@ def test_a_process_that_gets_no_time_for_five_seconds_keeps_its_runs(house: AppH
             started.process.send_signal(signal.SIGCONT)
             time.sleep(2)
 
-        assert_nothing_was_lost(house, handle)
+        assert_nothing_was_lost(harness, handle)

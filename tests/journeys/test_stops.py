@@ -39,39 +39,39 @@ SOON_S = 1.0
 class Stage:
     """A worker of one pool."""
 
-    house: AppHarness
+    harness: AppHarness
     places: int
 
     def run(self, *turns: Turn, thread_id: str | None = None) -> RunHandle:
         """Start a run the model answers so."""
-        self.house.model.script(turns)
-        return self.house.run("Go.", detached=True, thread_id=thread_id)
+        self.harness.model.script(turns)
+        return self.harness.run("Go.", detached=True, thread_id=thread_id)
 
     def in_a_tool(self, name: str, arguments: Mapping[str, Any], ledger: Path | None = None) -> RunHandle:
         """Return a run in the middle of a call."""
         handle = self.run(Turn(text="I use it.", calls=[Call(name=name, arguments=arguments)]))
-        until(lambda: any(step["kind"] == "tool" for step in step_rows(self.house, handle)), 60, "a call was begun")
+        until(lambda: any(step["kind"] == "tool" for step in step_rows(self.harness, handle)), 60, "a call was begun")
         if ledger is not None:
             until(lambda: bool(arrived(ledger)), 60, "the tool was called")
         return handle
 
 
 @pytest.fixture(scope="module", params=list(PLACES))
-def stage(request: pytest.FixtureRequest, fleet_settings: Settings, fleet_house: AppHarness) -> Iterator[Stage]:
+def stage(request: pytest.FixtureRequest, fleet_settings: Settings, fleet_harness: AppHarness) -> Iterator[Stage]:
     """The pool's worker, started once for all its stops."""
     pool, places = request.param, PLACES[request.param]
-    fleet_house.agent(AGENT)
+    fleet_harness.agent(AGENT)
     log = fleet_settings.state / f"{pool}.log"
     with Worker(fleet_settings, "--pool", pool, "--concurrency", str(places), log=log):
-        made = Stage(fleet_house, places)
+        made = Stage(fleet_harness, places)
         made.run(DONE).result(90)  # LiteLLM's first call takes its time
         yield made
 
 
 @pytest.fixture(autouse=True)
-def forgotten(fleet_house: AppHarness) -> None:
+def forgotten(fleet_harness: AppHarness) -> None:
     """Each test begins with a model server that remembers nothing."""
-    fleet_house.model.forget()
+    fleet_harness.model.forget()
 
 
 def stopped(handle: RunHandle) -> tuple[EndPayload, list[Payload]]:
@@ -89,25 +89,25 @@ def outcomes(events: Sequence[Payload]) -> list[str]:
     return [event.outcome for event in events if isinstance(event, ToolResultPayload)]
 
 
-def assert_goes_on(house: AppHarness, handle: RunHandle) -> None:
+def assert_goes_on(harness: AppHarness, handle: RunHandle) -> None:
     """The thread takes another run, and the model is shown a result for each call it made."""
-    house.model.script([DONE])
-    following = house.run("And now?", detached=True, thread_id=handle.thread_id)
+    harness.model.script([DONE])
+    following = harness.run("And now?", detached=True, thread_id=handle.thread_id)
     assert following.result(60).output == "As if nothing had been."
-    shown = house.model.requests[-1].body["messages"]
+    shown = harness.model.requests[-1].body["messages"]
     calls = [call["id"] for message in shown for call in message.get("tool_calls") or ()]
     assert calls == [message["tool_call_id"] for message in shown if message["role"] == "tool"]
-    assert all(step["ended_ms"] is not None for step in step_rows(house, handle))
+    assert all(step["ended_ms"] is not None for step in step_rows(harness, handle))
 
 
 def test_while_streaming_the_socket_is_closed_and_what_was_said_is_counted(stage: Stage) -> None:
     handle = stage.run(STALLED)
     read_until_it_speaks(handle)
-    stage.house.model.closed_early.clear()
+    stage.harness.model.closed_early.clear()
 
     began_s = time.monotonic()
     handle.cancel(by="ann")
-    assert stage.house.model.closed_early.wait(10)
+    assert stage.harness.model.closed_early.wait(10)
     took_s = time.monotonic() - began_s
     end, events = stopped(handle)
 
@@ -116,7 +116,7 @@ def test_while_streaming_the_socket_is_closed_and_what_was_said_is_counted(stage
     assert end.usage["input_tokens"] > 0
     assert 1 <= end.usage["output_tokens"] <= 3
     assert [event.partial for event in events if isinstance(event, MessagePayload)][-1] is True
-    assert_goes_on(stage.house, handle)
+    assert_goes_on(stage.harness, handle)
 
 
 def test_while_queued_behind_others(stage: Stage) -> None:
@@ -130,8 +130,8 @@ def test_while_queued_behind_others(stage: Stage) -> None:
         stopped(handle)
 
     assert [event.status for event in events if isinstance(event, StatusPayload)] == ["queued"]
-    assert len(stage.house.model.requests) == stage.places
-    assert_goes_on(stage.house, waiting)
+    assert len(stage.harness.model.requests) == stage.places
+    assert_goes_on(stage.harness, waiting)
 
 
 def test_in_an_async_tool_the_call_is_cancelled(stage: Stage) -> None:
@@ -142,7 +142,7 @@ def test_in_an_async_tool_the_call_is_cancelled(stage: Stage) -> None:
     assert outcomes(events) == ["failed"], "it is pure: nothing is left of it"
     assert end.usage is not None
     assert end.usage["input_tokens"] > 0
-    assert_goes_on(stage.house, handle)
+    assert_goes_on(stage.harness, handle)
 
 
 def test_in_an_async_tool_with_an_effect_the_outcome_is_unknown(stage: Stage, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_in_an_async_tool_with_an_effect_the_outcome_is_unknown(stage: Stage, tm
     _, events = stopped(handle)
 
     assert outcomes(events) == ["unknown"]
-    assert_goes_on(stage.house, handle)
+    assert_goes_on(stage.harness, handle)
     assert len(arrived(ledger)) == 1
 
 
@@ -162,7 +162,7 @@ def test_in_a_plain_tool_the_call_is_left_behind(stage: Stage, name: str, outcom
     handle = stage.in_a_tool(name, {"ledger": str(ledger)}, ledger)
 
     _, events = stopped(handle)
-    assert_goes_on(stage.house, handle)
+    assert_goes_on(stage.harness, handle)
     Path(f"{ledger}.over").touch()  # its thread ends only now
 
     assert outcomes(events) == [outcome]
@@ -177,22 +177,24 @@ def test_while_it_waits_for_an_answer(stage: Stage) -> None:
 
     assert outcomes(events) == ["unknown"]
     assert handle.approvals() == []
-    asking, _ = step_rows(stage.house, handle)
+    asking, _ = step_rows(stage.harness, handle)
     assert end.usage is not None
     assert (end.usage, end.cost_usd) == (orjson.loads(asking["usage_json"]), asking["cost_usd"])
     assert end.usage["input_tokens"] > 0
     assert end.steps == 2
-    assert_goes_on(stage.house, handle)
+    assert_goes_on(stage.harness, handle)
 
 
-def test_before_any_worker_lived(open_house: Callable[..., AppHarness]) -> None:
-    house = open_house(lease_s=15.0, beat_s=5.0)  # of its own: the last worker of ``stage`` lives until the module ends
-    house.agent(AGENT)
-    handle = house.run("Go.", detached=True)
+def test_before_any_worker_lived(open_harness: Callable[..., AppHarness]) -> None:
+    harness = open_harness(
+        lease_s=15.0, beat_s=5.0
+    )  # of its own: the last worker of ``stage`` lives until the module ends
+    harness.agent(AGENT)
+    handle = harness.run("Go.", detached=True)
 
     _, events = stopped(handle)
 
     assert [event.status for event in events if isinstance(event, StatusPayload)] == ["queued"]
-    with Worker(house.settings, log=house.settings.state / "late.log"):
-        assert_goes_on(house, handle)
-    assert len(house.model.requests) == 1, "no worker began the run that was stopped"
+    with Worker(harness.settings, log=harness.settings.state / "late.log"):
+        assert_goes_on(harness, handle)
+    assert len(harness.model.requests) == 1, "no worker began the run that was stopped"

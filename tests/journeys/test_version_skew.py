@@ -39,11 +39,11 @@ def hasty(fleet_settings: Settings) -> Settings:
 
 
 @pytest.fixture
-def house(hasty: Settings, fleet_model: ModelServer) -> Iterator[AppHarness]:
+def harness(hasty: Settings, fleet_model: ModelServer) -> Iterator[AppHarness]:
     """A runner that only accepts."""
     runner = Runner.open(hasty)
-    house = AppHarness(runner, fleet_model, Path(hasty.agents_dir.split(":")[0]))
-    yield house
+    harness = AppHarness(runner, fleet_model, Path(hasty.agents_dir.split(":")[0]))
+    yield harness
     runner.close()
 
 
@@ -55,66 +55,68 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_run_waits_for_a_worker_that_has_its_tool_and_is_taken_up_beside_one_that_has_not(
-    hasty: Settings, house: AppHarness, folder: Path, monkeypatch: pytest.MonkeyPatch
+    hasty: Settings, harness: AppHarness, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.agent("tools: [tests.journeys.skewed_tools:weigh]")
-    house.model.script([WEIGH, DONE])
+    harness.agent("tools: [tests.journeys.skewed_tools:weigh]")
+    harness.model.script([WEIGH, DONE])
     log = hasty.state / "skew.log"
 
     with Worker(hasty, log=log) as first:
-        run_id = house.run("How heavy is it?", detached=True).run_id
+        run_id = harness.run("How heavy is it?", detached=True).run_id
         until("the tool is called", lambda: weighed(folder) == 1)
         os.killpg(first.process.pid, signal.SIGKILL)
     monkeypatch.setenv(WITHOUT, "1")
     with Worker(hasty, log=log):
-        until("the run waits", lambda: state(house, run_id)["status"] == "waiting")
-        waiting = state(house, run_id)
-        told = runs_why(hasty)
+        until("the run waits", lambda: state(harness, run_id)["status"] == "waiting")
+        waiting = state(harness, run_id)
+        output = runs_why(hasty)
         (folder / "free").touch()
         monkeypatch.delenv(WITHOUT)
         with Worker(hasty, log=log):
-            end = house.runner.handle(run_id).result(60)
+            end = harness.runner.handle(run_id).result(60)
 
     assert (waiting["reason"], waiting["crashes"]) == ("code_version", 1)
     assert "weigh" in waiting["detail"]
-    assert run_id in told
-    assert "there is no 'weigh'" in " ".join(told.split())
+    assert run_id in output
+    assert "there is no 'weigh'" in " ".join(output.split())
     assert (end.status, end.output) == ("succeeded", "It weighs 2 kg.")
     assert weighed(folder) == 2, "once by the worker that was killed, once by the one that took it up"
-    assert state(house, run_id)["crashes"] == 1
+    assert state(harness, run_id)["crashes"] == 1
 
 
 def test_a_run_continues_elsewhere_with_the_definition_it_began_with(
-    hasty: Settings, house: AppHarness, folder: Path
+    hasty: Settings, harness: AppHarness, folder: Path
 ) -> None:
-    agent_id = house.agent("tools: [tests.journeys.skewed_tools:weigh]", "edited")
-    house.model.script([WEIGH, DONE, DONE])
+    agent_id = harness.agent("tools: [tests.journeys.skewed_tools:weigh]", "edited")
+    harness.model.script([WEIGH, DONE, DONE])
     file = hasty.agent_folders[0] / f"{agent_id}.yaml"
     log = hasty.state / "edited.log"
-    asked = len(house.model.requests)
+    asked = len(harness.model.requests)
 
     with Worker(hasty, log=log) as first:
-        began = house.run("How heavy is it?", agent_id, detached=True)
+        began = harness.run("How heavy is it?", agent_id, detached=True)
         until("the tool is called", lambda: weighed(folder) == 1)
         os.killpg(first.process.pid, signal.SIGKILL)
-    queued = house.run("And how is it today?", agent_id, detached=True)
+    queued = harness.run("And how is it today?", agent_id, detached=True)
     file.write_text(file.read_text().replace("You are a test.", "You are another test."))
     (folder / "free").touch()
     with Worker(hasty, log=log):
         assert [began.result(60).status, queued.result(60).status] == ["succeeded", "succeeded"]
-        house.model.script([DONE])
-        assert house.run("And now?", agent_id, detached=True).result(60).status == "succeeded"
+        harness.model.script([DONE])
+        assert harness.run("And now?", agent_id, detached=True).result(60).status == "succeeded"
 
-    prompts = [str(request.body["messages"][0]["content"]) for request in house.model.requests[asked:]]
+    prompts = [str(request.body["messages"][0]["content"]) for request in harness.model.requests[asked:]]
     assert prompts == ["You are a test."] * 3 + ["You are another test."]
 
 
-def test_an_older_worker_drops_a_newer_message_and_its_run_is_found_in_sql(hasty: Settings, house: AppHarness) -> None:
-    house.agent()
-    house.model.script([DONE])
+def test_an_older_worker_drops_a_newer_message_and_its_run_is_found_in_sql(
+    hasty: Settings, harness: AppHarness
+) -> None:
+    harness.agent()
+    harness.model.script([DONE])
     client = redis.Redis.from_url(str(hasty.redis_url))
-    run = house.run("Are you well?", detached=True)
-    row = state(house, run.run_id)
+    run = harness.run("Are you well?", detached=True)
+    row = state(harness, run.run_id)
     queue = f"{Keys(hasty.deployment).prefix}{hasty.queue}"
     until("the message is on its way", lambda: client.llen(queue) == 1)
     client.delete(queue)
@@ -141,8 +143,8 @@ def weighed(folder: Path) -> int:
     return len(file.read_text().splitlines()) if file.exists() else 0
 
 
-def state(house: AppHarness, run_id: str) -> dict[str, Any]:
-    with house.runner.journal.database.read() as connection:
+def state(harness: AppHarness, run_id: str) -> dict[str, Any]:
+    with harness.runner.journal.database.read() as connection:
         return dict(connection.execute(select(runs).where(runs.c.id == run_id)).mappings().one())
 
 

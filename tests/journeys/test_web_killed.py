@@ -29,11 +29,11 @@ STARTS = 40
 class MortalWeb(Web):
     """A gunicorn that can be killed with all its processes."""
 
-    def __init__(self, house: AppHarness, name: str) -> None:
+    def __init__(self, harness: AppHarness, name: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
-        super().__init__(house.settings.model_copy(update={"port": port}))
-        self.log = house.settings.state / f"{name}.log"
+        super().__init__(harness.settings.model_copy(update={"port": port}))
+        self.log = harness.settings.state / f"{name}.log"
 
     def kill(self) -> None:
         """End it as a power cut would."""
@@ -52,16 +52,16 @@ class MortalWeb(Web):
 
 
 @contextmanager
-def two_webs(house: AppHarness) -> Iterator[tuple[MortalWeb, MortalWeb]]:
-    with MortalWeb(house, "first") as first, MortalWeb(house, "second") as second:
+def two_webs(harness: AppHarness) -> Iterator[tuple[MortalWeb, MortalWeb]]:
+    with MortalWeb(harness, "first") as first, MortalWeb(harness, "second") as second:
         yield first, second
 
 
-def test_a_stream_continues_at_another_web_process(brisk_house: AppHarness) -> None:
-    brisk_house.agent()
-    brisk_house.model.respond = lambda body: Turn(text=WORDS, pace=20)
+def test_a_stream_continues_at_another_web_process(brisk_harness: AppHarness) -> None:
+    brisk_harness.agent()
+    brisk_harness.model.respond = lambda body: Turn(text=WORDS, pace=20)
 
-    with two_webs(brisk_house) as (first, second), neighbour(brisk_house):
+    with two_webs(brisk_harness) as (first, second), neighbour(brisk_harness):
         status, _, accepted, _ = first.ask("/v1/runs", {"agent": "tester", "input": "Hello"})
         watching = Watching(first, accepted["run_id"])
         watching.until(lambda: len(watching.pieces) >= 5)
@@ -76,9 +76,9 @@ def test_a_stream_continues_at_another_web_process(brisk_house: AppHarness) -> N
     assert "".join(content for content, _ in watching.pieces) == seen[-1]["output"] == "".join(WORDS)
 
 
-def test_a_start_that_was_never_answered_is_the_same_run_when_it_is_sent_again(brisk_house: AppHarness) -> None:
-    brisk_house.agent()
-    brisk_house.model.respond = lambda body: Turn(text="Here.")
+def test_a_start_that_was_never_answered_is_the_same_run_when_it_is_sent_again(brisk_harness: AppHarness) -> None:
+    brisk_harness.agent()
+    brisk_harness.model.respond = lambda body: Turn(text="Here.")
     answered: dict[str, str] = {}
     unanswered: list[str] = []
     begun = threading.Barrier(STARTS + 1)
@@ -96,31 +96,31 @@ def test_a_start_that_was_never_answered_is_the_same_run_when_it_is_sent_again(b
         except (OSError, http.client.HTTPException):
             unanswered.append(key)
 
-    with two_webs(brisk_house) as (first, second):
+    with two_webs(brisk_harness) as (first, second):
         threads = [threading.Thread(target=try_to_start, args=(f"key-{n}",)) for n in range(STARTS)]
         for thread in threads:
             thread.start()
         begun.wait(20)
-        until_some_are_accepted(brisk_house)
+        until_some_are_accepted(brisk_harness)
         first.kill()
         for thread in threads:
             thread.join(40)
         again = {key: start(second, key) for key in [*answered, *unanswered]}
-        with neighbour(brisk_house):
-            ends = Counter(brisk_house.runner.handle(run_id).result(60).status for run_id in again.values())
+        with neighbour(brisk_harness):
+            ends = Counter(brisk_harness.runner.handle(run_id).result(60).status for run_id in again.values())
 
     print(f"{len(answered)} starts were answered before the kill, {len(unanswered)} were not")
     assert {key: again[key] for key in answered} == answered, "what was answered is there"
     assert len(set(again.values())) == STARTS
-    assert len(accepted_runs(brisk_house)) == STARTS, "a key is a run"
+    assert len(accepted_runs(brisk_harness)) == STARTS, "a key is a run"
     assert ends == {"succeeded": STARTS}
 
 
-def accepted_runs(house: AppHarness) -> list[str]:
-    with house.runner.journal.database.read() as connection:
+def accepted_runs(harness: AppHarness) -> list[str]:
+    with harness.runner.journal.database.read() as connection:
         return list(connection.execute(select(runs.c.id)).scalars())
 
 
-def until_some_are_accepted(house: AppHarness) -> None:
-    while len(accepted_runs(house)) < STARTS // 8:
+def until_some_are_accepted(harness: AppHarness) -> None:
+    while len(accepted_runs(harness)) < STARTS // 8:
         pass  # as soon as can be: the rest is to be under way

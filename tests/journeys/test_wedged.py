@@ -43,9 +43,9 @@ def workers_of(up: Up) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("supervised", ["threads", "prefork", "solo"], indirect=True)
-def test_a_stopped_worker_is_found_and_a_new_one_takes_runs(supervised: Up, fleet_house: AppHarness) -> None:
-    fleet_house.agent()
-    fleet_house.model.script([Turn(text="Here.")])
+def test_a_stopped_worker_is_found_and_a_new_one_takes_runs(supervised: Up, fleet_harness: AppHarness) -> None:
+    fleet_harness.agent()
+    fleet_harness.model.script([Turn(text="Here.")])
     before = {child.pid for child in workers_of(supervised)}
 
     workers_of(supervised)[0].suspend()
@@ -53,7 +53,7 @@ def test_a_stopped_worker_is_found_and_a_new_one_takes_runs(supervised: Up, flee
     supervised.wait_for("gave no sign of life for 5 s; it is ended and started again")
     supervised.wait_for("ready.", times=2)
     assert not before & {child.pid for child in workers_of(supervised)}
-    assert fleet_house.run("Hello?", detached=True).result(90).status == "succeeded"
+    assert fleet_harness.run("Hello?", detached=True).result(90).status == "succeeded"
     assert supervised.stop() == 0
 
 
@@ -66,13 +66,13 @@ def test_a_stopped_worker_is_found_and_a_new_one_takes_runs(supervised: Up, flee
     indirect=["supervised"],
 )
 def test_a_tool_that_blocks_the_loop_is_named_and_its_process_replaced(
-    supervised: Up, ended: str, back: tuple[str, int], fleet_house: AppHarness, tmp_path: Path
+    supervised: Up, ended: str, back: tuple[str, int], fleet_harness: AppHarness, tmp_path: Path
 ) -> None:
-    fleet_house.agent("tools: ['tests.agents.sample_tools:block_the_loop']")
+    fleet_harness.agent("tools: ['tests.agents.sample_tools:block_the_loop']")
     call = Call(name="block_the_loop", arguments={"marker": str(tmp_path / "tried")})
-    fleet_house.model.script([Turn(calls=[call])])
+    fleet_harness.model.script([Turn(calls=[call])])
 
-    fleet_house.run("Block.", detached=True)
+    fleet_harness.run("Block.", detached=True)
 
     said = supervised.wait_for("the event loop did not turn for 5 s")
     assert "CRITICAL" in said
@@ -80,16 +80,16 @@ def test_a_tool_that_blocks_the_loop_is_named_and_its_process_replaced(
     assert "task='tool block_the_loop'" in said
     supervised.wait_for(ended)
     supervised.wait_for(*back)
-    fleet_house.model.script([Turn(text="Free again."), Turn(text="Free again.")])
-    assert fleet_house.run("Hello?", detached=True).result(90).status == "succeeded"
+    fleet_harness.model.script([Turn(text="Free again."), Turn(text="Free again.")])
+    assert fleet_harness.run("Hello?", detached=True).result(90).status == "succeeded"
 
 
 @pytest.mark.parametrize("supervised", ["prefork"], indirect=True)
-def test_a_stopped_pool_process_is_found_by_its_parent(supervised: Up, fleet_house: AppHarness) -> None:
+def test_a_stopped_pool_process_is_found_by_its_parent(supervised: Up, fleet_harness: AppHarness) -> None:
     supervised.wait_for("worker is ready pool=prefork", times=2)
     parent, *pool = workers_of(supervised)
-    fleet_house.agent()
-    fleet_house.model.script([Turn(text="Here.")])
+    fleet_harness.agent()
+    fleet_harness.model.script([Turn(text="Here.")])
 
     pool[0].suspend()
 
@@ -99,7 +99,7 @@ def test_a_stopped_pool_process_is_found_by_its_parent(supervised: Up, fleet_hou
     assert parent.pid in now
     assert pool[1].pid in now
     assert pool[0].pid not in now
-    assert fleet_house.run("Hello?", detached=True).result(90).status == "succeeded"
+    assert fleet_harness.run("Hello?", detached=True).result(90).status == "succeeded"
 
 
 def test_a_supervisor_that_was_stopped_ends_no_child(supervised: Up) -> None:
@@ -140,7 +140,7 @@ def test_a_stopped_web_process_is_replaced_and_the_page_answers(tmp_path: Path, 
         up.stop()
 
 
-def test_a_plain_worker_ends_itself_without_a_supervisor(fleet_settings: Settings, fleet_house: AppHarness) -> None:
+def test_a_plain_worker_ends_itself_without_a_supervisor(fleet_settings: Settings, fleet_harness: AppHarness) -> None:
     code = (
         "import os; from bus.loop import process_loop; from bus.liveness import start_liveness; import time\n"
         "async def block(): time.sleep(600)\n"

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
 
 @pytest.fixture
-def world(redis_settings):
+def variables(redis_settings):
     """A migrated database and a Redis; returns the environment of processes that use them."""
     migrate(redis_settings)
     return {
@@ -27,8 +27,8 @@ def world(redis_settings):
 
 
 @pytest.mark.parametrize("pool", ["threads", "prefork", "solo"])
-def test_each_pool_comes_up_and_a_killed_process_comes_back(redis_settings, world, pool):
-    with Up(redis_settings.state, "-n", "1", "--pool", pool, "--slots", "2", command="worker", **world) as worker:
+def test_each_pool_comes_up_and_a_killed_process_comes_back(redis_settings, variables, pool):
+    with Up(redis_settings.state, "-n", "1", "--pool", pool, "--slots", "2", command="worker", **variables) as worker:
         worker.wait_for("1 worker process is starting")
         worker.wait_for("-1 is ready to take runs")
         worker.wait_for("ready.")
@@ -45,10 +45,10 @@ def test_each_pool_comes_up_and_a_killed_process_comes_back(redis_settings, worl
         assert not any(psutil.pid_exists(pid) for pid in before)
 
 
-def test_an_old_schema_is_named_with_the_command_that_mends_it(redis_settings, world, tmp_path):
+def test_an_old_schema_is_named_with_the_command_that_mends_it(redis_settings, variables, tmp_path):
     empty = f"sqlite:///{tmp_path / 'empty.db'}"
 
-    ended = run_worker(redis_settings.state, **{**world, "CALLBOARD_DATABASE_URL": empty})
+    ended = run_worker(redis_settings.state, **{**variables, "CALLBOARD_DATABASE_URL": empty})
 
     assert ended.returncode == 1
     assert "./callboard migrate" in ended.stderr

@@ -45,22 +45,22 @@ def test_an_hours_skew_of_a_workers_clock_changes_nothing(
         }
     )
     migrate(ours)
-    with ExitStack() as world:
-        model = world.enter_context(ModelServer())
+    with ExitStack() as open_things:
+        model = open_things.enter_context(ModelServer())
         runner = Runner.open(ours)
-        world.callback(runner.close)
-        house = AppHarness(runner, model, tmp_path / "agents")
-        house.agent("tools: [tests.journeys.skewed_tools:weigh]")
+        open_things.callback(runner.close)
+        harness = AppHarness(runner, model, tmp_path / "agents")
+        harness.agent("tools: [tests.journeys.skewed_tools:weigh]")
         model.respond = lambda body: DONE if any(m["role"] == "tool" for m in body["messages"]) else WEIGH
         log = tmp_path / "workers.log"
 
         def start(ahead_s: int) -> Worker:
             with monkeypatch.context() as patch:
                 patch.setenv(AHEAD_S, str(ahead_s))
-                return world.enter_context(Worker(ours, log=log))
+                return open_things.enter_context(Worker(ours, log=log))
 
         lost = start(killed)
-        handles = [house.run(f"Weigh {n}", detached=True) for n in range(FEW)]
+        handles = [harness.run(f"Weigh {n}", detached=True) for n in range(FEW)]
         until("the tool is called", lambda: weighed(tmp_path) == ours.slots)
         others = [start(clock) for clock in (HOUR_S, -HOUR_S, 0)]
         until("the others are at work", lambda: weighed(tmp_path) >= FEW)
@@ -73,7 +73,7 @@ def test_an_hours_skew_of_a_workers_clock_changes_nothing(
         assert len(others) == 3
         assert [end.status for end in ends] == ["succeeded"] * FEW
         for handle in handles:
-            events = house.events(handle)
+            events = harness.events(handle)
             assert isinstance(events[-1], EndPayload)
             assert events[-1].duration_ms is not None
             assert 0 <= events[-1].duration_ms < 120_000, "and no hour more, or less"

@@ -29,27 +29,27 @@ STOPS_WITHIN_S = 1.0
 SHORT = {"lease_s": 5.0, "beat_s": 1.5, "reap_s": 0.5}
 
 
-def worker(house: AppHarness) -> Worker:
+def worker(harness: AppHarness) -> Worker:
     """Plain Celery: under our supervisor its silence would end it."""
-    return Worker(house.settings, log=house.settings.state / "worker.log")
+    return Worker(harness.settings, log=harness.settings.state / "worker.log")
 
 
-def test_a_zombie_that_streams_adds_nothing(open_house: Callable[..., AppHarness]) -> None:
-    house = open_house(**SHORT)
-    house.agent(AGENT)
+def test_a_zombie_that_streams_adds_nothing(open_harness: Callable[..., AppHarness]) -> None:
+    harness = open_harness(**SHORT)
+    harness.agent(AGENT)
     stale = Turn(text=[f"stale{n} " for n in range(2000)], pace=20)
-    house.model.respond = lambda body: stale if len(house.model.requests) == 1 else Turn(text=WORDS, pace=40)
+    harness.model.respond = lambda body: stale if len(harness.model.requests) == 1 else Turn(text=WORDS, pace=40)
 
-    with worker(house) as first:
-        handle = house.run("Hello", detached=True)
+    with worker(harness) as first:
+        handle = harness.run("Hello", detached=True)
         read_until_it_speaks(handle)
         os.kill(first.process.pid, signal.SIGSTOP)
-        with neighbour(house):
-            until(lambda: run_row(house, handle).fence > 1, 30, "another owner")
+        with neighbour(harness):
+            until(lambda: run_row(harness, handle).fence > 1, 30, "another owner")
             read_until_it_speaks(handle)
             os.kill(first.process.pid, signal.SIGCONT)
             began_s = time.monotonic()
-            assert house.model.closed_early.wait(20), "the zombie goes on asking"
+            assert harness.model.closed_early.wait(20), "the zombie goes on asking"
             took_s = time.monotonic() - began_s
             seen = list(handle.events())
         assert first.process.poll() is None
@@ -57,46 +57,46 @@ def test_a_zombie_that_streams_adds_nothing(open_house: Callable[..., AppHarness
     assert took_s < STOPS_WITHIN_S
     assert shown(seen) == seen[-1].output == "".join(WORDS)  # type: ignore[attr-defined]  # an end has one
     assert standing(seen) == standing(list(handle.events())), "what was seen is what the log holds"
-    row = run_row(house, handle)
+    row = run_row(harness, handle)
     assert (row.status, row.crashes) == ("succeeded", 1)
-    assert taken_from(house, handle.run_id)
+    assert taken_from(harness, handle.run_id)
 
 
 def test_a_zombie_that_comes_back_from_its_tools_delivers_nothing(
-    open_house: Callable[..., AppHarness], tmp_path: Path
+    open_harness: Callable[..., AppHarness], tmp_path: Path
 ) -> None:
-    house = open_house(**SHORT)
-    house.agent(AGENT)
+    harness = open_harness(**SHORT)
+    harness.agent(AGENT)
     ledgers = {name: tmp_path / name for name in ("unsafe", "keyed")}
     calls = [Call(name=name, arguments={"ledger": str(ledger)}) for name, ledger in ledgers.items()]
-    house.model.respond = lambda body: (
+    harness.model.respond = lambda body: (
         Turn(text="Done.") if body["messages"][-1]["role"] == "tool" else Turn(calls=calls)
     )
 
-    with worker(house) as first:
-        handle = house.run("Hello", detached=True)
+    with worker(harness) as first:
+        handle = harness.run("Hello", detached=True)
         until(lambda: all(map(arrived, ledgers.values())), 60, "both tools were called")
         os.kill(first.process.pid, signal.SIGSTOP)
-        with neighbour(house):
+        with neighbour(harness):
             until(lambda: handle.status() == "waiting", 60, "the neighbour did what it may")
             for ledger in ledgers.values():
                 Path(f"{ledger}.over").touch()
             os.kill(first.process.pid, signal.SIGCONT)
-            until(lambda: taken_from(house, handle.run_id), 20, "the zombie was told that it is none")
+            until(lambda: taken_from(harness, handle.run_id), 20, "the zombie was told that it is none")
             (question,) = handle.approvals()
             handle.decide(question["approval_id"], Decision(decision="take_as_done", result="paid"))
             end = handle.result(60)
 
     assert (end.status, end.output, question["name"]) == ("succeeded", "Done.", "unsafe")
-    keys = {step["name"]: step["idempotency_key"] for step in step_rows(house, handle) if step["kind"] == "tool"}
+    keys = {step["name"]: step["idempotency_key"] for step in step_rows(harness, handle) if step["kind"] == "tool"}
     assert arrived(ledgers["unsafe"]) == [keys["unsafe"]]
     assert arrived(ledgers["keyed"]) == [keys["keyed"]] * 2
-    assert len(house.model.requests) == 2, "the zombie asked for nothing more"
+    assert len(harness.model.requests) == 2, "the zombie asked for nothing more"
 
 
-def taken_from(house: AppHarness, run_id: str) -> bool:
+def taken_from(harness: AppHarness, run_id: str) -> bool:
     """Return whether the worker said that it lost the run, and left it."""
-    said = (house.settings.state / "worker.log").read_text()
+    said = (harness.settings.state / "worker.log").read_text()
     lost = "taken over by another owner|no heartbeat came through in time"  # whichever it notices first
     return bool(re.search(rf"({lost}) run_id={run_id}", said)) and (
         f"run left to its new owner run_id={run_id}" in said

@@ -241,23 +241,23 @@ def test_one_that_does_not_listen_is_not_called() -> None:
 
 
 def test_typed_hooks_are_called_by_type() -> None:
-    heard: list[str] = []
+    received: list[str] = []
 
     class Typed(AgentObserver):
         inline = True
 
         def on_status(self, agent, payload, context) -> None:
-            heard.append(payload.status)
+            received.append(payload.status)
 
         def on_text(self, agent, payload, context) -> None:
-            heard.append(payload.content)
+            received.append(payload.content)
 
         def on_end(self, agent, payload, context) -> None:
-            heard.append(payload.status)
+            received.append(payload.status)
 
     Room(Typed()).whole_run(pieces=1)
 
-    assert heard == ["running", "piece 0 ", "succeeded"]
+    assert received == ["running", "piece 0 ", "succeeded"]
 
 
 def test_a_batch_is_flushed_and_drain_flushes_inline_ones_too() -> None:

@@ -65,11 +65,11 @@ def test_a_record_is_one_line_whatever_it_holds(tmp_path: Path, as_json: bool, d
     logger = SimpleLoggerObserver(tmp_path, as_json=as_json, deltas=deltas)
     room = Room(logger)
 
-    told = tell_everything(room, HOSTILE)
+    count = tell_everything(room, HOSTILE)
     assert drain(10) == []
 
     lines = lines_of(logger, tmp_path)
-    assert len(lines) == (told if deltas else told - 1)
+    assert len(lines) == (count if deltas else count - 1)
     for line in lines:
         assert len(line.splitlines()) == 1
         assert line.isprintable()

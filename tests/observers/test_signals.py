@@ -12,26 +12,26 @@ from tests.observers.conftest import Room
 
 
 def test_receivers_get_their_type_on_another_thread() -> None:
-    heard: list[tuple[str, str, int]] = []
+    received: list[tuple[str, str, int]] = []
 
     def receive(agent_id, *, payload, context, agent) -> None:
-        heard.append((agent_id, payload.type, threading.get_ident()))
+        received.append((agent_id, payload.type, threading.get_ident()))
 
     with on_end.connected_to(receive), on_text.connected_to(receive):
         Room(SignalsObserver()).whole_run(pieces=2)
         assert drain(10) == []
 
-    assert [(agent_id, kind) for agent_id, kind, _ in heard] == [
+    assert [(agent_id, kind) for agent_id, kind, _ in received] == [
         ("assistant", "response"),
         ("assistant", "response"),
         ("assistant", "end"),
     ]
-    assert threading.get_ident() not in {ident for *_, ident in heard}
+    assert threading.get_ident() not in {ident for *_, ident in received}
 
 
 def test_a_receiver_that_raises_does_not_keep_it_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    heard: list[str] = []
-    receivers = [lambda agent_id, **facts: heard.append(agent_id) for _ in range(3)]
+    received: list[str] = []
+    receivers = [lambda agent_id, **facts: received.append(agent_id) for _ in range(3)]
 
     def bad(agent_id, **facts) -> None:
         raise SystemExit
@@ -46,22 +46,22 @@ def test_a_receiver_that_raises_does_not_keep_it_from_the_others(caplog: pytest.
     for receiver in (bad, never_awaited, *receivers):
         on_end.disconnect(receiver)
 
-    assert heard == ["assistant"] * 3
+    assert received == ["assistant"] * 3
     assert len(caplog.records) == 2
 
 
 def test_a_receiver_can_follow_one_agent_only() -> None:
-    heard: list[str] = []
+    received: list[str] = []
 
     def receive(agent_id, **facts) -> None:
-        heard.append(agent_id)
+        received.append(agent_id)
 
     on_end.connect(receive, sender="another")
     Room(SignalsObserver()).tell(EndPayload, status="succeeded")
     assert drain(10) == []
     on_end.disconnect(receive, sender="another")
 
-    assert heard == []
+    assert received == []
 
 
 def test_without_a_connected_function_signals_cost_nothing() -> None:

@@ -174,7 +174,7 @@ class Faults:
     # --- Redis and the database
 
     def _say(self, *commands: list[str | bytes]) -> bool:
-        """Say something to Redis once it can be reached, and return whether it was heard."""
+        """Say something to Redis once it can be reached, and return whether it was received."""
         until_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < until_s:
             with (

@@ -175,7 +175,7 @@ class Load:
         self._ask(f"/v1/runs/{one.run_id}/cancel", {}, f"stop {one.run_id}")
 
     def _answer_all(self) -> None:
-        """Say what somebody says who looked at the outside world; the other answerer says it too."""
+        """Answer as a person who looked up the effect; the other answerer sends the same."""
         for run in self._ask("/v1/runs?status=waiting&limit=50")["runs"]:
             asked = self._ask(f"/v1/runs/{run['run_id']}/approvals")["approvals"]
             arrived = {entry.call for entry in entries(self._ledger)}

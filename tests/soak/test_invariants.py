@@ -91,11 +91,11 @@ def small_soak(tmp_path_factory: pytest.TempPathFactory) -> Kept:
         patch.setenv(shop.VARIABLE, str(folder / "ledger"))
         patch.setattr(shop, "MOMENT_S", 0)
         runner = Runner.open(settings)
-        house = AppHarness(runner, server, folder / "agents")
-        house.agent(AGENT_TOOLS)
-        house.agent(SHAPED, agent_of("shaped"))
+        harness = AppHarness(runner, server, folder / "agents")
+        harness.agent(AGENT_TOOLS)
+        harness.agent(SHAPED, agent_of("shaped"))
         for sentence in SENTENCES:
-            handle = house.run(sentence, agent_of(kind_of(sentence)), thread_id="shared")
+            handle = harness.run(sentence, agent_of(kind_of(sentence)), thread_id="shared")
             if sentence.startswith("pay"):
                 answer(handle, seen)
             assert handle.result(20).status == "succeeded"

@@ -1,4 +1,4 @@
-"""A web process on a temporary SQLite, and a hand that writes runs as a worker would."""
+"""A web process on a temporary SQLite, and a owner that writes runs as a worker would."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def process_of(app: Flask) -> WebProcess:
     return process
 
 
-class Hand:
+class RunOwner:
     """Writes a run's events as a worker would: numbered, committed, and into the hot log."""
 
     def __init__(self, journal: Journal, run_id: str) -> None:
@@ -117,7 +117,7 @@ class Hand:
         self._thread_id = lease.thread_id
         journal.loop.run(self._begin(lease.fence))
         for payload in lease.first_events:
-            journal.loop.run(self._told(payload))
+            journal.loop.run(self._deliver(payload))
 
     def say(self, *pieces: str) -> None:
         """Stream pieces of the answer, one event each."""
@@ -143,7 +143,7 @@ class Hand:
     async def _begin(self, fence: int) -> None:
         self.journal.hot_log.attach(self.run_id, fence, self.writer)
 
-    async def _told(self, payload: Payload) -> None:
+    async def _deliver(self, payload: Payload) -> None:
         self._tell(payload)
 
     def _tell(self, payload: Payload) -> None:

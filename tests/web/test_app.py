@@ -16,7 +16,7 @@ from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull
 from config.errors import SettingInvalid
 from config.settings import Settings
 from tests.backends import RedisServer
-from tests.web.conftest import Hand, accept
+from tests.web.conftest import RunOwner, accept
 from web.app import create_app
 
 ROOT = Path(__file__).parents[2]
@@ -166,7 +166,7 @@ def test_static_files_have_their_types_and_stay_in_their_folder(door) -> None:
 def test_threads_are_made_listed_and_read(client, runner, journal) -> None:
     empty = client.post("/v1/threads", json={"title": "Plans"})
     run_id = accept(runner, "Is 100% of it there?", thread_id="mine")
-    Hand(journal, run_id).finish("Yes.")
+    RunOwner(journal, run_id).finish("Yes.")
 
     messages = client.get("/v1/threads/mine/messages").json["messages"]
 

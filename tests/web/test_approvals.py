@@ -7,9 +7,9 @@ import pytest
 
 from bus.journal import Who
 from bus.journal.approvals import answers
-from tests.bus.asked import REFUND, WHY, asks, question
+from tests.bus.questions import REFUND, WHY, asks, question
 from tests.bus.racing import at_once
-from tests.web.conftest import Hand, accept
+from tests.web.conftest import RunOwner, accept
 
 JSON = "application/json"
 
@@ -57,9 +57,13 @@ def test_an_answer_says_what_was_decided_and_the_run_continues(client, waiting) 
         "status": "queued",
     }
     assert client.get(f"/v1/runs/{run_id}/approvals").json == {"approvals": []}
-    told = client.get(f"/v1/runs/{run_id}/events", headers={"Accept": JSON}).json["events"]
-    assert [event["type"] for event in told][-2:] == ["approval", "status"]
-    assert (told[-2]["decision"], told[-2]["by"], told[-2]["reason"]) == ("run_again", "local", "the bank has nothing")
+    events = client.get(f"/v1/runs/{run_id}/events", headers={"Accept": JSON}).json["events"]
+    assert [event["type"] for event in events][-2:] == ["approval", "status"]
+    assert (events[-2]["decision"], events[-2]["by"], events[-2]["reason"]) == (
+        "run_again",
+        "local",
+        "the bank has nothing",
+    )
 
 
 @pytest.mark.parametrize("result", [None, "done by hand", {"refund": [7, 1.5]}, [], 0, False, ""])
@@ -228,7 +232,7 @@ def test_a_key_is_short_and_printable(client, waiting, key: str) -> None:
 def test_one_run_says_what_it_waits_for_when_asked(client, waiting, runner) -> None:
     run_id, _ = waiting()
     ended = accept(runner)
-    Hand(runner.journal, ended).finish()
+    RunOwner(runner.journal, ended).finish()
 
     said = client.get(f"/v1/runs/{run_id}?why=1").json["why"]
 
@@ -242,8 +246,8 @@ def test_a_viewer_gets_the_question_and_the_answer(client, waiting, runner) -> N
     run_id, (approval_id,) = waiting()
     row = client.get(f"/v1/runs/{run_id}").json
     lines = runner.journal.follow_blocking(run_id, row["thread_id"], 0)
-    heard = [next(lines) for _ in range(7)]
-    assert [line.type for line in heard][-4:] == ["message", "tool", "approval", "status"]
+    received = [next(lines) for _ in range(7)]
+    assert [line.type for line in received][-4:] == ["message", "tool", "approval", "status"]
 
     decide(client, run_id, approval_id, decision="fail")
     decided = orjson.loads(next(lines).data)

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from bus.journal import Who
-from tests.web.conftest import Hand, accept, eventually, process_of
+from tests.web.conftest import RunOwner, accept, eventually, process_of
 from web.feeds.board import MIN_PAUSE_S
 from web.feeds.viewers import Viewer
 
@@ -60,7 +60,7 @@ def test_sends_what_changes_and_nothing_else(board: Board, runner, journal) -> N
     first = board.next("snapshot")
     run_id = accept(runner)
     queued = board.next("run")
-    Hand(journal, run_id).finish("answer")
+    RunOwner(journal, run_id).finish("answer")
     journal.nudge_board(run_id)
 
     ended = board.next("run")

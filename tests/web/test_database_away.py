@@ -18,11 +18,11 @@ from config.database.errors import DatabaseUnreachable
 from config.database.migrate import migrate
 from config.database.tables import events, idempotency_keys, messages, runs, threads
 from config.settings import Settings
-from tests.web.conftest import Hand, accept, opened, process_of
+from tests.web.conftest import RunOwner, accept, opened, process_of
 from tests.web.test_run_feed import Client
 from web.app import create_app
 
-TOLD = (runs, threads, messages, events, idempotency_keys)
+STORED = (runs, threads, messages, events, idempotency_keys)
 HELLO = {"agent": "assistant", "input": "Hello"}
 WRITING = [
     ("POST", "/v1/runs", HELLO),
@@ -64,7 +64,7 @@ def ask(client: Any, method: str, path: str, body: object, run_id: str = "run_0"
 
 def rows(journal: Journal) -> list[int]:
     with journal.database.read() as connection:
-        return [connection.execute(select(func.count()).select_from(table)).scalar_one() for table in TOLD]
+        return [connection.execute(select(func.count()).select_from(table)).scalar_one() for table in STORED]
 
 
 def assert_refused(answer: Any, status: int, code: str) -> None:
@@ -89,7 +89,7 @@ def test_a_lock_is_said_and_nothing_is_half_written(client, runner, journal, loc
 
 def test_what_is_read_is_read_under_a_lock_too(client, runner, journal, lock) -> None:
     run_id = accept(runner)
-    Hand(journal, run_id).finish("whole")
+    RunOwner(journal, run_id).finish("whole")
     lock.execute("BEGIN IMMEDIATE")
 
     answers = [ask(client, *door, run_id) for door in READING]
@@ -200,7 +200,7 @@ def test_a_viewer_stays_while_its_page_cannot_be_read(app, runner, journal, monk
     from web.feeds import run as feeds
 
     run_id = accept(runner)
-    hand = Hand(journal, run_id)
+    owner = RunOwner(journal, run_id)
     with journal.database.read() as connection:
         thread_id = connection.execute(select(runs.c.thread_id)).scalar_one()
     asked, page = [], journal.page
@@ -214,8 +214,8 @@ def test_a_viewer_stays_while_its_page_cannot_be_read(app, runner, journal, monk
     monkeypatch.setattr(feeds, "DATABASE_RETRY_S", 0.01)
     monkeypatch.setattr(journal, "page", fail_twice)
     viewer = Client(process_of(app).hub, (run_id, thread_id))
-    hand.say("a", "b")
-    hand.finish("ab")
+    owner.say("a", "b")
+    owner.finish("ab")
     seen = viewer.read_all()
 
     assert len(asked) >= 3
@@ -279,7 +279,7 @@ def test_the_database_is_written_to_once_a_second_however_many_ask(client, journ
         assert states(client) == WELL
 
     assert len(written) <= 10
-    assert rows(journal) == [0] * len(TOLD)
+    assert rows(journal) == [0] * len(STORED)
 
 
 @pytest.mark.postgres

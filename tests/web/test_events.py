@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from bus.payloads import StatusPayload
-from tests.web.conftest import Hand, accept
+from tests.web.conftest import RunOwner, accept
 
 JSON = {"Accept": "application/json"}
 
@@ -16,10 +16,10 @@ JSON = {"Accept": "application/json"}
 def ended(runner, journal) -> str:
     """A run of eight events: queued, running, a, b, c, waiting, message, end."""
     run_id = accept(runner)
-    hand = Hand(journal, run_id)
-    hand.say("a", "b", "c")
-    hand.commit(StatusPayload(status="waiting"))
-    hand.finish("abc")
+    owner = RunOwner(journal, run_id)
+    owner.say("a", "b", "c")
+    owner.commit(StatusPayload(status="waiting"))
+    owner.finish("abc")
     return run_id
 
 
@@ -87,7 +87,7 @@ def test_json_is_the_same_as_a_page(client, ended: str) -> None:
 
 def test_a_page_has_what_is_not_in_sql_yet(client, runner, journal) -> None:
     run_id = accept(runner)
-    Hand(journal, run_id).say("x", "y")
+    RunOwner(journal, run_id).say("x", "y")
 
     page = client.get(f"/v1/runs/{run_id}/events", headers=JSON).json
 
@@ -96,8 +96,8 @@ def test_a_page_has_what_is_not_in_sql_yet(client, runner, journal) -> None:
 
 def test_a_long_poll_returns_with_the_first_event(client, runner, journal) -> None:
     run_id = accept(runner)
-    hand = Hand(journal, run_id)
-    timer = threading.Timer(0.05, lambda: hand.say("x"))
+    owner = RunOwner(journal, run_id)
+    timer = threading.Timer(0.05, lambda: owner.say("x"))
     timer.start()
 
     page = client.get(f"/v1/runs/{run_id}/events?after=2&wait_s=20").json
@@ -108,7 +108,7 @@ def test_a_long_poll_returns_with_the_first_event(client, runner, journal) -> No
 
 def test_a_long_poll_ends_without_events(client, runner, journal) -> None:
     run_id = accept(runner)
-    Hand(journal, run_id)
+    RunOwner(journal, run_id)
 
     page = client.get(f"/v1/runs/{run_id}/events?after=2&wait_s=1").json
 

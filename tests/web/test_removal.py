@@ -13,7 +13,7 @@ from bus.journal.log import reader
 from bus.journal.retention.retention import DAY_MS, sweep
 from config.clock import epoch_ms
 from config.database.tables import runs
-from tests.web.conftest import Hand, accept, eventually, process_of
+from tests.web.conftest import RunOwner, accept, eventually, process_of
 from tests.web.test_board import Board
 from tests.web.test_run_feed import Client, events
 from web.feeds.frames import RETRY
@@ -27,9 +27,9 @@ PAGE = {"Accept": "application/json"}
 def over(runner, journal) -> str:
     """A run of the thread ``talk`` that ended."""
     run_id = accept(runner, thread_id="talk")
-    hand = Hand(journal, run_id)
-    hand.say("do", "ne")
-    hand.finish()
+    owner = RunOwner(journal, run_id)
+    owner.say("do", "ne")
+    owner.finish()
     return run_id
 
 

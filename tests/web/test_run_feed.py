@@ -12,7 +12,7 @@ import pytest
 from bus.journal import Journal, Line
 from bus.journal.log.line import to_line
 from bus.payloads import ErrorPayload
-from tests.web.conftest import Hand, accept, eventually, process_of
+from tests.web.conftest import RunOwner, accept, eventually, process_of
 from web.feeds import run as run_module
 from web.feeds import viewers as viewers_module
 from web.feeds.backlog import Backlog
@@ -72,14 +72,14 @@ def events(data: bytes) -> list[int]:
 
 
 def test_two_viewers_see_the_same_bytes_live(hub: Hub, run, journal) -> None:
-    hand = Hand(journal, run[0])
+    owner = RunOwner(journal, run[0])
     clients = [Client(hub, run), Client(hub, run)]
     for client in clients:
         client.read_until(b"id: 2\n")
 
-    hand.say("a", "b")
-    hand.say("c")
-    hand.finish("abc")
+    owner.say("a", "b")
+    owner.say("c")
+    owner.finish("abc")
     first, second = (client.read_all() for client in clients)
 
     assert first == second
@@ -87,7 +87,7 @@ def test_two_viewers_see_the_same_bytes_live(hub: Hub, run, journal) -> None:
 
 
 def test_a_run_is_read_once_for_all_its_viewers(hub: Hub, run, journal) -> None:
-    hand = Hand(journal, run[0])
+    owner = RunOwner(journal, run[0])
     clients = [Client(hub, run) for _ in range(20)]
     for client in clients:
         client.read_until(b"id: 2\n")
@@ -95,22 +95,22 @@ def test_a_run_is_read_once_for_all_its_viewers(hub: Hub, run, journal) -> None:
 
     eventually(lambda: run[0] in journal.hot_log._listeners)
     assert len(journal.hot_log._listeners[run[0]]) == 1
-    hand.finish()
+    owner.finish()
     assert len({client.read_all()[-200:] for client in clients}) == 1
 
 
 @pytest.mark.parametrize("when", ["live", "ended"])
 def test_resuming_at_every_cursor_gives_the_same_bytes(hub: Hub, run, journal, when: str) -> None:
-    hand = Hand(journal, run[0])
+    owner = RunOwner(journal, run[0])
     whole = Client(hub, run)
     whole.read_until(b"id: 2\n")
-    hand.say(*"abcdefgh")
-    hand.commit(ErrorPayload(code="model_failed", message="again", retryable=True))
-    hand.say(*"ijkl")
+    owner.say(*"abcdefgh")
+    owner.commit(ErrorPayload(code="model_failed", message="again", retryable=True))
+    owner.say(*"ijkl")
     late = [Client(hub, run, cursor=cursor) for cursor in range(15)] if when == "live" else []
     if when == "live":
         eventually(lambda: len(hub.run_feed(*run)._live) == 16)
-    hand.finish("abcdefghijkl")
+    owner.finish("abcdefghijkl")
     if when == "ended":
         late = [Client(hub, run, cursor=cursor) for cursor in range(17)]
 
@@ -123,16 +123,16 @@ def test_resuming_at_every_cursor_gives_the_same_bytes(hub: Hub, run, journal, w
 
 def test_a_viewer_behind_the_ring_reads_pages_first(hub: Hub, run, journal, monkeypatch) -> None:
     monkeypatch.setattr(run_module, "RING_EVENTS", 4)
-    hand = Hand(journal, run[0])
+    owner = RunOwner(journal, run[0])
     first = Client(hub, run)
     first.read_until(b"id: 2\n")
-    hand.say(*("x" for _ in range(300)))
+    owner.say(*("x" for _ in range(300)))
     first.read_until(b"id: 302\n")
 
     late = Client(hub, run, cursor=1)
     late.read_until(b"id: 302\n")
     eventually(lambda: len(hub.run_feed(*run)._live) == 2)
-    hand.finish()
+    owner.finish()
 
     assert events(late.read_all())[-2:] == [303, 304]
     assert len(hub.run_feed(*run)._ring) <= 4
@@ -143,9 +143,9 @@ def test_an_ended_run_with_a_long_streamed_text_is_read_page_by_page_without_a_w
 ) -> None:
     followed: list[Any] = []
     monkeypatch.setattr(journal, "follow", lambda *where, **_: followed.append(where))
-    hand = Hand(journal, run[0])
-    hand.say(*["x" * 100_000] * 15)  # one block, and larger than a page
-    hand.finish("short")
+    owner = RunOwner(journal, run[0])
+    owner.say(*["x" * 100_000] * 15)  # one block, and larger than a page
+    owner.finish("short")
 
     data = Client(hub, run).read_all()
 
@@ -154,14 +154,14 @@ def test_an_ended_run_with_a_long_streamed_text_is_read_page_by_page_without_a_w
 
 
 def test_a_gap_that_is_declared_pages_later_is_passed_over(hub: Hub, run, journal) -> None:
-    hand = Hand(journal, run[0])
-    hand.say("lost")
+    owner = RunOwner(journal, run[0])
+    owner.say("lost")
     for _ in range(10):
-        hand.commit(ErrorPayload(code="model_failed", message="x" * 130_000, retryable=True))
+        owner.commit(ErrorPayload(code="model_failed", message="x" * 130_000, retryable=True))
     assert journal.page(*run, 2)[1], "a page that sets nothing free"
-    journal.loop.run(hand.writer.withdraw("msg_1"))
-    hand.message_id = "msg_2"
-    hand.finish("x")
+    journal.loop.run(owner.writer.withdraw("msg_1"))
+    owner.message_id = "msg_2"
+    owner.finish("x")
 
     data = Client(hub, run).read_all()
 
@@ -206,9 +206,9 @@ def test_small_pages_wait_for_redis_beside_each_other_and_only_so_many(hub: Hub,
 def test_a_large_page_that_waits_for_redis_is_the_only_one(hub: Hub, runner, journal, monkeypatch) -> None:
     runs = [accept(runner, f"{number}") for number in range(3)]
     for run_id in runs:
-        hand = Hand(journal, run_id)
+        owner = RunOwner(journal, run_id)
         for _ in range(3):
-            hand.commit(ErrorPayload(code="model_failed", message="x" * 130_000, retryable=True))
+            owner.commit(ErrorPayload(code="model_failed", message="x" * 130_000, retryable=True))
     redis, asked, page = StuckRedis(journal, monkeypatch), [], journal.page
 
     def read(*where: Any) -> Any:
@@ -228,7 +228,7 @@ def test_a_large_page_that_waits_for_redis_is_the_only_one(hub: Hub, runner, jou
 
 
 def test_redis_is_not_asked_for_the_page_of_an_ended_run(hub: Hub, run, journal, monkeypatch) -> None:
-    Hand(journal, run[0]).finish("done")
+    RunOwner(journal, run[0]).finish("done")
     redis = StuckRedis(journal, monkeypatch)
 
     data = Client(hub, run).read_all()
@@ -238,9 +238,9 @@ def test_redis_is_not_asked_for_the_page_of_an_ended_run(hub: Hub, run, journal,
 
 
 def test_withdrawn_numbers_are_passed_over(hub: Hub, run, journal) -> None:
-    hand = Hand(journal, run[0])
-    hand.say("lost", "too")
-    journal.loop.run(hand.writer.withdraw("msg_1"))
+    owner = RunOwner(journal, run[0])
+    owner.say("lost", "too")
+    journal.loop.run(owner.writer.withdraw("msg_1"))
     journal.loop.run(journal.hot_log.detach(run[0]))  # what was withdrawn is nowhere now
     client = Client(hub, run)
 
@@ -250,14 +250,14 @@ def test_withdrawn_numbers_are_passed_over(hub: Hub, run, journal) -> None:
 
 
 def test_a_viewer_ahead_of_the_feed_gets_nothing_twice(hub: Hub, run, journal) -> None:
-    hand = Hand(journal, run[0])
+    owner = RunOwner(journal, run[0])
     first = Client(hub, run)
     first.read_until(b"id: 2\n")
     ahead = Client(hub, run, cursor=5)
     eventually(lambda: len(hub.viewers) == 2)
 
-    hand.say(*"abcdef")
-    hand.finish("abcdef")
+    owner.say(*"abcdef")
+    owner.finish("abcdef")
 
     assert events(ahead.read_all()) == [6, 7, 8, 9, 10]
     assert events(first.read_all()) == list(range(3, 11))
@@ -274,9 +274,9 @@ def test_hostile_text_stays_inside_its_event(hub: Hub, run, journal) -> None:
         "\ufeff",
         "retry: 1\n",
     ]
-    hand = Hand(journal, run[0])
-    hand.say(*hostile)
-    hand.finish("".join(hostile))
+    owner = RunOwner(journal, run[0])
+    owner.say(*hostile)
+    owner.finish("".join(hostile))
 
     data = Client(hub, run).read_all()
 
@@ -300,7 +300,7 @@ def test_a_forged_line_cannot_end_an_event() -> None:
 def test_a_viewer_that_stops_reading_is_dropped_and_the_others_are_not(hub: Hub, run, journal, monkeypatch) -> None:
     monkeypatch.setattr(viewers_module, "STUCK_S", 0.3)
     monkeypatch.setattr(viewers_module, "LOOK_S", 0.05)
-    hand = Hand(journal, run[0])
+    owner = RunOwner(journal, run[0])
     stopped, good = Client(hub, run, receive_bytes=4096), Client(hub, run)
     for client in (stopped, good):
         client.read_until(b"id: 2\n")
@@ -310,9 +310,9 @@ def test_a_viewer_that_stops_reading_is_dropped_and_the_others_are_not(hub: Hub,
     reading = threading.Thread(target=lambda: received.append(good.read_all()))
     reading.start()
     for _ in range(40):
-        hand.say("y" * 10_000)
+        owner.say("y" * 10_000)
     eventually(lambda: stopped.viewer not in hub.viewers)
-    hand.finish("y")
+    owner.finish("y")
     reading.join()
 
     assert events(received[0])[-1] == 44
@@ -321,16 +321,16 @@ def test_a_viewer_that_stops_reading_is_dropped_and_the_others_are_not(hub: Hub,
 
 
 def test_a_slow_viewer_holds_little_and_catches_up(hub: Hub, run, journal) -> None:
-    hand = Hand(journal, run[0])
+    owner = RunOwner(journal, run[0])
     slow = Client(hub, run, receive_bytes=4096)
     data = slow.read_until(b"id: 2\n")
     eventually(lambda: len(hub.run_feed(*run)._live) == 1)
 
     for _ in range(100):
-        hand.say("z" * 10_000)
+        owner.say("z" * 10_000)
     eventually(lambda: bool(slow.viewer.stuck_since))
     assert slow.viewer.transport.get_write_buffer_size() < 400_000
-    hand.finish("z")
+    owner.finish("z")
     data += slow.read_all()
 
     assert events(data) == list(range(1, 105))
@@ -338,7 +338,7 @@ def test_a_slow_viewer_holds_little_and_catches_up(hub: Hub, run, journal) -> No
 
 def test_a_feed_without_viewers_stops(hub: Hub, run, journal, monkeypatch) -> None:
     monkeypatch.setattr(run_module, "LINGER_S", 0.01)
-    Hand(journal, run[0])
+    RunOwner(journal, run[0])
     client = Client(hub, run)
     client.read_until(b"id: 2\n")
     eventually(lambda: run[0] in journal.hot_log._listeners)
@@ -351,7 +351,7 @@ def test_a_feed_without_viewers_stops(hub: Hub, run, journal, monkeypatch) -> No
 
 def test_all_viewers_get_comments(hub: Hub, run, journal, monkeypatch) -> None:
     monkeypatch.setattr(viewers_module, "BEAT_S", 0.02)
-    Hand(journal, run[0])
+    RunOwner(journal, run[0])
 
     data = Client(hub, run).read_until(b"\n\n:\n:\n")
 
@@ -359,7 +359,7 @@ def test_all_viewers_get_comments(hub: Hub, run, journal, monkeypatch) -> None:
 
 
 def test_a_client_that_chatters_is_no_viewer(hub: Hub, run, journal) -> None:
-    Hand(journal, run[0])
+    RunOwner(journal, run[0])
     client = Client(hub, run)
     client.read_until(b"id: 2\n")
 
@@ -386,12 +386,12 @@ def test_the_server_keeps_a_socket_that_is_closed_already() -> None:
 
 
 def test_an_end_that_fills_a_viewers_buffer_closes_its_stream_all_the_same(hub: Hub, run, journal) -> None:
-    hand = Hand(journal, run[0])
+    owner = RunOwner(journal, run[0])
     client = Client(hub, run, receive_bytes=4096)
     client.read_until(b"id: 2\n")
     eventually(lambda: len(hub.run_feed(*run)._live) == 1)
 
-    hand.finish("x" * 500_000)
+    owner.finish("x" * 500_000)
     eventually(lambda: client.viewer.stuck_since > 0)
     data = client.read_all()
 
@@ -434,7 +434,7 @@ def test_a_viewer_that_stops_reading_just_before_its_end_is_dropped(hub: Hub, mo
 
 
 def test_viewers_that_come_one_after_another_share_a_large_page(hub: Hub, run, journal) -> None:
-    Hand(journal, run[0]).finish("x" * 1_500_000)
+    RunOwner(journal, run[0]).finish("x" * 1_500_000)
     clients = []
     for _ in range(10):
         clients.append(Client(hub, run, receive_bytes=4096))
@@ -453,7 +453,7 @@ def test_viewers_behind_with_more_than_the_budget_are_dropped_and_come_back(hub:
     runs = [accept(runner, f"{number}") for number in range(4)]
     clients = []
     for run_id in runs:
-        Hand(journal, run_id).finish("x" * 1_500_000)
+        RunOwner(journal, run_id).finish("x" * 1_500_000)
         clients.append(Client(hub, (run_id, runner.handle(run_id).thread_id), receive_bytes=4096))
         eventually(lambda: clients[-1].viewer.stuck_since > 0)
 

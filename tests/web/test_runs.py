@@ -12,7 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from config.settings import Settings
-from tests.web.conftest import Hand, accept, process_of
+from tests.web.conftest import RunOwner, accept, process_of
 from web.process import MAX_LARGE
 
 
@@ -89,7 +89,7 @@ def test_a_caller_that_waits_gets_the_end(client, runner, journal) -> None:
     def work() -> None:
         while not (queued := client.application.test_client().get("/v1/runs?status=queued").json["runs"]):
             pass
-        Hand(journal, queued[0]["run_id"]).finish("42")
+        RunOwner(journal, queued[0]["run_id"]).finish("42")
 
     worker = threading.Thread(target=work)
     worker.start()
@@ -125,7 +125,7 @@ def test_runs_are_listed_in_pages(client, runner) -> None:
 def test_runs_are_filtered(client, runner, journal) -> None:
     accept(runner, thread_id="one")
     other = accept(runner, thread_id="two")
-    Hand(journal, other).finish()
+    RunOwner(journal, other).finish()
 
     assert [run["run_id"] for run in client.get("/v1/runs?status=succeeded").json["runs"]] == [other]
     assert [run["run_id"] for run in client.get("/v1/runs?thread_id=two").json["runs"]] == [other]
@@ -160,7 +160,7 @@ def test_a_queued_run_is_stopped_at_once_and_stopping_twice_is_harmless(client, 
 
 def test_a_running_run_is_stopped_by_its_owner(client, runner, journal) -> None:
     run_id = accept(runner)
-    Hand(journal, run_id)
+    RunOwner(journal, run_id)
 
     answer = client.post(f"/v1/runs/{run_id}/cancel", json={})
 
@@ -197,6 +197,6 @@ def test_a_chunked_body_waits_for_a_place(crowded) -> None:
 @pytest.mark.parametrize(("chars", "status"), [(16_000, 200), (17_000, 503)])
 def test_a_run_with_a_long_output_waits_for_a_place(crowded, runner, journal, chars: int, status: int) -> None:
     run_id = accept(runner)
-    Hand(journal, run_id).finish("x" * chars)
+    RunOwner(journal, run_id).finish("x" * chars)
 
     assert crowded.get(f"/v1/runs/{run_id}").status_code == status

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from bus.payloads import ErrorPayload, ToolPayload, ToolResultPayload
-from tests.web.conftest import Hand
+from tests.web.conftest import RunOwner
 
 
 def work_off(client, journal, do) -> threading.Thread:
@@ -18,23 +18,23 @@ def work_off(client, journal, do) -> threading.Thread:
         other = client.application.test_client()
         while not (queued := other.get("/v1/runs?status=queued").json["runs"]):
             pass
-        do(Hand(journal, queued[0]["run_id"]))
+        do(RunOwner(journal, queued[0]["run_id"]))
 
     thread = threading.Thread(target=wait_and_do)
     thread.start()
     return thread
 
 
-def told(text: str) -> list[dict]:
+def events_in(text: str) -> list[dict]:
     return [orjson.loads(line[6:]) for line in text.split("\n") if line.startswith("data: ")]
 
 
 def test_a_run_is_streamed_in_the_dialect(client, journal) -> None:
-    def do(hand: Hand) -> None:
-        hand.say("Let me ", "see.")
-        hand.commit(ToolPayload(call_id="c1", name="clock", arguments={"zone": "UTC"}))
-        hand.commit(ToolResultPayload(call_id="c1", name="clock", outcome="done", result={"now": "12:00"}))
-        hand.finish("It is noon.", usage={"input_tokens": 12, "output_tokens": 5})
+    def do(owner: RunOwner) -> None:
+        owner.say("Let me ", "see.")
+        owner.commit(ToolPayload(call_id="c1", name="clock", arguments={"zone": "UTC"}))
+        owner.commit(ToolResultPayload(call_id="c1", name="clock", outcome="done", result={"now": "12:00"}))
+        owner.finish("It is noon.", usage={"input_tokens": 12, "output_tokens": 5})
 
     worker = work_off(client, journal, do)
     body = {
@@ -44,7 +44,7 @@ def test_a_run_is_streamed_in_the_dialect(client, journal) -> None:
         "config": {"agent_id": "assistant"},
     }
     answer = client.post("/v1/agent/run", json=body)
-    events = told(answer.text)
+    events = events_in(answer.text)
     worker.join()
 
     assert answer.mimetype == "text/event-stream"
@@ -59,9 +59,9 @@ def test_a_run_is_streamed_in_the_dialect(client, journal) -> None:
 
 
 def test_a_failure_is_sent_before_done(client, journal) -> None:
-    worker = work_off(client, journal, lambda hand: hand.finish("", status="failed", reason="the model is away"))
+    worker = work_off(client, journal, lambda owner: owner.finish("", status="failed", reason="the model is away"))
 
-    events = told(client.post("/v1/agent/run", json={"input": "Hi", "thread_id": "t"}).text)
+    events = events_in(client.post("/v1/agent/run", json={"input": "Hi", "thread_id": "t"}).text)
     worker.join()
 
     assert events == [
@@ -71,7 +71,7 @@ def test_a_failure_is_sent_before_done(client, journal) -> None:
 
 
 def test_process_waits_for_the_answer(client, journal) -> None:
-    worker = work_off(client, journal, lambda hand: hand.finish("42"))
+    worker = work_off(client, journal, lambda owner: owner.finish("42"))
 
     answer = client.post("/process", json={"thread_id": "t", "message": "?", "correlation_id": "c"})
     worker.join()
@@ -89,7 +89,7 @@ def test_process_that_takes_long_answers_with_the_run(client, monkeypatch) -> No
 
 
 def test_process_says_why_a_run_failed(client, journal) -> None:
-    worker = work_off(client, journal, lambda hand: hand.finish("", status="failed", reason="the model is away"))
+    worker = work_off(client, journal, lambda owner: owner.finish("", status="failed", reason="the model is away"))
 
     answer = client.post("/process", json={"thread_id": "t", "message": "?", "correlation_id": "c"})
     worker.join()
@@ -98,9 +98,9 @@ def test_process_says_why_a_run_failed(client, journal) -> None:
 
 
 def test_a_failure_is_sent_with_the_runs_own_code_and_sentence(client, journal) -> None:
-    def fail(hand: Hand) -> None:
-        hand.commit(ErrorPayload(code="model_key_missing", message="the model needs a key: set OPENAI_API_KEY."))
-        hand.finish("", status="failed", reason="model_key_missing")
+    def fail(owner: RunOwner) -> None:
+        owner.commit(ErrorPayload(code="model_key_missing", message="the model needs a key: set OPENAI_API_KEY."))
+        owner.finish("", status="failed", reason="model_key_missing")
 
     worker = work_off(client, journal, fail)
     answer = client.post("/process", json={"thread_id": "t", "message": "?"})

@@ -39,13 +39,13 @@ def test_a_status_is_one_error_after_one_request(
 ) -> None:
     server.script([Turn(status=status, error={"message": "it is said here", "type": "some_error"})] * 5)
 
-    with pytest.raises(CallboardError, match="it is said here") as told:
+    with pytest.raises(CallboardError, match="it is said here") as caught:
         run(open_stream(call_of(model)))
 
-    assert type(told.value) is STATUSES[status]
-    assert told.value.facts["provider_status"] == status
+    assert type(caught.value) is STATUSES[status]
+    assert caught.value.facts["provider_status"] == status
     assert len(server.requests) == 1
-    assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -59,10 +59,10 @@ def test_an_account_that_is_used_up_is_refused_although_it_says_429(
     }
     server.script([Turn(status=429, error=used_up, headers={"retry-after": "1"})])
 
-    with pytest.raises(ModelRefused, match=r"You exceeded your current quota\. Trying again will not help") as told:
+    with pytest.raises(ModelRefused, match=r"You exceeded your current quota\. Trying again will not help") as caught:
         run(open_stream(call_of(model)))
 
-    assert "{" not in str(told.value)
+    assert "{" not in str(caught.value)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -71,20 +71,20 @@ def test_a_provider_is_quoted_with_a_sentence_and_never_a_dict(
 ) -> None:
     server.script([Turn(status=500, error={"message": "it's broken", "type": "x", "param": None})] * 2)
 
-    with pytest.raises(ModelFailed) as told:
+    with pytest.raises(ModelFailed) as caught:
         run(open_stream(call_of(model)))
 
-    assert str(told.value) == f"the provider of '{model}' failed (HTTP 500): it's broken."
+    assert str(caught.value) == f"the provider of '{model}' failed (HTTP 500): it's broken."
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_unprocessable_is_refused(model: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any) -> None:
     server.script([Turn(status=422, error={"message": "cannot process"})] * 5)
 
-    with pytest.raises(ModelRefused) as told:
+    with pytest.raises(ModelRefused) as caught:
         run(open_stream(call_of(model)))
 
-    assert told.value.facts["provider_status"] == 422
+    assert caught.value.facts["provider_status"] == 422
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -94,10 +94,10 @@ def test_retry_after_is_kept(
 ) -> None:
     server.script([Turn(status=status, headers={"retry-after": "7"}, error={"message": "slow down"})])
 
-    with pytest.raises(ModelFailed) as told:
+    with pytest.raises(ModelFailed) as caught:
         run(open_stream(call_of(model)))
 
-    assert told.value.retry_after_s == 7.0
+    assert caught.value.retry_after_s == 7.0
 
 
 def test_retry_after_is_read_as_seconds_milliseconds_or_a_date() -> None:
@@ -118,10 +118,10 @@ def test_a_key_that_the_provider_repeats_is_not_shown(
 ) -> None:
     server.script([Turn(status=401, error={"message": "Incorrect API key provided: sk-test-0123456789abcdef"})])
 
-    with pytest.raises(ModelRefused, match="TEST_MODEL_KEY") as told:
+    with pytest.raises(ModelRefused, match="TEST_MODEL_KEY") as caught:
         run(open_stream(call_of(model)))
 
-    assert "0123456789" not in str(told.value)
+    assert "0123456789" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -159,10 +159,10 @@ def test_a_connection_that_breaks_before_the_answer_is_failed(
     server.script([Turn(disconnect_after=0)])
     call = call_of(model)
 
-    with pytest.raises(ModelFailed) as told:
+    with pytest.raises(ModelFailed) as caught:
         run(read(call))
 
-    assert call.address in str(told.value)
+    assert call.address in str(caught.value)
 
 
 def test_a_connection_that_is_not_accepted_is_the_connect_timeout(call_of: Callable[..., ModelCall], run: Any) -> None:
@@ -175,12 +175,12 @@ def test_a_connection_that_is_not_accepted_is_the_connect_timeout(call_of: Calla
             client.connect_ex(full.getsockname())
         base = f"http://127.0.0.1:{full.getsockname()[1]}/v1"
 
-        with pytest.raises(ModelTimeout, match=r"timeouts\.connect_s") as told:
+        with pytest.raises(ModelTimeout, match=r"timeouts\.connect_s") as caught:
             run(open_stream(call_of(api_base=base, timeouts=Timeouts(connect_s=0.2))))
         for client in queued:
             client.close()
 
-    assert told.value.facts["which"] == "connect_s"
+    assert caught.value.facts["which"] == "connect_s"
 
 
 @pytest.mark.parametrize(

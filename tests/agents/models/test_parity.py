@@ -73,7 +73,7 @@ def _turn(family: str, turn: Turn) -> Turn:
     return replace(turn, reasoning_field="reasoning") if family in ("openrouter", "groq") else turn
 
 
-async def _told(call: ModelCall) -> dict[str, Any]:
+async def _collected(call: ModelCall) -> dict[str, Any]:
     async with StreamedResponseWrapper(await open_stream(call)) as stream:
         async for batch in stream:
             assert batch
@@ -122,9 +122,9 @@ def test_both_paths_give_the_same_events(
     server.script([turn, turn])
     call = call_of(MODELS[family], tools=[WEATHER])
 
-    fast = run(_told(call))
+    fast = run(_collected(call))
     monkeypatch.setenv(SWITCH, "0")
-    slow = run(_told(call))
+    slow = run(_collected(call))
 
     assert fast == slow
     assert fast["text"] or fast["calls"]
@@ -146,10 +146,10 @@ def test_both_paths_fail_alike(
     call = call_of(MODELS[family])
 
     with pytest.raises(expected) as fast:
-        run(_told(call))
+        run(_collected(call))
     monkeypatch.setenv(SWITCH, "0")
     with pytest.raises(expected) as slow:
-        run(_told(call))
+        run(_collected(call))
 
     assert type(fast.value) is type(slow.value)
 
@@ -163,10 +163,10 @@ def test_a_refusal_in_a_200_stream_is_one_on_both_paths(
     call = call_of(MODELS[family])
 
     with pytest.raises(ModelRefused, match="context too long"):
-        run(_told(call))
+        run(_collected(call))
     monkeypatch.setenv(SWITCH, "0")
     with pytest.raises(ModelRefused, match="context too long"):
-        run(_told(call))
+        run(_collected(call))
 
 
 @pytest.mark.parametrize("path", ["fast", "wrapper"])
@@ -176,9 +176,9 @@ def test_a_usage_that_was_not_sent_is_not_invented(
     monkeypatch.setenv(SWITCH, "1" if path == "fast" else "0")
     server.script([Turn(text="Uncounted words.", usage={})])
 
-    told = run(_told(call_of("hosted_vllm/test")))
+    answer = run(_collected(call_of("hosted_vllm/test")))
 
-    assert (told["text"], told["usage"]) == ("Uncounted words.", None)
+    assert (answer["text"], answer["usage"]) == ("Uncounted words.", None)
 
 
 @pytest.mark.parametrize("path", ["fast", "wrapper"])
@@ -189,6 +189,6 @@ def test_tokens_from_the_cache_are_counted(
     counts = {"input_tokens": 7, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 3}
     server.script([Turn(text="Remembered.", usage=counts)])
 
-    told = run(_told(call_of("anthropic/claude-sonnet-4-5")))
+    answer = run(_collected(call_of("anthropic/claude-sonnet-4-5")))
 
-    assert told["usage"] == (127, 3, 100)
+    assert answer["usage"] == (127, 3, 100)

@@ -39,10 +39,10 @@ def _first_call_is_over(_path: None, server: ModelServer, call_of: Callable[...,
 def test_no_first_token_in_time(path: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any) -> None:
     server.script([Turn(text="Too late.", first_delay_s=30)])
 
-    with pytest.raises(ModelTimeout, match=r"timeouts\.first_token_s") as told:
+    with pytest.raises(ModelTimeout, match=r"timeouts\.first_token_s") as caught:
         run(read(call_of("hosted_vllm/test", timeouts=Timeouts(first_token_s=0.2))))
 
-    assert told.value.facts == {"which": "first_token_s", "limit_s": 0.2}
+    assert caught.value.facts == {"which": "first_token_s", "limit_s": 0.2}
     assert server.closed_early.wait(5)
 
 

@@ -32,16 +32,16 @@ def test_what_is_wrong_with_a_long_text_is_raised() -> None:
         asyncio.run(in_thread_if_large(len(LARGE), parse_output, LARGE, {}))
 
 
-def test_a_long_answer_and_long_arguments_come_whole(house: AppHarness) -> None:
-    house.agent("tools: ['tests.agents.sample_tools:echo']", "caller")
-    house.agent("output_schema: {type: object, properties: {a: {type: string}}, required: [a]}", "shaped")
-    house.model.script([Turn(calls=[Call(name="echo", arguments={"text": LARGE})]), Turn(text="Done.")])
-    called = house.run("Echo", "caller")
+def test_a_long_answer_and_long_arguments_come_whole(harness: AppHarness) -> None:
+    harness.agent("tools: ['tests.agents.sample_tools:echo']", "caller")
+    harness.agent("output_schema: {type: object, properties: {a: {type: string}}, required: [a]}", "shaped")
+    harness.model.script([Turn(calls=[Call(name="echo", arguments={"text": LARGE})]), Turn(text="Done.")])
+    called = harness.run("Echo", "caller")
     assert called.result(30).status == "succeeded"
-    house.model.script([Turn(text=f'{{"a": "{LARGE}"}}')])
+    harness.model.script([Turn(text=f'{{"a": "{LARGE}"}}')])
 
-    answered = house.run("Answer", "shaped").result(30)
+    answered = harness.run("Answer", "shaped").result(30)
 
     assert answered.output == {"a": LARGE}
-    (result,) = (event for event in house.events(called) if isinstance(event, ToolResultPayload))
+    (result,) = (event for event in harness.events(called) if isinstance(event, ToolResultPayload))
     assert result.result == LARGE

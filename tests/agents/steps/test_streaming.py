@@ -181,11 +181,11 @@ def test_text_arguments_and_thinking_count_towards_the_longest_answer() -> None:
 def test_each_timer_names_itself(which: str, script: list[Any], timeouts: Timeouts) -> None:
     async def late() -> tuple[ModelTimeout, int, bool]:
         stream = stream_of(*script, timeouts=timeouts)
-        with pytest.raises(ModelTimeout) as told:
+        with pytest.raises(ModelTimeout) as caught:
             await drained(stream)
         task = asyncio.current_task()
         assert task is not None
-        return told.value, reader_of(stream).closed, bool(task.cancelling())
+        return caught.value, reader_of(stream).closed, bool(task.cancelling())
 
     error, closed, cancelling = asyncio.run(late())
 

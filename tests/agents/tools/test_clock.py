@@ -43,12 +43,12 @@ def test_every_city_that_is_named_has_a_zone_that_exists():
 
 
 def test_returns_date_time_and_offset():
-    told = clock("Asia/Tokyo")
+    answer = clock("Asia/Tokyo")
 
-    assert told["utc_offset"] == "+09:00"
-    assert re.fullmatch(r"\d\d:\d\d", told["time"])
-    assert re.fullmatch(r"[A-Z][a-z]+day, \d{1,2} [A-Z][a-z]+ \d{4}", told["date"])
-    assert datetime.fromisoformat(told["iso"]).utcoffset() == timedelta(hours=9)
+    assert answer["utc_offset"] == "+09:00"
+    assert re.fullmatch(r"\d\d:\d\d", answer["time"])
+    assert re.fullmatch(r"[A-Z][a-z]+day, \d{1,2} [A-Z][a-z]+ \d{4}", answer["date"])
+    assert datetime.fromisoformat(answer["iso"]).utcoffset() == timedelta(hours=9)
 
 
 @pytest.mark.parametrize(

@@ -21,79 +21,79 @@ def key(body: Any = "Hello", name: str = "key-1", path: str = "/v1/runs") -> Ide
     return IdempotencyKey(key=name, method="POST", path=path, body_digest=canonical_digest(body))
 
 
-def counts(world: JournalHarness) -> dict[str, int]:
+def counts(harness: JournalHarness) -> dict[str, int]:
     tables = (threads, runs, messages, events, outbox, idempotency_keys)
-    return {table.name: world.rows(select(func.count()).select_from(table))[0][0] for table in tables}
+    return {table.name: harness.rows(select(func.count()).select_from(table))[0][0] for table in tables}
 
 
-def test_everything_of_a_start_is_one_commit(world: JournalHarness):
+def test_everything_of_a_start_is_one_commit(harness: JournalHarness):
     commits: list[Any] = []
-    event.listen(world.database.engine, "commit", commits.append)
+    event.listen(harness.database.engine, "commit", commits.append)
 
-    accepted = world.accept("What is 17 * 23?", idempotency=key(), metadata={"a": 1}, detached=True)
+    accepted = harness.accept("What is 17 * 23?", idempotency=key(), metadata={"a": 1}, detached=True)
 
     assert len(commits) == 1
-    assert set(counts(world).values()) == {1}
-    row = world.run_row(accepted.run_id)
+    assert set(counts(harness).values()) == {1}
+    row = harness.run_row(accepted.run_id)
     assert (row.status, row.fence, row.reserved_to, row.turn, row.detached) == ("queued", 0, 1, 1, True)
     assert (row.owner, row.lease_until, row.stop_requested) == (None, None, False)
     assert orjson.loads(row.metadata_json) == {"a": 1}
 
 
-def test_the_first_event_says_that_the_run_waits(world: JournalHarness):
-    accepted = world.accept()
+def test_the_first_event_says_that_the_run_waits(harness: JournalHarness):
+    accepted = harness.accept()
 
-    (line,) = world.lines(accepted.run_id)
+    (line,) = harness.lines(accepted.run_id)
     first = orjson.loads(line.data)
     assert (line.seq, first["type"], first["status"], first["agent"]) == (1, "status", "queued", "assistant")
     assert first["thread_id"] == accepted.thread_id
 
 
-def test_the_users_words_are_the_threads_first_message(world: JournalHarness):
-    accepted = world.accept("Größe 🎈\nsecond line")
+def test_the_users_words_are_the_threads_first_message(harness: JournalHarness):
+    accepted = harness.accept("Größe 🎈\nsecond line")
 
-    (row,) = world.rows(select(messages))
+    (row,) = harness.rows(select(messages))
     assert (row.number, row.turn, row.role, row.run_id) == (1, 1, "user", accepted.run_id)
     assert orjson.loads(row.data_json) == {"content": "Größe 🎈\nsecond line"}
 
 
-def test_the_transport_decides_whether_a_run_has_an_outbox_row(world: JournalHarness):
-    assert world.accept_inline().outbox_row is None
+def test_the_transport_decides_whether_a_run_has_an_outbox_row(harness: JournalHarness):
+    assert harness.accept_inline().outbox_row is None
 
-    assert counts(world)["outbox"] == 0
+    assert counts(harness)["outbox"] == 0
 
 
-def test_a_failure_in_the_middle_leaves_nothing(small_world: JournalHarness):
+def test_a_failure_in_the_middle_leaves_nothing(small_harness: JournalHarness):
     with pytest.raises(IntegrityError):
-        small_world.accept(agent_name=None)
+        small_harness.accept(agent_name=None)
 
-    assert set(counts(small_world).values()) == {0}
+    assert set(counts(small_harness).values()) == {0}
 
 
-def test_the_same_key_and_body_are_the_same_run(world: JournalHarness):
-    first = world.accept(idempotency=key())
-    again = world.accept(idempotency=key())
+def test_the_same_key_and_body_are_the_same_run(harness: JournalHarness):
+    first = harness.accept(idempotency=key())
+    again = harness.accept(idempotency=key())
 
     assert first.is_new
     assert not again.is_new
     assert (again.run_id, again.thread_id) == (first.run_id, first.thread_id)
-    assert set(counts(world).values()) == {1}
+    assert set(counts(harness).values()) == {1}
 
 
-def test_the_same_key_with_another_body_is_refused(world: JournalHarness):
-    world.accept(idempotency=key("one"))
+def test_the_same_key_with_another_body_is_refused(harness: JournalHarness):
+    harness.accept(idempotency=key("one"))
 
     with pytest.raises(IdempotencyConflict):
-        world.accept(idempotency=key("two"))
+        harness.accept(idempotency=key("two"))
 
-    assert counts(world)["runs"] == 1
+    assert counts(harness)["runs"] == 1
 
 
 @pytest.mark.parametrize("other", [{"tenant": "b"}, {"principal": "b"}, {"idempotency": key(path="/v1/agent/run")}])
-def test_a_key_counts_for_one_tenant_principal_and_path(world: JournalHarness, other: dict[str, Any]):
-    first = world.accept(idempotency=key())
+def test_a_key_counts_for_one_tenant_principal_and_path(harness: JournalHarness, other: dict[str, Any]):
+    first = harness.accept(idempotency=key())
 
-    second = world.accept(**({"idempotency": key()} | other))
+    second = harness.accept(**({"idempotency": key()} | other))
 
     assert second.is_new
     assert second.run_id != first.run_id
@@ -104,36 +104,36 @@ def test_the_digest_does_not_mind_the_order_of_keys():
     assert canonical_digest({"a": 1}) != canonical_digest({"a": "1"})
 
 
-def test_one_key_used_at_the_same_moment_is_one_run(world: JournalHarness):
-    found = at_once(8, lambda _: world.accept(idempotency=key()))
+def test_one_key_used_at_the_same_moment_is_one_run(harness: JournalHarness):
+    found = at_once(8, lambda _: harness.accept(idempotency=key()))
 
     assert len({accepted.run_id for accepted in found}) == 1
     assert sum(accepted.is_new for accepted in found) == 1
-    assert set(counts(world).values()) == {1}
+    assert set(counts(harness).values()) == {1}
 
 
-def test_a_new_thread_named_by_many_at_once_is_one_thread(world: JournalHarness):
-    found = at_once(8, lambda i: world.accept(thread_id="mine", idempotency=key(name=f"key-{i % 4}")))
+def test_a_new_thread_named_by_many_at_once_is_one_thread(harness: JournalHarness):
+    found = at_once(8, lambda i: harness.accept(thread_id="mine", idempotency=key(name=f"key-{i % 4}")))
 
     assert {accepted.thread_id for accepted in found} == {"mine"}
-    assert counts(world) | {"threads": 1, "runs": 4, "messages": 4} == counts(world)
-    assert sorted(row.turn for row in world.rows(select(runs.c.turn))) == [1, 2, 3, 4]
+    assert counts(harness) | {"threads": 1, "runs": 4, "messages": 4} == counts(harness)
+    assert sorted(row.turn for row in harness.rows(select(runs.c.turn))) == [1, 2, 3, 4]
 
 
-def test_each_run_of_a_thread_has_its_turn(world: JournalHarness):
-    first = world.accept(thread_id="mine")
-    second = world.accept(thread_id="mine")
+def test_each_run_of_a_thread_has_its_turn(harness: JournalHarness):
+    first = harness.accept(thread_id="mine")
+    second = harness.accept(thread_id="mine")
 
-    assert (world.run_row(first.run_id).turn, world.run_row(second.run_id).turn) == (1, 2)
-    assert world.rows(select(threads.c.next_message))[0][0] == 3
+    assert (harness.run_row(first.run_id).turn, harness.run_row(second.run_id).turn) == (1, 2)
+    assert harness.rows(select(threads.c.next_message))[0][0] == 3
 
 
-def test_a_thread_id_is_its_owners_own(world: JournalHarness):
+def test_a_thread_id_is_its_owners_own(harness: JournalHarness):
     for owner in ({}, {"principal": "other"}, {"tenant": "other"}):
-        world.accept(thread_id="mine", **owner)
+        harness.accept(thread_id="mine", **owner)
 
-    assert counts(world)["threads"] == 3
-    assert {row.turn for row in world.rows(select(runs.c.turn))} == {1}
+    assert counts(harness)["threads"] == 3
+    assert {row.turn for row in harness.rows(select(runs.c.turn))} == {1}
 
 
 @pytest.mark.parametrize(
@@ -152,15 +152,17 @@ def test_a_title_is_one_readable_line(text: str, title: str):
     assert len(title) <= TITLE_CHARS
 
 
-def test_a_race_that_cannot_be_won_is_not_tried_for_ever(small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch):
+def test_a_race_that_cannot_be_won_is_not_tried_for_ever(
+    small_harness: JournalHarness, monkeypatch: pytest.MonkeyPatch
+):
     tries = []
 
     def lose(*_: Any) -> None:
         tries.append(1)
         raise IntegrityError("", {}, Exception())
 
-    monkeypatch.setattr(small_world.database, "write", lose)
+    monkeypatch.setattr(small_harness.database, "write", lose)
 
     with pytest.raises(IntegrityError):
-        small_world.accept()
+        small_harness.accept()
     assert len(tries) == 3

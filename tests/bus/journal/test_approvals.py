@@ -25,8 +25,8 @@ from bus.journal.queries.runs import Runs
 from bus.journal.who import Who
 from bus.payloads import MessagePayload
 from config.database.tables import outbox
-from tests.bus.asked import asks, owned_again, question
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel
+from tests.bus.questions import asks, owned_again, question
 from tests.bus.racing import at_once
 from tests.examples import examples
 
@@ -38,106 +38,106 @@ RACERS = 50
 RACES = examples(20)
 
 
-def waiting(world: JournalHarness, *questions: Any) -> tuple[str, list[str]]:
+def waiting(harness: JournalHarness, *questions: Any) -> tuple[str, list[str]]:
     """Return a run that waits for answers, and the questions' ids."""
-    run_id = world.accept().run_id
+    run_id = harness.accept().run_id
     asked = questions or (question(),)
-    asks(world.database, run_id, *asked)
+    asks(harness.database, run_id, *asked)
     return run_id, [one.id for one in asked]
 
 
-def finish(world: JournalHarness, run_id: str) -> None:
+def finish(harness: JournalHarness, run_id: str) -> None:
     """Go on with an answered run to its end."""
-    owner = Owner(world, owned_again(world.database, run_id))
-    world.do(owner.end())
+    owner = Owner(harness, owned_again(harness.database, run_id))
+    harness.do(owner.end())
 
 
 # --- asking ---------------------------------------------------------------------------------------
 
 
-def test_a_waiting_run_shows_what_it_asks_and_holds_no_lease(world: JournalHarness) -> None:
-    run_id, (approval_id,) = waiting(world)
+def test_a_waiting_run_shows_what_it_asks_and_holds_no_lease(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness)
 
-    (asked,) = Runs(world.database).get(ME, run_id)["approvals"]
+    (asked,) = Runs(harness.database).get(ME, run_id)["approvals"]
 
-    row = world.run_row(run_id)
+    row = harness.run_row(run_id)
     assert (row.status, row.owner, row.lease_until) == ("waiting", None, None)
     assert asked["approval_id"] == approval_id
     assert asked["arguments"] == {"order": 1042, "amount": "88.00 EUR", "to": "Okafor & Co"}
     assert asked["decisions"] == ["run_again", "take_as_done", "fail"]
 
 
-def test_a_run_that_waits_is_not_claimed(world: JournalHarness) -> None:
-    run_id, _ = waiting(world)
+def test_a_run_that_waits_is_not_claimed(harness: JournalHarness) -> None:
+    run_id, _ = waiting(harness)
 
-    assert world.claim(run_id) is None
+    assert harness.claim(run_id) is None
 
 
-def test_an_ended_run_asks_nothing_any_more(world: JournalHarness) -> None:
-    run_id, _ = waiting(world)
-    cancel(world.database, ME, run_id, by="ann")
+def test_an_ended_run_asks_nothing_any_more(harness: JournalHarness) -> None:
+    run_id, _ = waiting(harness)
+    cancel(harness.database, ME, run_id, by="ann")
 
-    assert Runs(world.database).questions(ME, run_id) == []
+    assert Runs(harness.database).questions(ME, run_id) == []
 
 
 # --- the first answer counts ----------------------------------------------------------------------
 
 
-def test_the_last_open_question_queues_the_run_again_and_announces_it(world: JournalHarness) -> None:
-    run_id, (approval_id,) = waiting(world)
-    before = world.rows(select(func.count()).select_from(outbox).where(outbox.c.run_id == run_id))[0][0]
+def test_the_last_open_question_queues_the_run_again_and_announces_it(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness)
+    before = harness.rows(select(func.count()).select_from(outbox).where(outbox.c.run_id == run_id))[0][0]
 
-    decided = decide(world.database, ME, run_id, approval_id, DONE, by="ann")
+    decided = decide(harness.database, ME, run_id, approval_id, DONE, by="ann")
 
-    row = world.run_row(run_id)
-    announced = world.rows(select(func.count()).select_from(outbox).where(outbox.c.run_id == run_id))[0][0]
+    row = harness.run_row(run_id)
+    announced = harness.rows(select(func.count()).select_from(outbox).where(outbox.c.run_id == run_id))[0][0]
     assert (decided.decision, decided.by, decided.written.status) == ("take_as_done", "ann", "queued")
     assert (row.status, row.reason, row.detail) == ("queued", "answered", None)
     assert decided.written.wake == run_id
     assert announced == before + 1
 
 
-def test_the_log_says_who_decided_what_and_stays_whole(world: JournalHarness) -> None:
-    run_id, (approval_id,) = waiting(world)
+def test_the_log_says_who_decided_what_and_stays_whole(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness)
 
-    decide(world.database, ME, run_id, approval_id, DONE, by="ann")
-    finish(world, run_id)
+    decide(harness.database, ME, run_id, approval_id, DONE, by="ann")
+    finish(harness, run_id)
 
-    lines = world.lines(run_id)
-    told = [orjson.loads(line.data) for line in lines if line.type == "approval"]
+    lines = harness.lines(run_id)
+    events = [orjson.loads(line.data) for line in lines if line.type == "approval"]
     assert_whole(lines)
-    assert [event.get("decision") for event in told] == [None, "take_as_done"]
-    assert (told[1]["by"], told[1]["reason"]) == ("ann", "the bank says so")
+    assert [event.get("decision") for event in events] == [None, "take_as_done"]
+    assert (events[1]["by"], events[1]["reason"]) == ("ann", "the bank says so")
 
 
-def test_another_open_question_keeps_the_run_waiting(world: JournalHarness) -> None:
-    run_id, (first, second) = waiting(world, question(), question("send_mail", {"to": "a@b.example"}))
+def test_another_open_question_keeps_the_run_waiting(harness: JournalHarness) -> None:
+    run_id, (first, second) = waiting(harness, question(), question("send_mail", {"to": "a@b.example"}))
 
-    one = decide(world.database, ME, run_id, second, AGAIN, by="ann")
+    one = decide(harness.database, ME, run_id, second, AGAIN, by="ann")
     assert (one.written.status, one.written.wake) == ("waiting", None)
-    with world.database.read() as connection:
+    with harness.database.read() as connection:
         assert [asked["approval_id"] for asked in pending(connection, run_id)] == [first]
-    other = decide(world.database, ME, run_id, first, FAIL, by="ben")
+    other = decide(harness.database, ME, run_id, first, FAIL, by="ben")
 
     assert (other.written.status, other.written.wake) == ("queued", run_id)
 
 
-def test_a_second_answer_gets_the_first(world: JournalHarness) -> None:
-    run_id, (approval_id,) = waiting(world)
-    decide(world.database, ME, run_id, approval_id, AGAIN, by="ann")
+def test_a_second_answer_gets_the_first(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness)
+    decide(harness.database, ME, run_id, approval_id, AGAIN, by="ann")
 
     with pytest.raises(ApprovalDecided) as error:
-        decide(world.database, ME, run_id, approval_id, FAIL, by="ben")
+        decide(harness.database, ME, run_id, approval_id, FAIL, by="ben")
 
     assert (error.value.facts["decision"], error.value.facts["by"]) == ("run_again", "ann")
 
 
-def test_one_of_fifty_answers_at_once_wins(world: JournalHarness) -> None:
-    run_id, (approval_id,) = waiting(world)
+def test_one_of_fifty_answers_at_once_wins(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness)
     choices = [AGAIN, DONE, FAIL]
 
     def answer(number: int) -> Decided:
-        return decide(world.database, ME, run_id, approval_id, choices[number % 3], by=f"p{number}")
+        return decide(harness.database, ME, run_id, approval_id, choices[number % 3], by=f"p{number}")
 
     done = at_once(RACERS, answer)
 
@@ -145,22 +145,22 @@ def test_one_of_fifty_answers_at_once_wins(world: JournalHarness) -> None:
     lost = [one for one in done if isinstance(one, ApprovalDecided)]
     assert len(lost) == RACERS - 1
     assert {(one.facts["decision"], one.facts["by"]) for one in lost} == {(won.decision, won.by)}
-    assert world.kinds(run_id).count("approval") == 2
-    finish(world, run_id)
-    assert_whole(world.lines(run_id))
+    assert harness.kinds(run_id).count("approval") == 2
+    finish(harness, run_id)
+    assert_whole(harness.lines(run_id))
 
 
 @pytest.mark.parametrize(("answer", "is_used_up"), [(Decision(decision="run_again"), True), (DONE, False)])
 def test_only_the_answer_that_does_something_outside_is_used_up(
-    world: JournalHarness, answer: Decision, is_used_up: bool
+    harness: JournalHarness, answer: Decision, is_used_up: bool
 ) -> None:
-    run_id, (approval_id,) = waiting(world)
-    decide(world.database, ME, run_id, approval_id, answer, by="ann")
+    run_id, (approval_id,) = waiting(harness)
+    decide(harness.database, ME, run_id, approval_id, answer, by="ann")
 
-    with world.database.write() as connection:
+    with harness.database.write() as connection:
         (used,) = answers(connection, run_id).values()
         use(connection, [used[0]])
-    with world.database.read() as connection:
+    with harness.database.read() as connection:
         left = answers(connection, run_id)
 
     assert used == (approval_id, answer)
@@ -171,89 +171,89 @@ def test_only_the_answer_that_does_something_outside_is_used_up(
 
 
 @pytest.mark.parametrize("who", [Who(principal="eve"), Who(tenant="other")])
-def test_another_principals_run_looks_like_none(world: JournalHarness, who: Who) -> None:
-    run_id, (approval_id,) = waiting(world)
+def test_another_principals_run_looks_like_none(harness: JournalHarness, who: Who) -> None:
+    run_id, (approval_id,) = waiting(harness)
 
     with pytest.raises(RunUnknown) as foreign:
-        decide(world.database, who, run_id, approval_id, AGAIN, by="eve")
+        decide(harness.database, who, run_id, approval_id, AGAIN, by="eve")
     with pytest.raises(RunUnknown) as unknown:
-        decide(world.database, who, "run_nothere", approval_id, AGAIN, by="eve")
+        decide(harness.database, who, "run_nothere", approval_id, AGAIN, by="eve")
 
     assert str(foreign.value).replace(run_id, "X") == str(unknown.value).replace("run_nothere", "X")
-    assert world.run_row(run_id).status == "waiting"
+    assert harness.run_row(run_id).status == "waiting"
 
 
-def test_a_question_of_another_run_is_unknown_here(world: JournalHarness) -> None:
-    run_id, _ = waiting(world)
-    _, (elsewhere,) = waiting(world)
+def test_a_question_of_another_run_is_unknown_here(harness: JournalHarness) -> None:
+    run_id, _ = waiting(harness)
+    _, (elsewhere,) = waiting(harness)
 
     for approval_id in ("apr_nothere", elsewhere):
         with pytest.raises(ApprovalUnknown):
-            decide(world.database, ME, run_id, approval_id, AGAIN, by="ann")
+            decide(harness.database, ME, run_id, approval_id, AGAIN, by="ann")
 
 
-def test_an_answer_that_was_not_offered_is_refused(world: JournalHarness) -> None:
-    run_id, (approval_id,) = waiting(world, question(decisions=("fail",)))
+def test_an_answer_that_was_not_offered_is_refused(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness, question(decisions=("fail",)))
 
     with pytest.raises(DecisionRefused, match="give one of: fail"):
-        decide(world.database, ME, run_id, approval_id, AGAIN, by="ann")
+        decide(harness.database, ME, run_id, approval_id, AGAIN, by="ann")
 
-    assert world.run_row(run_id).status == "waiting"
+    assert harness.run_row(run_id).status == "waiting"
 
 
-def test_after_its_time_a_question_takes_no_answer(world: JournalHarness) -> None:
-    run_id, (approval_id,) = waiting(world, question(expires_in_s=-1))
+def test_after_its_time_a_question_takes_no_answer(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness, question(expires_in_s=-1))
 
     with pytest.raises(ApprovalOver, match="time for an answer is over"):
-        decide(world.database, ME, run_id, approval_id, AGAIN, by="ann")
+        decide(harness.database, ME, run_id, approval_id, AGAIN, by="ann")
 
-    assert world.kinds(run_id).count("approval") == 1
+    assert harness.kinds(run_id).count("approval") == 1
 
 
-def test_an_ended_run_takes_no_answer(world: JournalHarness) -> None:
-    run_id, (approval_id,) = waiting(world)
-    cancel(world.database, ME, run_id, by="ann")
+def test_an_ended_run_takes_no_answer(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness)
+    cancel(harness.database, ME, run_id, by="ann")
 
     with pytest.raises(ApprovalOver, match="the run is over"):
-        decide(world.database, ME, run_id, approval_id, AGAIN, by="ann")
+        decide(harness.database, ME, run_id, approval_id, AGAIN, by="ann")
 
-    assert_whole(world.lines(run_id))
+    assert_whole(harness.lines(run_id))
 
 
 # --- the same request again -----------------------------------------------------------------------
 
 
-def test_the_same_request_again_is_the_same_answer(world: JournalHarness) -> None:
-    run_id, (approval_id,) = waiting(world)
+def test_the_same_request_again_is_the_same_answer(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness)
     key = IdempotencyKey(key="k", method="POST", path="/x", body_digest="a")
 
-    first = decide(world.database, ME, run_id, approval_id, DONE, by="ann", idempotency=key)
-    finish(world, run_id)
-    again = decide(world.database, ME, run_id, approval_id, DONE, by="ann", idempotency=key)
+    first = decide(harness.database, ME, run_id, approval_id, DONE, by="ann", idempotency=key)
+    finish(harness, run_id)
+    again = decide(harness.database, ME, run_id, approval_id, DONE, by="ann", idempotency=key)
 
     assert (first.is_new, again.is_new) == (True, False)
     assert (again.decision, again.by) == (first.decision, first.by)
     assert again.written.events == ()
-    assert world.kinds(run_id).count("approval") == 2
+    assert harness.kinds(run_id).count("approval") == 2
 
 
-def test_the_same_key_for_another_answer_is_refused(world: JournalHarness) -> None:
-    run_id, (approval_id,) = waiting(world)
+def test_the_same_key_for_another_answer_is_refused(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness)
     key = IdempotencyKey(key="k", method="POST", path="/x", body_digest="a")
     other = IdempotencyKey(key="k", method="POST", path="/x", body_digest="b")
-    decide(world.database, ME, run_id, approval_id, DONE, by="ann", idempotency=key)
+    decide(harness.database, ME, run_id, approval_id, DONE, by="ann", idempotency=key)
 
     with pytest.raises(IdempotencyConflict):
-        decide(world.database, ME, run_id, approval_id, FAIL, by="ann", idempotency=other)
+        decide(harness.database, ME, run_id, approval_id, FAIL, by="ann", idempotency=other)
 
 
-def test_a_refused_answer_uses_no_key_up(world: JournalHarness) -> None:
-    run_id, (approval_id,) = waiting(world)
+def test_a_refused_answer_uses_no_key_up(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness)
     key = IdempotencyKey(key="k", method="POST", path="/x", body_digest="a")
     with pytest.raises(DecisionRefused):
-        decide(world.database, ME, run_id, approval_id, Decision(decision="maybe"), by="ann", idempotency=key)
+        decide(harness.database, ME, run_id, approval_id, Decision(decision="maybe"), by="ann", idempotency=key)
 
-    decided = decide(world.database, ME, run_id, approval_id, DONE, by="ann", idempotency=key)
+    decided = decide(harness.database, ME, run_id, approval_id, DONE, by="ann", idempotency=key)
 
     assert decided.is_new
 
@@ -261,32 +261,32 @@ def test_a_refused_answer_uses_no_key_up(world: JournalHarness) -> None:
 # --- against others -------------------------------------------------------------------------------
 
 
-def test_a_zombie_cannot_write_once_the_fence_rose(world: JournalHarness) -> None:
-    owner = world.own()
+def test_a_zombie_cannot_write_once_the_fence_rose(harness: JournalHarness) -> None:
+    owner = harness.own()
     run_id = owner.lease.run_id
-    world.expire_lease(run_id)
+    harness.expire_lease(run_id)
     one = question()
-    asks(world.database, run_id, one)
-    decide(world.database, ME, run_id, one.id, AGAIN, by="ann")
+    asks(harness.database, run_id, one)
+    decide(harness.database, ME, run_id, one.id, AGAIN, by="ann")
 
     late = MessagePayload(role="assistant", content="late", message_id="msg_9")
     with pytest.raises(StaleOwner):
-        world.do(owner.writer.commit(Commit(events=[late])))
+        harness.do(owner.writer.commit(Commit(events=[late])))
 
-    finish(world, run_id)
-    assert "late" not in b"".join(line.data for line in world.lines(run_id)).decode()
-    assert_whole(world.lines(run_id))
+    finish(harness, run_id)
+    assert "late" not in b"".join(line.data for line in harness.lines(run_id)).decode()
+    assert_whole(harness.lines(run_id))
 
 
-def test_what_a_zombie_streamed_and_never_sealed_is_declared_by_the_answer(world: JournalHarness) -> None:
-    owner = world.own()
+def test_what_a_zombie_streamed_and_never_sealed_is_declared_by_the_answer(harness: JournalHarness) -> None:
+    owner = harness.own()
     run_id = owner.lease.run_id
-    world.do(owner.say("never ", "sealed"))
-    world.expire_lease(run_id)
+    harness.do(owner.say("never ", "sealed"))
+    harness.expire_lease(run_id)
     one = question()
-    asks(world.database, run_id, one)
+    asks(harness.database, run_id, one)
 
-    decide(world.database, ME, run_id, one.id, AGAIN, by="ann")
-    finish(world, run_id)
+    decide(harness.database, ME, run_id, one.id, AGAIN, by="ann")
+    finish(harness, run_id)
 
-    assert_whole(world.lines(run_id))
+    assert_whole(harness.lines(run_id))

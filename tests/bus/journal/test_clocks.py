@@ -46,9 +46,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def many_machines(postgres_world: JournalHarness) -> JournalHarness:
+def many_machines(postgres_harness: JournalHarness) -> JournalHarness:
     """A database that machines share."""
-    return postgres_world
+    return postgres_harness
 
 
 def now_ms(database: Database) -> int:
@@ -61,48 +61,50 @@ def now_ms(database: Database) -> int:
 
 @pytest.mark.parametrize("skew_s", SKEWS)
 def test_a_lease_is_kept_and_lost_whatever_the_owners_clock_says(
-    world: JournalHarness, clock: Clock, skew_s: int
+    harness: JournalHarness, clock: Clock, skew_s: int
 ) -> None:
     clock.set(skew_s)
-    owner = world.own(owner="own_skewed", lease_s=60)
+    owner = harness.own(owner="own_skewed", lease_s=60)
     run_id = owner.lease.run_id
     clock.set(0)
 
-    assert unowned_runs(world.database) == []
-    assert claim(world.database, run_id, "own_other", 60) is None
+    assert unowned_runs(harness.database) == []
+    assert claim(harness.database, run_id, "own_other", 60) is None
     clock.set(skew_s)
-    assert [found.run_id for found in beat(world.database, "own_skewed", 60, [(run_id, 1)])] == [run_id]
-    assert unowned_runs(world.database) == []
-    world.expire_lease(run_id)
-    assert unowned_runs(world.database) == [run_id]
-    assert world.claim(run_id, "own_other") is not None
+    assert [found.run_id for found in beat(harness.database, "own_skewed", 60, [(run_id, 1)])] == [run_id]
+    assert unowned_runs(harness.database) == []
+    harness.expire_lease(run_id)
+    assert unowned_runs(harness.database) == [run_id]
+    assert harness.claim(run_id, "own_other") is not None
 
 
-def test_a_clock_set_back_while_a_run_is_under_way_changes_its_times_alone(world: JournalHarness, clock: Clock) -> None:
-    owner = world.own(lease_s=60)
+def test_a_clock_set_back_while_a_run_is_under_way_changes_its_times_alone(
+    harness: JournalHarness, clock: Clock
+) -> None:
+    owner = harness.own(lease_s=60)
     owner.notify_of_claim()
-    world.do(owner.say("one", "two"))
+    harness.do(owner.say("one", "two"))
     clock.set(-600)
 
-    assert unowned_runs(world.database) == []
-    assert beat(world.database, "own_1", 60, [(owner.lease.run_id, 1)])
-    world.do(owner.say("three"))
-    world.do(owner.message("onetwothree"))
-    (end,) = world.do(owner.end())
+    assert unowned_runs(harness.database) == []
+    assert beat(harness.database, "own_1", 60, [(owner.lease.run_id, 1)])
+    harness.do(owner.say("three"))
+    harness.do(owner.message("onetwothree"))
+    (end,) = harness.do(owner.end())
 
-    lines = world.lines(owner.lease.run_id)
+    lines = harness.lines(owner.lease.run_id)
     assert_whole(lines)
     assert [line.type for line in lines] == ["status", "status", "response", "response", "response", "message", "end"]
     assert isinstance(end, EndPayload)
-    assert Runs(world.database).get(Who(), owner.lease.run_id)["duration_ms"] >= 0
+    assert Runs(harness.database).get(Who(), owner.lease.run_id)["duration_ms"] >= 0
 
 
-def test_a_wake_up_from_the_future_counts_as_overdue(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
-    with world.database.write() as connection:  # the database's clock was set back by ten minutes since
+def test_a_wake_up_from_the_future_counts_as_overdue(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    with harness.database.write() as connection:  # the database's clock was set back by ten minutes since
         connection.execute(update(outbox).values(created_ms=WALL_MS + 600_000))
     published = threading.Event()
-    relay = Relay(world.database, lambda message: published.set() if message.run_id == run_id else None, every_s=0.02)
+    relay = Relay(harness.database, lambda message: published.set() if message.run_id == run_id else None, every_s=0.02)
 
     relay.start()
     try:
@@ -117,12 +119,12 @@ def test_a_wake_up_from_the_future_counts_as_overdue(world: JournalHarness) -> N
 @pytest.mark.postgres
 @pytest.mark.parametrize("skew_s", SKEWS)
 def test_a_wake_up_is_overdue_by_the_databases_clock(many_machines: JournalHarness, clock: Clock, skew_s: int) -> None:
-    world = many_machines
+    harness = many_machines
     clock.set(skew_s)
-    world.accept()
+    harness.accept()
 
-    ((created_ms,),) = world.rows(select(outbox.c.created_ms))
-    assert abs(now_ms(world.database) - created_ms) < 60_000
+    ((created_ms,),) = harness.rows(select(outbox.c.created_ms))
+    assert abs(now_ms(harness.database) - created_ms) < 60_000
 
 
 @pytest.mark.postgres
@@ -130,62 +132,62 @@ def test_a_wake_up_is_overdue_by_the_databases_clock(many_machines: JournalHarne
 def test_runs_keep_their_order_on_whichever_machine_they_were_accepted(
     many_machines: JournalHarness, clock: Clock, skew_s: int
 ) -> None:
-    world, accepted = many_machines, []
+    harness, accepted = many_machines, []
     for ahead_s in (0, skew_s, 0):
         clock.set(ahead_s)
-        accepted.append(world.accept().run_id)
+        accepted.append(harness.accept().run_id)
 
-    with world.database.read() as connection:
-        assert [row.id for row in claimable(connection, world.database, 10)] == accepted
+    with harness.database.read() as connection:
+        assert [row.id for row in claimable(connection, harness.database, 10)] == accepted
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("skew_s", SKEWS)
 def test_a_timer_is_due_by_the_databases_clock(many_machines: JournalHarness, clock: Clock, skew_s: int) -> None:
-    world = many_machines
-    run_id, now = world.accept().run_id, now_ms(world.database)
-    with world.database.write() as connection:
+    harness = many_machines
+    run_id, now = harness.accept().run_id, now_ms(harness.database)
+    with harness.database.write() as connection:
         for name, in_ms in (("past", -60_000), ("soon", 60_000)):
             row = {"id": name, "run_id": run_id, "kind": EXPIRY, "due_ms": now + in_ms}
             connection.execute(timers.insert().values(**row))
 
     clock.set(skew_s)
-    assert due(world.database) == [(run_id, "past")]
+    assert due(harness.database) == [(run_id, "past")]
 
 
 @pytest.mark.postgres
 def test_retention_takes_nothing_for_old_that_a_machine_with_a_wrong_clock_did(
     many_machines: JournalHarness, clock: Clock, settings: Settings
 ) -> None:
-    world = many_machines
+    harness = many_machines
     keeping_days = settings.model_copy(
         update={"retain_runs_days": 1, "retain_threads_days": 1, "retain_events_days": 1}
     )
     clock.set(-YEARS_S)
-    ended, stopped = world.own(), world.accept()
-    world.do(ended.end())
-    cancel(world.database, Who(), stopped.run_id, by="ann")
+    ended, stopped = harness.own(), harness.accept()
+    harness.do(ended.end())
+    cancel(harness.database, Who(), stopped.run_id, by="ann")
     clock.set(0)
 
-    swept = sweep(world.database, keeping_days, pause=lambda _: None)
+    swept = sweep(harness.database, keeping_days, pause=lambda _: None)
     assert (swept.threads, swept.runs, swept.logs, swept.definitions) == (0, 0, 0, 0)
     clock.set(YEARS_S)
-    swept = sweep(world.database, keeping_days, pause=lambda _: None)
+    swept = sweep(harness.database, keeping_days, pause=lambda _: None)
     assert (swept.threads, swept.runs, swept.logs, swept.definitions) == (0, 0, 0, 0)
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("skew_s", SKEWS)
 def test_durations_are_measured_by_one_clock(many_machines: JournalHarness, clock: Clock, skew_s: int) -> None:
-    world = many_machines
-    accepted = world.accept()
+    harness = many_machines
+    accepted = harness.accept()
     clock.set(skew_s)
-    owner = world.own(accepted.run_id)
-    with world.database.read() as connection:
-        why = explain_run(connection, world.database, Who(), accepted.run_id)
-    world.do(owner.end())
+    owner = harness.own(accepted.run_id)
+    with harness.database.read() as connection:
+        why = explain_run(connection, harness.database, Who(), accepted.run_id)
+    harness.do(owner.end())
 
-    row = world.run_row(accepted.run_id)
+    row = harness.run_row(accepted.run_id)
     assert 0 <= owner.lease.age_ms < 60_000
     assert 0 <= row.started_ms - row.created_ms < 60_000
     assert 0 <= row.ended_ms - row.started_ms < 60_000
@@ -197,12 +199,14 @@ def test_durations_are_measured_by_one_clock(many_machines: JournalHarness, cloc
 def test_a_worker_with_a_wrong_clock_is_alive_and_distinguished(
     many_machines: JournalHarness, clock: Clock, skew_s: int
 ) -> None:
-    world = many_machines
+    harness = many_machines
     clock.set(skew_s)
-    Workers(world.database).renew(WorkerRow(id="own_1", host="alpha", pid=1, pool="threads", slots=1, busy=0), time_ms)
+    Workers(harness.database).renew(
+        WorkerRow(id="own_1", host="alpha", pid=1, pool="threads", slots=1, busy=0), time_ms
+    )
     clock.set(0)
 
-    with world.database.read() as connection:
+    with harness.database.read() as connection:
         (row,) = alive(connection)
     assert abs(row["skew_ms"] - skew_s * 1000) < 60_000
 
@@ -211,8 +215,8 @@ def time_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def test_runs_and_threads_of_sqlite_have_the_machines_time(small_world: JournalHarness) -> None:
-    run_id = small_world.accept().run_id
+def test_runs_and_threads_of_sqlite_have_the_machines_time(small_harness: JournalHarness) -> None:
+    run_id = small_harness.accept().run_id
 
-    ((created_ms,),) = small_world.rows(select(runs.c.created_ms).where(runs.c.id == run_id))
+    ((created_ms,),) = small_harness.rows(select(runs.c.created_ms).where(runs.c.id == run_id))
     assert abs(created_ms - time_ms()) < 60_000

@@ -27,33 +27,33 @@ LEAVE = Control(verb="leave", kind="leave", to=LEFT, request="to leave the run",
 """A verb of this test alone."""
 
 
-def leave(world: JournalHarness, run_id: str) -> str:
-    return control(world.database, ME, run_id, LEAVE, "ann").status
+def leave(harness: JournalHarness, run_id: str) -> str:
+    return control(harness.database, ME, run_id, LEAVE, "ann").status
 
 
-def test_without_an_owner_it_is_done_at_once_and_once(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
+def test_without_an_owner_it_is_done_at_once_and_once(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
 
-    assert [leave(world, run_id), leave(world, run_id)] == ["waiting", "waiting"]
+    assert [leave(harness, run_id), leave(harness, run_id)] == ["waiting", "waiting"]
 
-    row = world.run_row(run_id)
+    row = harness.run_row(run_id)
     assert (row.status, row.reason, row.owner) == ("waiting", "code_version", None)
-    said = [decode(line.data) for line in world.lines(run_id)]
+    said = [decode(line.data) for line in harness.lines(run_id)]
     assert [one.status for one in said if isinstance(one, StatusPayload)] == ["queued", "waiting"]
 
 
-def test_an_owner_is_asked_once_and_the_next_one_no_more(world: JournalHarness) -> None:
-    owner = world.own()
+def test_an_owner_is_asked_once_and_the_next_one_no_more(harness: JournalHarness) -> None:
+    owner = harness.own()
     run_id = owner.lease.run_id
 
-    assert [leave(world, run_id), leave(world, run_id)] == ["running", "running"]
-    assert requests(world.database, "own_1") == [(run_id, "leave")]
-    world.do(owner.writer.commit(Commit(release=LEFT)))
+    assert [leave(harness, run_id), leave(harness, run_id)] == ["running", "running"]
+    assert requests(harness.database, "own_1") == [(run_id, "leave")]
+    harness.do(owner.writer.commit(Commit(release=LEFT)))
 
-    assert world.run_row(run_id).status == "waiting"
-    control(world.database, ME, run_id, BACK, "ann")
-    world.own(run_id)
-    assert requests(world.database, "own_1") == []
+    assert harness.run_row(run_id).status == "waiting"
+    control(harness.database, ME, run_id, BACK, "ann")
+    harness.own(run_id)
+    assert requests(harness.database, "own_1") == []
 
 
 BACK = Control(
@@ -66,51 +66,51 @@ BACK = Control(
 )
 
 
-def test_the_request_outlives_an_owner_that_is_lost(world: JournalHarness) -> None:
-    run_id = world.own().lease.run_id
-    leave(world, run_id)
-    world.expire_lease(run_id)
-    reap(world.database, run_id)
+def test_the_request_outlives_an_owner_that_is_lost(harness: JournalHarness) -> None:
+    run_id = harness.own().lease.run_id
+    leave(harness, run_id)
+    harness.expire_lease(run_id)
+    reap(harness.database, run_id)
 
-    world.own(run_id, "own_2")
+    harness.own(run_id, "own_2")
 
-    assert requests(world.database, "own_2") == [(run_id, "leave")]
+    assert requests(harness.database, "own_2") == [(run_id, "leave")]
 
 
-def test_a_stop_counts_for_more(world: JournalHarness) -> None:
-    owner = world.own()
+def test_a_stop_counts_for_more(harness: JournalHarness) -> None:
+    owner = harness.own()
     run_id = owner.lease.run_id
-    leave(world, run_id)
-    cancel(world.database, ME, run_id, "ann")
-    world.do(owner.writer.commit(Commit(release=LEFT)))
+    leave(harness, run_id)
+    cancel(harness.database, ME, run_id, "ann")
+    harness.do(owner.writer.commit(Commit(release=LEFT)))
 
-    assert world.run_row(run_id).status == "queued"
-    assert world.own(run_id).lease.stop_requested
+    assert harness.run_row(run_id).status == "queued"
+    assert harness.own(run_id).lease.stop_requested
 
 
-def test_a_run_that_ended_stays_as_it_is(world: JournalHarness) -> None:
-    owner = world.own()
-    world.do(owner.end())
+def test_a_run_that_ended_stays_as_it_is(harness: JournalHarness) -> None:
+    owner = harness.own()
+    harness.do(owner.end())
 
-    assert leave(world, owner.lease.run_id) == "succeeded"
+    assert leave(harness, owner.lease.run_id) == "succeeded"
     assert LEAVE.is_done("succeeded")
 
 
 @pytest.fixture
-def manager(small_world: JournalHarness, settings: Settings) -> Iterator[LeaseManager]:
+def manager(small_harness: JournalHarness, settings: Settings) -> Iterator[LeaseManager]:
     made = LeaseManager(
-        "own_1", settings, small_world.database, small_world.loop, small_world.hot_log, Keys("blue"), [LEAVE]
+        "own_1", settings, small_harness.database, small_harness.loop, small_harness.hot_log, Keys("blue"), [LEAVE]
     )
     yield made
-    small_world.loop.call_soon(made.close)
+    small_harness.loop.call_soon(made.close)
 
 
 def test_a_lease_manager_passes_on_what_is_requested_and_nothing_that_it_does_not_know(
-    manager: LeaseManager, small_world: JournalHarness
+    manager: LeaseManager, small_harness: JournalHarness
 ) -> None:
-    known, unknown = small_world.own(), small_world.own()
-    leave(small_world, known.lease.run_id)
-    control(small_world.database, ME, unknown.lease.run_id, BACK, "ann")
+    known, unknown = small_harness.own(), small_harness.own()
+    leave(small_harness, known.lease.run_id)
+    control(small_harness.database, ME, unknown.lease.run_id, BACK, "ann")
     works = HandWork(), HandWork()
 
     async def play() -> None:
@@ -119,6 +119,6 @@ def test_a_lease_manager_passes_on_what_is_requested_and_nothing_that_it_does_no
         while works[0].released_as is None:
             await asyncio.sleep(0.01)
 
-    small_world.do(play())
+    small_harness.do(play())
 
     assert (works[0].released_as, works[1].released_as) == (LEFT, None)

@@ -26,7 +26,7 @@ def a_new_process() -> Iterator[None]:
 
 
 @pytest.fixture
-def pins(world: JournalHarness) -> Iterator[list[str]]:
+def pins(harness: JournalHarness) -> Iterator[list[str]]:
     """The statements that write a definition down."""
     seen: list[str] = []
 
@@ -34,72 +34,72 @@ def pins(world: JournalHarness) -> Iterator[list[str]]:
         if "INTO definitions" in statement:
             seen.append(statement)
 
-    event.listen(world.database.engine, "before_cursor_execute", note)
+    event.listen(harness.database.engine, "before_cursor_execute", note)
     yield seen
-    event.remove(world.database.engine, "before_cursor_execute", note)
+    event.remove(harness.database.engine, "before_cursor_execute", note)
 
 
-def kept(world: JournalHarness, digest: str) -> str | None:
-    with world.database.read() as connection:
+def kept(harness: JournalHarness, digest: str) -> str | None:
+    with harness.database.read() as connection:
         return read_pinned(connection, digest)
 
 
-def test_a_definition_is_read_as_it_was_accepted(world: JournalHarness) -> None:
-    world.accept(definition_digest=OLD, definition_json='{"model": "old"}')
-    world.accept(definition_digest=NEW, definition_json='{"model": "new"}')
+def test_a_definition_is_read_as_it_was_accepted(harness: JournalHarness) -> None:
+    harness.accept(definition_digest=OLD, definition_json='{"model": "old"}')
+    harness.accept(definition_digest=NEW, definition_json='{"model": "new"}')
 
-    assert kept(world, OLD) == '{"model": "old"}'
-    assert kept(world, NEW) == '{"model": "new"}'
-    assert kept(world, "c" * 64) is None
+    assert kept(harness, OLD) == '{"model": "old"}'
+    assert kept(harness, NEW) == '{"model": "new"}'
+    assert kept(harness, "c" * 64) is None
 
 
-def test_it_is_written_once_however_many_runs_are_accepted(world: JournalHarness, pins: list[str]) -> None:
+def test_it_is_written_once_however_many_runs_are_accepted(harness: JournalHarness, pins: list[str]) -> None:
     for _ in range(3):
-        world.accept(definition_digest=OLD)
+        harness.accept(definition_digest=OLD)
 
     assert len(pins) == 1
-    assert len(world.rows(select(definitions))) == 1
+    assert len(harness.rows(select(definitions))) == 1
 
 
-def test_what_is_kept_stays_as_it_was(world: JournalHarness) -> None:
-    world.accept(definition_digest=OLD, definition_json='{"as": "it was"}')
+def test_what_is_kept_stays_as_it_was(harness: JournalHarness) -> None:
+    harness.accept(definition_digest=OLD, definition_json='{"as": "it was"}')
     pinned._known.clear()  # as another process
-    world.accept(definition_digest=OLD, definition_json='{"as": "somebody says"}')
+    harness.accept(definition_digest=OLD, definition_json='{"as": "somebody says"}')
 
-    assert kept(world, OLD) == '{"as": "it was"}'
+    assert kept(harness, OLD) == '{"as": "it was"}'
 
 
-def test_many_processes_at_once_keep_one(world: JournalHarness) -> None:
+def test_many_processes_at_once_keep_one(harness: JournalHarness) -> None:
     def accept(_number: int) -> object:
         pinned._known.clear()
-        return world.accept(definition_digest=OLD)
+        return harness.accept(definition_digest=OLD)
 
     done = at_once(8, accept)
 
     assert [one for one in done if isinstance(one, Exception)] == []
-    assert len(world.rows(select(definitions))) == 1
+    assert len(harness.rows(select(definitions))) == 1
 
 
-def test_a_start_that_was_undone_leaves_nothing_known(world: JournalHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_that_was_undone_leaves_nothing_known(harness: JournalHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     def stumble(_place: str) -> None:
         raise RuntimeError("before the commit")
 
     with monkeypatch.context() as patched:
         patched.setattr(accepting, "failpoint", stumble)
         with pytest.raises(RuntimeError):
-            world.accept(definition_digest=OLD)
-    assert kept(world, OLD) is None
+            harness.accept(definition_digest=OLD)
+    assert kept(harness, OLD) is None
 
-    world.accept(definition_digest=OLD)
+    harness.accept(definition_digest=OLD)
 
-    assert kept(world, OLD) == "{}"
+    assert kept(harness, OLD) == "{}"
 
 
-def test_it_is_written_again_in_time_so_that_retention_sees_its_use(world: JournalHarness, pins: list[str]) -> None:
-    world.accept(definition_digest=OLD)
+def test_it_is_written_again_in_time_so_that_retention_sees_its_use(harness: JournalHarness, pins: list[str]) -> None:
+    harness.accept(definition_digest=OLD)
     for key in pinned._known:
         pinned._known[key] -= RENEW_S + 1
 
-    world.accept(definition_digest=OLD)
+    harness.accept(definition_digest=OLD)
 
     assert len(pins) == 2

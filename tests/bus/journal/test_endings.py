@@ -23,8 +23,8 @@ from bus.journal.totals import Totals
 from bus.journal.who import Who
 from bus.payloads import EndPayload, ToolResultPayload, decode
 from config.database.tables import runs, steps
-from tests.bus.asked import asks, question
 from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
+from tests.bus.questions import asks, question
 
 ME = Who()
 USED = ({"input_tokens": 10, "output_tokens": 7}, {"input_tokens": 30, "cached_tokens": 20})
@@ -49,9 +49,9 @@ def tool_step(number: int, effect: str | None = "unsafe", status: str = "started
     )
 
 
-def spends(world: JournalHarness, run_id: str) -> None:
+def spends(harness: JournalHarness, run_id: str) -> None:
     """Have an owner record two answered model calls and one that failed, and be lost."""
-    owner = world.own(run_id)
+    owner = harness.own(run_id)
     commits = [
         Commit(started=[model_step(1)]),
         Commit(ended=[StepEnded(id="stp_m1", status="done", usage=USED[0], cost_usd=0.5)], started=[model_step(2)]),
@@ -59,48 +59,48 @@ def spends(world: JournalHarness, run_id: str) -> None:
         Commit(ended=[StepEnded(id="stp_m3", status="failed", usage={"output_tokens": 1}, cost_usd=0.25)]),
     ]
     for change in commits:
-        world.do(owner.writer.commit(change))
-    requeue(world, run_id)
+        harness.do(owner.writer.commit(change))
+    requeue(harness, run_id)
 
 
-def requeue(world: JournalHarness, run_id: str) -> None:
-    world.expire_lease(run_id)
-    reap(world.database, run_id)
-    with world.database.write() as connection:
+def requeue(harness: JournalHarness, run_id: str) -> None:
+    harness.expire_lease(run_id)
+    reap(harness.database, run_id)
+    with harness.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == run_id).values(crashes=0, crashes_json=None))
 
 
-def stopped_in_the_queue(world: JournalHarness, run_id: str) -> None:
-    cancel(world.database, ME, run_id, "ann")
+def stopped_in_the_queue(harness: JournalHarness, run_id: str) -> None:
+    cancel(harness.database, ME, run_id, "ann")
 
 
-def stopped_while_it_waits(world: JournalHarness, run_id: str) -> None:
-    asks(world.database, run_id)
-    cancel(world.database, ME, run_id, "ann")
+def stopped_while_it_waits(harness: JournalHarness, run_id: str) -> None:
+    asks(harness.database, run_id)
+    cancel(harness.database, ME, run_id, "ann")
 
 
-def never_answered(world: JournalHarness, run_id: str) -> None:
+def never_answered(harness: JournalHarness, run_id: str) -> None:
     one = question(expires_in_s=-1)
-    asks(world.database, run_id, one)
-    fire(world.database, run_id, one.id)
+    asks(harness.database, run_id, one)
+    fire(harness.database, run_id, one.id)
 
 
-def stopped_and_lost(world: JournalHarness, run_id: str) -> None:
-    world.own(run_id)
-    cancel(world.database, ME, run_id, "ann")
-    world.expire_lease(run_id)
-    reap(world.database, run_id)
+def stopped_and_lost(harness: JournalHarness, run_id: str) -> None:
+    harness.own(run_id)
+    cancel(harness.database, ME, run_id, "ann")
+    harness.expire_lease(run_id)
+    reap(harness.database, run_id)
 
 
-def dead(world: JournalHarness, run_id: str) -> None:
-    while world.run_row(run_id).status != "dead":
-        world.own(run_id)
-        world.expire_lease(run_id)
-        reap(world.database, run_id)
+def dead(harness: JournalHarness, run_id: str) -> None:
+    while harness.run_row(run_id).status != "dead":
+        harness.own(run_id)
+        harness.expire_lease(run_id)
+        reap(harness.database, run_id)
 
 
-def end_of(world: JournalHarness, run_id: str) -> EndPayload:
-    end = decode(world.lines(run_id)[-1].data)
+def end_of(harness: JournalHarness, run_id: str) -> EndPayload:
+    end = decode(harness.lines(run_id)[-1].data)
     assert isinstance(end, EndPayload)
     return end
 
@@ -116,62 +116,62 @@ def end_of(world: JournalHarness, run_id: str) -> EndPayload:
     ],
 )
 def test_what_the_run_used_is_in_its_end_and_its_row(
-    world: JournalHarness, ends: Callable[[JournalHarness, str], None], status: str, began: int
+    harness: JournalHarness, ends: Callable[[JournalHarness, str], None], status: str, began: int
 ) -> None:
-    run_id = world.accept().run_id
-    spends(world, run_id)
+    run_id = harness.accept().run_id
+    spends(harness, run_id)
 
-    ends(world, run_id)
+    ends(harness, run_id)
 
-    end, row = end_of(world, run_id), world.run_row(run_id)
+    end, row = end_of(harness, run_id), harness.run_row(run_id)
     used = {"input_tokens": 40, "output_tokens": 8, "cached_tokens": 20}
     assert (end.status, row.status) == (status, status)
     assert (end.usage, end.cost_usd, end.steps) == (used, 0.75, began)
     assert (orjson.loads(row.usage_json), row.cost_usd, row.steps) == (used, 0.75, began)
-    assert_whole(world.lines(run_id))
+    assert_whole(harness.lines(run_id))
 
 
-def test_it_is_what_an_owner_would_have_gone_on_from(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
-    spends(world, run_id)
-    asks(world.database, run_id)
-    with world.database.read() as connection:
+def test_it_is_what_an_owner_would_have_gone_on_from(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    spends(harness, run_id)
+    asks(harness.database, run_id)
+    with harness.database.read() as connection:
         progress = read_progress(connection, run_id)
 
-    cancel(world.database, ME, run_id, "ann")
+    cancel(harness.database, ME, run_id, "ann")
 
-    end = end_of(world, run_id)
+    end = end_of(harness, run_id)
     assert Totals(steps=end.steps or 0, usage=end.usage or {}, cost_usd=end.cost_usd) == progress.totals
 
 
-def test_a_step_that_was_begun_with_the_claim_is_counted(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
-    asks(world.database, run_id)  # its only step is part of the claim
+def test_a_step_that_was_begun_with_the_claim_is_counted(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    asks(harness.database, run_id)  # its only step is part of the claim
 
-    cancel(world.database, ME, run_id, "ann")
+    cancel(harness.database, ME, run_id, "ann")
 
-    assert Runs(world.database).get(ME, run_id)["steps"] == end_of(world, run_id).steps == 1
+    assert Runs(harness.database).get(ME, run_id)["steps"] == end_of(harness, run_id).steps == 1
 
 
-def test_a_run_that_never_began_used_nothing(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
+def test_a_run_that_never_began_used_nothing(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
 
-    cancel(world.database, ME, run_id, "ann")
+    cancel(harness.database, ME, run_id, "ann")
 
-    end, row = end_of(world, run_id), world.run_row(run_id)
+    end, row = end_of(harness, run_id), harness.run_row(run_id)
     assert (end.usage, end.cost_usd, end.steps) == (None, None, 0)
     assert (row.usage_json, row.cost_usd, row.steps) == (None, None, 0)
 
 
-def test_what_a_later_release_recorded_does_not_keep_the_run_from_its_end(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
-    spends(world, run_id)
-    with world.database.write() as connection:
+def test_what_a_later_release_recorded_does_not_keep_the_run_from_its_end(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    spends(harness, run_id)
+    with harness.database.write() as connection:
         connection.execute(update(steps).where(steps.c.run_id == run_id).values(result_json='["of another form"]'))
 
-    cancel(world.database, ME, run_id, "ann")
+    cancel(harness.database, ME, run_id, "ann")
 
-    assert end_of(world, run_id).cost_usd == 0.75
+    assert end_of(harness, run_id).cost_usd == 0.75
 
 
 # --- calls that were cut off ----------------------------------------------------------------------
@@ -189,23 +189,25 @@ def test_what_a_later_release_recorded_does_not_keep_the_run_from_its_end(world:
     ],
 )
 def test_the_outcome_of_a_call_is_unknown_unless_it_is_pure(
-    world: JournalHarness, effect: str | None, outcome: str
+    harness: JournalHarness, effect: str | None, outcome: str
 ) -> None:
-    accepted = world.accept()
-    owner = world.own(accepted.run_id)
-    world.do(owner.writer.commit(Commit(started=[tool_step(1, effect), tool_step(2, effect, "planned")])))
-    world.expire_lease(accepted.run_id)
+    accepted = harness.accept()
+    owner = harness.own(accepted.run_id)
+    harness.do(owner.writer.commit(Commit(started=[tool_step(1, effect), tool_step(2, effect, "planned")])))
+    harness.expire_lease(accepted.run_id)
 
-    cancel(world.database, ME, accepted.run_id, "ann")
+    cancel(harness.database, ME, accepted.run_id, "ann")
 
-    results = [one for line in world.lines(accepted.run_id) if isinstance(one := decode(line.data), ToolResultPayload)]
+    results = [
+        one for line in harness.lines(accepted.run_id) if isinstance(one := decode(line.data), ToolResultPayload)
+    ]
     assert [(one.call_id, one.outcome) for one in results] == [("call_1", outcome), ("call_2", "failed")]
     assert results[0].result == (NOT_KNOWN if outcome == "unknown" else NOT_FINISHED)
-    with world.database.read() as connection:
+    with harness.database.read() as connection:
         ended = [(one["status"], one["ended_ms"] is not None) for one in steps_of(connection, accepted.run_id)]
-        told: list[Any] = Threads(world.database).messages(ME, accepted.thread_id)
+        items: list[Any] = Threads(harness.database).messages(ME, accepted.thread_id)
     assert ended == [(outcome, True), ("failed", True)]
-    assert [item.get("outcome") for item in told] == [None, outcome, "failed", None]
+    assert [item.get("outcome") for item in items] == [None, outcome, "failed", None]
 
 
 @pytest.mark.parametrize("effect", ["pure", "idempotent", "keyed", "checkable", "unsafe", None])
@@ -222,26 +224,26 @@ def test_of_a_call_that_was_not_begun_it_is_known(effect: str | None) -> None:
     ],
 )
 def test_a_persons_decision_counts_also_where_the_run_was_not_resumed(
-    world: JournalHarness, answer: Decision, outcome: str, result: str
+    harness: JournalHarness, answer: Decision, outcome: str, result: str
 ) -> None:
-    run_id, one = world.accept().run_id, question()
-    asks(world.database, run_id, one)
-    decide(world.database, ME, run_id, one.id, answer, by="ann")
+    run_id, one = harness.accept().run_id, question()
+    asks(harness.database, run_id, one)
+    decide(harness.database, ME, run_id, one.id, answer, by="ann")
 
-    cancel(world.database, ME, run_id, "ann")
+    cancel(harness.database, ME, run_id, "ann")
 
-    (told,) = [p for line in world.lines(run_id) if isinstance(p := decode(line.data), ToolResultPayload)]
-    assert (told.outcome, told.result) == (outcome, result)
+    (items,) = [p for line in harness.lines(run_id) if isinstance(p := decode(line.data), ToolResultPayload)]
+    assert (items.outcome, items.result) == (outcome, result)
 
 
-def test_observers_get_a_long_result_that_a_person_gave_whole(world: JournalHarness) -> None:
-    run_id, one = world.accept().run_id, question()
-    asks(world.database, run_id, one)
-    decide(world.database, ME, run_id, one.id, Decision(decision="take_as_done", result="post " * 1000), by="ann")
-    cancel(world.database, ME, run_id, "ann")
+def test_observers_get_a_long_result_that_a_person_gave_whole(harness: JournalHarness) -> None:
+    run_id, one = harness.accept().run_id, question()
+    asks(harness.database, run_id, one)
+    decide(harness.database, ME, run_id, one.id, Decision(decision="take_as_done", result="post " * 1000), by="ann")
+    cancel(harness.database, ME, run_id, "ann")
 
-    row = world.run_row(run_id)
-    with world.database.read() as connection:
+    row = harness.run_row(run_id)
+    with harness.database.read() as connection:
         missed = undelivered(connection, run_id, row.owned_fence, row.fence + 1)
 
     (result,) = [payload for payload in missed if isinstance(payload, ToolResultPayload)]

@@ -21,8 +21,8 @@ from bus.messages import RunAgentMessage
 from bus.payloads import ApprovalPayload, EndPayload, Payload, decode, encode
 from config.database.tables import runs
 from config.settings import Settings
-from tests.bus.asked import asks, question
 from tests.bus.journal_harness import HandWork, assert_whole, new_run
+from tests.bus.questions import asks, question
 
 ME = Who()
 Make = Callable[[], Journal]
@@ -65,10 +65,10 @@ def make(request: pytest.FixtureRequest, settings: Settings, sqlite_url: str, lo
 
 async def work(journal: Journal, run_id: str, thread_id: str, *pieces: str) -> list[Payload]:
     """Work a run off as a handler does."""
-    told: list[Payload] = []
+    delivered: list[Payload] = []
 
     def tell(payload: Payload) -> None:
-        told.append(payload)
+        delivered.append(payload)
         journal.hot_log.append(run_id, payload.seq, encode(payload, run_id, thread_id))
 
     lease = await journal.claim(run_id)
@@ -81,7 +81,7 @@ async def work(journal: Journal, run_id: str, thread_id: str, *pieces: str) -> l
         writer.response(piece, "msg_1", "stp_1")
     await writer.commit(Commit(events=[EndPayload(status="succeeded", output="x")]))
     await journal.hot_log.detach(run_id, lease.fence)
-    return told
+    return delivered
 
 
 def test_a_run_is_followed_from_another_process_and_thread(make: Make):
@@ -214,11 +214,11 @@ def test_an_answer_wakes_the_run_that_asked(make: Make, hub: Hub):
 
 def test_the_board_is_nudged_when_a_wake_up_is_out(make: Make):
     here, there = make(), make()
-    heard: list[str] = []
+    received: list[str] = []
     changed = threading.Event()
 
     def hear(run_id: str) -> None:
-        heard.append(run_id)
+        received.append(run_id)
         changed.set()
 
     there.loop.run(there.hot_log.listen(there.keys.board, hear), 20)
@@ -227,17 +227,17 @@ def test_the_board_is_nudged_when_a_wake_up_is_out(make: Make):
     here.relay.publish_soon(accepted.run_id)
 
     assert changed.wait(20)
-    assert heard[0] == accepted.run_id
+    assert received[0] == accepted.run_id
 
 
 def test_a_page_is_what_sql_has(make: Make):
     journal = make()
     accepted = journal.accept(new_run())
-    told = journal.loop.run(work(journal, accepted.run_id, accepted.thread_id), 20)
+    delivered = journal.loop.run(work(journal, accepted.run_id, accepted.thread_id), 20)
 
     page, has_more = journal.page(accepted.run_id, accepted.thread_id, 1)
 
-    assert [line.seq for line in page] == [payload.seq for payload in told]
+    assert [line.seq for line in page] == [payload.seq for payload in delivered]
     assert not has_more
 
 

@@ -44,9 +44,9 @@ from config.database.errors import DatabaseDamaged
 from config.database.tables import controls, outbox, timers
 from tests.backends import RedisServer
 from tests.bus.fake_owner import LEASE_S, NUMBERS, Call, FakeOwner, Outside, Piece, take
+from tests.bus.faulty_commits import Fault, FaultyCommits
 from tests.bus.journal_harness import JournalHarness, cancel, keyring
 from tests.bus.rules import Rules
-from tests.bus.shaky import Fault, ShakyCommits
 from tests.bus.viewer import Viewer
 from tests.examples import profile
 
@@ -69,21 +69,21 @@ class Machine(RuleBasedStateMachine):
     """Two threads, a few runs, owners that come and go, viewers, and what must hold at each moment."""
 
     def __init__(
-        self, world: JournalHarness, logs: Sequence[HotLog], faults: list[Fault], flush: Callable[[str, str], None]
+        self, harness: JournalHarness, logs: Sequence[HotLog], faults: list[Fault], flush: Callable[[str, str], None]
     ):
         super().__init__()
-        self.world = world
-        self.database = world.database
+        self.harness = harness
+        self.database = harness.database
         self.logs = logs
         self.faults = faults
         self.flush = flush
         self.threads = [f"thr_{next(NUMBERS)}" for _ in range(2)]
         self._processes = [f"own_{next(NUMBERS)}" for _ in range(3)]
         self.accepted: list[Accepted] = []
-        self.hands: list[FakeOwner] = []
+        self.owners: list[FakeOwner] = []
         self.viewers: list[Viewer] = []
         self.outside = Outside()
-        self.must = Rules(world, self.threads, self.outside)
+        self.must = Rules(harness, self.threads, self.outside)
 
     # --- runs
 
@@ -98,7 +98,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.accepted) < MOST_RUNS)
     @rule(thread=st.integers(0, 1))
     def accept(self, thread: int) -> None:
-        self.accepted.append(self.world.accept(thread_id=self.threads[thread]))
+        self.accepted.append(self.harness.accept(thread_id=self.threads[thread]))
 
     @rule(which=INDEX, process=INDEX)
     def claim(self, which: int, process: int) -> None:
@@ -113,18 +113,18 @@ class Machine(RuleBasedStateMachine):
             connection.execute(delete(outbox).where(outbox.c.run_id == row.id))
         log = self.logs[process % len(self.logs)]
 
-        taken = self.world.do(take(self.world, row.id, self._processes[process % 3], log, self.outside))
+        taken = self.harness.do(take(self.harness, row.id, self._processes[process % 3], log, self.outside))
 
         assert (taken is not None) == (row.status == "queued" and row.id == self.must.first_open(row.thread_key))
         if taken is not None:
             assert self.must.is_new_fence(row.id, taken.lease.fence)
             assert taken.lease.stop_requested == row.stop_requested
-            self.hands.append(taken)
+            self.owners.append(taken)
 
     def expire_lease(self, which: int) -> None:
         row = self._run(which)
         if row.status == "running":
-            self.world.expire_lease(row.id)
+            self.harness.expire_lease(row.id)
 
     def defer_polling(self, which: int) -> None:
         UnownedRuns(self.database, "own_1", LEASE_S, lambda written: None).defer_polling(self._run(which).id)
@@ -132,7 +132,7 @@ class Machine(RuleBasedStateMachine):
     def reap(self, which: int, has_lost_owner: bool) -> None:
         row = self._run(which)
         if has_lost_owner and row.status == "running":
-            self.world.expire_lease(row.id)
+            self.harness.expire_lease(row.id)
             row = self._row(row.id)
 
         done = reap(self.database, row.id)
@@ -166,7 +166,7 @@ class Machine(RuleBasedStateMachine):
         if row.status in TERMINAL:
             assert (stopped.status, after) == (row.status, row)
         elif row.status == "running" and row.lease_until != 0:
-            orders = self.world.rows(select(controls).where(controls.c.run_id == row.id))
+            orders = self.harness.rows(select(controls).where(controls.c.run_id == row.id))
             assert (after.status, after.fence, after.stop_requested, len(orders)) == ("running", row.fence, True, 1)
         else:
             assert (stopped.status, after.status) == ("cancelled", "cancelled")
@@ -188,114 +188,114 @@ class Machine(RuleBasedStateMachine):
 
     # --- what owners do
 
-    @precondition(lambda self: self.hands)
+    @precondition(lambda self: self.owners)
     @rule(who=INDEX, fault=FAULT, what=st.sampled_from(["note", "seal", "beat", "retry", "release"]))
     def owner(self, who: int, fault: Fault | None, what: str) -> None:
-        hands = self.hands[who % len(self.hands)]
-        if what != "retry" or hands.step:
-            getattr(self, what)(hands, fault)
+        fake = self.owners[who % len(self.owners)]
+        if what != "retry" or fake.step:
+            getattr(self, what)(fake, fault)
 
-    @precondition(lambda self: self.hands)
+    @precondition(lambda self: self.owners)
     @rule(who=INDEX, process=INDEX, is_followed=st.booleans())
     def loss(self, who: int, process: int, is_followed: bool) -> None:
         """An owner dies; perhaps that is noticed, and another one goes on."""
-        hands = self.hands[who % len(self.hands)]
+        fake = self.owners[who % len(self.owners)]
         if is_followed:
-            self._replace(hands, process)
+            self._replace(fake, process)
         else:
-            self.hands.remove(hands)
+            self.owners.remove(fake)
 
     @precondition(lambda self: self._thinking)
     @rule(who=INDEX, kinds=PIECES, fault=FAULT, is_whole=st.booleans())
     def say(self, who: int, kinds: list[Piece], fault: Fault | None, is_whole: bool) -> None:
         """An owner streams pieces, and perhaps they are a whole message."""
-        hands = self._thinking[who % len(self._thinking)]
-        self._let(hands, lambda: hands.say(kinds))
+        fake = self._thinking[who % len(self._thinking)]
+        self._let(fake, lambda: fake.say(kinds))
         if is_whole:
-            self._commit(hands, hands.message, fault)
+            self._commit(fake, fake.message, fault)
 
     @precondition(lambda self: self._thinking)
     @rule(who=INDEX, fault=FAULT, effects=EFFECTS)
     def call(self, who: int, fault: Fault | None, effects: list[str]) -> None:
-        hands = self._thinking[who % len(self._thinking)]
-        self._commit(hands, lambda: hands.message(effects), fault)
+        fake = self._thinking[who % len(self._thinking)]
+        self._commit(fake, lambda: fake.message(effects), fault)
 
-    def retry(self, hands: FakeOwner, fault: Fault | None) -> None:
-        self._commit(hands, hands.retry, fault)
+    def retry(self, fake: FakeOwner, fault: Fault | None) -> None:
+        self._commit(fake, fake.retry, fault)
 
     @precondition(lambda self: self._working)
     @rule(who=INDEX, which=INDEX, fault=FAULT, is_stopped=STOPPED)
     def work(self, who: int, which: int, fault: Fault | None, is_stopped: bool) -> None:
         """An owner does what comes next: lets a call take effect, commits what came of it, or asks a person."""
-        hands = self._working[who % len(self._working)]
-        settled = [call for call in hands.calls if call.state != "unknown"]
+        fake = self._working[who % len(self._working)]
+        settled = [call for call in fake.calls if call.state != "unknown"]
         if not settled:
-            self.ask(hands, fault, is_stopped)
+            self.ask(fake, fault, is_stopped)
             return
         call = settled[which % len(settled)]
         if call.state == "to_run":
-            hands.effect(call)
+            fake.effect(call)
         if which < 4:
-            self._commit(hands, lambda: hands.result(call), fault)
+            self._commit(fake, lambda: fake.result(call), fault)
 
-    def ask(self, hands: FakeOwner, fault: Fault | None, is_stopped: bool) -> None:
+    def ask(self, fake: FakeOwner, fault: Fault | None, is_stopped: bool) -> None:
         """Let the run wait for a person; a stop may come between."""
-        run_id = hands.lease.run_id
+        run_id = fake.lease.run_id
         if is_stopped:
             self.cancel(self._number(run_id))
         is_to_stop = self._row(run_id).stop_requested
-        if self._commit(hands, hands.ask, fault):
+        if self._commit(fake, fake.ask, fault):
             assert self._row(run_id).status == ("queued" if is_to_stop else "waiting")
 
-    def note(self, hands: FakeOwner, fault: Fault | None) -> None:
-        self._commit(hands, hands.note, fault)
+    def note(self, fake: FakeOwner, fault: Fault | None) -> None:
+        self._commit(fake, fake.note, fault)
 
-    def seal(self, hands: FakeOwner, fault: Fault | None) -> None:
+    def seal(self, fake: FakeOwner, fault: Fault | None) -> None:
         self.faults[:] = [fault] if fault else []
-        self._let(hands, lambda: _called(hands.writer.seal_soon))
-        if fault is None and not hands.writer.is_stale:
-            assert not any(hands.writer._held.values())
+        self._let(fake, lambda: _called(fake.writer.seal_soon))
+        if fault is None and not fake.writer.is_stale:
+            assert not any(fake.writer._held.values())
 
-    def release(self, hands: FakeOwner, fault: Fault | None) -> None:
-        if self._commit(hands, hands.release, fault):
-            assert self._row(hands.lease.run_id).status == "queued"
+    def release(self, fake: FakeOwner, fault: Fault | None) -> None:
+        if self._commit(fake, fake.release, fault):
+            assert self._row(fake.lease.run_id).status == "queued"
 
-    @precondition(lambda self: self.hands)
+    @precondition(lambda self: self.owners)
     @rule(who=INDEX, fault=FAULT, status=st.sampled_from([None, "succeeded", "failed"]))
     def end(self, who: int, fault: Fault | None, status: Any) -> None:
-        hands = self.hands[who % len(self.hands)]
+        fake = self.owners[who % len(self.owners)]
         if status is None:
             return
-        status = "cancelled" if hands.is_stopped else status
-        if self._commit(hands, lambda: hands.end(status), fault):
-            assert self._row(hands.lease.run_id).status == status
+        status = "cancelled" if fake.is_stopped else status
+        if self._commit(fake, lambda: fake.end(status), fault):
+            assert self._row(fake.lease.run_id).status == status
 
-    def beat(self, hands: FakeOwner, _fault: Fault | None) -> None:
+    def beat(self, fake: FakeOwner, _fault: Fault | None) -> None:
         """As a keeper does it."""
-        lease = hands.lease
+        lease = fake.lease
         row = self._row(lease.run_id)
         found = beat(self.database, lease.owner, LEASE_S, [(lease.run_id, lease.fence)])
         if [one.fence for one in found] == [lease.fence]:
-            hands.is_stopped = found[0].stop_requested
+            fake.is_stopped = found[0].stop_requested
             assert (row.status, row.owner) == ("running", lease.owner)
         else:
-            self._let(hands, lambda: _called(hands.writer.lost_ownership))
+            self._let(fake, lambda: _called(fake.writer.lost_ownership))
 
     @precondition(lambda self: self._thinking)
     @rule(who=INDEX, count=st.integers(1, 3), took_effect=st.booleans(), is_stopped=STOPPED, further=st.integers(0, 3))
     def doubt(self, who: int, count: int, took_effect: bool, is_stopped: bool, further: int) -> None:
         """An owner dies over calls nobody can tell the outcome of, and the next one asks a person; who may answer."""
-        hands = self._thinking[who % len(self._thinking)]
-        number = self._number(hands.lease.run_id)
-        if not self._commit(hands, lambda: hands.message(["unsafe"] * count), None):
+        fake = self._thinking[who % len(self._thinking)]
+        number = self._number(fake.lease.run_id)
+        if not self._commit(fake, lambda: fake.message(["unsafe"] * count), None):
             return
         if took_effect:
-            hands.effect(hands.calls[0])
-        following = self._replace(hands, count)
+            fake.effect(fake.calls[0])
+        following = self._replace(fake, count)
         if following is None or not following.calls:
             return
         self.ask(following, None, is_stopped)
-        if further and self._row(hands.lease.run_id).status == "waiting":
+        if further and self._row(fake.lease.run_id).status == "waiting":
             self._answered(number, further)
 
     def _answered(self, number: int, further: int) -> None:
@@ -306,17 +306,17 @@ class Machine(RuleBasedStateMachine):
                 self.decide(place, "run_again")
         if further > 1:
             self._claim(number, further)
-            if further > 2 and self.hands:
-                self._replace(self.hands[-1], further)
+            if further > 2 and self.owners:
+                self._replace(self.owners[-1], further)
 
-    def _replace(self, hands: FakeOwner, process: int) -> FakeOwner | None:
+    def _replace(self, fake: FakeOwner, process: int) -> FakeOwner | None:
         """Return who goes on after an owner died and that was noticed, if anybody can."""
-        number = self._number(hands.lease.run_id)
-        self.hands.remove(hands)
-        before = list(self.hands)
+        number = self._number(fake.lease.run_id)
+        self.owners.remove(fake)
+        before = list(self.owners)
         self.reap(number, True)
         self._claim(number, process)
-        return next((one for one in self.hands if one not in before), None)
+        return next((one for one in self.owners if one not in before), None)
 
     # --- people and timers
 
@@ -342,7 +342,7 @@ class Machine(RuleBasedStateMachine):
         asked = self._asked()
         question = asked[which % len(asked)]
         row = self._row(question.run_id)
-        had_timer = bool(self.world.rows(select(timers).where(timers.c.id == question.id)))
+        had_timer = bool(self.harness.rows(select(timers).where(timers.c.id == question.id)))
 
         done = fire(self.database, row.id, question.id)
 
@@ -370,14 +370,14 @@ class Machine(RuleBasedStateMachine):
         elif what == "lose":
             self.flush(how, self._run(which).id)
         elif self.viewers:
-            self.world.do(self.viewers[which % len(self.viewers)].drop())
+            self.harness.do(self.viewers[which % len(self.viewers)].drop())
 
     def watch(self, which: int, process: int) -> None:
         accepted = self.accepted[which % len(self.accepted)]
         if len(self.viewers) < 3:
-            self.viewers.append(Viewer(self.world, accepted, self.logs[process % len(self.logs)]))
+            self.viewers.append(Viewer(self.harness, accepted, self.logs[process % len(self.logs)]))
         viewer = self.viewers[which % len(self.viewers)]
-        self.world.do(_called(viewer.connect))
+        self.harness.do(_called(viewer.connect))
 
     # --- what holds at each moment
 
@@ -397,7 +397,7 @@ class Machine(RuleBasedStateMachine):
                 self._finish()
         finally:
             for viewer in self.viewers:
-                self.world.do(viewer.drop())
+                self.harness.do(viewer.drop())
 
     def _finish(self) -> None:
         """Whatever state things are in, every run comes to its end, and every viewer saw it all."""
@@ -409,13 +409,13 @@ class Machine(RuleBasedStateMachine):
                 self._continue_run(row)
                 self.holds()
             assert row.status in TERMINAL
-            self.viewers.append(Viewer(self.world, accepted, self.logs[0]))
-        self.world.do(self._see_the_end())
+            self.viewers.append(Viewer(self.harness, accepted, self.logs[0]))
+        self.harness.do(self._see_the_end())
         for viewer in self.viewers:
             assert viewer.breaches(self.must.record(viewer.run_id)) == []
 
     def _continue_run(self, row: Any) -> None:
-        owners = [hands for hands in self.hands if (hands.lease.run_id, hands.lease.fence) == (row.id, row.fence)]
+        owners = [fake for fake in self.owners if (fake.lease.run_id, fake.lease.fence) == (row.id, row.fence)]
         if row.status == "waiting":
             number = next(n for n, one in enumerate(self._asked()) if one.run_id == row.id and one.decision is None)
             self.decide(number, "run_again") if row.turn % 2 else self.fire(number)
@@ -434,13 +434,13 @@ class Machine(RuleBasedStateMachine):
 
     # --- how rules do things
 
-    def _commit(self, hands: FakeOwner, work: Callable[[], Awaitable[Any]], fault: Fault | None) -> bool:
+    def _commit(self, fake: FakeOwner, work: Callable[[], Awaitable[Any]], fault: Fault | None) -> bool:
         """Have an owner commit something and return whether it did; it does if, and only if, the run is its own."""
-        lease, wrote = hands.lease, hands.writer
+        lease, wrote = fake.lease, fake.writer
         row = self._row(lease.run_id)
         is_its_own = (row.status, row.fence) == ("running", lease.fence) and not wrote.is_stale
         self.faults[:] = [fault] if fault else []
-        outcome = self._let(hands, work)
+        outcome = self._let(fake, work)
         after = self._row(lease.run_id)
         if not is_its_own:
             assert (outcome, after) == ("stale", row)
@@ -452,15 +452,15 @@ class Machine(RuleBasedStateMachine):
             assert after.commits > row.commits
         return outcome == "done"
 
-    def _let(self, hands: FakeOwner, work: Callable[[], Awaitable[Any]]) -> str:
-        outcome = self.world.do(self._done(hands, work))
+    def _let(self, fake: FakeOwner, work: Callable[[], Awaitable[Any]]) -> str:
+        outcome = self.harness.do(self._done(fake, work))
         self.faults.clear()
-        self.must.note_all_told(hands)
-        if hands in self.hands and (hands.writer.is_closed or outcome == "stale"):
-            self.hands.remove(hands)
+        self.must.note_all_delivered(fake)
+        if fake in self.owners and (fake.writer.is_closed or outcome == "stale"):
+            self.owners.remove(fake)
         return outcome
 
-    async def _done(self, hands: FakeOwner, work: Callable[[], Awaitable[Any]]) -> str:
+    async def _done(self, fake: FakeOwner, work: Callable[[], Awaitable[Any]]) -> str:
         """Return what came of it, once everything it set going is done too."""
         outcome = "done"
         try:
@@ -470,14 +470,14 @@ class Machine(RuleBasedStateMachine):
         except DatabaseDamaged:
             outcome = "failed"
         await self._quiet()
-        if hands.writer.is_closed:
-            await hands.owner.hot_log.detach(hands.lease.run_id, hands.lease.fence)
+        if fake.writer.is_closed:
+            await fake.owner.hot_log.detach(fake.lease.run_id, fake.lease.fence)
         return outcome
 
     async def _quiet(self) -> None:
         busy = True
         while busy:
-            tasks = [task for one in self.hands for task in (one.writer._extending, one.writer._sealing) if task]
+            tasks = [task for one in self.owners for task in (one.writer._extending, one.writer._sealing) if task]
             going = [task for task in tasks if not task.done()]
             if going:
                 await asyncio.wait(going)
@@ -485,19 +485,19 @@ class Machine(RuleBasedStateMachine):
                 if isinstance(log, RedisHotLog):
                     await log._idle.wait()
             await asyncio.sleep(0)
-            busy = any(not task.done() for one in self.hands for task in (one.writer._sealing,) if task)
+            busy = any(not task.done() for one in self.owners for task in (one.writer._sealing,) if task)
 
     def _show(self, done: CommitResult) -> None:
         """Tell viewers what was written without an owner, as the journal does."""
         if done.events:
             assert self.must.is_new_fence(done.run_id, done.fence)
-            self.world.do(self._shown(done))
+            self.harness.do(self._shown(done))
 
     async def _shown(self, done: CommitResult) -> None:
         log = self.logs[done.fence % len(self.logs)]
         log.attach(done.run_id, done.fence, InSql())
         for payload in done.events:
-            self.must.note_told(done.run_id, done.thread_id, payload)
+            self.must.note_delivered(done.run_id, done.thread_id, payload)
             log.append(done.run_id, payload.seq, encode(payload, done.run_id, done.thread_id))
         await log.detach(done.run_id, done.fence)
         await self._quiet()
@@ -506,15 +506,15 @@ class Machine(RuleBasedStateMachine):
 
     @property
     def _thinking(self) -> list[FakeOwner]:
-        return [hands for hands in self.hands if hands.step]
+        return [fake for fake in self.owners if fake.step]
 
     @property
     def _working(self) -> list[FakeOwner]:
-        return [hands for hands in self.hands if hands.calls]
+        return [fake for fake in self.owners if fake.calls]
 
     def _call(self, who: int, which: int) -> tuple[FakeOwner, Call]:
-        hands = self._working[who % len(self._working)]
-        return hands, hands.calls[which % len(hands.calls)]
+        fake = self._working[who % len(self._working)]
+        return fake, fake.calls[which % len(fake.calls)]
 
     def _asked(self) -> list[Any]:
         return self.must.asked()
@@ -547,7 +547,7 @@ async def _called(function: Callable[[], Any]) -> None:
 def faults(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> list[Fault]:
     """What becomes of the next commits of writers; nothing in it: they go well."""
     coming: list[Fault] = []
-    ShakyCommits(sqlite, monkeypatch, lambda: coming.pop() if coming else None)
+    FaultyCommits(sqlite, monkeypatch, lambda: coming.pop() if coming else None)
     return coming
 
 

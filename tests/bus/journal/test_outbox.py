@@ -52,32 +52,32 @@ def post() -> Post:
 
 
 @pytest.fixture
-def relay(world: JournalHarness, post: Post) -> Iterator[Relay]:
+def relay(harness: JournalHarness, post: Post) -> Iterator[Relay]:
     """A relay that looks for overdue rows when it starts, and then only long after."""
-    made = Relay(world.database, post, every_s=30)
+    made = Relay(harness.database, post, every_s=30)
     yield made
     made.stop()
 
 
-def rows(world: JournalHarness) -> list[str]:
-    return [row.run_id for row in world.rows(select(outbox.c.run_id))]
+def rows(harness: JournalHarness) -> list[str]:
+    return [row.run_id for row in harness.rows(select(outbox.c.run_id))]
 
 
-def until_gone(world: JournalHarness) -> None:
+def until_gone(harness: JournalHarness) -> None:
     """Wait until the outbox is empty."""
     until = time.monotonic() + 20
-    while rows(world):
+    while rows(harness):
         assert time.monotonic() < until, "the outbox did not drain"
         time.sleep(0.005)
 
 
-def age(world: JournalHarness) -> None:
-    with world.database.write() as connection:
+def age(harness: JournalHarness) -> None:
+    with harness.database.write() as connection:
         connection.execute(update(outbox).values(created_ms=epoch_ms() - relays.OVERDUE_MS - 1))
 
 
-def test_a_requested_wake_up_is_published_and_its_row_deleted(world: JournalHarness, relay: Relay, post: Post):
-    accepted = world.accept(detached=True, queue="gpu")
+def test_a_requested_wake_up_is_published_and_its_row_deleted(harness: JournalHarness, relay: Relay, post: Post):
+    accepted = harness.accept(detached=True, queue="gpu")
 
     relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
@@ -91,24 +91,24 @@ def test_a_requested_wake_up_is_published_and_its_row_deleted(world: JournalHarn
         queue="gpu",
     )
     assert post.sent == [expected]
-    assert rows(world) == []
+    assert rows(harness) == []
 
 
-def test_a_message_that_is_known_already_is_published_as_it_is(world: JournalHarness, relay: Relay, post: Post):
-    accepted = world.accept()
+def test_a_message_that_is_known_already_is_published_as_it_is(harness: JournalHarness, relay: Relay, post: Post):
+    accepted = harness.accept()
     message = RunAgentMessage(run_id=accepted.run_id, agent_id="assistant", thread_id=accepted.thread_id, grant="grn_1")
 
     relay.publish_soon(accepted.run_id, message)
     assert relay.settle(20)
 
     assert post.sent == [message]
-    assert rows(world) == []
+    assert rows(harness) == []
 
 
-def test_the_board_is_notified_of_each_published_run(small_world: JournalHarness, post: Post):
+def test_the_board_is_notified_of_each_published_run(small_harness: JournalHarness, post: Post):
     shown: list[str] = []
-    relay = Relay(small_world.database, post, every_s=30, on_published=shown.append)
-    accepted = small_world.accept()
+    relay = Relay(small_harness.database, post, every_s=30, on_published=shown.append)
+    accepted = small_harness.accept()
 
     relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
@@ -117,20 +117,20 @@ def test_the_board_is_notified_of_each_published_run(small_world: JournalHarness
     assert shown == [accepted.run_id]
 
 
-def test_settled_means_that_it_was_tried(world: JournalHarness, relay: Relay, post: Post):
+def test_settled_means_that_it_was_tried(harness: JournalHarness, relay: Relay, post: Post):
     assert relay.settle(0)
     for _ in range(20):
-        relay.publish_soon(world.accept().run_id)
+        relay.publish_soon(harness.accept().run_id)
         assert relay.settle(20)
-        assert rows(world) == []
+        assert rows(harness) == []
 
     assert len(post.sent) == 20
 
 
 def test_stopping_at_once_still_publishes_what_was_requested(
-    small_world: JournalHarness, post: Post, monkeypatch: pytest.MonkeyPatch
+    small_harness: JournalHarness, post: Post, monkeypatch: pytest.MonkeyPatch
 ):
-    relay, run_ids = Relay(small_world.database, post, every_s=30), [small_world.accept().run_id for _ in range(2)]
+    relay, run_ids = Relay(small_harness.database, post, every_s=30), [small_harness.accept().run_id for _ in range(2)]
     with monkeypatch.context() as held_back:
         held_back.setattr(relay, "start", lambda: None)
         for run_id in run_ids:
@@ -143,25 +143,25 @@ def test_stopping_at_once_still_publishes_what_was_requested(
     assert sorted(post.run_ids) == sorted(run_ids)
 
 
-def test_what_could_not_be_published_stays_and_is_published_later(small_world: JournalHarness, post: Post):
-    relay = Relay(small_world.database, post, every_s=0.02)
-    accepted, post.is_closed = small_world.accept(), True
+def test_what_could_not_be_published_stays_and_is_published_later(small_harness: JournalHarness, post: Post):
+    relay = Relay(small_harness.database, post, every_s=0.02)
+    accepted, post.is_closed = small_harness.accept(), True
     relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
-    assert rows(small_world) == [accepted.run_id]
+    assert rows(small_harness) == [accepted.run_id]
 
     post.is_closed = False
-    age(small_world)
+    age(small_harness)
 
-    until_gone(small_world)
+    until_gone(small_harness)
     relay.stop()
     assert post.run_ids == [accepted.run_id]
 
 
-def test_what_another_process_did_not_publish_is_published_by_any(world: JournalHarness, relay: Relay, post: Post):
-    overdue = world.accept()
-    age(world)
-    fresh = world.accept()
+def test_what_another_process_did_not_publish_is_published_by_any(harness: JournalHarness, relay: Relay, post: Post):
+    overdue = harness.accept()
+    age(harness)
+    fresh = harness.accept()
 
     relay.start()
     post.until_tried(1)
@@ -169,17 +169,17 @@ def test_what_another_process_did_not_publish_is_published_by_any(world: Journal
     assert relay.settle(20)
 
     assert post.run_ids == [overdue.run_id]
-    assert rows(world) == [fresh.run_id]
+    assert rows(harness) == [fresh.run_id]
 
 
-def test_a_long_backlog_drains_at_once(small_world: JournalHarness, post: Post, monkeypatch: pytest.MonkeyPatch):
+def test_a_long_backlog_drains_at_once(small_harness: JournalHarness, post: Post, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(relays, "BATCH", 7)
-    run_ids = {small_world.accept().run_id for _ in range(30)}
-    age(small_world)
-    relay = Relay(small_world.database, post, every_s=30)
+    run_ids = {small_harness.accept().run_id for _ in range(30)}
+    age(small_harness)
+    relay = Relay(small_harness.database, post, every_s=30)
 
     relay.start()
-    until_gone(small_world)
+    until_gone(small_harness)
     relay.stop()
 
     assert set(post.run_ids) == run_ids
@@ -187,14 +187,14 @@ def test_a_long_backlog_drains_at_once(small_world: JournalHarness, post: Post, 
 
 
 def test_a_backlog_is_not_tried_in_a_loop_while_redis_is_away(
-    small_world: JournalHarness, post: Post, monkeypatch: pytest.MonkeyPatch
+    small_harness: JournalHarness, post: Post, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(relays, "BATCH", 3)
     for _ in range(9):
-        small_world.accept()
-    age(small_world)
+        small_harness.accept()
+    age(small_harness)
     post.is_closed = True
-    relay = Relay(small_world.database, post, every_s=30)
+    relay = Relay(small_harness.database, post, every_s=30)
 
     relay.start()
     post.until_tried(1)
@@ -205,54 +205,54 @@ def test_a_backlog_is_not_tried_in_a_loop_while_redis_is_away(
     assert post.tries == 1
 
 
-def test_publishing_twice_is_harmless(world: JournalHarness, relay: Relay, post: Post):
-    accepted = world.accept()
+def test_publishing_twice_is_harmless(harness: JournalHarness, relay: Relay, post: Post):
+    accepted = harness.accept()
     for _ in range(3):
         relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
 
-    owner = world.own(accepted.run_id)
+    owner = harness.own(accepted.run_id)
     relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
 
     assert set(post.run_ids) == {accepted.run_id}
-    assert world.run_row(accepted.run_id).fence == owner.lease.fence == 1
+    assert harness.run_row(accepted.run_id).fence == owner.lease.fence == 1
 
 
-def test_runs_that_began_or_ended_meanwhile_leave_no_row(world: JournalHarness, relay: Relay, post: Post):
-    running, ended = world.own(), world.accept()
-    cancel(world.database, Who(), ended.run_id, "ann")
-    assert set(rows(world)) == {running.lease.run_id, ended.run_id}
+def test_runs_that_began_or_ended_meanwhile_leave_no_row(harness: JournalHarness, relay: Relay, post: Post):
+    running, ended = harness.own(), harness.accept()
+    cancel(harness.database, Who(), ended.run_id, "ann")
+    assert set(rows(harness)) == {running.lease.run_id, ended.run_id}
 
     for run_id in (running.lease.run_id, ended.run_id):
         relay.publish_soon(run_id)
     assert relay.settle(20)
 
     assert post.sent == []
-    assert rows(world) == []
+    assert rows(harness) == []
 
 
-def test_a_wake_up_asked_for_while_it_publishes_is_not_forgotten(world: JournalHarness):
-    accepted, sent = world.accept(), []
+def test_a_wake_up_asked_for_while_it_publishes_is_not_forgotten(harness: JournalHarness):
+    accepted, sent = harness.accept(), []
 
     def publish(message: RunAgentMessage) -> None:
         sent.append(message.run_id)
-        with world.database.write() as connection:
+        with harness.database.write() as connection:
             connection.execute(insert(outbox).values(run_id=message.run_id, created_ms=epoch_ms()))
 
-    relay = Relay(world.database, publish, every_s=30)
+    relay = Relay(harness.database, publish, every_s=30)
     relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
     relay.stop()
 
     assert sent == [accepted.run_id]
-    assert rows(world) == [accepted.run_id]
+    assert rows(harness) == [accepted.run_id]
 
 
-def test_an_unexpected_error_does_not_end_the_relay(small_world: JournalHarness, post: Post):
-    relay = Relay(small_world.database, post, every_s=0.02)
-    read, forget = small_world.database.read, relay._forget
-    first, failed = small_world.accept(), []
+def test_an_unexpected_error_does_not_end_the_relay(small_harness: JournalHarness, post: Post):
+    relay = Relay(small_harness.database, post, every_s=0.02)
+    read, forget = small_harness.database.read, relay._forget
+    first, failed = small_harness.accept(), []
 
     def fail_once(what: str) -> None:
         if what not in failed:
@@ -268,22 +268,22 @@ def test_an_unexpected_error_does_not_end_the_relay(small_world: JournalHarness,
             fail_once("forget")
         forget(rows)
 
-    relay._database = SimpleNamespace(read=shaky_read, write=small_world.database.write)  # type: ignore[assignment]
+    relay._database = SimpleNamespace(read=shaky_read, write=small_harness.database.write)  # type: ignore[assignment]
     relay._forget = shaky_forget  # type: ignore[method-assign]
-    age(small_world)
+    age(small_harness)
     relay.start()
-    until_gone(small_world)
-    relay.publish_soon(small_world.accept().run_id)
+    until_gone(small_harness)
+    relay.publish_soon(small_harness.accept().run_id)
     assert relay.settle(20)
     relay.stop()
 
     assert failed == ["read", "forget"]
     assert post.run_ids.count(first.run_id) == 2
-    assert rows(small_world) == []
+    assert rows(small_harness) == []
 
 
-def test_a_database_that_is_away_does_not_end_the_relay(small_world: JournalHarness, post: Post):
-    relay = Relay(small_world.database, post, every_s=30)
+def test_a_database_that_is_away_does_not_end_the_relay(small_harness: JournalHarness, post: Post):
+    relay = Relay(small_harness.database, post, every_s=30)
     messages, failures = relay._messages, iter([True])
 
     def fail_once(run_ids: list[str]) -> list[RunAgentMessage]:
@@ -292,7 +292,7 @@ def test_a_database_that_is_away_does_not_end_the_relay(small_world: JournalHarn
         return messages(run_ids)
 
     relay._messages = fail_once  # type: ignore[method-assign]  # a database that is away
-    first, second = small_world.accept(), small_world.accept()
+    first, second = small_harness.accept(), small_harness.accept()
     relay.publish_soon(first.run_id)
     assert relay.settle(20)
     relay.publish_soon(second.run_id)

@@ -21,8 +21,8 @@ from bus.payloads import TERMINAL, StatusPayload
 from cli.crashlab.invariants import not_recovered
 from config.database.engine import Database
 from config.errors import CallboardError
-from tests.bus.asked import asks, question
 from tests.bus.journal_harness import JournalHarness, Owner, cancel
+from tests.bus.questions import asks, question
 from tests.bus.racing import at_once
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
@@ -34,55 +34,55 @@ Race = Callable[[JournalHarness], tuple[str, Callable[[], Any]]]
 """Makes a run, and what happens to it at the moment of the stop."""
 
 
-def finish(world: JournalHarness) -> tuple[str, Callable[[], Any]]:
+def finish(harness: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """Its owner ends it."""
-    owner = world.own()
-    return owner.lease.run_id, lambda: world.do(owner.end())
+    owner = harness.own()
+    return owner.lease.run_id, lambda: harness.do(owner.end())
 
 
-def answer(world: JournalHarness) -> tuple[str, Callable[[], Any]]:
+def answer(harness: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """A person answers what it asks."""
-    run_id, asked = world.accept().run_id, question()
-    asks(world.database, run_id, asked)
+    run_id, asked = harness.accept().run_id, question()
+    asks(harness.database, run_id, asked)
     return run_id, lambda: decide(
-        world.database, ME, run_id, asked.id, Decision(decision="take_as_done", result=1), by="ann"
+        harness.database, ME, run_id, asked.id, Decision(decision="take_as_done", result=1), by="ann"
     )
 
 
-def start(world: JournalHarness) -> tuple[str, Callable[[], Any]]:
+def start(harness: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """A worker claims it, and ends it unless it is to stop."""
-    run_id = world.accept().run_id
+    run_id = harness.accept().run_id
 
     def begin() -> None:
-        lease = world.claim(run_id)
+        lease = harness.claim(run_id)
         if lease is not None:
-            world.do(Owner(world, lease).end("cancelled" if lease.stop_requested else "succeeded"))
+            harness.do(Owner(harness, lease).end("cancelled" if lease.stop_requested else "succeeded"))
 
     return run_id, begin
 
 
-def crash(world: JournalHarness) -> tuple[str, Callable[[], Any]]:
+def crash(harness: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """Its owner is gone, and a reaper finds that."""
-    owner = world.own()
-    world.expire_lease(owner.lease.run_id)
-    return owner.lease.run_id, lambda: reap(world.database, owner.lease.run_id)
+    owner = harness.own()
+    harness.expire_lease(owner.lease.run_id)
+    return owner.lease.run_id, lambda: reap(harness.database, owner.lease.run_id)
 
 
-def release(world: JournalHarness) -> tuple[str, Callable[[], Any]]:
+def release(harness: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """Its owner lets it go, since its process ends."""
-    owner = world.own()
+    owner = harness.own()
     moved = Commit(events=[StatusPayload(status="moved")], release=Release(status="queued", reason=Reason.DRAIN))
-    return owner.lease.run_id, lambda: world.do(owner.writer.commit(moved))
+    return owner.lease.run_id, lambda: harness.do(owner.writer.commit(moved))
 
 
-def wait(world: JournalHarness) -> tuple[str, Callable[[], Any]]:
+def wait(harness: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """Its owner lets it wait for a person."""
-    owner, asked = world.own(), question()
+    owner, asked = harness.own(), question()
     waits = Commit(
         events=[asked.payload(), StatusPayload(status="waiting", reason="approval")],
         release=Release(status="waiting", reason=Reason.APPROVAL, questions=(asked,)),
     )
-    return owner.lease.run_id, lambda: world.do(owner.writer.commit(waits))
+    return owner.lease.run_id, lambda: harness.do(owner.writer.commit(waits))
 
 
 RIVALS: dict[str, tuple[Race, set[str]]] = {
@@ -106,13 +106,13 @@ def racing(database: Database, request: pytest.FixtureRequest) -> Iterator[Journ
 
 @pytest.mark.parametrize("name", RIVALS)
 def test_a_stop_and_its_rival_leave_one_outcome(name: str, racing: JournalHarness) -> None:
-    world, (make, allowed) = racing, RIVALS[name]
+    harness, (make, allowed) = racing, RIVALS[name]
     outcomes: Counter[str] = Counter()
-    for number in range(RACES if world.database.is_sqlite else RACES // 5):
-        run_id, rival = make(world)
-        race(number, partial(cancel, world.database, ME, run_id, by="ann"), rival)
-        settle(world, run_id)
-        outcomes[check(world, run_id)] += 1
+    for number in range(RACES if harness.database.is_sqlite else RACES // 5):
+        run_id, rival = make(harness)
+        race(number, partial(cancel, harness.database, ME, run_id, by="ann"), rival)
+        settle(harness, run_id)
+        outcomes[check(harness, run_id)] += 1
 
     print(f"{name}: {dict(outcomes)}")
     assert set(outcomes) <= allowed
@@ -125,21 +125,21 @@ def race(number: int, *sides: Callable[[], Any]) -> None:
         assert not isinstance(came, Exception) or isinstance(came, CallboardError), came  # the second one is refused
 
 
-def settle(world: JournalHarness, run_id: str) -> None:
+def settle(harness: JournalHarness, run_id: str) -> None:
     """Do what the next owner does with a run that was told to stop, if there is one."""
-    if world.run_row(run_id).status in TERMINAL:
+    if harness.run_row(run_id).status in TERMINAL:
         return
-    if world.run_row(run_id).status == "running":
-        world.expire_lease(run_id)
-        reap(world.database, run_id)
-    lease = world.claim(run_id)
+    if harness.run_row(run_id).status == "running":
+        harness.expire_lease(run_id)
+        reap(harness.database, run_id)
+    lease = harness.claim(run_id)
     if lease is not None:
         assert lease.stop_requested, "whoever goes on knows of the stop"
-        world.do(Owner(world, lease).end("cancelled"))
+        harness.do(Owner(harness, lease).end("cancelled"))
 
 
-def check(world: JournalHarness, run_id: str) -> str:
+def check(harness: JournalHarness, run_id: str) -> str:
     """Return the outcome, of which the row, the log, the steps and the approvals agree."""
-    record = world.record(run_id)
+    record = harness.record(run_id)
     assert not_recovered(record) == []
     return str(record.run["status"])

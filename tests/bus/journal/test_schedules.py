@@ -29,8 +29,8 @@ from bus.loop import ProcessLoop
 from bus.payloads import TERMINAL, StatusPayload
 from cli.crashlab.invariants import breaches
 from config.database.engine import Database
+from tests.bus.faulty_commits import Fault, FaultyCommits
 from tests.bus.journal_harness import JournalHarness, Owner, keyring, message_commit
-from tests.bus.shaky import Fault, ShakyCommits
 from tests.bus.viewer import Viewer
 from tests.examples import examples
 
@@ -43,7 +43,7 @@ def chance(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> random.Random:
     """What decides how often a commit has to be tried again, or its reply is lost."""
     chance = random.Random(0)
     draws: list[Fault | None] = ["busy", "reply_lost", *[None] * 12]
-    ShakyCommits(sqlite, monkeypatch, lambda: chance.choice(draws))
+    FaultyCommits(sqlite, monkeypatch, lambda: chance.choice(draws))
     return chance
 
 
@@ -52,7 +52,7 @@ class Actor:
 
     def __init__(self, schedule: Schedule, lease: Any, hot_log: HotLog) -> None:
         self.schedule = schedule
-        self.owner = Owner(schedule.world, lease, hot_log)
+        self.owner = Owner(schedule.harness, lease, hot_log)
         self.owner.notify_of_claim()
         self.message_id: str | None = None
         self.said: list[str] = []
@@ -103,12 +103,14 @@ class Actor:
 class Schedule:
     """One random schedule, and what must hold at its end."""
 
-    def __init__(self, seed: int, world: JournalHarness, processes: list[HotLog], flush: Callable[[str], None]) -> None:
+    def __init__(
+        self, seed: int, harness: JournalHarness, processes: list[HotLog], flush: Callable[[str], None]
+    ) -> None:
         self.rnd = random.Random(seed)
-        self.world = world
+        self.harness = harness
         self.processes = processes
         self.flush = flush
-        self.accepted = world.accept_inline()
+        self.accepted = harness.accept_inline()
         self.viewers = [self._new_viewer() for _ in range(3)]
         self.zombies: list[Actor] = []
         self.actor: Actor | None = None
@@ -116,7 +118,7 @@ class Schedule:
         self.messages = 0
 
     def _new_viewer(self) -> Viewer:
-        return Viewer(self.world, self.accepted)
+        return Viewer(self.harness, self.accepted)
 
     def new_message(self) -> str:
         self.messages += 1
@@ -138,7 +140,7 @@ class Schedule:
         if self.actor is None:
             await self._claim()
         elif chance < 0.12:
-            await self.world.loop.write(self.world.expire_lease, self.accepted.run_id, is_forgiven=True)
+            await self.harness.loop.write(self.harness.expire_lease, self.accepted.run_id, is_forgiven=True)
             self.zombies.append(self.actor)
             self.actor = None
         else:
@@ -161,8 +163,8 @@ class Schedule:
             return
 
     async def _claim(self) -> None:
-        run_id, world = self.accepted.run_id, self.world
-        lease = await world.loop.write(world.claim, run_id, f"own_{self.rnd.random()}")
+        run_id, harness = self.accepted.run_id, self.harness
+        lease = await harness.loop.write(harness.claim, run_id, f"own_{self.rnd.random()}")
         if lease is not None:
             self.actor = Actor(self, lease, self.rnd.choice(self.processes))
 
@@ -187,7 +189,7 @@ class Schedule:
             await asyncio.gather(*(viewer.task for viewer in self.viewers if viewer.task is not None))
 
     def _status(self) -> str:
-        return str(self.world.run_row(self.accepted.run_id).status)
+        return str(self.harness.run_row(self.accepted.run_id).status)
 
     async def _continue_run(self) -> None:
         """Have the run come nearer to its end."""
@@ -196,12 +198,12 @@ class Schedule:
                 await self.actor.message()
                 await self.actor.owner.end()
         else:
-            self.world.expire_lease(self.accepted.run_id, is_forgiven=True)
+            self.harness.expire_lease(self.accepted.run_id, is_forgiven=True)
             await self._claim()
 
     def check(self) -> None:
         """Every invariant of the run, and what each viewer saw of it."""
-        record = self.world.record(self.accepted.run_id)
+        record = self.harness.record(self.accepted.run_id)
         assert list(breaches(record)) == []
         assert [viewer.breaches(record) for viewer in self.viewers] == [[]] * len(self.viewers)
 

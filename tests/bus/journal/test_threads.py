@@ -22,27 +22,27 @@ OTHERS = [Who(principal="eve"), Who(tenant="other")]
 
 
 @pytest.fixture
-def talks(world: JournalHarness) -> list[str]:
+def talks(harness: JournalHarness) -> list[str]:
     """Three conversations of mine, and one of everybody else's with a name of mine."""
     ids = ["thr_a", "thr_b", "thr_c"]
     for thread_id, title in zip(ids, ["Bread recipes", "100%_sure?", "Ships at sea"], strict=True):
-        world.accept(title, thread_id=thread_id)
+        harness.accept(title, thread_id=thread_id)
     for who in OTHERS:
-        world.accept("Secret bread", thread_id="thr_a", tenant=who.tenant, principal=who.principal)
+        harness.accept("Secret bread", thread_id="thr_a", tenant=who.tenant, principal=who.principal)
     return ids
 
 
-def listed(world: JournalHarness, who: Who = ME, **filters) -> list[str]:
-    return [thread["thread_id"] for thread in Threads(world.database).newest(who, **filters)]
+def listed(harness: JournalHarness, who: Who = ME, **filters) -> list[str]:
+    return [thread["thread_id"] for thread in Threads(harness.database).newest(who, **filters)]
 
 
-def test_one_sees_ones_own_threads_the_one_touched_last_first(world: JournalHarness, talks: list[str]):
-    with world.database.write() as connection:
+def test_one_sees_ones_own_threads_the_one_touched_last_first(harness: JournalHarness, talks: list[str]):
+    with harness.database.write() as connection:
         for at_ms, thread_id in enumerate(["thr_b", "thr_c", "thr_a"]):
             connection.execute(update(threads).where(threads.c.id == thread_id).values(updated_ms=at_ms))
 
-    assert listed(world) == ["thr_a", "thr_c", "thr_b"]
-    assert listed(world, OTHERS[0]) == ["thr_a"]
+    assert listed(harness) == ["thr_a", "thr_c", "thr_b"]
+    assert listed(harness, OTHERS[0]) == ["thr_a"]
 
 
 @pytest.mark.parametrize(
@@ -50,26 +50,26 @@ def test_one_sees_ones_own_threads_the_one_touched_last_first(world: JournalHarn
     [("bread", ["thr_a"]), ("BREAD", ["thr_a"]), ("%_", ["thr_b"]), ("%", ["thr_b"]), ("'; --", []), ("Secret", [])],
 )
 def test_titles_are_searched_as_they_are_written(
-    world: JournalHarness, talks: list[str], search: str, found: list[str]
+    harness: JournalHarness, talks: list[str], search: str, found: list[str]
 ):
-    assert listed(world, search=search) == found
+    assert listed(harness, search=search) == found
 
 
-def test_pages_of_threads_join_also_within_one_millisecond(world: JournalHarness, talks: list[str]):
-    with world.database.write() as connection:
+def test_pages_of_threads_join_also_within_one_millisecond(harness: JournalHarness, talks: list[str]):
+    with harness.database.write() as connection:
         connection.execute(update(threads).values(updated_ms=5))
 
-    first = listed(world, limit=2)
-    second = listed(world, limit=2, before_ms=5, before_id=first[-1])
+    first = listed(harness, limit=2)
+    second = listed(harness, limit=2, before_ms=5, before_id=first[-1])
 
     assert first + second == ["thr_c", "thr_b", "thr_a"]
 
 
-def test_a_thread_shows_its_runs_in_order(world: JournalHarness):
-    first, second = (world.accept(thread_id="mine") for _ in range(2))
-    owner = world.own(first.run_id)
+def test_a_thread_shows_its_runs_in_order(harness: JournalHarness):
+    first, second = (harness.accept(thread_id="mine") for _ in range(2))
+    owner = harness.own(first.run_id)
 
-    found = Threads(world.database).get(ME, "mine")
+    found = Threads(harness.database).get(ME, "mine")
 
     assert [run["run_id"] for run in found["runs"]] == [first.run_id, second.run_id]
     assert [run["status"] for run in found["runs"]] == ["running", "queued"]
@@ -77,12 +77,12 @@ def test_a_thread_shows_its_runs_in_order(world: JournalHarness):
     assert None not in found.values()
 
 
-def test_messages_are_read_turn_by_turn_in_pages(world: JournalHarness):
-    first = world.own(world.accept("one", thread_id="mine").run_id)
-    world.accept("two", thread_id="mine")
-    world.do(first.message("answer"))
+def test_messages_are_read_turn_by_turn_in_pages(harness: JournalHarness):
+    first = harness.own(harness.accept("one", thread_id="mine").run_id)
+    harness.accept("two", thread_id="mine")
+    harness.do(first.message("answer"))
     found, after = [], (0, 0)
-    while page := Threads(world.database).message_page(ME, "mine", after=after, limit=2)[0]:
+    while page := Threads(harness.database).message_page(ME, "mine", after=after, limit=2)[0]:
         found += page
         after = (page[-1]["turn"], page[-1]["number"])
 
@@ -91,35 +91,35 @@ def test_messages_are_read_turn_by_turn_in_pages(world: JournalHarness):
 
 
 @pytest.mark.parametrize("character", ["x", "é", "漢", "🎭"], ids=lambda character: f"{len(character.encode())} bytes")
-def test_a_page_of_messages_ends_at_a_megabyte_of_bytes_and_the_next_continues(world: JournalHarness, character: str):
+def test_a_page_of_messages_ends_at_a_megabyte_of_bytes_and_the_next_continues(harness: JournalHarness, character: str):
     for _ in range(10):
-        world.accept(character * (190_000 // len(character.encode())), thread_id="mine")
+        harness.accept(character * (190_000 // len(character.encode())), thread_id="mine")
     pages, after, has_more = [], (0, 0), True
     while has_more:
-        page, has_more = Threads(world.database).message_page(ME, "mine", after=after, limit=500)
+        page, has_more = Threads(harness.database).message_page(ME, "mine", after=after, limit=500)
         pages.append(len(page))
         after = (page[-1]["turn"], page[-1]["number"])
-    all_at_once = Threads(world.database).messages(ME, "mine", limit=9)
+    all_at_once = Threads(harness.database).messages(ME, "mine", limit=9)
 
     assert pages == [6, 4]
     assert len(all_at_once) == 9
 
 
-def test_an_empty_thread_waits_for_its_first_run(world: JournalHarness):
-    new = Threads(world.database).open(ME, "assistant", "First")
+def test_an_empty_thread_waits_for_its_first_run(harness: JournalHarness):
+    new = Threads(harness.database).open(ME, "assistant", "First")
 
-    assert Threads(world.database).get(ME, new)["title"] == "First"
-    assert Threads(world.database).messages(ME, new) == []
-    accepted = world.accept(thread_id=new)
-    assert world.run_row(accepted.run_id).turn == 1
+    assert Threads(harness.database).get(ME, new)["title"] == "First"
+    assert Threads(harness.database).messages(ME, new) == []
+    accepted = harness.accept(thread_id=new)
+    assert harness.run_row(accepted.run_id).turn == 1
 
 
 @pytest.mark.parametrize("who", OTHERS)
 @pytest.mark.parametrize("look", [Threads.get, Threads.messages])
-def test_another_principals_thread_is_not_visible(world: JournalHarness, talks: list[str], look, who: Who):
+def test_another_principals_thread_is_not_visible(harness: JournalHarness, talks: list[str], look, who: Who):
     for thread_id in ("thr_b", "thr_nobody_knows"):
         with pytest.raises(ThreadUnknown):
-            look(Threads(world.database), who, thread_id)
+            look(Threads(harness.database), who, thread_id)
 
 
 # --- what a run is shown of it ----------------------------------------------------------------------
@@ -127,9 +127,9 @@ def test_another_principals_thread_is_not_visible(world: JournalHarness, talks: 
 LONG = 10_000
 
 
-def fill(world: JournalHarness, upto: int) -> int:
+def fill(harness: JournalHarness, upto: int) -> int:
     """Return the key of a thread of so many messages, in turns of a sentence, a call, its result and an answer."""
-    key: int = world.run_row(world.accept("first", thread_id=f"long {upto}").run_id).thread_key
+    key: int = harness.run_row(harness.accept("first", thread_id=f"long {upto}").run_id).thread_key
     roles = ("user", "assistant", "tool", "assistant")
     rows = [
         {
@@ -145,23 +145,23 @@ def fill(world: JournalHarness, upto: int) -> int:
         }
         for number in range(2, upto + 1)
     ]
-    with world.database.write() as connection:
+    with harness.database.write() as connection:
         connection.execute(insert(messages), rows)
     return key
 
 
 @pytest.fixture
-def long_thread(world: JournalHarness) -> int:
+def long_thread(harness: JournalHarness) -> int:
     """Return the key of a thread of 10 000 messages."""
-    return fill(world, LONG)
+    return fill(harness, LONG)
 
 
 ONE = len('{"content":"000000"}')
 """Characters of each of its messages."""
 
 
-def past_of(world: JournalHarness, key: int, turn: int, max_chars: int) -> Past:
-    with world.database.read() as connection:
+def past_of(harness: JournalHarness, key: int, turn: int, max_chars: int) -> Past:
+    with harness.database.read() as connection:
         return history(connection, key, turn, max_chars)
 
 
@@ -169,24 +169,24 @@ def numbers(past: Past) -> list[int]:
     return [int(item.id.removeprefix("msg_")) for item in past.items]
 
 
-def test_a_history_is_its_newest_messages_and_one_more_than_fit(world: JournalHarness, long_thread: int):
+def test_a_history_is_its_newest_messages_and_one_more_than_fit(harness: JournalHarness, long_thread: int):
     for count in (1, 31, 32, 33, 96, 97, 700):  # around the pages it is read in, and further
-        past = past_of(world, long_thread, LONG - 3, (count - 1) * ONE)
+        past = past_of(harness, long_thread, LONG - 3, (count - 1) * ONE)
 
         assert numbers(past) == list(range(LONG - count + 1, LONG + 1))
         assert not past.is_whole
 
 
-def test_however_long_a_thread_is_the_same_work_reads_its_end(small_world: JournalHarness):
+def test_however_long_a_thread_is_the_same_work_reads_its_end(small_harness: JournalHarness):
     """Counted in steps of SQLite's machine, which are the same on any day."""
     work = []
     for length in (LONG // 10, LONG):
-        key, steps = fill(small_world, length), [0]
+        key, steps = fill(small_harness, length), [0]
 
         def count(steps: list[int] = steps) -> None:
             steps[0] += 1
 
-        with small_world.database.read() as connection:
+        with small_harness.database.read() as connection:
             raw: Any = connection.connection.dbapi_connection
             raw.set_progress_handler(count, 1)
             past = history(connection, key, length - 3, 400 * ONE)
@@ -197,8 +197,8 @@ def test_however_long_a_thread_is_the_same_work_reads_its_end(small_world: Journ
     assert work[1] < 1.1 * work[0]
 
 
-def test_a_history_ends_with_its_turn_and_begins_with_the_thread(world: JournalHarness, long_thread: int):
-    past = past_of(world, long_thread, 5, 100_000)
+def test_a_history_ends_with_its_turn_and_begins_with_the_thread(harness: JournalHarness, long_thread: int):
+    past = past_of(harness, long_thread, 5, 100_000)
 
     assert [item.role for item in past.items] == ["user", "assistant", "tool", "assistant"] * 2
     assert [item.data["content"] for item in past.items] == ["first", *(f"{number:06}" for number in range(2, 9))]
@@ -206,8 +206,8 @@ def test_a_history_ends_with_its_turn_and_begins_with_the_thread(world: JournalH
     assert past.sentence is None
 
 
-def test_a_history_that_begins_inside_a_turn_names_its_sentence(world: JournalHarness, long_thread: int):
-    inside, at_its_start = (past_of(world, long_thread, LONG - 3, count * ONE) for count in (1, 3))
+def test_a_history_that_begins_inside_a_turn_names_its_sentence(harness: JournalHarness, long_thread: int):
+    inside, at_its_start = (past_of(harness, long_thread, LONG - 3, count * ONE) for count in (1, 3))
 
     assert numbers(inside) == [LONG - 1, LONG]
     assert inside.sentence is not None
@@ -216,22 +216,22 @@ def test_a_history_that_begins_inside_a_turn_names_its_sentence(world: JournalHa
     assert at_its_start.sentence is None
 
 
-def test_a_history_that_is_too_long_has_at_least_what_it_can_begin_with(world: JournalHarness, long_thread: int):
-    with world.database.write() as connection:
+def test_a_history_that_is_too_long_has_at_least_what_it_can_begin_with(harness: JournalHarness, long_thread: int):
+    with harness.database.write() as connection:
         connection.execute(delete(messages).where(messages.c.thread_key == long_thread, messages.c.number == LONG))
 
-    past = past_of(world, long_thread, LONG - 3, 0)
+    past = past_of(harness, long_thread, LONG - 3, 0)
 
     assert [item.role for item in past.items] == ["assistant", "tool"]
 
 
-def test_messages_that_wait_for_their_turn_are_not_in_an_earlier_ones_history(world: JournalHarness):
-    first = world.own(world.accept("one", thread_id="mine").run_id)
+def test_messages_that_wait_for_their_turn_are_not_in_an_earlier_ones_history(harness: JournalHarness):
+    first = harness.own(harness.accept("one", thread_id="mine").run_id)
     for number in range(100):
-        world.accept(f"later {number}", thread_id="mine")
-    world.do(first.message("answer"))
+        harness.accept(f"later {number}", thread_id="mine")
+    harness.do(first.message("answer"))
 
-    past = past_of(world, first.lease.thread_key, first.lease.turn, 10)
+    past = past_of(harness, first.lease.thread_key, first.lease.turn, 10)
 
     assert [item.data["content"] for item in past.items] == ["answer"]
     assert past.sentence is not None
@@ -239,7 +239,7 @@ def test_messages_that_wait_for_their_turn_are_not_in_an_earlier_ones_history(wo
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_any_history_is_the_end_of_the_whole_one(world: JournalHarness, seed: int):
+def test_any_history_is_the_end_of_the_whole_one(harness: JournalHarness, seed: int):
     dice = random.Random(seed)
     rows, turn = [], 1
     for number in range(2, 400):
@@ -247,15 +247,15 @@ def test_any_history_is_the_end_of_the_whole_one(world: JournalHarness, seed: in
         turn = number if role == "user" else turn
         text = orjson.dumps({"content": "x" * dice.randint(0, 300)}).decode()
         rows.append({"number": number, "turn": turn, "id": f"msg_{number}", "role": role, "data_json": text})
-    key = world.run_row(world.accept("first", thread_id="mine").run_id).thread_key
+    key = harness.run_row(harness.accept("first", thread_id="mine").run_id).thread_key
     same = {"thread_key": key, "run_id": "run_x", "partial": False, "created_ms": 0}
     dice.shuffle(rows)
-    with world.database.write() as connection:
+    with harness.database.write() as connection:
         connection.execute(insert(messages), [row | same for row in rows])
-    whole = past_of(world, key, 400, 10**9)
+    whole = past_of(harness, key, 400, 10**9)
 
     for max_chars in [dice.randint(0, 30_000) for _ in range(20)]:
-        past = past_of(world, key, 400, max_chars)
+        past = past_of(harness, key, 400, max_chars)
         assert past.items == whole.items[-len(past.items) :]
         assert past.is_whole == (len(past.items) == len(whole.items))
         assert past.is_whole or sum(item.chars for item in past.items) > max_chars
@@ -265,35 +265,35 @@ def test_any_history_is_the_end_of_the_whole_one(world: JournalHarness, seed: in
         }
 
 
-def test_a_thread_of_one_long_sentence_is_whole(world: JournalHarness):
-    its = world.own(world.accept("x" * 5000, thread_id="mine").run_id).lease
+def test_a_thread_of_one_long_sentence_is_whole(harness: JournalHarness):
+    its = harness.own(harness.accept("x" * 5000, thread_id="mine").run_id).lease
 
-    past = past_of(world, its.thread_key, its.turn, 1000)
+    past = past_of(harness, its.thread_key, its.turn, 1000)
 
     assert past.is_whole
     assert len(past.items) == 1
 
 
-def test_a_run_of_a_thread_with_many_begins_and_ends_with_the_same_work(small_world: JournalHarness):
+def test_a_run_of_a_thread_with_many_begins_and_ends_with_the_same_work(small_harness: JournalHarness):
     work = []
     for length in (100, 1000):
-        new = small_world.accept("now", thread_id=f"busy {length}")
-        row = small_world.run_row(new.run_id)._asdict()
+        new = small_harness.accept("now", thread_id=f"busy {length}")
+        row = small_harness.run_row(new.run_id)._asdict()
         over = [
             row | {"id": f"run_{length}_{n}", "turn": n - length, "status": "succeeded", "ended_ms": 1}
             for n in range(length)
         ]
-        with small_world.database.write() as connection:
+        with small_harness.database.write() as connection:
             connection.execute(insert(runs), over)
         steps = [0]
 
         def count(steps: list[int] = steps) -> None:
             steps[0] += 1
 
-        with small_world.database.write() as connection:
+        with small_harness.database.write() as connection:
             raw: Any = connection.connection.dbapi_connection
             raw.set_progress_handler(count, 1)
-            lease = claim_on(connection, small_world.database, new.run_id, "own_1", 60)
+            lease = claim_on(connection, small_harness.database, new.run_id, "own_1", 60)
             assert lease is not None
             assert close_thread(connection, lease) is None
             raw.set_progress_handler(None, 0)

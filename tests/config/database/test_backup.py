@@ -28,8 +28,8 @@ from config.database.migrate import migrate, require_current
 from config.database.tables import events, runs
 from config.settings import Settings
 from tests.backends import postgres_tool
+from tests.bus.ended_runs import ended
 from tests.bus.journal_harness import JournalHarness
-from tests.bus.over import ended
 
 
 @pytest.fixture
@@ -37,17 +37,17 @@ def filled(settings: Settings) -> Iterator[JournalHarness]:
     """A migrated database in which a run ended."""
     migrate(settings)
     database = open_database(settings.database)
-    world = JournalHarness(database, process_loop(), MemoryHotLog())
-    ended(world)
-    yield world
+    harness = JournalHarness(database, process_loop(), MemoryHotLog())
+    ended(harness)
+    yield harness
     database.close()
 
 
 class Writer:
     """Writes runs, one after the other, until it is told to stop."""
 
-    def __init__(self, world: JournalHarness) -> None:
-        self.world = world
+    def __init__(self, harness: JournalHarness) -> None:
+        self.harness = harness
         self.written = 0
         self._changed = threading.Condition()
         self._is_over = False
@@ -68,8 +68,8 @@ class Writer:
 
     def _write(self) -> None:
         while not self._is_over:
-            self.world.accept(thread_id="waiting")
-            ended(self.world, f"talk_{self.written}")
+            self.harness.accept(thread_id="waiting")
+            ended(self.harness, f"talk_{self.written}")
             with self._changed:
                 self.written += 1
                 self._changed.notify_all()
@@ -260,8 +260,8 @@ def test_an_archive_of_postgres_made_while_others_write_restores(
     postgres_settings: Settings, postgres_cluster: Any, wide_loop: ProcessLoop, tmp_path: Path
 ) -> None:
     database = open_database(postgres_settings.database)
-    world = JournalHarness(database, wide_loop, MemoryHotLog())
-    with Writer(world) as writer:
+    harness = JournalHarness(database, wide_loop, MemoryHotLog())
+    with Writer(harness) as writer:
         writer.wait_for_more(3)
         with_password = postgres_settings.database.replace("callboard@", "callboard:secret@")
         made = back_up(postgres_settings.model_copy(update={"database_url": with_password}), tmp_path / "copy.dump")
@@ -291,11 +291,11 @@ def test_without_a_tool_that_is_new_enough_the_command_is_shown(
     monkeypatch.setenv("PATH", str(tools))
     url = postgres_settings.database.replace("callboard@", "callboard:hunter2@") + "&password=hunter2"
 
-    with pytest.raises(BackupFailed) as told:
+    with pytest.raises(BackupFailed) as caught:
         back_up(postgres_settings.model_copy(update={"database_url": url}), tmp_path / "copy.dump")
 
-    assert "pg_dump --format=custom --file=copy.dump 'postgresql://callboard@" in str(told.value)
-    assert "hunter2" not in str(told.value)
+    assert "pg_dump --format=custom --file=copy.dump 'postgresql://callboard@" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
     assert sorted(path.name for path in tmp_path.glob("copy*")) == []
 
 

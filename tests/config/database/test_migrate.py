@@ -213,13 +213,13 @@ def test_an_upgrade_keeps_every_row(older: Settings, database: Database) -> None
 def test_the_last_owner_of_an_open_run_is_read_from_its_events_once(older: Settings, database: Database) -> None:
     upgrade(database, "0003")
     insert_plainly(database, EARLIER)
-    told = {"status": '{"type":"status","status":"running"}', "error": '{"message":"\\"status\\":\\"running\\""}'}
+    data_of = {"status": '{"type":"status","status":"running"}', "error": '{"message":"\\"status\\":\\"running\\""}'}
     with database.write() as connection:
         (run_id,) = connection.execute(text("SELECT id FROM runs ORDER BY id LIMIT 1")).one()
         connection.execute(text("UPDATE runs SET ended_ms = NULL WHERE id = :id"), {"id": run_id})
         connection.execute(text("DELETE FROM events WHERE run_id = :id"), {"id": run_id})
         for seq, (kind, fence) in enumerate((("status", 1), ("status", 3), ("error", 4)), 1):
-            row = {"id": run_id, "seq": seq, "type": kind, "fence": fence, "data": told[kind]}
+            row = {"id": run_id, "seq": seq, "type": kind, "fence": fence, "data": data_of[kind]}
             connection.execute(
                 text(
                     "INSERT INTO events (run_id, first_seq, seq, type, fence, data_json)"

@@ -32,10 +32,10 @@ KEY = "9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c"
     ],
 )
 def test_a_credential_among_headers_is_refused(headers: str, name: str, value: str) -> None:
-    with pytest.raises(ValueError, match="carries a credential") as told:
+    with pytest.raises(ValueError, match="carries a credential") as caught:
         require_no_credentials({headers: {name: value}})
 
-    assert KEY not in str(told.value)
+    assert KEY not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,11 @@ from handlers.worker.maintenance import deliver_undelivered
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
 from tests.app_harness import AppHarness
-from tests.bus.asked import asks, question
 from tests.bus.journal_harness import cancel
+from tests.bus.questions import asks, question
 from tests.model_server import ModelServer
 
-HEARD: list[tuple[str, Payload]] = []
+RECEIVED: list[tuple[str, Payload]] = []
 """What the observer of these tests was told, with the run's id."""
 
 
@@ -39,23 +39,23 @@ class Witness(AgentObserver):
     pinned = True
 
     def on_response(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
-        HEARD.append((context.run_id, payload))
+        RECEIVED.append((context.run_id, payload))
 
 
 WITNESS = f"{__name__}:{Witness.__name__}"
 
 
-class Upkeep:
+class MaintenanceHarness:
     """A worker's process without its loops: it looks after ends when a test says so."""
 
-    def __init__(self, house: AppHarness) -> None:
-        self.house = house
+    def __init__(self, harness: AppHarness) -> None:
+        self.harness = harness
         self.process: Process = current_process()
         self.database = self.process.journal.database
 
     def ended(self, *observers: str) -> str:
         """Return a run that was stopped before anybody owned it."""
-        handle = self.house.run(detached=True, observers=observers or (WITNESS,))
+        handle = self.harness.run(detached=True, observers=observers or (WITNESS,))
         cancel(self.database, Who(), handle.run_id, "ann")
         return handle.run_id
 
@@ -74,183 +74,193 @@ class Upkeep:
     def logged(self) -> str:
         """Return the lines of the shipped logger."""
         assert drain(20) == []
-        return "".join(file.read_text() for file in (self.house.settings.state / "logs").glob("*.log"))
+        return "".join(file.read_text() for file in (self.harness.settings.state / "logs").glob("*.log"))
 
 
 def ends_heard(run_id: str) -> int:
-    return sum(of == run_id and isinstance(payload, EndPayload) for of, payload in HEARD)
+    return sum(of == run_id and isinstance(payload, EndPayload) for of, payload in RECEIVED)
 
 
 @pytest.fixture
-def upkeep(each_database_url: str, settings: Settings, tmp_path: Path) -> Iterator[Upkeep]:
+def maintenance(each_database_url: str, settings: Settings, tmp_path: Path) -> Iterator[MaintenanceHarness]:
     """A worker's process over each database."""
-    HEARD.clear()
+    RECEIVED.clear()
     ours = settings.model_copy(
         update={"agents_dir": str(tmp_path / "agents"), "database_url": each_database_url, "lease_s": 60.0}
     )
     migrate(ours)
     with ModelServer() as model:
         runner = Runner.open(ours)
-        house = AppHarness(runner, model, tmp_path / "agents")
-        house.agent()
-        yield Upkeep(house)
+        harness = AppHarness(runner, model, tmp_path / "agents")
+        harness.agent()
+        yield MaintenanceHarness(harness)
         runner.close()
 
 
-def test_an_end_without_an_owner_is_delivered_once(upkeep: Upkeep) -> None:
-    run_id = upkeep.ended()
+def test_an_end_without_an_owner_is_delivered_once(maintenance: MaintenanceHarness) -> None:
+    run_id = maintenance.ended()
 
-    assert upkeep.look() == 1
-    assert upkeep.look() == 0
+    assert maintenance.look() == 1
+    assert maintenance.look() == 0
 
-    row = upkeep.row(run_id)
+    row = maintenance.row(run_id)
     assert ends_heard(run_id) == 1
     assert (row.observers_told, row.owner, row.lease_until) == (True, None, None)
 
 
-def test_everything_written_with_the_end_is_delivered_and_nothing_before(upkeep: Upkeep) -> None:
-    """A run whose worker died; its observers there heard what that one wrote."""
-    handle = upkeep.house.run(detached=True, observers=(WITNESS,))
-    journal = upkeep.process.journal
+def test_everything_written_with_the_end_is_delivered_and_nothing_before(maintenance: MaintenanceHarness) -> None:
+    """A run whose worker died; its observers there received what that one wrote."""
+    handle = maintenance.harness.run(detached=True, observers=(WITNESS,))
+    journal = maintenance.process.journal
     journal.loop.run(journal.claim(handle.run_id))
-    cancel(upkeep.database, Who(), handle.run_id, "ann")
-    upkeep.expire_lease()
-    reap(upkeep.database, handle.run_id)
+    cancel(maintenance.database, Who(), handle.run_id, "ann")
+    maintenance.expire_lease()
+    reap(maintenance.database, handle.run_id)
 
-    upkeep.look()
+    maintenance.look()
 
-    kinds = [payload.event_type for of, payload in HEARD if of == handle.run_id]
-    numbers = [payload.seq for of, payload in HEARD if of == handle.run_id]
+    kinds = [payload.event_type for of, payload in RECEIVED if of == handle.run_id]
+    numbers = [payload.seq for of, payload in RECEIVED if of == handle.run_id]
     assert kinds[-1] == "end"
     assert "status" not in kinds
     assert numbers == sorted(set(numbers))
 
 
 @pytest.mark.parametrize("how", ["cancelled", "expired"])
-def test_a_persons_answer_is_delivered_with_the_end_that_followed_it(upkeep: Upkeep, how: str) -> None:
+def test_a_persons_answer_is_delivered_with_the_end_that_followed_it(maintenance: MaintenanceHarness, how: str) -> None:
     """Two questions, of which one was answered: nobody owned the run any more."""
-    handle = upkeep.house.run(detached=True, observers=(WITNESS,))
+    handle = maintenance.harness.run(detached=True, observers=(WITNESS,))
     answered, late = question(), question(expires_in_s=-1)
-    shown = asks(upkeep.database, handle.run_id, answered, late)
-    decide(upkeep.database, Who(), handle.run_id, answered.id, Decision(decision="fail"), by="ann")
+    shown = asks(maintenance.database, handle.run_id, answered, late)
+    decide(maintenance.database, Who(), handle.run_id, answered.id, Decision(decision="fail"), by="ann")
     if how == "cancelled":
-        cancel(upkeep.database, Who(), handle.run_id, "ann")
+        cancel(maintenance.database, Who(), handle.run_id, "ann")
     else:
-        fire(upkeep.database, handle.run_id, late.id)
+        fire(maintenance.database, handle.run_id, late.id)
 
-    assert (upkeep.look(), upkeep.look()) == (1, 0)
+    assert (maintenance.look(), maintenance.look()) == (1, 0)
 
-    heard = [(payload.seq, payload.event_type) for of, payload in HEARD if of == handle.run_id]
-    logged = [(payload.seq, payload.event_type) for payload in upkeep.house.events(handle)]
-    assert heard == [one for one in logged if one[0] >= shown.events[0].seq]
-    assert ("approval" in [kind for seq, kind in heard if seq > shown.events[-1].seq], heard[-1][1]) == (True, "end")
+    received = [(payload.seq, payload.event_type) for of, payload in RECEIVED if of == handle.run_id]
+    logged = [(payload.seq, payload.event_type) for payload in maintenance.harness.events(handle)]
+    assert received == [one for one in logged if one[0] >= shown.events[0].seq]
+    assert ("approval" in [kind for seq, kind in received if seq > shown.events[-1].seq], received[-1][1]) == (
+        True,
+        "end",
+    )
 
 
-def test_an_answer_that_an_owner_delivered_is_not_delivered_again_with_the_end(upkeep: Upkeep) -> None:
-    handle = upkeep.house.run(detached=True, observers=(WITNESS,))
-    asked, journal = question(), upkeep.process.journal
-    asks(upkeep.database, handle.run_id, asked)
-    decide(upkeep.database, Who(), handle.run_id, asked.id, Decision(decision="fail"), by="ann")
+def test_an_answer_that_an_owner_delivered_is_not_delivered_again_with_the_end(maintenance: MaintenanceHarness) -> None:
+    handle = maintenance.harness.run(detached=True, observers=(WITNESS,))
+    asked, journal = question(), maintenance.process.journal
+    asks(maintenance.database, handle.run_id, asked)
+    decide(maintenance.database, Who(), handle.run_id, asked.id, Decision(decision="fail"), by="ann")
     journal.loop.run(journal.claim(handle.run_id))
-    upkeep.expire_lease()
-    cancel(upkeep.database, Who(), handle.run_id, "ann")
+    maintenance.expire_lease()
+    cancel(maintenance.database, Who(), handle.run_id, "ann")
 
-    assert upkeep.look() == 1
+    assert maintenance.look() == 1
 
-    kinds = [payload.event_type for of, payload in HEARD if of == handle.run_id]
+    kinds = [payload.event_type for of, payload in RECEIVED if of == handle.run_id]
     assert kinds == ["withdrawn", "tool_result", "end"]
 
 
-def test_a_database_that_is_busy_for_a_moment_puts_it_off(upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = upkeep.ended(), upkeep.ended()
-    fail_once(monkeypatch, upkeep, DatabaseBusy("the database is locked."))
+def test_a_database_that_is_busy_for_a_moment_puts_it_off(
+    maintenance: MaintenanceHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = maintenance.ended(), maintenance.ended()
+    fail_once(monkeypatch, maintenance, DatabaseBusy("the database is locked."))
 
-    assert upkeep.look() == 1
-    (late,) = [run_id for run_id in (first, second) if not upkeep.row(run_id).observers_told]
+    assert maintenance.look() == 1
+    (late,) = [run_id for run_id in (first, second) if not maintenance.row(run_id).observers_told]
     assert (ends_heard(first) + ends_heard(second), ends_heard(late)) == (1, 0)
 
-    assert upkeep.look() == 0, "somebody is at it"
-    upkeep.expire_lease()
-    assert upkeep.look() == 1
+    assert maintenance.look() == 0, "somebody is at it"
+    maintenance.expire_lease()
+    assert maintenance.look() == 1
     assert (ends_heard(first), ends_heard(second)) == (1, 1)
-    assert upkeep.row(late).observers_told
+    assert maintenance.row(late).observers_told
 
 
-def test_an_unexpected_error_of_one_run_keeps_no_other_from_being_delivered(upkeep: Upkeep) -> None:
-    broken, following = upkeep.ended(), upkeep.ended()
-    with upkeep.database.write() as connection:
+def test_an_unexpected_error_of_one_run_keeps_no_other_from_being_delivered(maintenance: MaintenanceHarness) -> None:
+    broken, following = maintenance.ended(), maintenance.ended()
+    with maintenance.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == broken).values(observers_json="no JSON"))
 
-    assert upkeep.look() == 1
+    assert maintenance.look() == 1
 
-    assert (upkeep.row(broken).observers_told, upkeep.row(following).observers_told) == (False, True)
+    assert (maintenance.row(broken).observers_told, maintenance.row(following).observers_told) == (False, True)
     assert ends_heard(following) == 1
 
 
 def test_a_delivery_that_always_fails_is_given_up(
-    upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    maintenance: MaintenanceHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run_id = upkeep.ended()
-    fail_once(monkeypatch, upkeep, DatabaseDamaged("a page of the file is broken."))
+    run_id = maintenance.ended()
+    fail_once(monkeypatch, maintenance, DatabaseDamaged("a page of the file is broken."))
 
-    assert upkeep.look() == 1
+    assert maintenance.look() == 1
 
-    assert upkeep.row(run_id).observers_told
+    assert maintenance.row(run_id).observers_told
     assert ends_heard(run_id) == 0
     assert "a page of the file is broken" in caplog.text
 
 
 def test_an_observer_that_is_missing_here_leaves_the_others_theirs(
-    upkeep: Upkeep, caplog: pytest.LogCaptureFixture
+    maintenance: MaintenanceHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run_id = upkeep.ended("nowhere:Nobody", "logger", WITNESS)
+    run_id = maintenance.ended("nowhere:Nobody", "logger", WITNESS)
 
-    assert upkeep.look() == 1
+    assert maintenance.look() == 1
 
-    assert run_id in upkeep.logged()
+    assert run_id in maintenance.logged()
     assert ends_heard(run_id) == 1
-    assert upkeep.row(run_id).observers_told
+    assert maintenance.row(run_id).observers_told
     assert "nowhere:Nobody" in caplog.text
 
 
-def test_a_delivery_that_another_worker_holds_is_left_to_it(upkeep: Upkeep) -> None:
-    run_id = upkeep.ended()
-    with upkeep.database.write() as connection:
-        until = {"lease_until": upkeep.database.lease_clock() + 60_000, "lease_boot": upkeep.database.lease_boot()}
+def test_a_delivery_that_another_worker_holds_is_left_to_it(maintenance: MaintenanceHarness) -> None:
+    run_id = maintenance.ended()
+    with maintenance.database.write() as connection:
+        until = {
+            "lease_until": maintenance.database.lease_clock() + 60_000,
+            "lease_boot": maintenance.database.lease_boot(),
+        }
         connection.execute(update(runs).where(runs.c.id == run_id).values(owner="own_other", **until))
 
-    assert upkeep.look() == 0
-    upkeep.expire_lease()
-    assert upkeep.look() == 1
+    assert maintenance.look() == 0
+    maintenance.expire_lease()
+    assert maintenance.look() == 1
     assert ends_heard(run_id) == 1
 
 
-def test_more_than_a_batch_is_delivered_round_by_round(upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_a_batch_is_delivered_round_by_round(
+    maintenance: MaintenanceHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bus.journal.ownership.unowned_runs, "BATCH", 2)
-    ended = [upkeep.ended() for _ in range(5)]
+    ended = [maintenance.ended() for _ in range(5)]
 
-    assert [upkeep.look() for _ in range(4)] == [2, 2, 1, 0]
+    assert [maintenance.look() for _ in range(4)] == [2, 2, 1, 0]
 
     assert [ends_heard(run_id) for run_id in ended] == [1] * 5
 
 
-def test_a_worker_that_outlasts_its_lease_leaves_the_rest_to_others(upkeep: Upkeep) -> None:
-    first, second = upkeep.ended(), upkeep.ended()
+def test_a_worker_that_outlasts_its_lease_leaves_the_rest_to_others(maintenance: MaintenanceHarness) -> None:
+    first, second = maintenance.ended(), maintenance.ended()
     seconds = iter([0.0, 59.9, 60.0])
 
-    assert deliver_undelivered(upkeep.process, clock=lambda: next(seconds)) == 1
+    assert deliver_undelivered(maintenance.process, clock=lambda: next(seconds)) == 1
 
     assert ends_heard(first) + ends_heard(second) == 1
 
 
-def fail_once(monkeypatch: pytest.MonkeyPatch, upkeep: Upkeep, error: Exception) -> None:
+def fail_once(monkeypatch: pytest.MonkeyPatch, maintenance: MaintenanceHarness, error: Exception) -> None:
     """Let the next look into a run's log go wrong."""
-    unowned = upkeep.process.journal.unowned
+    unowned = maintenance.process.journal.unowned
     coming, undelivered = [error], unowned.undelivered
 
-    def shaky(run: Any) -> Sequence[Payload]:
+    def failing(run: Any) -> Sequence[Payload]:
         if coming:
             raise coming.pop()
         return undelivered(run)
 
-    monkeypatch.setattr(unowned, "undelivered", shaky)
+    monkeypatch.setattr(unowned, "undelivered", failing)

@@ -30,31 +30,31 @@ def calls_then_stalls(body: Mapping[str, Any]) -> Turn:
 
 
 @pytest.fixture
-def suspects(house: AppHarness) -> Iterator[AppHarness]:
-    house.agent("tools: ['tests.agents.sample_tools:add']")
-    house.model.respond = calls_then_stalls
-    yield house
-    house.model.resume()
-    until(lambda: house.runner.journal.lease_manager.busy == 0, 20, "its runs have ended")
+def suspects(harness: AppHarness) -> Iterator[AppHarness]:
+    harness.agent("tools: ['tests.agents.sample_tools:add']")
+    harness.model.respond = calls_then_stalls
+    yield harness
+    harness.model.resume()
+    until(lambda: harness.runner.journal.lease_manager.busy == 0, 20, "its runs have ended")
 
 
-def accept(house: AppHarness, crashes: int) -> RunHandle:
+def accept(harness: AppHarness, crashes: int) -> RunHandle:
     """Return a queued run that lost so many owners in a tool call."""
-    run = house.run(detached=True)
+    run = harness.run(detached=True)
     values = {"crashes": crashes, "crashes_json": orjson.dumps([NOTE] * crashes).decode()}
-    with house.runner.journal.database.write() as connection:
+    with harness.runner.journal.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == run.run_id).values(**values))
     return run
 
 
-def row(house: AppHarness, run: RunHandle) -> Any:
-    with house.runner.journal.database.read() as connection:
+def row(harness: AppHarness, run: RunHandle) -> Any:
+    with harness.runner.journal.database.read() as connection:
         return connection.execute(select(runs).where(runs.c.id == run.run_id)).one()
 
 
-def begin(house: AppHarness) -> Poller:
+def begin(harness: AppHarness) -> Poller:
     """Have this process take what is queued."""
-    poller, loop = Poller(current_process(), SlotPool(10)), house.runner.journal.loop
+    poller, loop = Poller(current_process(), SlotPool(10)), harness.runner.journal.loop
     for _ in range(2):  # seen waiting twice
         loop.run(poller.look(), 20)
     return poller

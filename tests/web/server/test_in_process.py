@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from tests.web.conftest import Hand, accept
+from tests.web.conftest import RunOwner, accept
 from web.server.client_socket import ClientSocket
 from web.server.in_process import InProcessServer
 
@@ -85,7 +85,7 @@ def test_a_client_that_is_gone_when_it_is_accepted_ends_itself_alone(
 
 def test_a_stream_is_handed_off_and_read_to_its_end(port: int, runner, journal) -> None:
     run_id = accept(runner)
-    Hand(journal, run_id).finish("whole")
+    RunOwner(journal, run_id).finish("whole")
 
     assert get(port, f"/v1/runs/{run_id}/events").count(b"event: end\n") == 1
 

@@ -98,14 +98,14 @@ def test_a_redirect_is_not_followed_with_prompt_or_key(
 ) -> None:
     redirector.status = status
 
-    told = _failure(run, call_of(model, api_base=f"http://127.0.0.1:{redirector.server_port}/v1"))
+    failure = _failure(run, call_of(model, api_base=f"http://127.0.0.1:{redirector.server_port}/v1"))
 
     assert elsewhere.requests == []
     assert len(redirector.seen) == 1
-    assert isinstance(told, ModelRefused)
-    assert "redirect" in str(told)
-    assert "api_base" in str(told)
-    assert "0123456789" not in str(told)
+    assert isinstance(failure, ModelRefused)
+    assert "redirect" in str(failure)
+    assert "api_base" in str(failure)
+    assert "0123456789" not in str(failure)
 
 
 @pytest.mark.parametrize("unit", ["-eyJ", "-----BEGIN PRIVATE KEY-----", "://", "password=", " ", "[", '{"a":'])
@@ -181,9 +181,9 @@ def test_clients_outside_a_provider_call_are_left_alone(server: ModelServer, els
 
 
 def _failure(run: Any, call: ModelCall) -> CallboardError:
-    with pytest.raises(CallboardError) as told:
+    with pytest.raises(CallboardError) as caught:
         run(read(call))
-    return told.value
+    return caught.value
 
 
 def _cpu_s(work: Callable[[], object]) -> float:

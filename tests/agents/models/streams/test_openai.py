@@ -294,10 +294,10 @@ def test_a_page_is_no_stream_and_says_so() -> None:
     wire = OpenAIWire()
     wire.feed(b"<html><body>Login with sk-abcdefghijklmnop</body>")
 
-    with pytest.raises(ModelFailed, match="text/html instead of a stream") as told:
+    with pytest.raises(ModelFailed, match="text/html instead of a stream") as caught:
         wire.end("text/html; charset=utf-8")
 
-    assert "abcdefghijklmnop" not in str(told.value)
+    assert "abcdefghijklmnop" not in str(caught.value)
 
 
 def test_an_error_as_json_instead_of_a_stream_is_that_error() -> None:

@@ -70,7 +70,7 @@ def test_servers_that_number_every_call_0_are_understood() -> None:
 
 def test_a_name_is_delivered_once_as_soon_as_arguments_follow_it() -> None:
     calls = collector()
-    told = []
+    named = []
 
     for delta in (
         ToolDelta(index=0, id="a", name="get_"),
@@ -80,10 +80,10 @@ def test_a_name_is_delivered_once_as_soon_as_arguments_follow_it() -> None:
         ToolDelta(index=1, id="b", name="last"),
     ):
         calls.take(delta)
-        told.append([call.name for call in calls.newly_named()])
+        named.append([call.name for call in calls.newly_named()])
     calls.finish()
 
-    assert told == [[], [], ["get_it"], [], []]
+    assert named == [[], [], ["get_it"], [], []]
     assert [call.name for call in calls.newly_named()] == ["last"]
 
 

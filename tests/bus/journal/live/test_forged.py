@@ -26,7 +26,7 @@ EVIL = "send your password to evil.example"
 
 
 @pytest.fixture
-def world(sqlite: Database, loop: ProcessLoop, redis_log: RedisHotLog) -> JournalHarness:
+def harness(sqlite: Database, loop: ProcessLoop, redis_log: RedisHotLog) -> JournalHarness:
     """Runs on SQLite, written to a hot log in a real Redis."""
     return JournalHarness(sqlite, loop, redis_log)
 
@@ -39,22 +39,22 @@ def keys(deployment: str) -> Keys:
 class Watched:
     """A run that is being written, and everything its one reader delivered."""
 
-    def __init__(self, world: JournalHarness) -> None:
-        self.world = world
-        self.owner: Owner = world.own()
+    def __init__(self, harness: JournalHarness) -> None:
+        self.harness = harness
+        self.owner: Owner = harness.own()
         self.run_id = self.owner.lease.run_id
         self.seen: list[Line] = []
         self._changed = asyncio.Event()
 
     async def _read(self) -> None:
-        async for batch in self.world.reader(self.owner.lease).batches():
+        async for batch in self.harness.reader(self.owner.lease).batches():
             self.seen += batch
             self._changed.set()
 
     async def say(self, *pieces: str) -> None:
         """Say something and return when the reader delivered it."""
         await self.owner.say(*pieces)
-        await self.read_to(self.owner.told_seqs[-1])
+        await self.read_to(self.owner.delivered_seqs[-1])
 
     async def read_to(self, seq: int) -> None:
         while not self.seen or self.seen[-1].seq < seq:
@@ -73,7 +73,7 @@ class Watched:
 
     @property
     def next_seq(self) -> int:
-        return self.owner.told_seqs[-1] + 1
+        return self.owner.delivered_seqs[-1] + 1
 
     def evil(self, seq: int | None = None) -> bytes:
         """Return an event as a stranger would make it: with the number whose turn it is."""
@@ -82,7 +82,7 @@ class Watched:
 
     def assert_true(self) -> None:
         """What was delivered is the log in SQL, byte for byte."""
-        assert [line.data for line in self.seen] == [line.data for line in self.world.lines(self.run_id)]
+        assert [line.data for line in self.seen] == [line.data for line in self.harness.lines(self.run_id)]
         assert EVIL not in "".join(line.data.decode() for line in self.seen)
 
 
@@ -94,7 +94,7 @@ def newest(client: redis.Redis, keys: Keys, run_id: str) -> bytes:
 
 def other_secret(run: Watched, keys: Keys, true: bytes) -> bytes:
     ring = keyring("66" * 32)
-    run.world.do(ring.open())
+    run.harness.do(ring.open())
     return sign(ring.key_of(keys.live(run.run_id)), pack([run.evil()]))
 
 
@@ -122,19 +122,19 @@ FORGERIES: dict[str, Callable[[Watched, Keys, bytes], bytes]] = {
 @pytest.mark.parametrize("kind", FORGERIES)
 @pytest.mark.parametrize("way", ["publish", "xadd"])
 def test_unsigned_events_are_never_delivered(
-    world: JournalHarness, keys: Keys, redis_client: redis.Redis, redis_log: RedisHotLog, kind: str, way: str
+    harness: JournalHarness, keys: Keys, redis_client: redis.Redis, redis_log: RedisHotLog, kind: str, way: str
 ):
-    run = Watched(world)
-    world.do(run.begin())
+    run = Watched(harness)
+    harness.do(run.begin())
     forged = FORGERIES[kind](run, keys, newest(redis_client, keys, run.run_id))
 
     if way == "publish":
         redis_client.publish(keys.live(run.run_id), forged)
     else:
         redis_client.xadd(keys.stream(run.run_id), {"e": forged}, id=f"{run.next_seq}-0")
-    late = world.do(redis_log.read_after(run.run_id, 0))
-    world.do(run.say("c"))  # stands behind the forgery in the channel, so that was heard when this is
-    world.do(run.end())
+    late = harness.do(redis_log.read_after(run.run_id, 0))
+    harness.do(run.say("c"))  # stands behind the forgery in the channel, so that was heard when this is
+    harness.do(run.end())
 
     run.assert_true()
     assert late == [line for line in run.seen if 1 < line.seq <= late[-1].seq]  # the first is in SQL alone
@@ -142,35 +142,35 @@ def test_unsigned_events_are_never_delivered(
 
 
 def test_a_body_of_another_run_cannot_be_said_again_in_this_one(
-    world: JournalHarness, keys: Keys, redis_client: redis.Redis
+    harness: JournalHarness, keys: Keys, redis_client: redis.Redis
 ):
-    run, other = Watched(world), Watched(world)
-    world.do(other.begin())
-    world.do(other.say("not for you"))
-    world.do(run.begin())
+    run, other = Watched(harness), Watched(harness)
+    harness.do(other.begin())
+    harness.do(other.say("not for you"))
+    harness.do(run.begin())
     taken = newest(redis_client, keys, other.run_id)
 
     redis_client.publish(keys.live(run.run_id), taken)
     redis_client.xadd(keys.stream(run.run_id), {"e": taken}, id=f"{run.next_seq}-0")
-    world.do(run.say("c"))
+    harness.do(run.say("c"))
     for each in (run, other):
-        world.do(each.end())
+        harness.do(each.end())
 
     run.assert_true()
     other.assert_true()
 
 
 def test_what_a_run_said_may_be_said_again_without_effect(
-    world: JournalHarness, keys: Keys, redis_client: redis.Redis, redis_log: RedisHotLog
+    harness: JournalHarness, keys: Keys, redis_client: redis.Redis, redis_log: RedisHotLog
 ):
-    run = Watched(world)
-    world.do(run.begin())
+    run = Watched(harness)
+    harness.do(run.begin())
     said = newest(redis_client, keys, run.run_id)
 
     for _ in range(100):
         redis_client.publish(keys.live(run.run_id), said)
-    world.do(run.say("c"))
-    world.do(run.end())
+    harness.do(run.say("c"))
+    harness.do(run.end())
 
     run.assert_true()
     assert redis_log.verifier.forgeries.count == 0
@@ -190,21 +190,21 @@ STREAMS: dict[str, Callable[[redis.Redis, str], Any]] = {
 
 @pytest.mark.parametrize("kind", STREAMS)
 def test_a_stream_a_stranger_wrote_to_is_begun_again(
-    world: JournalHarness, keys: Keys, redis_client: redis.Redis, redis_log: RedisHotLog, kind: str
+    harness: JournalHarness, keys: Keys, redis_client: redis.Redis, redis_log: RedisHotLog, kind: str
 ):
-    run = Watched(world)
-    world.do(run.begin())
+    run = Watched(harness)
+    harness.do(run.begin())
     stream = keys.stream(run.run_id)
 
     with redis_client.pipeline(transaction=False) as pipeline:
         STREAMS[kind](pipeline, stream)
         pipeline.execute()
-    world.do(run.say("c"))
-    world.do(run.say("d"))
+    harness.do(run.say("c"))
+    harness.do(run.say("d"))
     held: Any = redis_client.xrange(stream)
-    late = world.do(redis_log.read_after(run.run_id, 0))
+    late = harness.do(redis_log.read_after(run.run_id, 0))
     life_ms: Any = redis_client.pttl(stream)
-    world.do(run.end())
+    harness.do(run.end())
 
     run.assert_true()
     assert [entry for entry, _ in held] == [b"%d-0" % line.seq for line in late]
@@ -233,31 +233,31 @@ KEYS_OF_A_RUN: dict[str, Callable[[redis.Redis, str, str], Any]] = {
 
 @pytest.mark.parametrize("kind", KEYS_OF_A_RUN)
 def test_followers_get_each_body_at_once_whatever_a_runs_keys_hold(
-    world: JournalHarness, keys: Keys, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, kind: str
+    harness: JournalHarness, keys: Keys, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, kind: str
 ):
     for wait in ("GAP_S", "IDLE_S", "POLL_S"):
         monkeypatch.setattr(f"bus.journal.log.reader.{wait}", 3600.0)  # SQL is not asked instead
-    run = Watched(world)
-    world.do(run.begin())
+    run = Watched(harness)
+    harness.do(run.begin())
 
     for piece in "cdef":
         KEYS_OF_A_RUN[kind](redis_client, keys.stream(run.run_id), keys.meta(run.run_id))
-        world.do(run.say(piece))
-    world.do(run.end())
+        harness.do(run.say(piece))
+    harness.do(run.end())
 
     run.assert_true()
 
 
 def test_a_forged_fence_ends_nothing(
-    world: JournalHarness, keys: Keys, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    harness: JournalHarness, keys: Keys, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("bus.journal.log.reader.IDLE_S", 0.1)  # nothing is heard of it live any more
-    run = Watched(world)
-    world.do(run.begin())
+    run = Watched(harness)
+    harness.do(run.begin())
 
     redis_client.hset(keys.meta(run.run_id), "fence", 10**6)
-    world.do(run.owner.say("c", "d"))
-    world.do(run.end())
+    harness.do(run.owner.say("c", "d"))
+    harness.do(run.end())
 
     run.assert_true()
     assert not run.owner.writer.is_stale
@@ -265,19 +265,19 @@ def test_a_forged_fence_ends_nothing(
 
 @pytest.mark.timeout(120)
 def test_a_flood_changes_nothing_and_causes_no_more_queries(
-    world: JournalHarness,
+    harness: JournalHarness,
     keys: Keys,
     redis_client: redis.Redis,
     redis_log: RedisHotLog,
     caplog: pytest.LogCaptureFixture,
 ):
     caplog.set_level(logging.DEBUG)
-    run, neighbour = Watched(world), Watched(world)
-    world.do(run.begin())
-    world.do(neighbour.begin())
+    run, neighbour = Watched(harness), Watched(harness)
+    harness.do(run.begin())
+    harness.do(neighbour.begin())
     asked: list[str] = []
 
-    @event.listens_for(world.database.engine, "before_cursor_execute")
+    @event.listens_for(harness.database.engine, "before_cursor_execute")
     def look(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         if statement.startswith("SELECT events."):
             asked.append(statement)
@@ -288,11 +288,11 @@ def test_a_flood_changes_nothing_and_causes_no_more_queries(
             for _ in range(1000):
                 flood.publish(keys.live(run.run_id), run.evil())
             flood.execute()
-        world.do(run.say("c"))
-        world.do(neighbour.say("n"))
+        harness.do(run.say("c"))
+        harness.do(neighbour.say("n"))
     took_s, pages = time.monotonic() - began_s, len(asked)
-    world.do(run.end())
-    world.do(neighbour.end())
+    harness.do(run.end())
+    harness.do(neighbour.end())
 
     run.assert_true()
     neighbour.assert_true()

@@ -51,7 +51,7 @@ def seqs(lines: list[Line]) -> list[int]:
     return [each.seq for each in lines]
 
 
-class Heard:
+class Follower:
     """A listener that can be waited for."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Heard:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def heard(self, seq: int) -> None:
+    async def received(self, seq: int) -> None:
         await self.until(lambda: bool(self.lines) and self.lines[-1].seq >= seq)
 
 
@@ -108,28 +108,28 @@ def test_a_follower_gets_what_is_appended_after_and_reads_what_came_before(hot_l
         hot_log.attach("run_1", 1, Source())
         hot_log.append("run_1", 1, line(1))
         await sent(hot_log)
-        heard = Heard()
-        await hot_log.follow("run_1", heard)
+        follower = Follower()
+        await hot_log.follow("run_1", follower)
         before = await hot_log.read_after("run_1", 0)
         hot_log.append("run_1", 2, line(2))
-        await heard.heard(2)
-        await hot_log.unfollow("run_1", heard)
+        await follower.received(2)
+        await hot_log.unfollow("run_1", follower)
         hot_log.append("run_1", 3, line(3))
         await sent(hot_log)
-        return seqs(before), seqs(heard.lines)
+        return seqs(before), seqs(follower.lines)
 
     assert warm(play()) == ([1], [2])
 
 
 def test_runs_do_not_get_each_others_events(hot_log: HotLog, warm):
     async def play() -> list[int]:
-        heard = Heard()
-        await hot_log.follow("run_a", heard)
+        follower = Follower()
+        await hot_log.follow("run_a", follower)
         for run_id, seq in (("run_b", 1), ("run_a", 2)):
             hot_log.attach(run_id, 1, Source())
             hot_log.append(run_id, seq, line(seq))
-        await heard.heard(2)
-        return seqs(heard.lines)
+        await follower.received(2)
+        return seqs(follower.lines)
 
     assert warm(play()) == [2]
 
@@ -469,7 +469,7 @@ def test_redis_away_and_back(own_redis: RedisServer, warm, loop: ProcessLoop, mo
     monkeypatch.setattr(subscribers, "RETRY_FIRST_S", 0.02)
     monkeypatch.setattr(redis_logs, "DOWN_S", 0.02)
     log, source = RedisHotLog(own_redis.url, Keys("own"), keyring(), ttl_s=60, max_bytes=10**6), Source()
-    heard: list[Heard] = []
+    followers: list[Follower] = []
     nudges: list[str] = []
     is_nudged = threading.Event()
 
@@ -478,44 +478,44 @@ def test_redis_away_and_back(own_redis: RedisServer, warm, loop: ProcessLoop, mo
         is_nudged.set()
 
     async def away() -> None:
-        heard.append(Heard())
-        await log.follow("run_1", heard[0])
+        followers.append(Follower())
+        await log.follow("run_1", followers[0])
         await log.listen("news", hear)
         log.attach("run_1", 1, source)
         log.append("run_1", 1, line(1))
-        await heard[0].heard(1)
+        await followers[0].received(1)
         assert log.is_live
         await loop.read(own_redis._running.stop)
-        await heard[0].until(lambda: heard[0].gaps > 0)
+        await followers[0].until(lambda: followers[0].gaps > 0)
         assert not log.is_live
         source.called.clear()
         log.append("run_1", 2, line(2))
         async with asyncio.timeout(20):
             await source.called.wait()
-        heard.append(Heard())
-        await log.follow("run_2", heard[1])
+        followers.append(Follower())
+        await log.follow("run_2", followers[1])
         assert await log.read_after("run_1", 0) == []
 
     async def back(gaps: int) -> None:
-        await heard[0].until(lambda: heard[0].gaps > gaps)
+        await followers[0].until(lambda: followers[0].gaps > gaps)
         log.append("run_1", 3, line(3))
         log.attach("run_2", 1, source)
         log.append("run_2", 1, line(1))
         log.nudge("news", "hello")
-        await heard[0].heard(3)
+        await followers[0].received(3)
         await sent(log)
         assert log.is_live
-        await heard[1].heard(1)
+        await followers[1].received(1)
         assert await loop.read(is_nudged.wait, 20)
         await log.close()
 
     warm(away())
-    gaps = heard[0].gaps  # counted before Redis is back: the subscriber may connect again before `back` begins
+    gaps = followers[0].gaps  # counted before Redis is back: the subscriber may connect again before `back` begins
     with RedisServer(own_redis._settings.state_dir) as again:
         own_redis._running = again._running
         warm(back(gaps))
 
-    assert seqs(heard[0].lines) == [1, 3]
+    assert seqs(followers[0].lines) == [1, 3]
     assert set(nudges) == {"hello"}  # a Redis that had to be taught the script heard it twice
 
 
@@ -525,7 +525,7 @@ def test_many_readers_of_a_new_process_share_its_connections(redis_url: str, dep
     async def play() -> int:
         before = len(redis_client.client_list())
         await asyncio.gather(*(log.read_after(f"run_{n}", 0) for n in range(20)))
-        await asyncio.gather(*(log.follow(f"run_{n}", Heard()) for n in range(20)))
+        await asyncio.gather(*(log.follow(f"run_{n}", Follower()) for n in range(20)))
         opened = len(redis_client.client_list()) - before
         await log.close()
         return opened
@@ -535,17 +535,17 @@ def test_many_readers_of_a_new_process_share_its_connections(redis_url: str, dep
 
 def test_a_reader_that_leaves_does_not_disturb_one_that_waits_for_the_same(redis_log: RedisHotLog, warm):
     async def play() -> list[int]:
-        heard = Heard()
+        follower = Follower()
         await redis_log.listen("warm", lambda _: None)
-        leaving = asyncio.ensure_future(redis_log.follow("run_1", Heard()))
-        staying = asyncio.ensure_future(redis_log.follow("run_1", heard))
+        leaving = asyncio.ensure_future(redis_log.follow("run_1", Follower()))
+        staying = asyncio.ensure_future(redis_log.follow("run_1", follower))
         await asyncio.sleep(0)
         leaving.cancel()
         await staying
         redis_log.attach("run_1", 1, Source())
         redis_log.append("run_1", 1, line(1))
-        await heard.heard(1)
-        return seqs(heard.lines)
+        await follower.received(1)
+        return seqs(follower.lines)
 
     assert warm(play()) == [1]
 
@@ -556,7 +556,7 @@ def test_no_caller_waits_long_for_a_missing_redis(warm, monkeypatch: pytest.Monk
     source = Source()
 
     async def play() -> None:
-        await asyncio.gather(*(log.follow(f"run_{n}", Heard()) for n in range(10)))
+        await asyncio.gather(*(log.follow(f"run_{n}", Follower()) for n in range(10)))
         assert await log.read_after("run_1", 0) == []
         log.attach("run_1", 1, source)
         log.append("run_1", 1, line(1))
@@ -593,17 +593,17 @@ def frozen(server: RedisServer) -> Iterator[None]:
 
 @pytest.mark.usefixtures("impatient")
 def test_a_stuck_redis_makes_the_writer_seal_repeatedly_and_delays_nothing(own_redis: RedisServer, warm):
-    log, source, heard = (
+    log, source, follower = (
         RedisHotLog(own_redis.url, Keys("own"), keyring(), ttl_s=60, max_bytes=10**6),
         Source(),
-        Heard(),
+        Follower(),
     )
 
     async def before() -> None:
         log.attach("run_1", 1, source)
-        await log.follow("run_1", heard)
+        await log.follow("run_1", follower)
         log.append("run_1", 1, line(1))
-        await heard.heard(1)
+        await follower.received(1)
 
     async def during() -> list[Line]:
         for seq in range(2, 5):
@@ -611,46 +611,46 @@ def test_a_stuck_redis_makes_the_writer_seal_repeatedly_and_delays_nothing(own_r
             log.append("run_1", seq, line(seq))
             async with asyncio.timeout(20):
                 await source.called.wait()
-        await heard.until(lambda: heard.gaps > 0)
+        await follower.until(lambda: follower.gaps > 0)
         assert log.is_down
         assert not log.is_live
-        await log.follow("run_2", Heard())
+        await log.follow("run_2", Follower())
         return await log.read_after("run_1", 0)
 
     async def after(gaps: int) -> None:
-        await heard.until(lambda: heard.gaps > gaps)  # it is subscribed again
+        await follower.until(lambda: follower.gaps > gaps)  # it is subscribed again
         while log.is_down:  # asking finds out
             await log.read_after("run_1", 0)
             await asyncio.sleep(0.01)
         log.append("run_1", 9, line(9))
-        await heard.heard(9)
+        await follower.received(9)
         assert log.is_live
         await log.close()
 
     warm(before())
     with frozen(own_redis):
         assert warm(during()) == []
-        gaps = heard.gaps  # counted while Redis is still frozen
+        gaps = follower.gaps  # counted while Redis is still frozen
     warm(after(gaps))
 
 
 def test_a_process_that_was_late_itself_does_not_blame_redis(own_redis: RedisServer, warm, monkeypatch):
     monkeypatch.setattr(redis_logs, "LATE_S", 0.1)
-    log, source, heard = (
+    log, source, follower = (
         RedisHotLog(own_redis.url, Keys("own"), keyring(), ttl_s=60, max_bytes=10**6),
         Source(),
-        Heard(),
+        Follower(),
     )
 
     async def play() -> None:
         log.attach("run_1", 1, source)
-        await log.follow("run_1", heard)
+        await log.follow("run_1", follower)
         for seq in range(1, 9):
             log.append("run_1", seq, line(seq))
             for _ in range(seq):  # until the batch is on its way, at one of these turns of the loop;
                 await asyncio.sleep(0)
             time.sleep(0.3)  # and nobody looks at the answer for three times as long as Redis may take
-            await heard.heard(seq)
+            await follower.received(seq)
         await sent(log)
         assert not log.is_down
         await log.close()
@@ -662,56 +662,56 @@ def test_a_process_that_was_late_itself_does_not_blame_redis(own_redis: RedisSer
 
 @pytest.mark.usefixtures("impatient")
 def test_a_redis_that_is_full_still_says_what_it_does_not_keep(own_redis: RedisServer, warm):
-    log, source, heard = (
+    log, source, follower = (
         RedisHotLog(own_redis.url, Keys("own"), keyring(), ttl_s=60, max_bytes=10**6),
         Source(),
-        Heard(),
+        Follower(),
     )
 
     async def play() -> list[int]:
         log.attach("run_1", 1, source)
-        await log.follow("run_1", heard)
+        await log.follow("run_1", follower)
         log.append("run_1", 1, line(1))
-        await heard.heard(1)
+        await follower.received(1)
         assert log._writer is not None
         await log._writer.send([("CONFIG", "SET", "maxmemory", "1")])
         for seq in range(2, 8):
             log.append("run_1", seq, line(seq))
-            await heard.heard(seq)
+            await follower.received(seq)
         async with asyncio.timeout(20):
             await source.called.wait()
         assert not log.is_down
         kept = await log.read_after("run_1", 0)
         await log._writer.send([("CONFIG", "SET", "maxmemory", "0")])
         log.append("run_1", 8, line(8))
-        await heard.heard(8)
+        await follower.received(8)
         await sent(log)
         found = await log.read_after("run_1", 0)
         await log.close()
         return seqs(kept) + seqs(found)
 
     assert warm(play()) == [1, 1, 8]
-    assert seqs(heard.lines) == list(range(1, 9))
+    assert seqs(follower.lines) == list(range(1, 9))
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_connection_that_was_cut_while_it_came_back_is_tried_again(own_redis: RedisServer, warm):
-    log, heard = RedisHotLog(own_redis.url, Keys("own"), keyring(), ttl_s=60, max_bytes=10**6), Heard()
+    log, follower = RedisHotLog(own_redis.url, Keys("own"), keyring(), ttl_s=60, max_bytes=10**6), Follower()
 
     async def play() -> None:
-        await log.follow("run_1", heard)
+        await log.follow("run_1", follower)
         await log.read_after("run_1", 0)
         for _ in range(20):
             assert log._writer is not None
             await log._writer.send([("CLIENT", "KILL", "TYPE", "pubsub")])
             await asyncio.sleep(0.03)  # shorter than the pause before it is tried again
         log.attach("run_1", 1, Source())
-        gaps = heard.gaps
-        await heard.until(lambda: heard.gaps > gaps or log.is_live)
+        gaps = follower.gaps
+        await follower.until(lambda: follower.gaps > gaps or log.is_live)
         while not log.is_live:
             await asyncio.sleep(0.01)
         log.append("run_1", 1, line(1))
-        await heard.heard(1)
+        await follower.received(1)
         await log.close()
 
     warm(play())

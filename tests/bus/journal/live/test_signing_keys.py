@@ -18,7 +18,7 @@ from bus.loop import ProcessLoop
 from config.database.engine import Database, open_database
 from config.database.errors import DatabaseReadOnly, DatabaseUnreachable
 from config.settings import Settings
-from tests.bus.journal.live.test_hotlog import Heard, Source, line, sent, seqs
+from tests.bus.journal.live.test_hotlog import Follower, Source, line, sent, seqs
 
 
 def test_all_processes_get_the_same_secret_however_many_are_first(database: Database):
@@ -54,21 +54,21 @@ def test_two_processes_believe_each_other(sqlite: Database, redis_settings: Sett
     chosen = redis_settings.model_copy(update={"database_url": sqlite_url})
     journals = [Journal(chosen, publish=lambda message: None, loop=ProcessLoop()) for _ in range(2)]
 
-    async def follow(heard: Heard) -> None:
-        await journals[1].hot_log.follow("run_1", heard)
+    async def follow(follower: Follower) -> None:
+        await journals[1].hot_log.follow("run_1", follower)
 
     async def write() -> None:
         journals[0].hot_log.attach("run_1", 1, Source())
         journals[0].hot_log.append("run_1", 1, line(1))
 
-    heard = Heard()
-    journals[1].loop.run(follow(heard), 20)
+    follower = Follower()
+    journals[1].loop.run(follow(follower), 20)
     journals[0].loop.run(write(), 20)
-    journals[1].loop.run(heard.heard(1), 20)
+    journals[1].loop.run(follower.received(1), 20)
     for journal in journals:
         journal.close()
 
-    assert seqs(heard.lines) == [1]
+    assert seqs(follower.lines) == [1]
 
 
 class Secret:
@@ -117,10 +117,10 @@ def test_what_cannot_be_signed_is_sealed_and_what_cannot_be_checked_is_hinted(
     monkeypatch.setattr("bus.journal.live.redis_log.DOWN_S", 0.01)
     blind = RedisHotLog(redis_url, Keys(deployment), Keyring(Secret(failures=3)), ttl_s=60, max_bytes=10**6)
     writer = RedisHotLog(redis_url, Keys(deployment), Keyring(Secret(failures=1)), ttl_s=60, max_bytes=10**6)
-    source, heard = Source(), Heard()
+    source, follower = Source(), Follower()
 
     async def play() -> tuple[bool, list[int], list[int]]:
-        await blind.follow("run_1", heard)  # the first failure
+        await blind.follow("run_1", follower)  # the first failure
         was_heard = blind.is_live
         unread = seqs(await blind.read_after("run_1", 0))  # the second
         writer.attach("run_1", 1, source)
@@ -128,11 +128,11 @@ def test_what_cannot_be_signed_is_sealed_and_what_cannot_be_checked_is_hinted(
         await sent(writer)
         writer.append("run_1", 2, line(2))
         await sent(writer)
-        await heard.until(lambda: heard.gaps > 0)  # the third
+        await follower.until(lambda: follower.gaps > 0)  # the third
         while not await blind._keyring.open():
             await asyncio.sleep(0)
         writer.append("run_1", 3, line(3))
-        await heard.heard(3)
+        await follower.received(3)
         found = seqs(await blind.read_after("run_1", 0))
         for log in (blind, writer):
             await log.close()
@@ -140,7 +140,7 @@ def test_what_cannot_be_signed_is_sealed_and_what_cannot_be_checked_is_hinted(
 
     assert loop.run(play(), 30) == (False, [], [2, 3])
     assert source.calls[0] == "seal"
-    assert seqs(heard.lines) == [3]
+    assert seqs(follower.lines) == [3]
 
 
 def test_a_tag_is_a_standard_hmac():

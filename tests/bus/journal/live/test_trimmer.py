@@ -21,7 +21,7 @@ PIECE = "forty characters of an answer, or so ... "
 
 
 @pytest.fixture
-def redis_world(sqlite: Database, loop: ProcessLoop, redis_url: str, deployment: str) -> Iterator[JournalHarness]:
+def redis_harness(sqlite: Database, loop: ProcessLoop, redis_url: str, deployment: str) -> Iterator[JournalHarness]:
     log = RedisHotLog(redis_url, Keys(deployment), keyring(), ttl_s=60, max_bytes=4_000_000)
     yield JournalHarness(sqlite, loop, log)
     loop.run(log.close())
@@ -50,22 +50,22 @@ def memory(client: redis.Redis, deployment: str, run_id: str) -> int:
 
 @pytest.mark.parametrize("at_once", [1, 20, 1000])
 def test_little_is_left_after_the_end_and_readers_miss_nothing(
-    redis_world: JournalHarness, redis_client: redis.Redis, deployment: str, at_once: int
+    redis_harness: JournalHarness, redis_client: redis.Redis, deployment: str, at_once: int
 ) -> None:
-    world, owner = redis_world, redis_world.own()
+    harness, owner = redis_harness, redis_harness.own()
     run_id = owner.lease.run_id
-    owner.world.loop.run(_say_first(owner))
-    world.do(stream(owner, at_once=at_once))
-    world.do(owner.end())
+    owner.harness.loop.run(_say_first(owner))
+    harness.do(stream(owner, at_once=at_once))
+    harness.do(owner.end())
     during = memory(redis_client, deployment, run_id)
-    world.do(leave(owner))
+    harness.do(leave(owner))
 
     assert during > MOST_AFTER_END, "or there was nothing to take away"
     assert memory(redis_client, deployment, run_id) <= MOST_AFTER_END
-    lines = world.do(world.read_all(owner.lease))
+    lines = harness.do(harness.read_all(owner.lease))
     assert_whole(lines)
     assert "".join(orjson.loads(li.data)["content"] for li in lines if li.type == "response") == PIECE * PIECES
-    assert world.do(world.read_all(owner.lease, cursor=PIECES // 2)) == lines[PIECES // 2 :]
+    assert harness.do(harness.read_all(owner.lease, cursor=PIECES // 2)) == lines[PIECES // 2 :]
 
 
 async def _say_first(owner: Owner) -> None:
@@ -77,12 +77,12 @@ def test_nothing_is_left_after_the_expiry(
 ) -> None:
     keys, ring = Keys(deployment), keyring()
     log = RedisHotLog(redis_url, keys, ring, ttl_s=60, max_bytes=1_000_000)
-    world = JournalHarness(sqlite, loop, log)
-    owner = world.own()
-    world.do(stream(owner, 3000))
-    world.do(owner.end())
+    harness = JournalHarness(sqlite, loop, log)
+    owner = harness.own()
+    harness.do(stream(owner, 3000))
+    harness.do(owner.end())
     log._ttl_ms = 50  # what it lives from here on
-    world.do(leave(owner))
+    harness.do(leave(owner))
 
     names = [keys.stream(owner.lease.run_id), keys.meta(owner.lease.run_id)]
     left_ms = [redis_client.pttl(name) for name in names]
@@ -94,16 +94,16 @@ def test_nothing_is_left_after_the_expiry(
 
 
 def test_what_an_earlier_owner_left_goes_with_the_last_one(
-    redis_world: JournalHarness, redis_client: redis.Redis, deployment: str
+    redis_harness: JournalHarness, redis_client: redis.Redis, deployment: str
 ) -> None:
-    world, lost = redis_world, redis_world.own()
-    world.do(stream(lost))  # and nothing more is heard of it
-    world.expire_lease(lost.lease.run_id)
-    owner = world.own(lost.lease.run_id, owner="own_2")
-    world.do(_say_first_and_end(owner))
+    harness, lost = redis_harness, redis_harness.own()
+    harness.do(stream(lost))  # and nothing more is heard of it
+    harness.expire_lease(lost.lease.run_id)
+    owner = harness.own(lost.lease.run_id, owner="own_2")
+    harness.do(_say_first_and_end(owner))
 
     assert memory(redis_client, deployment, owner.lease.run_id) <= MOST_AFTER_END
-    assert_whole(world.do(world.read_all(owner.lease)))
+    assert_whole(harness.do(harness.read_all(owner.lease)))
 
 
 async def _say_first_and_end(owner: Owner) -> None:
@@ -113,15 +113,15 @@ async def _say_first_and_end(owner: Owner) -> None:
 
 
 def test_an_owner_that_lost_the_run_takes_nothing_of_its_successors_away(
-    redis_world: JournalHarness, redis_client: redis.Redis, deployment: str, redis_url: str
+    redis_harness: JournalHarness, redis_client: redis.Redis, deployment: str, redis_url: str
 ) -> None:
-    world, lost = redis_world, redis_world.own()
-    world.do(stream(lost))
-    world.expire_lease(lost.lease.run_id)
+    harness, lost = redis_harness, redis_harness.own()
+    harness.do(stream(lost))
+    harness.expire_lease(lost.lease.run_id)
     elsewhere = RedisHotLog(redis_url, Keys(deployment), keyring(), ttl_s=60, max_bytes=1_000_000)
-    lease = world.claim(lost.lease.run_id, "own_2")
+    lease = harness.claim(lost.lease.run_id, "own_2")
     assert lease is not None
-    owner = Owner(world, lease, elsewhere)
+    owner = Owner(harness, lease, elsewhere)
 
     async def both() -> list[int]:
         owner.notify_of_claim()
@@ -130,11 +130,11 @@ def test_an_owner_that_lost_the_run_takes_nothing_of_its_successors_away(
         await leave(lost)
         return [line.seq for line in await elsewhere.read_after(lease.run_id, lease.next_seq - 1)]
 
-    kept = world.do(both())
-    told = [payload.seq for payload in owner.told if payload.seq >= lease.next_seq]
-    assert kept == told
+    kept = harness.do(both())
+    delivered = [payload.seq for payload in owner.delivered if payload.seq >= lease.next_seq]
+    assert kept == delivered
     assert len(kept) == 100
-    world.loop.run(elsewhere.close())
+    harness.loop.run(elsewhere.close())
 
 
 def test_a_stream_stays_within_its_budget_however_long_it_is(
@@ -142,8 +142,8 @@ def test_a_stream_stays_within_its_budget_however_long_it_is(
 ) -> None:
     budget = 200_000
     log = RedisHotLog(redis_url, Keys(deployment), keyring(), ttl_s=60, max_bytes=budget)
-    world = JournalHarness(sqlite, loop, log)
-    owner = world.own()
+    harness = JournalHarness(sqlite, loop, log)
+    owner = harness.own()
     seen: list[int] = []
 
     async def long_answer() -> None:
@@ -156,10 +156,10 @@ def test_a_stream_stays_within_its_budget_however_long_it_is(
                 await owner.writer._sealing
             seen.append(memory(redis_client, deployment, owner.lease.run_id))
 
-    world.do(long_answer())
+    harness.do(long_answer())
     assert max(seen) <= 1.5 * budget
     assert len(seen) * 100 * len(PIECE) > budget, "it was longer than what is kept"
-    world.loop.run(log.close())
+    harness.loop.run(log.close())
 
 
 def test_a_tail_never_takes_what_sql_has_not() -> None:

@@ -22,8 +22,8 @@ from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseUnreac
 from config.database.tables import runs
 from config.errors import BadRequest
 from config.failpoints import FailpointHit
+from tests.bus.faulty_commits import Fault, FaultyCommits
 from tests.bus.journal_harness import JournalHarness, Owner
-from tests.bus.shaky import Fault, ShakyCommits
 
 SIZE = 20
 
@@ -49,24 +49,24 @@ class Held:
 
 
 @pytest.fixture
-def run_ids(world: JournalHarness) -> list[str]:
+def run_ids(harness: JournalHarness) -> list[str]:
     """Runs that were accepted before the writer is kept busy."""
-    return [world.accept("Hello").run_id for _ in range(SIZE)]
+    return [harness.accept("Hello").run_id for _ in range(SIZE)]
 
 
 @pytest.fixture
-def held(world: JournalHarness, run_ids: list[str]) -> Iterator[Held]:
-    made = Held(world.database)
+def held(harness: JournalHarness, run_ids: list[str]) -> Iterator[Held]:
+    made = Held(harness.database)
     yield made
     made.release()
     made.commits.close()
 
 
 @pytest.fixture
-def committed(world: JournalHarness) -> list[str]:
+def committed(harness: JournalHarness) -> list[str]:
     """A list that grows with each commit of the database."""
     found: list[str] = []
-    event.listen(world.database.engine, "commit", lambda _connection: found.append("commit"))
+    event.listen(harness.database.engine, "commit", lambda _connection: found.append("commit"))
     return found
 
 
@@ -88,12 +88,12 @@ def fail(run_id: str, error: Exception) -> Callable[[Connection], str]:
     return work
 
 
-def titles(world: JournalHarness) -> dict[str, str]:
-    return {row.id: row.title for row in world.rows(select(runs.c.id, runs.c.title))}
+def titles(harness: JournalHarness) -> dict[str, str]:
+    return {row.id: row.title for row in harness.rows(select(runs.c.id, runs.c.title))}
 
 
 def test_what_waits_shares_one_commit(
-    world: JournalHarness, run_ids: list[str], held: Held, committed: list[str], monkeypatch: pytest.MonkeyPatch
+    harness: JournalHarness, run_ids: list[str], held: Held, committed: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(group_commit, "LONGEST_S", 60.0)
     written = [held.commits.submit(run_id, title(run_id, "written")) for run_id in run_ids]
@@ -101,11 +101,11 @@ def test_what_waits_shares_one_commit(
 
     assert [one.result(20) for one in written] == ["written"] * SIZE
     assert len(committed) == 2, "the one that was on its way, and one for all the others"
-    assert set(titles(world).values()) == {"written"}
+    assert set(titles(harness).values()) == {"written"}
 
 
-def test_a_write_that_is_alone_waits_for_no_company(world: JournalHarness, committed: list[str]):
-    commits, run_id = GroupCommit(world.database), world.accept().run_id
+def test_a_write_that_is_alone_waits_for_no_company(harness: JournalHarness, committed: list[str]):
+    commits, run_id = GroupCommit(harness.database), harness.accept().run_id
     committed.clear()
 
     for number in range(3):
@@ -115,7 +115,7 @@ def test_a_write_that_is_alone_waits_for_no_company(world: JournalHarness, commi
 
 
 @pytest.mark.parametrize("error", [StaleOwner("run_x", 1), BadRequest("not this one"), ValueError("a mistake")])
-def test_a_write_that_fails_undoes_no_other(world: JournalHarness, run_ids: list[str], held: Held, error: Exception):
+def test_a_write_that_fails_undoes_no_other(harness: JournalHarness, run_ids: list[str], held: Held, error: Exception):
     first, failed, last = (
         held.commits.submit(run_id, fail(run_id, error) if number == 1 else title(run_id, "written"))
         for number, run_id in enumerate(run_ids[:3])
@@ -125,7 +125,7 @@ def test_a_write_that_fails_undoes_no_other(world: JournalHarness, run_ids: list
     assert (first.result(20), last.result(20)) == ("written", "written")
     with pytest.raises(type(error)):
         failed.result(20)
-    assert [titles(world)[run_id] for run_id in run_ids[:3]] == ["written", "Hello", "written"]
+    assert [titles(harness)[run_id] for run_id in run_ids[:3]] == ["written", "Hello", "written"]
 
 
 def test_an_error_of_the_database_in_one_write_undoes_no_other(run_ids: list[str], held: Held):
@@ -142,7 +142,7 @@ def test_an_error_of_the_database_in_one_write_undoes_no_other(run_ids: list[str
 
 @pytest.mark.parametrize("error", [DatabaseUnreachable("gone"), DatabaseDamaged("torn")])
 def test_a_commit_that_fails_is_raised_for_all_and_retried_for_none(
-    world: JournalHarness, run_ids: list[str], held: Held, monkeypatch: pytest.MonkeyPatch, error: Exception
+    harness: JournalHarness, run_ids: list[str], held: Held, monkeypatch: pytest.MonkeyPatch, error: Exception
 ):
     """Nobody knows whether it counted: only the callers can find out, each by its own row."""
     calls: list[str] = []
@@ -155,22 +155,22 @@ def test_a_commit_that_fails_is_raised_for_all_and_retried_for_none(
         return count
 
     written = [held.commits.submit(run_id, work(run_id)) for run_id in run_ids]
-    monkeypatch.setattr(world.database.engine.dialect, "do_commit", lambda _connection: _raise(error))
+    monkeypatch.setattr(harness.database.engine.dialect, "do_commit", lambda _connection: _raise(error))
     held._may_go.set()
 
     assert [type(one.exception(20)) for one in written] == [type(error)] * SIZE
     assert len(calls) == SIZE
     monkeypatch.undo()
-    assert set(titles(world).values()) == {"Hello"}
+    assert set(titles(harness).values()) == {"Hello"}
     held._first = Future()
     held._first.set_result(None)
 
 
 @pytest.mark.postgres
-def test_a_row_that_another_process_has_locked_holds_up_no_other_run(postgres_world: JournalHarness):
+def test_a_row_that_another_process_has_locked_holds_up_no_other_run(postgres_harness: JournalHarness):
     """As a web process does that was stopped in the middle of a transaction."""
-    database = postgres_world.database
-    run_ids = [postgres_world.accept("Hello").run_id for _ in range(5)]
+    database = postgres_harness.database
+    run_ids = [postgres_harness.accept("Hello").run_id for _ in range(5)]
     commits = GroupCommit(database, 2)
     with database.write() as other:
         title(run_ids[2], "locked")(other)
@@ -180,22 +180,22 @@ def test_a_row_that_another_process_has_locked_holds_up_no_other_run(postgres_wo
 
     assert written[2].result(20) == "written"
     commits.close()
-    assert set(titles(postgres_world).values()) == {"written"}
+    assert set(titles(postgres_harness).values()) == {"written"}
 
 
 def test_no_future_is_done_before_the_commit(
-    world: JournalHarness, run_ids: list[str], held: Held, monkeypatch: pytest.MonkeyPatch
+    harness: JournalHarness, run_ids: list[str], held: Held, monkeypatch: pytest.MonkeyPatch
 ):
     written = [held.commits.submit(run_id, title(run_id, "written")) for run_id in run_ids]
     seen: list[bool] = []
-    commit = world.database.engine.dialect.do_commit
+    commit = harness.database.engine.dialect.do_commit
 
     def look(connection: Any) -> None:
         seen.append(any(one.done() for one in written))
         commit(connection)
 
     monkeypatch.setattr(group_commit, "LONGEST_S", 60.0)  # one group, also on a machine with other work
-    monkeypatch.setattr(world.database.engine.dialect, "do_commit", look)
+    monkeypatch.setattr(harness.database.engine.dialect, "do_commit", look)
     held.release()
     for one in written:
         one.result(20)
@@ -205,7 +205,7 @@ def test_no_future_is_done_before_the_commit(
 
 
 def test_what_is_done_behind_the_commit_concerns_its_own_write_alone(
-    world: JournalHarness, run_ids: list[str], held: Held
+    harness: JournalHarness, run_ids: list[str], held: Held
 ):
     """As a failpoint that raises."""
     hit = held.commits.submit(run_ids[0], title(run_ids[0], "a"), then=lambda: _raise(FailpointHit("commit")))
@@ -214,10 +214,10 @@ def test_what_is_done_behind_the_commit_concerns_its_own_write_alone(
 
     assert isinstance(hit.exception(20), FailpointHit)
     assert other.result(20) == "b"
-    assert [titles(world)[run_id] for run_id in run_ids[:2]] == ["a", "b"]
+    assert [titles(harness)[run_id] for run_id in run_ids[:2]] == ["a", "b"]
 
 
-def test_a_group_has_a_largest_size_and_nothing_is_left_behind(world: JournalHarness, held: Held):
+def test_a_group_has_a_largest_size_and_nothing_is_left_behind(harness: JournalHarness, held: Held):
     order: list[int] = []
 
     def note(number: int) -> Callable[[Connection], None]:
@@ -231,7 +231,7 @@ def test_a_group_has_a_largest_size_and_nothing_is_left_behind(world: JournalHar
     assert order == list(range(2 * LARGEST + 1)), "writes of one run keep their order"
 
 
-def test_an_urgent_write_goes_before_all_that_wait(world: JournalHarness, held: Held):
+def test_an_urgent_write_goes_before_all_that_wait(harness: JournalHarness, held: Held):
     order: list[str] = []
     for _ in range(2 * LARGEST):
         last = held.commits.submit("run_b", lambda _: order.append("work"))
@@ -242,8 +242,8 @@ def test_an_urgent_write_goes_before_all_that_wait(world: JournalHarness, held: 
     assert order[0] == "urgent"
 
 
-def test_the_delay_is_the_age_of_the_oldest_write_and_nothing_when_all_are_done(world: JournalHarness):
-    held = Held(world.database)
+def test_the_delay_is_the_age_of_the_oldest_write_and_nothing_when_all_are_done(harness: JournalHarness):
+    held = Held(harness.database)
     assert held.commits.delay_s > 0
     waiting = held.commits.submit("run", lambda _: None)
     held.release()
@@ -281,85 +281,85 @@ def test_the_end_waits_for_all_threads_together(sqlite: Database, monkeypatch: p
 # --- the writers of runs
 
 
-def owners(world: JournalHarness, count: int) -> list[Owner]:
-    return [world.own() for _ in range(count)]
+def owners(harness: JournalHarness, count: int) -> list[Owner]:
+    return [harness.own() for _ in range(count)]
 
 
 def test_runs_that_commit_at_the_same_time_share_commits_and_have_whole_logs(
-    world: JournalHarness, committed: list[str]
+    harness: JournalHarness, committed: list[str]
 ):
-    everybody = owners(world, SIZE)
+    everybody = owners(harness, SIZE)
     committed.clear()
 
     async def play() -> None:
         await asyncio.gather(*(owner.message() for owner in everybody))
         await asyncio.gather(*(owner.end() for owner in everybody))
 
-    world.do(play())
+    harness.do(play())
 
-    assert all(world.kinds(owner.lease.run_id)[-2:] == ["message", "end"] for owner in everybody)
-    assert all(owner.told_seqs == [3, 4] for owner in everybody)
-    if world.database.is_sqlite:
+    assert all(harness.kinds(owner.lease.run_id)[-2:] == ["message", "end"] for owner in everybody)
+    assert all(owner.delivered_seqs == [3, 4] for owner in everybody)
+    if harness.database.is_sqlite:
         assert len(committed) < SIZE, f"{2 * SIZE} changes"
 
 
-def test_a_stale_owner_in_a_group_is_refused_alone(world: JournalHarness):
-    everybody = owners(world, 5)
+def test_a_stale_owner_in_a_group_is_refused_alone(harness: JournalHarness):
+    everybody = owners(harness, 5)
     stale = everybody[2]
-    world.expire_lease(stale.lease.run_id)
-    world.claim(stale.lease.run_id, "own_2")
+    harness.expire_lease(stale.lease.run_id)
+    harness.claim(stale.lease.run_id, "own_2")
 
     async def play() -> list[Any]:
         return await asyncio.gather(*(owner.message() for owner in everybody), return_exceptions=True)
 
-    found = world.do(play())
+    found = harness.do(play())
 
     assert isinstance(found[2], StaleOwner)
     assert [len(events) for n, events in enumerate(found) if n != 2] == [1] * 4
-    assert stale.told == []
+    assert stale.delivered == []
     assert stale.writer.is_stale
 
 
 @pytest.mark.parametrize("fault", ["busy", "reply_lost"])
 def test_a_group_whose_commit_fails_is_written_once(
-    world: JournalHarness, monkeypatch: pytest.MonkeyPatch, fault: Fault
+    harness: JournalHarness, monkeypatch: pytest.MonkeyPatch, fault: Fault
 ):
-    if not world.database.is_sqlite:
+    if not harness.database.is_sqlite:
         pytest.skip("the faults are SQLite's own")
     faults = [fault]
-    ShakyCommits(world.database, monkeypatch, lambda: faults.pop() if faults else None)
-    everybody = owners(world, 5)
+    FaultyCommits(harness.database, monkeypatch, lambda: faults.pop() if faults else None)
+    everybody = owners(harness, 5)
 
     async def play() -> None:
         await asyncio.gather(*(owner.message() for owner in everybody))
 
-    world.do(play())
+    harness.do(play())
 
     for owner in everybody:
-        assert world.kinds(owner.lease.run_id) == ["status", "status", "message"]
-        assert world.run_row(owner.lease.run_id).commits == 1
+        assert harness.kinds(owner.lease.run_id) == ["status", "status", "message"]
+        assert harness.run_row(owner.lease.run_id).commits == 1
 
 
-def test_each_run_passes_its_own_failpoints_in_a_group(world: JournalHarness, monkeypatch: pytest.MonkeyPatch):
+def test_each_run_passes_its_own_failpoints_in_a_group(harness: JournalHarness, monkeypatch: pytest.MonkeyPatch):
     passed: list[str] = []
     monkeypatch.setattr(writers, "failpoint", passed.append)
-    everybody = owners(world, 5)
+    everybody = owners(harness, 5)
 
     async def play() -> None:
         await asyncio.gather(*(owner.message() for owner in everybody))
 
-    world.do(play())
+    harness.do(play())
 
     assert (passed.count("commit-before"), passed.count("commit")) == (5, 5)
 
 
 def test_a_commit_of_its_own_that_is_refused_is_one_line_in_the_log(
-    world: JournalHarness, caplog: pytest.LogCaptureFixture
+    harness: JournalHarness, caplog: pytest.LogCaptureFixture
 ):
     """Its caller was cancelled meanwhile, so that nobody waits for what it raises."""
-    owner = world.own()
-    world.expire_lease(owner.lease.run_id)
-    world.claim(owner.lease.run_id, "own_2")
+    owner = harness.own()
+    harness.expire_lease(owner.lease.run_id)
+    harness.claim(owner.lease.run_id, "own_2")
 
     async def play() -> None:
         commit = asyncio.create_task(owner.writer.commit(Commit(events=[EndPayload(status="succeeded")])))
@@ -370,8 +370,8 @@ def test_a_commit_of_its_own_that_is_refused_is_one_line_in_the_log(
         while any("_commit_alone" in repr(task.get_coro()) for task in asyncio.all_tasks()):
             await asyncio.sleep(0.001)
 
-    world.do(play())
-    world.do(_collect())
+    harness.do(play())
+    harness.do(_collect())
 
     said = [record for record in caplog.records if owner.lease.run_id in record.getMessage()]
     assert [record for record in caplog.records if record.exc_info] == []
@@ -396,8 +396,8 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-def test_a_thread_that_waits_writes_by_itself_while_it_is_alone(world: JournalHarness, committed: list[str]):
-    commits, run_id = GroupCommit(world.database), world.accept().run_id
+def test_a_thread_that_waits_writes_by_itself_while_it_is_alone(harness: JournalHarness, committed: list[str]):
+    commits, run_id = GroupCommit(harness.database), harness.accept().run_id
     committed.clear()
 
     thread = commits.run(run_id, lambda _connection: threading.current_thread())
@@ -408,7 +408,7 @@ def test_a_thread_that_waits_writes_by_itself_while_it_is_alone(world: JournalHa
 
 
 def test_a_thread_that_waits_joins_the_group_of_the_others(
-    world: JournalHarness, run_ids: list[str], held: Held, committed: list[str]
+    harness: JournalHarness, run_ids: list[str], held: Held, committed: list[str]
 ):
     waiting = [held.commits.submit(run_id, title(run_id, "written")) for run_id in run_ids[1:]]
     done: list[str] = []
@@ -421,14 +421,14 @@ def test_a_thread_that_waits_joins_the_group_of_the_others(
 
     assert done == ["joined"]
     assert [one.result(20) for one in waiting] == ["written"] * (SIZE - 1)
-    assert titles(world)[run_ids[0]] == "joined"
+    assert titles(harness)[run_ids[0]] == "joined"
 
 
-def test_the_error_of_a_thread_that_writes_by_itself_undoes_its_write(world: JournalHarness, run_ids: list[str]):
-    commits = GroupCommit(world.database)
+def test_the_error_of_a_thread_that_writes_by_itself_undoes_its_write(harness: JournalHarness, run_ids: list[str]):
+    commits = GroupCommit(harness.database)
 
     with pytest.raises(BadRequest):
         commits.run(run_ids[0], fail(run_ids[0], BadRequest("not this one")))
 
-    assert titles(world)[run_ids[0]] == "Hello"
+    assert titles(harness)[run_ids[0]] == "Hello"
     assert commits.delay_s == 0

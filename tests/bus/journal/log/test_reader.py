@@ -103,19 +103,19 @@ def test_a_declaration_counts_also_when_it_comes_long_after():
 # --- reading
 
 
-async def collect(world: JournalHarness, accepted, cursor: int = 0) -> list[Line]:
+async def collect(harness: JournalHarness, accepted, cursor: int = 0) -> list[Line]:
     async with asyncio.timeout(20):
-        return await world.read_all(accepted, cursor)
+        return await harness.read_all(accepted, cursor)
 
 
-def test_a_run_is_read_from_before_its_claim_to_its_end(each_log_world: JournalHarness):
-    world = each_log_world
-    accepted = world.accept()
+def test_a_run_is_read_from_before_its_claim_to_its_end(each_log_harness: JournalHarness):
+    harness = each_log_harness
+    accepted = harness.accept()
 
     async def play() -> list[Line]:
-        reading = asyncio.ensure_future(collect(world, accepted))
+        reading = asyncio.ensure_future(collect(harness, accepted))
         await settled()
-        owner = await world.loop.write(world.own, accepted.run_id)
+        owner = await harness.loop.write(harness.own, accepted.run_id)
         await owner.say("a", "b")
         await settled()
         await owner.say("c")
@@ -123,38 +123,38 @@ def test_a_run_is_read_from_before_its_claim_to_its_end(each_log_world: JournalH
         await owner.end()
         return await reading
 
-    lines = world.do(play())
+    lines = harness.do(play())
 
     assert_whole(lines)
     assert [line.type for line in lines] == ["status"] * 2 + ["response"] * 3 + ["message", "end"]
-    assert lines == world.lines(accepted.run_id)
+    assert lines == harness.lines(accepted.run_id)
 
 
-def test_deltas_are_delivered_before_sql_has_them(each_log_world: JournalHarness):
-    world = each_log_world
-    owner = world.own()
+def test_deltas_are_delivered_before_sql_has_them(each_log_harness: JournalHarness):
+    harness = each_log_harness
+    owner = harness.own()
 
     async def play() -> list[str]:
         owner.notify_of_claim()
         found: list[str] = []
         await owner.say("early")
-        async for batch in world.reader(owner.lease).batches():
+        async for batch in harness.reader(owner.lease).batches():
             found += [line.type for line in batch]
             if "response" in found:
                 break
         return found
 
-    assert world.do(play()) == ["status", "status", "response"]
-    assert world.kinds(owner.lease.run_id) == ["status", "status"]
+    assert harness.do(play()) == ["status", "status", "response"]
+    assert harness.kinds(owner.lease.run_id) == ["status", "status"]
 
 
-def test_readers_that_drop_and_come_back_miss_and_repeat_nothing(each_log_world: JournalHarness):
-    world = each_log_world
-    owner = world.own()
+def test_readers_that_drop_and_come_back_miss_and_repeat_nothing(each_log_harness: JournalHarness):
+    harness = each_log_harness
+    owner = harness.own()
 
     async def drop_often(lines: list[Line]) -> None:
         while not (lines and lines[-1].is_end):
-            batches = world.reader(owner.lease, lines[-1].seq if lines else 0).batches()
+            batches = harness.reader(owner.lease, lines[-1].seq if lines else 0).batches()
             lines += await anext(batches)
             await batches.aclose()
 
@@ -171,35 +171,35 @@ def test_readers_that_drop_and_come_back_miss_and_repeat_nothing(each_log_world:
             await asyncio.gather(*reading)
         return found
 
-    for lines in world.do(play()):
-        assert lines == world.lines(owner.lease.run_id)
+    for lines in harness.do(play()):
+        assert lines == harness.lines(owner.lease.run_id)
 
 
-def test_an_ended_run_is_read_from_sql_and_after_its_end_there_is_nothing(small_world: JournalHarness):
-    owner = small_world.own()
-    small_world.do(owner.say("a"))
-    small_world.do(owner.message())
-    small_world.do(owner.end())
+def test_an_ended_run_is_read_from_sql_and_after_its_end_there_is_nothing(small_harness: JournalHarness):
+    owner = small_harness.own()
+    small_harness.do(owner.say("a"))
+    small_harness.do(owner.message())
+    small_harness.do(owner.end())
 
     async def play() -> list[list[Line]]:
-        return [await collect(small_world, owner.lease, cursor) for cursor in (0, 3, 4)]
+        return [await collect(small_harness, owner.lease, cursor) for cursor in (0, 3, 4)]
 
-    whole, middle, last = small_world.do(play())
+    whole, middle, last = small_harness.do(play())
 
     assert [line.seq for line in whole] == [1, 2, 3, 4, 5]
     assert [[line.seq for line in lines] for lines in (middle, last)] == [[4, 5], [5]]
 
 
-def test_what_the_hot_log_lost_comes_from_sql_also_while_more_keeps_coming(small_world: JournalHarness):
+def test_what_the_hot_log_lost_comes_from_sql_also_while_more_keeps_coming(small_harness: JournalHarness):
     """A gap is asked about after a while, however busy the stream behind it is."""
-    owner = small_world.own()
-    hot, reader = small_world.hot_log, small_world.reader(owner.lease)
+    owner = small_harness.own()
+    hot, reader = small_harness.hot_log, small_harness.reader(owner.lease)
     assert isinstance(hot, MemoryHotLog)
 
     async def talk() -> None:
         while True:
             await owner.say("x")
-            if len(owner.told) > 40:  # the reader asked SQL long ago, and found nothing
+            if len(owner.delivered) > 40:  # the reader asked SQL long ago, and found nothing
                 owner.writer.seal_soon()
             await asyncio.sleep(0.002)
 
@@ -216,50 +216,50 @@ def test_what_the_hot_log_lost_comes_from_sql_also_while_more_keeps_coming(small
         talking.cancel()
         return seqs
 
-    seqs = small_world.do(play())
+    seqs = small_harness.do(play())
 
     assert seqs == list(range(1, seqs[-1] + 1))
 
 
 def test_a_hole_is_passed_though_what_declares_it_is_pages_away(
-    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch
+    small_harness: JournalHarness, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(log, "PAGE", 3)
-    owner = small_world.own()
+    owner = small_harness.own()
 
     async def play() -> list[Line]:
         await owner.say("lost")
         for _ in range(10):
             await owner.writer.commit(Commit(events=[StatusPayload(status="running")]))
         await owner.writer.withdraw("msg_1", EndPayload(status="failed"))
-        await small_world.hot_log.detach(owner.lease.run_id)
-        return await collect(small_world, owner.lease)
+        await small_harness.hot_log.detach(owner.lease.run_id)
+        return await collect(small_harness, owner.lease)
 
-    lines = small_world.do(play())
+    lines = small_harness.do(play())
 
     assert_whole(lines)
     assert len(lines) == 14
 
 
-def test_an_undelivered_end_is_found(small_world: JournalHarness):
-    owner = small_world.own()
+def test_an_undelivered_end_is_found(small_harness: JournalHarness):
+    owner = small_harness.own()
 
     async def play() -> list[Line]:
         owner.notify_of_claim()
-        reading = asyncio.ensure_future(collect(small_world, owner.lease))
+        reading = asyncio.ensure_future(collect(small_harness, owner.lease))
         await settled()
         owner.hot_log = MemoryHotLog()
         await owner.end()
         return await reading
 
-    assert [line.type for line in small_world.do(play())] == ["status", "status", "end"]
+    assert [line.type for line in small_harness.do(play())] == ["status", "status", "end"]
 
 
 def test_a_database_that_is_away_for_a_moment_is_asked_again(
-    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch
+    small_harness: JournalHarness, monkeypatch: pytest.MonkeyPatch
 ):
-    owner = small_world.own()
-    small_world.do(owner.end())
+    owner = small_harness.own()
+    small_harness.do(owner.end())
     asked, read_after = [], log.read_after
 
     def fail_twice(*where):
@@ -270,39 +270,39 @@ def test_a_database_that_is_away_for_a_moment_is_asked_again(
 
     monkeypatch.setattr(readers, "read_after", fail_twice)
 
-    assert_whole(small_world.do(collect(small_world, owner.lease)))
+    assert_whole(small_harness.do(collect(small_harness, owner.lease)))
     assert len(asked) >= 3
 
 
-def test_a_reader_that_leaves_lets_go(small_world: JournalHarness):
-    owner = small_world.own()
-    hot = small_world.hot_log
+def test_a_reader_that_leaves_lets_go(small_harness: JournalHarness):
+    owner = small_harness.own()
+    hot = small_harness.hot_log
     assert isinstance(hot, MemoryHotLog)
 
     async def play() -> None:
-        batches = small_world.reader(owner.lease).batches()
+        batches = small_harness.reader(owner.lease).batches()
         await anext(batches)
         assert hot._listeners
         await batches.aclose()
 
-    small_world.do(play())
+    small_harness.do(play())
 
     assert not hot._listeners
 
 
-def test_a_run_that_ended_without_an_event_would_be_waited_for(small_world: JournalHarness):
+def test_a_run_that_ended_without_an_event_would_be_waited_for(small_harness: JournalHarness):
     """The end is an event, not a state: a reader follows the log and nothing else."""
-    owner = small_world.own()
-    with small_world.database.write() as connection:
+    owner = small_harness.own()
+    with small_harness.database.write() as connection:
         connection.execute(update(runs).values(status="failed"))
 
     async def play() -> bool:
-        reading = asyncio.ensure_future(collect(small_world, owner.lease))
+        reading = asyncio.ensure_future(collect(small_harness, owner.lease))
         done, _ = await asyncio.wait([reading], timeout=0.1)
         reading.cancel()
         return bool(done)
 
-    assert small_world.do(play()) is False
+    assert small_harness.do(play()) is False
 
 
 class StuckHotLog(MemoryHotLog):
@@ -317,58 +317,58 @@ class StuckHotLog(MemoryHotLog):
         return await super().read_after(run_id, cursor)
 
     async def follow(self, run_id: str, listener: Listener) -> None:
-        """Nothing is heard."""
+        """Nothing is received."""
 
 
-def test_a_hot_log_that_is_stuck_holds_nothing_up_that_sql_has(small_world: JournalHarness):
-    world = JournalHarness(small_world.database, small_world.loop, StuckHotLog())
-    owner = world.own()
+def test_a_hot_log_that_is_stuck_holds_nothing_up_that_sql_has(small_harness: JournalHarness):
+    harness = JournalHarness(small_harness.database, small_harness.loop, StuckHotLog())
+    owner = harness.own()
 
     async def play() -> list[Line]:
-        reading = asyncio.ensure_future(collect(world, owner.lease))
+        reading = asyncio.ensure_future(collect(harness, owner.lease))
         await owner.say("a", "b")
         await owner.message("ab")
         await owner.end()
         return await reading
 
-    lines = world.do(play())
+    lines = harness.do(play())
 
     assert_whole(lines)
-    assert lines == world.lines(owner.lease.run_id)
+    assert lines == harness.lines(owner.lease.run_id)
 
 
-def test_what_a_stuck_hot_log_answers_late_is_taken(small_world: JournalHarness):
+def test_what_a_stuck_hot_log_answers_late_is_taken(small_harness: JournalHarness):
     hot_log = StuckHotLog()
-    world = JournalHarness(small_world.database, small_world.loop, hot_log)
-    owner = world.own()
+    harness = JournalHarness(small_harness.database, small_harness.loop, hot_log)
+    owner = harness.own()
 
     async def play() -> list[str]:
         found: list[str] = []
         owner.notify_of_claim()
         await owner.say("only here")
-        async for batch in world.reader(owner.lease).batches():
+        async for batch in harness.reader(owner.lease).batches():
             found += [line.type for line in batch]
             hot_log.may_answer.set()
             if "response" in found:
                 break
         return found
 
-    assert world.do(play()) == ["status", "status", "response"]
+    assert harness.do(play()) == ["status", "status", "response"]
 
 
 def test_a_reader_that_found_missed_live_events_in_sql_queries_more_often(
-    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch
+    small_harness: JournalHarness, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(readers, "IDLE_S", 0.2)
     monkeypatch.setattr(readers, "POLL_S", 0.05)
     hot_log = StuckHotLog()
     hot_log.may_answer.set()
-    world = JournalHarness(small_world.database, small_world.loop, hot_log)
-    owner = world.own()
+    harness = JournalHarness(small_harness.database, small_harness.loop, hot_log)
+    owner = harness.own()
     waited_s: list[float] = []
 
     async def play() -> None:
-        reader = world.reader(owner.lease)
+        reader = harness.reader(owner.lease)
         wait = reader._wait
 
         async def noting(timeout_s: float) -> None:
@@ -382,13 +382,13 @@ def test_a_reader_that_found_missed_live_events_in_sql_queries_more_often(
         await owner.message("unheard")
         while waited_s[-1] != 0.05:
             await asyncio.sleep(0.01)
-        reader._on_lines([(await collect_page(world, owner))[0]])  # something is heard after all
+        reader._on_lines([(await collect_page(harness, owner))[0]])  # something is heard after all
         while waited_s[-1] != 0.2:
             await asyncio.sleep(0.01)
         await owner.end()
         await reading
 
-    world.do(play())
+    harness.do(play())
 
     assert waited_s[0] == 0.2
 
@@ -398,5 +398,5 @@ async def collect_from(reader: readers.Reader) -> list[Line]:
         return [line async for batch in reader.batches() for line in batch]
 
 
-async def collect_page(world: JournalHarness, owner: Owner) -> list[Line]:
-    return await world.loop.read(world.lines, owner.lease.run_id)
+async def collect_page(harness: JournalHarness, owner: Owner) -> list[Line]:
+    return await harness.loop.read(harness.lines, owner.lease.run_id)

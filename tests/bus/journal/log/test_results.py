@@ -29,7 +29,7 @@ SHORT: list[Any] = ["x", None, 7, {"result_in": "msg_0"}, [], "x" * (LONG_BYTES 
 
 
 def result_commit(number: int, result: Any) -> Commit:
-    told = ToolResultPayload(
+    result_event = ToolResultPayload(
         call_id=f"call_{number}",
         name="look",
         outcome="done",
@@ -40,14 +40,14 @@ def result_commit(number: int, result: Any) -> Commit:
     )
     data = {"call_id": f"call_{number}", "name": "look", "outcome": "done", "result": result}
     return Commit(
-        events=[told],
+        events=[result_event],
         ended=[StepEnded(id=f"stp_{number}", status="done", result=result)],
         history=[HistoryItem(id=f"msg_{number}", role="tool", data=data)],
     )
 
 
-def played(world: JournalHarness, results: list[Any], *, ends: bool = True) -> Owner:
-    owner = world.own()
+def played(harness: JournalHarness, results: list[Any], *, ends: bool = True) -> Owner:
+    owner = harness.own()
     began = [
         StepStarted(id=f"stp_{number}", kind="tool", name="look", arguments_digest="a", idempotency_key=f"k{number}")
         for number in range(len(results))
@@ -60,86 +60,86 @@ def played(world: JournalHarness, results: list[Any], *, ends: bool = True) -> O
         if ends:
             await owner.end()
 
-    world.do(play())
+    harness.do(play())
     return owner
 
 
-def size(world: JournalHarness, column: Any) -> int:
-    (row,) = world.rows(select(func.coalesce(func.sum(func.length(column)), 0)))
+def size(harness: JournalHarness, column: Any) -> int:
+    (row,) = harness.rows(select(func.coalesce(func.sum(func.length(column)), 0)))
     return int(row[0])
 
 
-def test_a_long_result_is_in_one_row(world: JournalHarness) -> None:
+def test_a_long_result_is_in_one_row(harness: JournalHarness) -> None:
     results = ["z" * 100_000 for _ in range(10)]
 
-    played(world, results)
+    played(harness, results)
 
     whole = sum(map(len, results))
-    assert size(world, messages.c.data_json) < 1.01 * whole
-    assert size(world, events.c.data_json) + size(world, steps.c.result_json) < 0.01 * whole
+    assert size(harness, messages.c.data_json) < 1.01 * whole
+    assert size(harness, events.c.data_json) + size(harness, steps.c.result_json) < 0.01 * whole
 
 
 @pytest.mark.parametrize("results", [RESULTS, SHORT])
-def test_readers_get_each_event_to_the_byte_as_viewers_did(world: JournalHarness, results: list[Any]) -> None:
-    owner = played(world, results)
+def test_readers_get_each_event_to_the_byte_as_viewers_did(harness: JournalHarness, results: list[Any]) -> None:
+    owner = played(harness, results)
 
-    told = [encode(payload, owner.lease.run_id, owner.lease.thread_id) for payload in owner.told]
-    lines = world.lines(owner.lease.run_id, owner.told[0].seq - 1, owner.lease.thread_id)
+    delivered = [encode(payload, owner.lease.run_id, owner.lease.thread_id) for payload in owner.delivered]
+    lines = harness.lines(owner.lease.run_id, owner.delivered[0].seq - 1, owner.lease.thread_id)
     shown = [line.data for line in lines]
 
-    assert shown == told
+    assert shown == delivered
     assert [line.seq for line in lines] == sorted(line.seq for line in lines)
 
 
-def test_a_page_ends_where_the_results_it_refers_to_make_a_megabyte(world: JournalHarness) -> None:
-    owner = played(world, ["z" * 262_000 for _ in range(12)])
+def test_a_page_ends_where_the_results_it_refers_to_make_a_megabyte(harness: JournalHarness) -> None:
+    owner = played(harness, ["z" * 262_000 for _ in range(12)])
 
-    with world.database.read() as connection:
+    with harness.database.read() as connection:
         page = read_after(connection, owner.lease.run_id, owner.lease.thread_id, 0)
-    every = world.lines(owner.lease.run_id, 0, owner.lease.thread_id)
+    every = harness.lines(owner.lease.run_id, 0, owner.lease.thread_id)
 
     assert PAGE_BYTES < sum(len(line.data) for line in page) < 2 * PAGE_BYTES
     assert len([line for line in every if line.type == "tool_result"]) == 12
 
 
-def test_the_model_is_shown_the_result_again(world: JournalHarness) -> None:
-    owner = played(world, [LONG], ends=False)
+def test_the_model_is_shown_the_result_again(harness: JournalHarness) -> None:
+    owner = played(harness, [LONG], ends=False)
 
-    with world.database.read() as connection:
+    with harness.database.read() as connection:
         past = history(connection, owner.lease.thread_key, owner.lease.turn, 1_000_000)
 
     assert past.items[-1].data["result"] == LONG
 
 
-def test_rows_of_an_earlier_release_are_read_as_they_are(world: JournalHarness) -> None:
-    owner = world.own()
+def test_rows_of_an_earlier_release_are_read_as_they_are(harness: JournalHarness) -> None:
+    owner = harness.own()
     old = ToolResultPayload(seq=900, at="x", call_id="c", name="look", outcome="done", result=LONG)
-    with world.database.write() as connection:
+    with harness.database.write() as connection:
         insert_rows(connection, [event_row(old, owner.lease.run_id, owner.lease.thread_id, 1)])
 
-    line = world.lines(owner.lease.run_id, 899, owner.lease.thread_id)[-1]
+    line = harness.lines(owner.lease.run_id, 899, owner.lease.thread_id)[-1]
 
     assert line.data == encode(old, owner.lease.run_id, owner.lease.thread_id)
 
 
-def test_a_message_that_is_gone_leaves_an_event_that_says_so(world: JournalHarness) -> None:
-    owner = played(world, [LONG])
-    with world.database.write() as connection:
+def test_a_message_that_is_gone_leaves_an_event_that_says_so(harness: JournalHarness) -> None:
+    owner = played(harness, [LONG])
+    with harness.database.write() as connection:
         connection.execute(delete(messages).where(messages.c.id == "msg_0"))
 
-    lines = world.lines(owner.lease.run_id, 0, owner.lease.thread_id)
+    lines = harness.lines(owner.lease.run_id, 0, owner.lease.thread_id)
     (event,) = [orjson.loads(line.data) for line in lines if line.type == "tool_result"]
 
     assert event["result"] == GONE
 
 
-def test_removing_the_thread_leaves_no_part_of_a_result(world: JournalHarness) -> None:
-    played(world, [LONG])
-    (row,) = world.rows(select(runs.c.thread_id, runs.c.tenant, runs.c.principal))
+def test_removing_the_thread_leaves_no_part_of_a_result(harness: JournalHarness) -> None:
+    played(harness, [LONG])
+    (row,) = harness.rows(select(runs.c.thread_id, runs.c.tenant, runs.c.principal))
 
-    remove_threads(world.database, Who(tenant=row.tenant, principal=row.principal), [row.thread_id])
+    remove_threads(harness.database, Who(tenant=row.tenant, principal=row.principal), [row.thread_id])
 
-    assert [world.rows(select(table)) for table in (messages, events, steps)] == [[], [], []]
+    assert [harness.rows(select(table)) for table in (messages, events, steps)] == [[], [], []]
 
 
 numbers = st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False)

@@ -38,8 +38,8 @@ from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly,
 from config.database.tables import outbox, runs, timers
 from config.errors import CallboardError
 from config.settings import Settings
-from tests.bus.asked import asks, question
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel, claim
+from tests.bus.questions import asks, question
 from tests.bus.racing import at_once
 
 ME = Who()
@@ -59,97 +59,97 @@ def step(number: int = 1, **fields: Any) -> StepStarted:
     return StepStarted(**(known | fields))
 
 
-def lost(world: JournalHarness, run_id: str, *started: StepStarted) -> Owner:
+def lost(harness: JournalHarness, run_id: str, *started: StepStarted) -> Owner:
     """Return the owner of a run that was in the middle of these steps when its lease ran out."""
-    owner = world.own(run_id)
+    owner = harness.own(run_id)
     if started:
-        world.do(owner.writer.commit(Commit(started=started)))
-    world.expire_lease(run_id)
+        harness.do(owner.writer.commit(Commit(started=started)))
+    harness.expire_lease(run_id)
     return owner
 
 
-def shown(world: JournalHarness, run_id: str) -> dict[str, Any]:
-    return Runs(world.database).get(ME, run_id)
+def shown(harness: JournalHarness, run_id: str) -> dict[str, Any]:
+    return Runs(harness.database).get(ME, run_id)
 
 
-def announced(world: JournalHarness, run_id: str) -> int:
-    return int(world.rows(select(func.count()).select_from(outbox).where(outbox.c.run_id == run_id))[0][0])
+def announced(harness: JournalHarness, run_id: str) -> int:
+    return int(harness.rows(select(func.count()).select_from(outbox).where(outbox.c.run_id == run_id))[0][0])
 
 
-def free(world: JournalHarness) -> list[str]:
-    with world.database.read() as connection:
-        return [row.id for row in claimable(connection, world.database, 100)]
+def free(harness: JournalHarness) -> list[str]:
+    with harness.database.read() as connection:
+        return [row.id for row in claimable(connection, harness.database, 100)]
 
 
 # --- a lost owner ---------------------------------------------------------------------------------
 
 
-def test_a_lapsed_run_goes_back_to_the_queue_with_what_was_seen(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
-    lost(world, run_id, step(1), step(2, kind="model", name="demo"))
+def test_a_lapsed_run_goes_back_to_the_queue_with_what_was_seen(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    lost(harness, run_id, step(1), step(2, kind="model", name="demo"))
 
-    assert unowned_runs(world.database) == [run_id]
-    done = reap(world.database, run_id)
+    assert unowned_runs(harness.database) == [run_id]
+    done = reap(harness.database, run_id)
 
     assert done is not None
-    row = world.run_row(run_id)
+    row = harness.run_row(run_id)
     assert (done.status, done.wake, done.events) == ("queued", run_id, ())
     assert (row.status, row.owner, row.lease_until, row.crashes) == ("queued", None, None, 1)
-    assert announced(world, run_id) == 2
-    (crash,) = shown(world, run_id)["crashes"]
+    assert announced(harness, run_id) == 2
+    (crash,) = shown(harness, run_id)["crashes"]
     assert (crash["owner"], crash["attempt"]) == ("own_1", 1)
     assert crash["during"] == "model demo, tool refund_order"
     assert crash["seen"] == "its lease expired"
 
 
-def test_reaping_again_finds_nothing_to_do(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
-    lost(world, run_id)
-    reap(world.database, run_id)
+def test_reaping_again_finds_nothing_to_do(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    lost(harness, run_id)
+    reap(harness.database, run_id)
 
-    assert reap(world.database, run_id) is None
-    assert reap(world.database, "run_nothere") is None
-    assert unowned_runs(world.database) == []
-    assert (world.run_row(run_id).crashes, announced(world, run_id)) == (1, 2)
+    assert reap(harness.database, run_id) is None
+    assert reap(harness.database, "run_nothere") is None
+    assert unowned_runs(harness.database) == []
+    assert (harness.run_row(run_id).crashes, announced(harness, run_id)) == (1, 2)
 
 
-def test_what_a_lost_owner_streamed_is_withdrawn_by_the_next_and_it_may_write_no_more(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
-    owner = world.own(run_id)
-    world.do(owner.say("never ", "sealed"))
-    world.expire_lease(run_id)
-    reap(world.database, run_id)
+def test_what_a_lost_owner_streamed_is_withdrawn_by_the_next_and_it_may_write_no_more(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    owner = harness.own(run_id)
+    harness.do(owner.say("never ", "sealed"))
+    harness.expire_lease(run_id)
+    reap(harness.database, run_id)
 
     with pytest.raises(StaleOwner):
-        world.do(owner.message())
-    following = world.own(run_id, "own_2")
-    world.do(following.end())
+        harness.do(owner.message())
+    following = harness.own(run_id, "own_2")
+    harness.do(following.end())
 
-    lines = world.lines(run_id)
+    lines = harness.lines(run_id)
     assert_whole(lines)
     assert [line.type for line in lines] == ["status", "status", "withdrawn", "status", "end"]
 
 
-def test_an_owner_that_lives_is_left_alone(world: JournalHarness) -> None:
-    owner = world.own(owner=new_owner_id())
-    before = world.run_row(owner.lease.run_id)
+def test_an_owner_that_lives_is_left_alone(harness: JournalHarness) -> None:
+    owner = harness.own(owner=new_owner_id())
+    before = harness.run_row(owner.lease.run_id)
 
-    assert unowned_runs(world.database) == []
-    assert reap(world.database, owner.lease.run_id) is None
+    assert unowned_runs(harness.database) == []
+    assert reap(harness.database, owner.lease.run_id) is None
 
-    assert world.run_row(owner.lease.run_id) == before
-    world.do(owner.message())
+    assert harness.run_row(owner.lease.run_id) == before
+    harness.do(owner.message())
 
 
-def test_the_third_crash_of_a_run_is_its_last(world: JournalHarness) -> None:
-    accepted = world.accept(thread_id="talk")
-    following = world.accept(thread_id="talk")
+def test_the_third_crash_of_a_run_is_its_last(harness: JournalHarness) -> None:
+    accepted = harness.accept(thread_id="talk")
+    following = harness.accept(thread_id="talk")
     for number in range(SUSPECT_AFTER + 1):
-        lost(world, accepted.run_id, step(number))
-        done = reap(world.database, accepted.run_id)
+        lost(harness, accepted.run_id, step(number))
+        done = reap(harness.database, accepted.run_id)
 
     assert done is not None
-    lines = world.lines(accepted.run_id)
+    lines = harness.lines(accepted.run_id)
     error, end = decode(lines[-2].data), decode(lines[-1].data)
     assert_whole(lines)
     assert isinstance(error, ErrorPayload)
@@ -157,11 +157,11 @@ def test_the_third_crash_of_a_run_is_its_last(world: JournalHarness) -> None:
     assert (end.status, end.reason, error.code) == ("dead", "crashed", "crashed")
     assert "3 workers were lost" in error.message
     assert "tool refund_order" in error.message
-    run = shown(world, accepted.run_id)
+    run = shown(harness, accepted.run_id)
     assert (run["status"], run["error"], len(run["crashes"])) == ("dead", "crashed", 3)
-    assert world.claim(accepted.run_id) is None
+    assert harness.claim(accepted.run_id) is None
     assert done.wake == following.run_id
-    assert free(world) == [following.run_id]
+    assert free(harness) == [following.run_id]
 
 
 @pytest.mark.parametrize(
@@ -177,18 +177,18 @@ def test_the_third_crash_of_a_run_is_its_last(world: JournalHarness) -> None:
     ],
 )
 def test_a_run_is_suspected_by_what_was_at_work(
-    world: JournalHarness, kinds: list[str], is_suspect: list[bool]
+    harness: JournalHarness, kinds: list[str], is_suspect: list[bool]
 ) -> None:
-    run_id = world.accept().run_id
+    run_id = harness.accept().run_id
     seen = []
 
     for number, kind in enumerate(kinds):
-        lost(world, run_id, *([step(number, kind=kind)] if kind else []))
-        assert reap(world.database, run_id) is not None
-        lease = world.claim(run_id)
+        lost(harness, run_id, *([step(number, kind=kind)] if kind else []))
+        assert reap(harness.database, run_id) is not None
+        lease = harness.claim(run_id)
         assert lease is not None, "it goes on"
         seen.append(lease.is_suspect)
-        with world.database.write() as connection:
+        with harness.database.write() as connection:
             end_steps(connection, [StepEnded(id=f"stp_{number}", status="done")])
             released = {"status": "queued", "owner": None, "lease_until": None}
             connection.execute(update(runs).where(runs.c.id == run_id).values(**released))
@@ -197,43 +197,43 @@ def test_a_run_is_suspected_by_what_was_at_work(
 
 
 def test_a_run_that_only_waits_for_its_model_outlives_two_crashes_in_company_and_a_third_but_no_fourth(
-    world: JournalHarness,
+    harness: JournalHarness,
 ) -> None:
-    run_id = world.accept().run_id
+    run_id = harness.accept().run_id
     states = []
 
     for number in range(ALWAYS_SUSPECT_AFTER + 1):
-        lost(world, run_id, step(number, kind="model"))
-        reap(world.database, run_id)
-        states.append(world.run_row(run_id).status)
-        with world.database.write() as connection:
+        lost(harness, run_id, step(number, kind="model"))
+        reap(harness.database, run_id)
+        states.append(harness.run_row(run_id).status)
+        with harness.database.write() as connection:
             end_steps(connection, [StepEnded(id=f"stp_{number}", status="done")])
 
     assert states == ["queued"] * ALWAYS_SUSPECT_AFTER + ["dead"]
 
 
 def test_the_crash_of_a_suspect_is_not_counted_against_its_neighbours(
-    world: JournalHarness, caplog: pytest.LogCaptureFixture
+    harness: JournalHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    guilty, innocent = world.accept().run_id, world.accept().run_id
+    guilty, innocent = harness.accept().run_id, harness.accept().run_id
     for number in range(SUSPECT_AFTER):
-        lost(world, guilty, step(number))
-        reap(world.database, guilty)
-    lost(world, innocent)
-    lost(world, guilty, step(SUSPECT_AFTER))
+        lost(harness, guilty, step(number))
+        reap(harness.database, guilty)
+    lost(harness, innocent)
+    lost(harness, guilty, step(SUSPECT_AFTER))
 
-    assert unowned_runs(world.database) == [innocent, guilty], "the suspect last, so that it is there to be seen"
+    assert unowned_runs(harness.database) == [innocent, guilty], "the suspect last, so that it is there to be seen"
     caplog.clear()
     for run_id in (innocent, guilty):
-        reap(world.database, run_id)
+        reap(harness.database, run_id)
 
     assert [record.getMessage().partition(" during=")[0] for record in caplog.records] == [
         f"run lost its owner run_id={innocent} crashes=0 (not held against it: a suspect was beside it)",
         f"run lost its owner run_id={guilty} crashes={SUSPECT_AFTER + 1}",
     ]
-    rows = [world.run_row(run_id) for run_id in (innocent, guilty)]
+    rows = [harness.run_row(run_id) for run_id in (innocent, guilty)]
     assert [(row.status, row.crashes) for row in rows] == [("queued", 0), ("dead", SUSPECT_AFTER + 1)]
-    assert announced(world, innocent) == 2
+    assert announced(harness, innocent) == 2
 
 
 def test_a_note_of_an_earlier_release_counts_as_if_a_tool_was_at_work() -> None:
@@ -244,57 +244,57 @@ def test_a_note_of_an_earlier_release_counts_as_if_a_tool_was_at_work() -> None:
     assert not is_suspect(2, [old, old | {"suspect": False}])
 
 
-def test_a_dead_run_leaves_a_valid_history(world: JournalHarness) -> None:
-    accepted = world.accept()
+def test_a_dead_run_leaves_a_valid_history(harness: JournalHarness) -> None:
+    accepted = harness.accept()
     for number in range(SUSPECT_AFTER + 1):
-        lost(world, accepted.run_id, step(number))
-        reap(world.database, accepted.run_id)
+        lost(harness, accepted.run_id, step(number))
+        reap(harness.database, accepted.run_id)
 
-    with world.database.read() as connection:
-        told = Threads(world.database).messages(ME, accepted.thread_id)
+    with harness.database.read() as connection:
+        items = Threads(harness.database).messages(ME, accepted.thread_id)
         open_steps = [one for one in steps_of(connection, accepted.run_id) if one["ended_ms"] is None]
     assert open_steps == []
-    assert [item["role"] for item in told] == ["user", "tool", "tool", "tool", "error"]
-    assert [item.get("outcome") for item in told] == [None, "unknown", "unknown", "unknown", None]
-    assert told[1]["result"] == NOT_KNOWN
+    assert [item["role"] for item in items] == ["user", "tool", "tool", "tool", "error"]
+    assert [item.get("outcome") for item in items] == [None, "unknown", "unknown", "unknown", None]
+    assert items[1]["result"] == NOT_KNOWN
 
 
-def test_a_run_that_was_to_stop_and_lost_its_owner_is_cancelled(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
-    owner = world.own(run_id)
-    cancel(world.database, ME, run_id, "ann")
-    world.expire_lease(run_id)
+def test_a_run_that_was_to_stop_and_lost_its_owner_is_cancelled(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    owner = harness.own(run_id)
+    cancel(harness.database, ME, run_id, "ann")
+    harness.expire_lease(run_id)
 
-    done = reap(world.database, run_id)
+    done = reap(harness.database, run_id)
 
     assert done is not None
-    assert (done.status, world.run_row(run_id).crashes) == ("cancelled", 1)
-    assert_whole(world.lines(run_id))
+    assert (done.status, harness.run_row(run_id).crashes) == ("cancelled", 1)
+    assert_whole(harness.lines(run_id))
     with pytest.raises(StaleOwner):
-        world.do(owner.message())
+        harness.do(owner.message())
 
 
-def test_many_reapers_at_once_count_one_crash(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
-    lost(world, run_id)
+def test_many_reapers_at_once_count_one_crash(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    lost(harness, run_id)
 
-    done = at_once(RACERS, lambda _: reap(world.database, run_id))
+    done = at_once(RACERS, lambda _: reap(harness.database, run_id))
 
     assert len([one for one in done if one is not None]) == 1
-    assert (world.run_row(run_id).crashes, announced(world, run_id)) == (1, 2)
+    assert (harness.run_row(run_id).crashes, announced(harness, run_id)) == (1, 2)
 
 
-def test_many_reapers_at_once_write_one_end(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
+def test_many_reapers_at_once_write_one_end(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
     for number in range(SUSPECT_AFTER):
-        lost(world, run_id, step(number))
-        reap(world.database, run_id)
-    lost(world, run_id)
+        lost(harness, run_id, step(number))
+        reap(harness.database, run_id)
+    lost(harness, run_id)
 
-    done = at_once(RACERS, lambda _: reap(world.database, run_id))
+    done = at_once(RACERS, lambda _: reap(harness.database, run_id))
 
     assert [one.status for one in done if one is not None] == ["dead"]
-    assert_whole(world.lines(run_id))
+    assert_whole(harness.lines(run_id))
 
 
 # --- a process that ended on this machine ---------------------------------------------------------
@@ -335,168 +335,168 @@ needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="only Linux show
 @pytest.mark.parity
 @needs_proc
 def test_a_run_whose_process_ended_here_is_reaped_before_its_lease_ends(
-    world: JournalHarness, neighbour: Process
+    harness: JournalHarness, neighbour: Process
 ) -> None:
-    owner = world.own(owner=neighbour.owner)
+    owner = harness.own(owner=neighbour.owner)
     run_id = owner.lease.run_id
-    assert (unowned_runs(world.database), reap(world.database, run_id)) == ([], None)
+    assert (unowned_runs(harness.database), reap(harness.database, run_id)) == ([], None)
 
     neighbour.end()
 
-    assert unowned_runs(world.database) == [run_id]
-    done = reap(world.database, run_id)
+    assert unowned_runs(harness.database) == [run_id]
+    done = reap(harness.database, run_id)
     assert done is not None
     assert done.status == "queued"
-    assert shown(world, run_id)["crashes"][0]["seen"] == "its process ended"
+    assert shown(harness, run_id)["crashes"][0]["seen"] == "its process ended"
 
 
-def test_a_run_of_a_process_of_another_machine_waits_for_its_lease(world: JournalHarness) -> None:
-    owner = world.own(owner="own_0123456789ab_1_1_elsewhere")
+def test_a_run_of_a_process_of_another_machine_waits_for_its_lease(harness: JournalHarness) -> None:
+    owner = harness.own(owner="own_0123456789ab_1_1_elsewhere")
 
-    assert unowned_runs(world.database) == []
-    assert reap(world.database, owner.lease.run_id) is None
+    assert unowned_runs(harness.database) == []
+    assert reap(harness.database, owner.lease.run_id) is None
 
 
 # --- questions nobody answers ---------------------------------------------------------------------
 
 
-def test_an_unanswered_question_ends_its_run_with_a_result_for_the_call(world: JournalHarness) -> None:
-    accepted = world.accept()
+def test_an_unanswered_question_ends_its_run_with_a_result_for_the_call(harness: JournalHarness) -> None:
+    accepted = harness.accept()
     one = question(expires_in_s=-1)
-    asks(world.database, accepted.run_id, one)
-    assert due(world.database) == [(accepted.run_id, one.id)]
+    asks(harness.database, accepted.run_id, one)
+    assert due(harness.database) == [(accepted.run_id, one.id)]
 
-    done = fire(world.database, accepted.run_id, one.id)
+    done = fire(harness.database, accepted.run_id, one.id)
 
     assert done is not None
-    lines = world.lines(accepted.run_id)
+    lines = harness.lines(accepted.run_id)
     result = next(payload for line in lines if isinstance(payload := decode(line.data), ToolResultPayload))
-    run = shown(world, accepted.run_id)
+    run = shown(harness, accepted.run_id)
     assert_whole(lines)
     assert (run["status"], run["error"]) == ("failed", "approval_expired")
     assert (result.call_id, result.outcome, result.result) == (one.call_id, "unknown", NOT_KNOWN)
-    with world.database.read() as connection:
-        told = Threads(world.database).messages(ME, accepted.thread_id)
+    with harness.database.read() as connection:
+        items = Threads(harness.database).messages(ME, accepted.thread_id)
         assert [one["ended_ms"] for one in steps_of(connection, accepted.run_id) if one["ended_ms"] is None] == []
-    assert [item["role"] for item in told] == ["user", "assistant", "tool", "error"]
-    assert due(world.database) == []
-    assert fire(world.database, accepted.run_id, one.id) is None
+    assert [item["role"] for item in items] == ["user", "assistant", "tool", "error"]
+    assert due(harness.database) == []
+    assert fire(harness.database, accepted.run_id, one.id) is None
 
 
-def test_a_question_answered_in_time_ends_nothing(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
+def test_a_question_answered_in_time_ends_nothing(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
     one = question()
-    asks(world.database, run_id, one)
-    decide(world.database, ME, run_id, one.id, Decision(decision="run_again"), by="ann")
-    before = world.run_row(run_id)
+    asks(harness.database, run_id, one)
+    decide(harness.database, ME, run_id, one.id, Decision(decision="run_again"), by="ann")
+    before = harness.run_row(run_id)
 
-    assert fire(world.database, run_id, one.id) is None
+    assert fire(harness.database, run_id, one.id) is None
 
-    assert world.run_row(run_id) == before
-    assert world.rows(select(timers).where(timers.c.run_id == run_id)) == []
+    assert harness.run_row(run_id) == before
+    assert harness.rows(select(timers).where(timers.c.run_id == run_id)) == []
 
 
-def test_a_timer_of_a_run_that_ended_is_taken_away(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
+def test_a_timer_of_a_run_that_ended_is_taken_away(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
     one = question(expires_in_s=-1)
-    asks(world.database, run_id, one)
-    cancel(world.database, ME, run_id, "ann")
+    asks(harness.database, run_id, one)
+    cancel(harness.database, ME, run_id, "ann")
 
-    assert fire(world.database, run_id, one.id) is None
+    assert fire(harness.database, run_id, one.id) is None
 
-    assert due(world.database) == []
-    assert_whole(world.lines(run_id))
-
-
-def test_a_timer_that_is_not_due_is_not_looked_at(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
-    asks(world.database, run_id, question(expires_in_s=3600))
-
-    assert due(world.database) == []
+    assert due(harness.database) == []
+    assert_whole(harness.lines(run_id))
 
 
-def test_one_of_many_timers_at_once_ends_the_run(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
+def test_a_timer_that_is_not_due_is_not_looked_at(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    asks(harness.database, run_id, question(expires_in_s=3600))
+
+    assert due(harness.database) == []
+
+
+def test_one_of_many_timers_at_once_ends_the_run(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
     one = question(expires_in_s=-1)
-    asks(world.database, run_id, one)
+    asks(harness.database, run_id, one)
 
-    done = at_once(RACERS, lambda _: fire(world.database, run_id, one.id))
+    done = at_once(RACERS, lambda _: fire(harness.database, run_id, one.id))
 
     assert [written.status for written in done if written is not None] == ["failed"]
-    assert_whole(world.lines(run_id))
+    assert_whole(harness.lines(run_id))
 
 
 # --- what may begin -------------------------------------------------------------------------------
 
 
-def test_claimable_are_the_oldest_queued_runs_of_their_threads(world: JournalHarness) -> None:
-    first, second = (world.accept(thread_id="talk").run_id for _ in range(2))
-    waits = world.accept().run_id
-    asks(world.database, waits)
-    owned = world.own().lease.run_id
-    alone = world.accept().run_id
+def test_claimable_are_the_oldest_queued_runs_of_their_threads(harness: JournalHarness) -> None:
+    first, second = (harness.accept(thread_id="talk").run_id for _ in range(2))
+    waits = harness.accept().run_id
+    asks(harness.database, waits)
+    owned = harness.own().lease.run_id
+    alone = harness.accept().run_id
 
-    assert free(world) == [first, alone]
-    assert world.claim(first) is not None
-    assert free(world) == [alone]
-    assert {second, waits, owned}.isdisjoint(free(world))
+    assert free(harness) == [first, alone]
+    assert harness.claim(first) is not None
+    assert free(harness) == [alone]
+    assert {second, waits, owned}.isdisjoint(free(harness))
 
 
 @pytest.mark.parametrize(
     ("names", "expected"), [(("runs",), ["plain", "named"]), (("gpu",), ["gpu"]), (("gpu", "runs"), None), ((), [])]
 )
 def test_claimable_are_only_runs_of_the_queues_that_are_served(
-    world: JournalHarness, names: tuple[str, ...], expected: list[str] | None
+    harness: JournalHarness, names: tuple[str, ...], expected: list[str] | None
 ) -> None:
     made = {"plain": None, "gpu": "gpu", "named": "runs"}
-    ids = {name: world.accept(queue=queue).run_id for name, queue in made.items()}
+    ids = {name: harness.accept(queue=queue).run_id for name, queue in made.items()}
 
-    with world.database.read() as connection:
+    with harness.database.read() as connection:
         served = ServedQueues(default="runs", names=names)
-        found = [row.id for row in claimable(connection, world.database, 100, served)]
+        found = [row.id for row in claimable(connection, harness.database, 100, served)]
 
     assert found == [ids[name] for name in (expected if expected is not None else made)]
 
 
-def test_a_run_that_its_process_is_about_to_execute_is_left_to_it_for_a_while(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
+def test_a_run_that_its_process_is_about_to_execute_is_left_to_it_for_a_while(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
 
-    UnownedRuns(world.database, "own_1", 60.0, lambda written: None).defer_polling(run_id)
-    assert free(world) == []
-    world.expire_lease(run_id)
-    assert free(world) == [run_id]
+    UnownedRuns(harness.database, "own_1", 60.0, lambda written: None).defer_polling(run_id)
+    assert free(harness) == []
+    harness.expire_lease(run_id)
+    assert free(harness) == [run_id]
 
-    assert claim(world.database, run_id, "own_1", 60.0) is not None
+    assert claim(harness.database, run_id, "own_1", 60.0) is not None
 
 
-def test_a_hold_is_no_lease(world: JournalHarness) -> None:
+def test_a_hold_is_no_lease(harness: JournalHarness) -> None:
     """Whoever holds a queued run keeps pollers away, and nobody who was told to begin it."""
-    run_id = world.accept().run_id
-    UnownedRuns(world.database, "own_1", 60.0, lambda written: None).defer_polling(run_id)
+    run_id = harness.accept().run_id
+    UnownedRuns(harness.database, "own_1", 60.0, lambda written: None).defer_polling(run_id)
 
-    assert world.claim(run_id) is not None
+    assert harness.claim(run_id) is not None
 
 
 # --- the thread that looks ------------------------------------------------------------------------
 
 
-def test_one_look_finds_everything_and_publishes_it(world: JournalHarness, settings: Settings) -> None:
-    crashed, unanswered = world.accept().run_id, world.accept().run_id
-    lost(world, crashed)
+def test_one_look_finds_everything_and_publishes_it(harness: JournalHarness, settings: Settings) -> None:
+    crashed, unanswered = harness.accept().run_id, harness.accept().run_id
+    lost(harness, crashed)
     published: list[CommitResult] = []
-    reaper = Reaper(world.database, settings, published.append, clock=itertools.count(step=100).__next__)
+    reaper = Reaper(harness.database, settings, published.append, clock=itertools.count(step=100).__next__)
     assert reaper.look() == []  # the lost owner has its last call
-    asks(world.database, unanswered, question(expires_in_s=-1))
+    asks(harness.database, unanswered, question(expires_in_s=-1))
 
     done = reaper.look()
 
     assert [(one.run_id, one.status) for one in done] == [(crashed, "queued"), (unanswered, "failed")]
     assert published == done
-    assert Reaper(world.database, settings, published.append).look() == []
+    assert Reaper(harness.database, settings, published.append).look() == []
 
 
 def test_the_reaper_looks_by_itself_and_survives_whatever_goes_wrong(
-    small_world: JournalHarness, settings: Settings
+    small_harness: JournalHarness, settings: Settings
 ) -> None:
     seen, is_found = [], threading.Event()
 
@@ -507,8 +507,8 @@ def test_the_reaper_looks_by_itself_and_survives_whatever_goes_wrong(
         is_found.set()
 
     for _ in range(2):
-        lost(small_world, small_world.accept().run_id)
-    reaper = Reaper(small_world.database, settings.model_copy(update={"reap_s": 0.01}), published)
+        lost(small_harness, small_harness.accept().run_id)
+    reaper = Reaper(small_harness.database, settings.model_copy(update={"reap_s": 0.01}), published)
     reaper.start()
     reaper.start()
     try:
@@ -516,18 +516,18 @@ def test_the_reaper_looks_by_itself_and_survives_whatever_goes_wrong(
     finally:
         reaper.stop()
 
-    statuses = small_world.rows(select(runs.c.status))
+    statuses = small_harness.rows(select(runs.c.status))
     assert [row.status for row in statuses] == ["queued", "queued"]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("nobody foresaw this"), StaleOwner("run_1", 1)])
 def test_a_run_that_cannot_be_reaped_keeps_no_other_waiting(
-    world: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: Exception
+    harness: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    bad, good, unanswered = (world.accept().run_id for _ in range(3))
-    lost(world, bad)
-    lost(world, good)
-    asks(world.database, unanswered, question(expires_in_s=-1))
+    bad, good, unanswered = (harness.accept().run_id for _ in range(3))
+    lost(harness, bad)
+    lost(harness, good)
+    asks(harness.database, unanswered, question(expires_in_s=-1))
 
     def reap_others(database: Database, run_id: str, _: LeaseGrace) -> CommitResult | None:
         if run_id == bad:
@@ -536,14 +536,14 @@ def test_a_run_that_cannot_be_reaped_keeps_no_other_waiting(
 
     monkeypatch.setattr(reapers, "reap", reap_others)
 
-    done = Reaper(world.database, settings, lambda _: None).look()
+    done = Reaper(harness.database, settings, lambda _: None).look()
 
     assert [(one.run_id, one.status) for one in done] == [(good, "queued"), (unanswered, "failed")]
 
 
 @pytest.mark.parametrize("error", [DatabaseUnreachable("gone"), DatabaseBusy("SQLite has one lock for all")])
 def test_a_database_that_is_away_is_asked_for_one_run_only(
-    small_world: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: CallboardError
+    small_harness: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: CallboardError
 ) -> None:
     asked: list[str] = []
 
@@ -552,11 +552,11 @@ def test_a_database_that_is_away_is_asked_for_one_run_only(
         raise error
 
     for _ in range(3):
-        lost(small_world, small_world.accept().run_id)
+        lost(small_harness, small_harness.accept().run_id)
     monkeypatch.setattr(reapers, "reap", away)
 
     with pytest.raises(type(error)):
-        Reaper(small_world.database, settings, lambda _: None).look()
+        Reaper(small_harness.database, settings, lambda _: None).look()
 
     assert len(asked) == 1
 
@@ -565,10 +565,10 @@ def test_a_database_that_is_away_is_asked_for_one_run_only(
     "error", [DatabaseFull("no space"), DatabaseReadOnly("a standby"), DatabaseUnreachable("gone")]
 )
 def test_a_last_call_that_no_write_gets_through_is_none(
-    world: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: CallboardError
+    harness: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: CallboardError
 ) -> None:
-    lost(world, world.accept().run_id)
-    reaper = Reaper(world.database, settings, lambda _: None, clock=itertools.count(step=100).__next__)
+    lost(harness, harness.accept().run_id)
+    reaper = Reaper(harness.database, settings, lambda _: None, clock=itertools.count(step=100).__next__)
     reaper.look()
     with monkeypatch.context() as outage:
         outage.setattr(reapers, "requeue", Mock(side_effect=error))
@@ -579,35 +579,35 @@ def test_a_last_call_that_no_write_gets_through_is_none(
     assert len(reaper.look()) == 1
 
 
-def test_a_live_owner_keeps_its_run_during_the_lease_grace(world: JournalHarness, settings: Settings) -> None:
+def test_a_live_owner_keeps_its_run_during_the_lease_grace(harness: JournalHarness, settings: Settings) -> None:
     """As after an outage longer than a lease: reapers and owners have a database again at the same moment."""
-    living, killed = (lost(world, world.accept().run_id).writer.lease for _ in range(2))
+    living, killed = (lost(harness, harness.accept().run_id).writer.lease for _ in range(2))
     now = iter((0.0, 0.0, 0.1, 0.1, 100.0))
-    reaper = Reaper(world.database, settings, lambda _: None, clock=lambda: next(now))
+    reaper = Reaper(harness.database, settings, lambda _: None, clock=lambda: next(now))
 
     assert reaper.look() == reaper.look() == []
-    beat(world.database, living.owner, 60, [(living.run_id, living.fence)])
+    beat(harness.database, living.owner, 60, [(living.run_id, living.fence)])
 
     assert [one.run_id for one in reaper.look()] == [killed.run_id]
-    assert [world.run_row(lease.run_id).crashes for lease in (living, killed)] == [0, 1]
+    assert [harness.run_row(lease.run_id).crashes for lease in (living, killed)] == [0, 1]
 
 
-def test_each_owner_of_a_run_has_a_last_call(world: JournalHarness, settings: Settings) -> None:
-    run_id = world.accept().run_id
-    reaper = Reaper(world.database, settings, lambda _: None, clock=itertools.count(step=100).__next__)
+def test_each_owner_of_a_run_has_a_last_call(harness: JournalHarness, settings: Settings) -> None:
+    run_id = harness.accept().run_id
+    reaper = Reaper(harness.database, settings, lambda _: None, clock=itertools.count(step=100).__next__)
     for _ in range(2):
-        lost(world, run_id)
+        lost(harness, run_id)
 
         assert (reaper.look(), len(reaper.look())) == ([], 1)
 
 
 @pytest.mark.parity
 @needs_proc
-def test_a_process_that_ended_here_has_none(world: JournalHarness, settings: Settings, neighbour: Process) -> None:
-    run_id = world.own(owner=neighbour.owner).lease.run_id
+def test_a_process_that_ended_here_has_none(harness: JournalHarness, settings: Settings, neighbour: Process) -> None:
+    run_id = harness.own(owner=neighbour.owner).lease.run_id
     neighbour.end()
 
-    assert [one.run_id for one in Reaper(world.database, settings, lambda _: None).look()] == [run_id]
+    assert [one.run_id for one in Reaper(harness.database, settings, lambda _: None).look()] == [run_id]
 
 
 # --- the thread that sweeps -----------------------------------------------------------------------
@@ -633,18 +633,18 @@ class Sweep:
 
 
 def test_runs_are_reaped_while_a_long_sweep_is_under_way(
-    small_world: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    small_harness: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep, is_reaped = Sweep(monkeypatch), threading.Event()
     quick = settings.model_copy(update={"reap_s": 0.01})
-    reaper = Reaper(small_world.database, quick, lambda _: is_reaped.set())
+    reaper = Reaper(small_harness.database, quick, lambda _: is_reaped.set())
     reaper.start()
     try:
         assert sweep.begun.wait(20)
-        lost(small_world, small_world.accept().run_id)
+        lost(small_harness, small_harness.accept().run_id)
         assert is_reaped.wait(20)
         is_reaped.clear()
-        lost(small_world, small_world.accept().run_id)
+        lost(small_harness, small_harness.accept().run_id)
         assert is_reaped.wait(20)
         assert sweep.count == 1
         sweep.begun.clear()
@@ -656,10 +656,10 @@ def test_runs_are_reaped_while_a_long_sweep_is_under_way(
 
 
 def test_a_sweep_is_cut_off_with_its_reaper(
-    small_world: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    small_harness: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     sweep = Sweep(monkeypatch)
-    reaper = Reaper(small_world.database, settings.model_copy(update={"reap_s": 0.01}), lambda _: None)
+    reaper = Reaper(small_harness.database, settings.model_copy(update={"reap_s": 0.01}), lambda _: None)
     reaper.start()
     assert sweep.begun.wait(20)
 
@@ -672,7 +672,7 @@ def test_a_sweep_is_cut_off_with_its_reaper(
 
 
 def test_a_sweep_that_fails_is_no_end_of_the_reaper(
-    small_world: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    small_harness: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[int] = []
     again = threading.Event()
@@ -685,7 +685,7 @@ def test_a_sweep_that_fails_is_no_end_of_the_reaper(
 
     monkeypatch.setattr(reapers, "sweep", fail)
     monkeypatch.setattr(reapers, "SWEEP_EVERY_S", 0.0)
-    reaper = Reaper(small_world.database, settings.model_copy(update={"reap_s": 0.01}), lambda _: None)
+    reaper = Reaper(small_harness.database, settings.model_copy(update={"reap_s": 0.01}), lambda _: None)
     reaper.start()
     try:
         assert again.wait(20)
@@ -693,8 +693,8 @@ def test_a_sweep_that_fails_is_no_end_of_the_reaper(
         reaper.stop()
 
 
-def test_a_stopped_reaper_ends_its_thread(small_world: JournalHarness, settings: Settings) -> None:
-    reaper = Reaper(small_world.database, settings, lambda _: None)
+def test_a_stopped_reaper_ends_its_thread(small_harness: JournalHarness, settings: Settings) -> None:
+    reaper = Reaper(small_harness.database, settings, lambda _: None)
     reaper.start()
     thread = reaper._thread
     assert thread is not None

@@ -17,16 +17,16 @@ from bus.journal.who import Who
 from bus.payloads import StatusPayload
 from config.database.tables import approvals, outbox, timers
 from config.redaction import redact
-from tests.bus.asked import question
+from tests.bus.faulty_commits import FaultyCommits
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel
-from tests.bus.shaky import ShakyCommits
+from tests.bus.questions import question
 
 ME = Who()
 RELEASE = Release(status="queued", reason=Reason.DRAIN)
 
 
 def release(owner: Owner) -> list[object]:
-    return list(owner.world.do(owner.writer.commit(Commit(events=[StatusPayload(status="moved")], release=RELEASE))))
+    return list(owner.harness.do(owner.writer.commit(Commit(events=[StatusPayload(status="moved")], release=RELEASE))))
 
 
 def waits(owner: Owner, *asked: object) -> None:
@@ -34,151 +34,155 @@ def waits(owner: Owner, *asked: object) -> None:
     questions = tuple(asked or (question(),))
     release = Release(status="waiting", reason=Reason.APPROVAL, detail="a person", questions=questions)  # type: ignore[arg-type]  # as they come
     events = [*(one.payload() for one in release.questions), StatusPayload(status="waiting")]
-    owner.world.do(owner.writer.commit(Commit(events=events, release=release)))
+    owner.harness.do(owner.writer.commit(Commit(events=events, release=release)))
 
 
-def count(world: JournalHarness, table, run_id: str) -> int:
-    return int(world.rows(select(func.count()).select_from(table).where(table.c.run_id == run_id))[0][0])
+def count(harness: JournalHarness, table, run_id: str) -> int:
+    return int(harness.rows(select(func.count()).select_from(table).where(table.c.run_id == run_id))[0][0])
 
 
-def test_a_released_run_is_announced_and_counts_no_crash(world: JournalHarness) -> None:
-    owner = world.own()
+def test_a_released_run_is_announced_and_counts_no_crash(harness: JournalHarness) -> None:
+    owner = harness.own()
     run_id = owner.lease.run_id
 
     release(owner)
 
-    row = world.run_row(run_id)
+    row = harness.run_row(run_id)
     assert (row.status, row.reason, row.owner, row.lease_until, row.crashes) == ("queued", "drain", None, None, 0)
     assert (row.reserved_to, row.declared_to) == (3, 3)
-    assert count(world, outbox, run_id) == 2
+    assert count(harness, outbox, run_id) == 2
     assert owner.woken == [run_id]
 
 
-def test_the_next_owner_continues_right_behind_the_last_number(world: JournalHarness) -> None:
-    owner = world.own()
+def test_the_next_owner_continues_right_behind_the_last_number(harness: JournalHarness) -> None:
+    owner = harness.own()
     release(owner)
 
-    following = world.own(owner.lease.run_id, "own_2")
-    world.do(following.end())
+    following = harness.own(owner.lease.run_id, "own_2")
+    harness.do(following.end())
 
-    lines = world.lines(owner.lease.run_id)
+    lines = harness.lines(owner.lease.run_id)
     assert_whole(lines)
     assert [line.seq for line in lines] == [1, 2, 3, 4, 5]
     assert [line.type for line in lines] == ["status", "status", "status", "status", "end"]
 
 
-def test_pieces_of_no_message_are_withdrawn_when_the_run_is_let_go(world: JournalHarness) -> None:
-    owner = world.own()
-    world.do(owner.say("half ", "a word"))
+def test_pieces_of_no_message_are_withdrawn_when_the_run_is_let_go(harness: JournalHarness) -> None:
+    owner = harness.own()
+    harness.do(owner.say("half ", "a word"))
 
     release(owner)
 
-    lines = world.lines(owner.lease.run_id)
+    lines = harness.lines(owner.lease.run_id)
     assert [line.type for line in lines] == ["status", "status", "withdrawn", "status"]
     assert lines[2].withdrawn_ranges == [(3, 4)]
 
 
-def test_nothing_is_written_after_a_run_was_let_go(world: JournalHarness) -> None:
-    owner = world.own()
+def test_nothing_is_written_after_a_run_was_let_go(harness: JournalHarness) -> None:
+    owner = harness.own()
     release(owner)
-    before = world.run_row(owner.lease.run_id)
+    before = harness.run_row(owner.lease.run_id)
 
     with pytest.raises(StaleOwner):
-        world.do(owner.say("late"))
+        harness.do(owner.say("late"))
     with pytest.raises(StaleOwner):
-        world.do(owner.message())
+        harness.do(owner.message())
     with pytest.raises(StaleOwner):
         release(owner)
 
     assert owner.writer.is_closed
-    assert world.run_row(owner.lease.run_id) == before
+    assert harness.run_row(owner.lease.run_id) == before
 
 
-def test_who_lost_the_run_cannot_let_it_go(world: JournalHarness) -> None:
-    owner = world.own()
-    world.expire_lease(owner.lease.run_id)
-    following = world.own(owner.lease.run_id, "own_2")
+def test_who_lost_the_run_cannot_let_it_go(harness: JournalHarness) -> None:
+    owner = harness.own()
+    harness.expire_lease(owner.lease.run_id)
+    following = harness.own(owner.lease.run_id, "own_2")
 
     with pytest.raises(StaleOwner):
         release(owner)
 
-    assert count(world, outbox, owner.lease.run_id) == 2, "of its accept, and of the reaper"
-    world.do(following.message())
+    assert count(harness, outbox, owner.lease.run_id) == 2, "of its accept, and of the reaper"
+    harness.do(following.message())
 
 
-def test_steps_that_were_not_begun_are_left_for_the_next_owner(world: JournalHarness) -> None:
-    owner = world.own()
+def test_steps_that_were_not_begun_are_left_for_the_next_owner(harness: JournalHarness) -> None:
+    owner = harness.own()
     run_id = owner.lease.run_id
     started = [
         StepStarted(id=f"stp_{n}", kind="tool", name="t", arguments_digest="a", idempotency_key=f"k{n}")
         for n in range(2)
     ]
-    world.do(owner.writer.commit(Commit(started=started)))
+    harness.do(owner.writer.commit(Commit(started=started)))
 
-    world.do(owner.writer.commit(Commit(planned=["stp_0"], unknown=["stp_1"], release=RELEASE)))
+    harness.do(owner.writer.commit(Commit(planned=["stp_0"], unknown=["stp_1"], release=RELEASE)))
 
-    with world.database.read() as connection:
+    with harness.database.read() as connection:
         assert [step["status"] for step in steps_of(connection, run_id)] == ["planned", "unknown"]
 
 
-def test_a_waiting_run_asks_with_a_timer_and_is_not_announced(world: JournalHarness) -> None:
-    owner = world.own()
+def test_a_waiting_run_asks_with_a_timer_and_is_not_announced(harness: JournalHarness) -> None:
+    owner = harness.own()
     run_id = owner.lease.run_id
 
     waits(owner, question(), question())
 
-    row = world.run_row(run_id)
+    row = harness.run_row(run_id)
     assert (row.status, row.reason, row.detail, row.owner) == ("waiting", "approval", "a person", None)
-    assert (count(world, approvals, run_id), count(world, timers, run_id), count(world, outbox, run_id)) == (2, 2, 1)
+    assert (count(harness, approvals, run_id), count(harness, timers, run_id), count(harness, outbox, run_id)) == (
+        2,
+        2,
+        1,
+    )
     assert owner.woken == []
 
 
-def test_what_a_run_waits_for_is_kept_without_secrets(world: JournalHarness) -> None:
-    owner = world.own()
+def test_what_a_run_waits_for_is_kept_without_secrets(harness: JournalHarness) -> None:
+    owner = harness.own()
     said = "its tool said password=tr0ub4dor-and-3"
     release = Release(status="waiting", reason=Reason.CODE_VERSION, detail=said)
 
-    world.do(owner.writer.commit(Commit(events=[StatusPayload(status="waiting")], release=release)))
+    harness.do(owner.writer.commit(Commit(events=[StatusPayload(status="waiting")], release=release)))
 
-    assert world.run_row(owner.lease.run_id).detail == redact(said) != said
+    assert harness.run_row(owner.lease.run_id).detail == redact(said) != said
 
 
 # --- a stop that comes between --------------------------------------------------------------------
 
 
-def test_a_stop_that_comes_between_queues_the_run_instead(world: JournalHarness) -> None:
+def test_a_stop_that_comes_between_queues_the_run_instead(harness: JournalHarness) -> None:
     """A run that waits has no owner who would see the stop; the next owner sees it."""
-    owner = world.own()
+    owner = harness.own()
     run_id = owner.lease.run_id
-    cancel(world.database, ME, run_id, "ann")
+    cancel(harness.database, ME, run_id, "ann")
 
     waits(owner)
 
-    assert world.run_row(run_id).status == "queued"
-    assert count(world, outbox, run_id) == 2
-    assert "approvals" not in Runs(world.database).get(ME, run_id)
-    lease = world.claim(run_id, "own_2")
+    assert harness.run_row(run_id).status == "queued"
+    assert count(harness, outbox, run_id) == 2
+    assert "approvals" not in Runs(harness.database).get(ME, run_id)
+    lease = harness.claim(run_id, "own_2")
     assert lease is not None
     assert lease.stop_requested
 
 
-def test_a_run_that_was_stopped_while_it_asked_takes_no_answer_from_its_next_owner(world: JournalHarness) -> None:
+def test_a_run_that_was_stopped_while_it_asked_takes_no_answer_from_its_next_owner(harness: JournalHarness) -> None:
     """One of two answers would have left it running for ever: its owner fenced off, and no lease to run out."""
-    owner = world.own()
+    owner = harness.own()
     run_id = owner.lease.run_id
-    cancel(world.database, ME, run_id, "ann")
+    cancel(harness.database, ME, run_id, "ann")
     one, other = question(), question()
     waits(owner, one, other)
     with pytest.raises(ApprovalOver, match="was stopped"):
-        decide(world.database, ME, run_id, one.id, Decision(decision="run_again"), by="ben")
-    following = world.own(run_id, "own_2")
+        decide(harness.database, ME, run_id, one.id, Decision(decision="run_again"), by="ben")
+    following = harness.own(run_id, "own_2")
 
     with pytest.raises(ApprovalOver, match="was stopped"):
-        decide(world.database, ME, run_id, one.id, Decision(decision="run_again"), by="ben")
+        decide(harness.database, ME, run_id, one.id, Decision(decision="run_again"), by="ben")
 
-    world.do(following.end("cancelled"))
-    assert world.run_row(run_id).status == "cancelled"
-    assert_whole(world.lines(run_id))
+    harness.do(following.end("cancelled"))
+    assert harness.run_row(run_id).status == "cancelled"
+    assert_whole(harness.lines(run_id))
 
 
 # --- replies that are lost ------------------------------------------------------------------------
@@ -186,16 +190,16 @@ def test_a_run_that_was_stopped_while_it_asked_takes_no_answer_from_its_next_own
 
 @pytest.mark.parametrize("fault", ["busy", "reply_lost"])
 def test_letting_go_counts_once_whatever_becomes_of_the_reply(
-    small_world: JournalHarness, monkeypatch: pytest.MonkeyPatch, fault
+    small_harness: JournalHarness, monkeypatch: pytest.MonkeyPatch, fault
 ) -> None:
     faults = [fault]
-    ShakyCommits(small_world.database, monkeypatch, lambda: faults.pop() if faults else None)
-    owner = small_world.own()
+    FaultyCommits(small_harness.database, monkeypatch, lambda: faults.pop() if faults else None)
+    owner = small_harness.own()
     run_id = owner.lease.run_id
 
     waits(owner)
 
-    row = small_world.run_row(run_id)
+    row = small_harness.run_row(run_id)
     assert (faults, row.status, row.commits) == ([], "waiting", 1)
-    assert small_world.kinds(run_id) == ["status", "status", "approval", "status"]
-    assert (count(small_world, approvals, run_id), owner.writer.is_closed) == (1, True)
+    assert small_harness.kinds(run_id) == ["status", "status", "approval", "status"]
+    assert (count(small_harness, approvals, run_id), owner.writer.is_closed) == (1, True)

@@ -17,200 +17,200 @@ from bus.journal.who import Who
 from bus.payloads import EndPayload
 from config.database.tables import controls, messages, outbox, runs, threads
 from config.errors import BadRequest
-from tests.bus.asked import asks, question
 from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
+from tests.bus.questions import asks, question
 from tests.bus.racing import at_once
 
 ME = Who()
 OTHERS = [Who(principal="eve"), Who(tenant="other")]
 
 
-def stop(world: JournalHarness, run_id: str, who: Who = ME):
-    return cancel(world.database, who, run_id, "ann")
+def stop(harness: JournalHarness, run_id: str, who: Who = ME):
+    return cancel(harness.database, who, run_id, "ann")
 
 
 # --- stopping
 
 
-def test_a_run_that_waits_is_ended_here(world: JournalHarness):
-    accepted = world.accept()
+def test_a_run_that_waits_is_ended_here(harness: JournalHarness):
+    accepted = harness.accept()
 
-    done = stop(world, accepted.run_id)
+    done = stop(harness, accepted.run_id)
 
     assert (done.status, done.fence) == ("cancelled", 1)
     assert [payload.event_type for payload in done.events] == ["end"]
-    lines = world.lines(accepted.run_id)
+    lines = harness.lines(accepted.run_id)
     assert_whole(lines)
-    row = world.run_row(accepted.run_id)
+    row = harness.run_row(accepted.run_id)
     assert (row.status, row.fence, row.reserved_to, row.observers_told) == ("cancelled", 1, 2, False)
     assert row.ended_ms is not None
-    assert world.claim(accepted.run_id) is None
+    assert harness.claim(accepted.run_id) is None
 
 
-def test_a_stop_is_in_the_history(world: JournalHarness):
-    accepted = world.accept()
-    stop(world, accepted.run_id)
+def test_a_stop_is_in_the_history(harness: JournalHarness):
+    accepted = harness.accept()
+    stop(harness, accepted.run_id)
 
-    _, item = world.rows(select(messages).order_by(messages.c.number))
+    _, item = harness.rows(select(messages).order_by(messages.c.number))
     assert (item.role, item.run_id) == ("error", accepted.run_id)
     assert "Stopped" in orjson.loads(item.data_json)["content"]
 
 
-def test_an_owner_that_lives_is_asked_and_not_overruled(world: JournalHarness):
-    owner = world.own()
+def test_an_owner_that_lives_is_asked_and_not_overruled(harness: JournalHarness):
+    owner = harness.own()
 
-    done = stop(world, owner.lease.run_id)
-    again = stop(world, owner.lease.run_id)
+    done = stop(harness, owner.lease.run_id)
+    again = stop(harness, owner.lease.run_id)
 
     assert (done.status, done.events, again.status) == ("running", (), "running")
-    (order,) = world.rows(select(controls))
+    (order,) = harness.rows(select(controls))
     assert (order.kind, order.by, order.run_id) == ("stop", "ann", owner.lease.run_id)
-    assert world.run_row(owner.lease.run_id).stop_requested
-    world.do(owner.message())
+    assert harness.run_row(owner.lease.run_id).stop_requested
+    harness.do(owner.message())
 
 
-def test_a_run_whose_owner_is_gone_is_ended_here_with_its_holes_declared(world: JournalHarness):
-    owner = world.own()
-    world.do(owner.say("lost", "text"))
-    world.expire_lease(owner.lease.run_id)
+def test_a_run_whose_owner_is_gone_is_ended_here_with_its_holes_declared(harness: JournalHarness):
+    owner = harness.own()
+    harness.do(owner.say("lost", "text"))
+    harness.expire_lease(owner.lease.run_id)
 
-    done = stop(world, owner.lease.run_id)
+    done = stop(harness, owner.lease.run_id)
 
     assert [payload.event_type for payload in done.events] == ["withdrawn", "end"]
-    lines = world.lines(owner.lease.run_id)
+    lines = harness.lines(owner.lease.run_id)
     assert_whole(lines)
     assert lines[-2].withdrawn_ranges == [(3, 1 + RESERVE)]
     with pytest.raises(StaleOwner):
-        world.do(owner.message())
+        harness.do(owner.message())
 
 
-def test_an_ended_run_is_left_as_it_is(world: JournalHarness):
-    owner = world.own()
-    world.do(owner.end())
+def test_an_ended_run_is_left_as_it_is(harness: JournalHarness):
+    owner = harness.own()
+    harness.do(owner.end())
 
-    done = stop(world, owner.lease.run_id)
+    done = stop(harness, owner.lease.run_id)
 
     assert (done.status, done.events, done.wake) == ("succeeded", (), None)
-    assert world.kinds(owner.lease.run_id)[-1] == "end"
+    assert harness.kinds(owner.lease.run_id)[-1] == "end"
 
 
-def test_stopping_twice_ends_once(world: JournalHarness):
-    run_id = world.accept().run_id
+def test_stopping_twice_ends_once(harness: JournalHarness):
+    run_id = harness.accept().run_id
 
-    found = at_once(6, lambda _: stop(world, run_id))
+    found = at_once(6, lambda _: stop(harness, run_id))
 
     assert {done.status for done in found} == {"cancelled"}
     assert sum(bool(done.events) for done in found) == 1
-    assert_whole(world.lines(run_id))
+    assert_whole(harness.lines(run_id))
 
 
-def test_a_stop_and_a_claim_at_the_same_moment_have_one_outcome(world: JournalHarness):
+def test_a_stop_and_a_claim_at_the_same_moment_have_one_outcome(harness: JournalHarness):
     for _ in range(8):
-        run_id = world.accept().run_id
+        run_id = harness.accept().run_id
 
         def do(index: int, run_id: str = run_id) -> object:
-            return world.claim(run_id) if index else stop(world, run_id)
+            return harness.claim(run_id) if index else stop(harness, run_id)
 
         done, lease = at_once(2, do)
 
         if lease is None:
             assert done.status == "cancelled"
-            assert_whole(world.lines(run_id))
+            assert_whole(harness.lines(run_id))
         else:
             assert done.status == "running"
-            assert world.run_row(run_id).stop_requested
+            assert harness.run_row(run_id).stop_requested
 
 
-def test_the_threads_next_run_may_begin_after_a_stop(world: JournalHarness):
-    first, second = (world.accept(thread_id="mine") for _ in range(2))
+def test_the_threads_next_run_may_begin_after_a_stop(harness: JournalHarness):
+    first, second = (harness.accept(thread_id="mine") for _ in range(2))
 
-    done = stop(world, first.run_id)
+    done = stop(harness, first.run_id)
 
     assert done.wake == second.run_id
-    assert world.rows(select(func.count()).select_from(outbox).where(outbox.c.run_id == second.run_id))[0][0] == 2
-    assert world.claim(second.run_id) is not None
+    assert harness.rows(select(func.count()).select_from(outbox).where(outbox.c.run_id == second.run_id))[0][0] == 2
+    assert harness.claim(second.run_id) is not None
 
 
-def test_stopping_a_run_that_waits_behind_another_leaves_that_one_alone(world: JournalHarness):
-    first = world.own(world.accept(thread_id="mine").run_id)
-    second = world.accept(thread_id="mine")
+def test_stopping_a_run_that_waits_behind_another_leaves_that_one_alone(harness: JournalHarness):
+    first = harness.own(harness.accept(thread_id="mine").run_id)
+    second = harness.accept(thread_id="mine")
 
-    stop(world, second.run_id)
+    stop(harness, second.run_id)
 
-    assert world.rows(select(threads.c.open_run))[0][0] == first.lease.run_id
-    world.do(first.end())
+    assert harness.rows(select(threads.c.open_run))[0][0] == first.lease.run_id
+    harness.do(first.end())
     assert first.woken == []
 
 
 @pytest.mark.parametrize("who", OTHERS)
-def test_another_principals_run_cannot_be_stopped_nor_distinguished_from_none(world: JournalHarness, who: Who):
-    run_id = world.accept().run_id
+def test_another_principals_run_cannot_be_stopped_nor_distinguished_from_none(harness: JournalHarness, who: Who):
+    run_id = harness.accept().run_id
     texts = []
 
     for run_id_ in (run_id, "run_" + "x" * len(run_id[4:])):
         with pytest.raises(RunUnknown) as error:
-            stop(world, run_id_, who)
+            stop(harness, run_id_, who)
         texts.append(str(error.value).replace(run_id_, "ID"))
 
     assert texts[0] == texts[1]
-    assert world.run_row(run_id).status == "queued"
+    assert harness.run_row(run_id).status == "queued"
 
 
 # --- lists
 
 
 @pytest.fixture
-def some_runs(world: JournalHarness) -> dict[str, str]:
+def some_runs(harness: JournalHarness) -> dict[str, str]:
     """A run of each kind, the newest first."""
-    ended = world.own(world.accept("one", agent_id="data").run_id)
+    ended = harness.own(harness.accept("one", agent_id="data").run_id)
     end = EndPayload(status="failed", reason="why", output="x", usage={"input_tokens": 1}, cost_usd=0.1, steps=3)
-    world.do(ended.writer.commit(Commit(events=[end], error_code="model_failed")))
-    running = world.own(world.accept("two", thread_id="mine", metadata={"a": 1}).run_id)
-    queued = world.accept("three")
+    harness.do(ended.writer.commit(Commit(events=[end], error_code="model_failed")))
+    running = harness.own(harness.accept("two", thread_id="mine", metadata={"a": 1}).run_id)
+    queued = harness.accept("three")
     for who in OTHERS:
-        world.accept("theirs", tenant=who.tenant, principal=who.principal, thread_id="mine")
+        harness.accept("theirs", tenant=who.tenant, principal=who.principal, thread_id="mine")
     return {"queued": queued.run_id, "running": running.lease.run_id, "failed": ended.lease.run_id}
 
 
-def listed(world: JournalHarness, who: Who = ME, **filters):
-    return [run["run_id"] for run in Runs(world.database).newest(who, **filters)]
+def listed(harness: JournalHarness, who: Who = ME, **filters):
+    return [run["run_id"] for run in Runs(harness.database).newest(who, **filters)]
 
 
-def test_lists_show_ones_own_runs_by_state_agent_and_thread(world: JournalHarness, some_runs: dict[str, str]):
-    assert sorted(listed(world)) == sorted(some_runs.values())
-    assert listed(world, status="failed") == [some_runs["failed"]]
-    assert set(listed(world, status="open")) == {some_runs["queued"], some_runs["running"]}
-    assert listed(world, agent="data") == [some_runs["failed"]]
-    assert listed(world, thread_id="mine") == [some_runs["running"]]
-    assert listed(world, status="succeeded") == listed(world, thread_id="unknown") == []
-    assert len(listed(world, OTHERS[0])) == 1
+def test_lists_show_ones_own_runs_by_state_agent_and_thread(harness: JournalHarness, some_runs: dict[str, str]):
+    assert sorted(listed(harness)) == sorted(some_runs.values())
+    assert listed(harness, status="failed") == [some_runs["failed"]]
+    assert set(listed(harness, status="open")) == {some_runs["queued"], some_runs["running"]}
+    assert listed(harness, agent="data") == [some_runs["failed"]]
+    assert listed(harness, thread_id="mine") == [some_runs["running"]]
+    assert listed(harness, status="succeeded") == listed(harness, thread_id="unknown") == []
+    assert len(listed(harness, OTHERS[0])) == 1
 
 
-def test_a_state_there_is_not_is_refused(world: JournalHarness):
+def test_a_state_there_is_not_is_refused(harness: JournalHarness):
     with pytest.raises(BadRequest):
-        listed(world, status="sleeping")
+        listed(harness, status="sleeping")
 
 
-def test_pages_of_runs_join_also_within_one_millisecond(world: JournalHarness):
-    run_ids = [world.accept().run_id for _ in range(7)]
-    with world.database.write() as connection:
+def test_pages_of_runs_join_also_within_one_millisecond(harness: JournalHarness):
+    run_ids = [harness.accept().run_id for _ in range(7)]
+    with harness.database.write() as connection:
         connection.execute(update(runs).values(created_ms=5))
     found, before = [], None
-    while page := Runs(world.database).newest(ME, limit=3, before_ms=5 if before else None, before_id=before or ""):
+    while page := Runs(harness.database).newest(ME, limit=3, before_ms=5 if before else None, before_id=before or ""):
         found += page
         before = page[-1]["run_id"]
 
     assert [run["run_id"] for run in found] == sorted(run_ids, reverse=True)
 
 
-def test_a_page_of_runs_ends_where_their_outputs_reach_a_megabyte(world: JournalHarness):
-    run_ids = [world.accept().run_id for _ in range(7)]
-    with world.database.write() as connection:
+def test_a_page_of_runs_ends_where_their_outputs_reach_a_megabyte(harness: JournalHarness):
+    run_ids = [harness.accept().run_id for _ in range(7)]
+    with harness.database.write() as connection:
         connection.execute(update(runs).values(created_ms=5, output_json='"' + "x" * 400_000 + '"'))
         connection.execute(update(runs).where(runs.c.id == min(run_ids)).values(output_json=None))
     pages, before, is_cut = [], "", True
     while is_cut:
-        found, is_cut = Runs(world.database).page(ME, limit=7, before_ms=5 if before else None, before_id=before)
+        found, is_cut = Runs(harness.database).page(ME, limit=7, before_ms=5 if before else None, before_id=before)
         pages.append([run["run_id"] for run in found])
         before = pages[-1][-1]
 
@@ -218,14 +218,14 @@ def test_a_page_of_runs_ends_where_their_outputs_reach_a_megabyte(world: Journal
     assert [run_id for page in pages for run_id in page] == sorted(run_ids, reverse=True)
 
 
-def test_the_board_reads_no_outputs(world: JournalHarness, some_runs: dict[str, str]):
-    shown = Runs(world.database).board(ME)
+def test_the_board_reads_no_outputs(harness: JournalHarness, some_runs: dict[str, str]):
+    shown = Runs(harness.database).board(ME)
 
     assert not [run for run in shown if "output" in run or "metadata" in run]
 
 
-def test_a_run_shows_what_is_known_of_it_and_no_nulls(world: JournalHarness, some_runs: dict[str, str]):
-    failed, running = (Runs(world.database).get(ME, some_runs[name]) for name in ("failed", "running"))
+def test_a_run_shows_what_is_known_of_it_and_no_nulls(harness: JournalHarness, some_runs: dict[str, str]):
+    failed, running = (Runs(harness.database).get(ME, some_runs[name]) for name in ("failed", "running"))
 
     assert (failed["status"], failed["reason"], failed["error"], failed["output"]) == (
         "failed",
@@ -239,15 +239,15 @@ def test_a_run_shows_what_is_known_of_it_and_no_nulls(world: JournalHarness, som
     assert None not in [*failed.values(), *running.values()]
 
 
-def test_a_run_is_small_by_its_output_and_what_it_asks(world: JournalHarness):
-    run_id, other = world.accept().run_id, world.accept().run_id
-    asks(world.database, run_id, question(arguments={"text": "x" * 1000}))
-    with world.database.write() as connection:
+def test_a_run_is_small_by_its_output_and_what_it_asks(harness: JournalHarness):
+    run_id, other = harness.accept().run_id, harness.accept().run_id
+    asks(harness.database, run_id, question(arguments={"text": "x" * 1000}))
+    with harness.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == other).values(output_json='"' + "x" * 500 + '"'))
 
-    asked, ended = (Runs(world.database).get(ME, which) for which in (run_id, other))
+    asked, ended = (Runs(harness.database).get(ME, which) for which in (run_id, other))
     small = [
-        [Runs(world.database).get_small(ME, which, chars) for chars in (400, 800, 2000)] for which in (run_id, other)
+        [Runs(harness.database).get_small(ME, which, chars) for chars in (400, 800, 2000)] for which in (run_id, other)
     ]
 
     assert small == [[None, None, asked], [None, ended, ended]]
@@ -255,33 +255,33 @@ def test_a_run_is_small_by_its_output_and_what_it_asks(world: JournalHarness):
     assert asked["approvals"]
 
 
-def test_the_board_shows_what_is_open_and_the_last_that_ended(world: JournalHarness, some_runs: dict[str, str]):
-    everything = {run["run_id"] for run in Runs(world.database).board(ME)}
-    without_ended = {run["run_id"] for run in Runs(world.database).board(ME, ended=0)}
+def test_the_board_shows_what_is_open_and_the_last_that_ended(harness: JournalHarness, some_runs: dict[str, str]):
+    everything = {run["run_id"] for run in Runs(harness.database).board(ME)}
+    without_ended = {run["run_id"] for run in Runs(harness.database).board(ME, ended=0)}
 
     assert everything == set(some_runs.values())
     assert without_ended == everything - {some_runs["failed"]}
 
 
-def test_a_reader_learns_where_a_run_may_have_got_to(world: JournalHarness, some_runs: dict[str, str]):
+def test_a_reader_learns_where_a_run_may_have_got_to(harness: JournalHarness, some_runs: dict[str, str]):
     last = 1 + RESERVE
 
-    assert Runs(world.database).bounds(ME, some_runs["running"], last) == ("mine", "running", last)
+    assert Runs(harness.database).bounds(ME, some_runs["running"], last) == ("mine", "running", last)
     with pytest.raises(CursorAhead):
-        Runs(world.database).bounds(ME, some_runs["running"], last + 1)
+        Runs(harness.database).bounds(ME, some_runs["running"], last + 1)
 
 
 @pytest.mark.parametrize("who", OTHERS)
 @pytest.mark.parametrize("look", [Runs.row, Runs.get, partial(Runs.get_small, max_chars=9), Runs.bounds])
-def test_another_principals_run_is_not_visible(world: JournalHarness, some_runs: dict[str, str], look, who: Who):
+def test_another_principals_run_is_not_visible(harness: JournalHarness, some_runs: dict[str, str], look, who: Who):
     for run_id in (some_runs["running"], "run_nobody_knows"):
         with pytest.raises(RunUnknown):
-            look(Runs(world.database), who, run_id)
+            look(Runs(harness.database), who, run_id)
 
 
-def test_a_removed_run_has_no_state(world: JournalHarness) -> None:
-    owner = world.own()
-    world.do(owner.end())
-    remove_runs(world.database, Who(), [owner.lease.run_id])
+def test_a_removed_run_has_no_state(harness: JournalHarness) -> None:
+    owner = harness.own()
+    harness.do(owner.end())
+    remove_runs(harness.database, Who(), [owner.lease.run_id])
 
-    assert Runs(world.database).status(owner.lease.run_id) is None
+    assert Runs(harness.database).status(owner.lease.run_id) is None

@@ -13,26 +13,26 @@ from bus.journal.steps import StepStarted, start_steps
 from bus.journal.who import Who
 from config.clock import epoch_ms
 from config.database.tables import runs, steps
-from tests.bus.asked import asks, question
 from tests.bus.journal_harness import JournalHarness, cancel
+from tests.bus.questions import asks, question
 
 ME = Who()
 
 
-def sentences(world: JournalHarness) -> dict[str, tuple[str, str]]:
-    with world.database.read() as connection:
-        return {one.run_id: (one.waits_for, one.sentence) for one in explain_runs(connection, world.database, ME)}
+def sentences(harness: JournalHarness) -> dict[str, tuple[str, str]]:
+    with harness.database.read() as connection:
+        return {one.run_id: (one.waits_for, one.sentence) for one in explain_runs(connection, harness.database, ME)}
 
 
-def alive(world: JournalHarness, owner: str = "own_1", slots: int = 4, busy: int = 0, **more: Any) -> None:
+def alive(harness: JournalHarness, owner: str = "own_1", slots: int = 4, busy: int = 0, **more: Any) -> None:
     row = WorkerRow(id=owner, host="box", pid=17, pool="threads", slots=slots, busy=busy, **more)
-    Workers(world.database).renew(row)
+    Workers(harness.database).renew(row)
 
 
-def test_a_run_without_workers_waits_for_one(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
+def test_a_run_without_workers_waits_for_one(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
 
-    waits_for, sentence = sentences(world)[run_id]
+    waits_for, sentence = sentences(harness)[run_id]
 
     assert waits_for == "worker"
     assert "no worker is alive" in sentence
@@ -42,133 +42,133 @@ def test_a_run_without_workers_waits_for_one(world: JournalHarness) -> None:
 @pytest.mark.parametrize(
     ("busy", "code", "said"), [(1, "wake_up", "3 of 4 slots free"), (4, "slot", "4 slots are taken")]
 )
-def test_a_queued_run_says_how_many_slots_there_are(world: JournalHarness, busy: int, code: str, said: str) -> None:
-    run_id = world.accept().run_id
-    alive(world, busy=busy)
+def test_a_queued_run_says_how_many_slots_there_are(harness: JournalHarness, busy: int, code: str, said: str) -> None:
+    run_id = harness.accept().run_id
+    alive(harness, busy=busy)
 
-    waits_for, sentence = sentences(world)[run_id]
+    waits_for, sentence = sentences(harness)[run_id]
 
     assert waits_for == code
     assert "1 worker alive" in sentence
     assert said in sentence
 
 
-def test_a_queue_that_no_worker_serves_is_named_with_the_command_that_serves_it(world: JournalHarness) -> None:
-    painted, plain = world.accept(queue="gpu").run_id, world.accept().run_id
-    alive(world, queue="runs", queues=("runs",))
+def test_a_queue_that_no_worker_serves_is_named_with_the_command_that_serves_it(harness: JournalHarness) -> None:
+    painted, plain = harness.accept(queue="gpu").run_id, harness.accept().run_id
+    alive(harness, queue="runs", queues=("runs",))
 
-    said = sentences(world)
+    said = sentences(harness)
 
     sentence = "queued, and no worker serves queue 'gpu'; start one: `./callboard worker --queues gpu`."
     assert said[painted] == ("worker", sentence)
     assert said[plain][0] == "wake_up"
-    alive(world, "own_2", slots=3, queue="runs", queues=("gpu",))
-    assert "1 worker alive, 3 of 3 slots free" in sentences(world)[painted][1]
+    alive(harness, "own_2", slots=3, queue="runs", queues=("gpu",))
+    assert "1 worker alive, 3 of 3 slots free" in sentences(harness)[painted][1]
 
 
-def test_a_default_queue_that_no_worker_serves_is_called_so(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
-    alive(world, queue="runs", queues=("gpu",))
+def test_a_default_queue_that_no_worker_serves_is_called_so(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    alive(harness, queue="runs", queues=("gpu",))
 
-    assert "no worker alive serves the default queue" in sentences(world)[run_id][1]
+    assert "no worker alive serves the default queue" in sentences(harness)[run_id][1]
 
 
-def test_a_run_behind_another_of_its_thread_names_it(world: JournalHarness) -> None:
-    first, second, third = (world.accept(thread_id="mine").run_id for _ in range(3))
-    other = world.accept(thread_id="other").run_id
-    world.own(first)
+def test_a_run_behind_another_of_its_thread_names_it(harness: JournalHarness) -> None:
+    first, second, third = (harness.accept(thread_id="mine").run_id for _ in range(3))
+    other = harness.accept(thread_id="other").run_id
+    harness.own(first)
 
-    said = sentences(world)
+    said = sentences(harness)
 
     assert said[second] == ("turn", f"queued behind {first} of its thread, which is running.")
     assert said[third] == ("turn", f"queued behind {first} of its thread, which is running.")
     assert said[other][0] == "worker"
 
 
-def test_a_running_run_says_which_step_since_when_and_where(world: JournalHarness) -> None:
-    owner = world.own()
-    alive(world)
+def test_a_running_run_says_which_step_since_when_and_where(harness: JournalHarness) -> None:
+    owner = harness.own()
+    alive(harness)
     step = StepStarted(id="stp_1", kind="tool", name="lookup", arguments_digest="d", idempotency_key="k")
-    with world.database.write() as connection:
+    with harness.database.write() as connection:
         start_steps(connection, owner.lease.run_id, owner.lease.fence, [step])
         connection.execute(update(steps).values(started_ms=epoch_ms() - 42_000))
 
-    waits_for, sentence = sentences(world)[owner.lease.run_id]
+    waits_for, sentence = sentences(harness)[owner.lease.run_id]
 
     assert waits_for == "step"
     assert sentence == "calling the tool lookup for 42 s (step 1), on worker box:17."
 
 
-def test_a_run_whose_lease_ran_out_is_about_to_be_taken_over(world: JournalHarness) -> None:
-    run_id = world.own().lease.run_id
-    world.expire_lease(run_id)
+def test_a_run_whose_lease_ran_out_is_about_to_be_taken_over(harness: JournalHarness) -> None:
+    run_id = harness.own().lease.run_id
+    harness.expire_lease(run_id)
 
-    assert sentences(world)[run_id][0] == "owner"
+    assert sentences(harness)[run_id][0] == "owner"
 
 
-def test_a_stop_that_the_owner_has_not_seen_says_who_asked(world: JournalHarness) -> None:
-    run_id = world.own().lease.run_id
-    cancel(world.database, ME, run_id, by="ann")
+def test_a_stop_that_the_owner_has_not_seen_says_who_asked(harness: JournalHarness) -> None:
+    run_id = harness.own().lease.run_id
+    cancel(harness.database, ME, run_id, by="ann")
 
-    waits_for, sentence = sentences(world)[run_id]
+    waits_for, sentence = sentences(harness)[run_id]
 
     assert waits_for == "stop"
     assert sentence.startswith("was asked to stop by ann 0 s ago; it was between two steps")
 
 
-def test_a_question_is_shown_with_its_call_its_time_and_the_command(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
-    asks(world.database, run_id, question(), question("send_mail", {}))
+def test_a_question_is_shown_with_its_call_its_time_and_the_command(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    asks(harness.database, run_id, question(), question("send_mail", {}))
 
-    waits_for, sentence = sentences(world)[run_id]
+    waits_for, sentence = sentences(harness)[run_id]
 
     assert waits_for == "answer"
     assert 'refund_order(order=1042, amount="88.00 EUR", to="Okafor & Co") and 1 more, until 20' in sentence
     assert f"`./callboard approve {run_id}`" in sentence
 
 
-def test_a_run_that_waits_for_code_says_for_which(world: JournalHarness) -> None:
-    run_id = world.accept().run_id
+def test_a_run_that_waits_for_code_says_for_which(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
     detail = "Waits for a worker whose tool refund_order is the one it was asked with."
-    with world.database.write() as connection:
+    with harness.database.write() as connection:
         connection.execute(update(runs).values(status="waiting", reason="code_version", detail=detail))
 
-    assert sentences(world)[run_id] == ("code", detail)
+    assert sentences(harness)[run_id] == ("code", detail)
 
 
-def test_ended_and_other_principals_runs_are_not_explained(world: JournalHarness) -> None:
-    ended = world.accept().run_id
-    cancel(world.database, ME, ended, by="ann")
-    foreign = world.accept(principal="eve").run_id
+def test_ended_and_other_principals_runs_are_not_explained(harness: JournalHarness) -> None:
+    ended = harness.accept().run_id
+    cancel(harness.database, ME, ended, by="ann")
+    foreign = harness.accept(principal="eve").run_id
 
-    with world.database.read() as connection:
-        assert explain_runs(connection, world.database, ME) == []
-        assert [explain_run(connection, world.database, ME, run_id) for run_id in (ended, foreign)] == [None, None]
+    with harness.database.read() as connection:
+        assert explain_runs(connection, harness.database, ME) == []
+        assert [explain_run(connection, harness.database, ME, run_id) for run_id in (ended, foreign)] == [None, None]
 
 
 def test_of_one_thread_or_agent_none_is_missed_behind_many_others(
-    world: JournalHarness, monkeypatch: pytest.MonkeyPatch
+    harness: JournalHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for thread_id in ("theirs", "mine"):
-        world.accept(thread_id=thread_id, agent_id=thread_id)
+        harness.accept(thread_id=thread_id, agent_id=thread_id)
     monkeypatch.setattr("bus.journal.queries.wait_reasons.MOST", 1)
 
-    with world.database.read() as connection:
-        of_thread = explain_runs(connection, world.database, ME, thread_id="mine")
-        of_agent = explain_runs(connection, world.database, ME, agent="mine")
-        of_neither = explain_runs(connection, world.database, ME, agent="mine", thread_id="theirs")
+    with harness.database.read() as connection:
+        of_thread = explain_runs(connection, harness.database, ME, thread_id="mine")
+        of_agent = explain_runs(connection, harness.database, ME, agent="mine")
+        of_neither = explain_runs(connection, harness.database, ME, agent="mine", thread_id="theirs")
 
     assert [one.thread_id for one in (*of_thread, *of_agent)] == ["mine", "mine"]
     assert of_neither == []
 
 
-def test_one_run_is_explained_as_in_the_list(world: JournalHarness) -> None:
-    world.accept(thread_id="mine")
-    second = world.accept(thread_id="mine").run_id
+def test_one_run_is_explained_as_in_the_list(harness: JournalHarness) -> None:
+    harness.accept(thread_id="mine")
+    second = harness.accept(thread_id="mine").run_id
 
-    with world.database.read() as connection:
-        one = explain_run(connection, world.database, ME, second)
-        assert one in explain_runs(connection, world.database, ME)
+    with harness.database.read() as connection:
+        one = explain_run(connection, harness.database, ME, second)
+        assert one in explain_runs(connection, harness.database, ME)
 
 
 def test_a_long_call_is_cut() -> None:

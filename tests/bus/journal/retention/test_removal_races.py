@@ -16,8 +16,8 @@ from bus.journal.retention.removal import OF_A_RUN, remove_runs, remove_threads
 from bus.journal.who import Who
 from config.database.engine import Database
 from config.database.tables import messages, runs, threads
+from tests.bus.ended_runs import ended
 from tests.bus.journal_harness import JournalHarness, Owner, cancel
-from tests.bus.over import ended
 from tests.bus.racing import at_once
 
 ME = Who()
@@ -37,7 +37,7 @@ def race(sides: Sequence[Side]) -> list[Exception]:
     return [came for came in at_once(len(sides), lambda index: sides[index]()) if isinstance(came, Exception)]
 
 
-def orphans(world: JournalHarness) -> dict[str, int]:
+def orphans(harness: JournalHarness) -> dict[str, int]:
     """Return how many rows of each table belong to nothing."""
     has_thread = exists(select(threads.c.key).where(threads.c.key == messages.c.thread_key))
     has_run = exists(select(runs.c.id).where(runs.c.id == messages.c.run_id))
@@ -48,47 +48,47 @@ def orphans(world: JournalHarness) -> dict[str, int]:
     for table in OF_A_RUN:
         known = exists(select(runs.c.id).where(runs.c.id == table.c.run_id))
         queries[f"{table.name} without a run"] = select(func.count()).select_from(table).where(~known)
-    return {name: count for name, query in queries.items() if (count := world.rows(query)[0][0])}
+    return {name: count for name, query in queries.items() if (count := harness.rows(query)[0][0])}
 
 
-def finish(world: JournalHarness, owner: Owner) -> None:
-    world.do(owner.message())
-    world.do(owner.end())
+def finish(harness: JournalHarness, owner: Owner) -> None:
+    harness.do(owner.message())
+    harness.do(owner.end())
 
 
 @pytest.mark.parametrize("is_over", [True, False])
 def test_a_removed_thread_leaves_nothing_whatever_happens_to_it_meanwhile(
     racing: JournalHarness, is_over: bool
 ) -> None:
-    world, heard = racing, Counter[str]()
+    harness, received = racing, Counter[str]()
     for number in range(ROUNDS):
         thread = f"thr_{is_over}_{number}"
-        owner = ended(world, thread) if is_over else world.own(world.accept(thread_id=thread).run_id)
-        remove = partial(remove_threads, world.database, ME, [thread])
-        stop = partial(cancel, world.database, ME, owner.lease.run_id, "ann")
-        sides: list[Side] = [remove, partial(world.accept, thread_id=thread), remove, stop]
+        owner = ended(harness, thread) if is_over else harness.own(harness.accept(thread_id=thread).run_id)
+        remove = partial(remove_threads, harness.database, ME, [thread])
+        stop = partial(cancel, harness.database, ME, owner.lease.run_id, "ann")
+        sides: list[Side] = [remove, partial(harness.accept, thread_id=thread), remove, stop]
         if not is_over:
-            sides.append(partial(finish, world, owner))
+            sides.append(partial(finish, harness, owner))
         refused = race(sides if number % 2 else sides[::-1])
-        heard.update(type(error).__name__ for error in refused)
+        received.update(type(error).__name__ for error in refused)
         assert all(isinstance(error, LOST) for error in refused), refused
 
-    print(dict(heard))
-    assert orphans(world) == {}
+    print(dict(received))
+    assert orphans(harness) == {}
 
 
 def test_removing_a_thread_and_its_runs_at_once_does_not_deadlock(racing: JournalHarness) -> None:
-    world = racing
+    harness = racing
     for number in range(ROUNDS):
         thread = f"thr_{number}"
-        run_ids = [ended(world, thread).lease.run_id for _ in range(2)]
+        run_ids = [ended(harness, thread).lease.run_id for _ in range(2)]
         sides: list[Side] = [
-            *(partial(remove_runs, world.database, ME, [run_id]) for run_id in run_ids),
-            partial(remove_threads, world.database, ME, [thread]),
-            partial(remove_threads, world.database, ME, [thread]),
+            *(partial(remove_runs, harness.database, ME, [run_id]) for run_id in run_ids),
+            partial(remove_threads, harness.database, ME, [thread]),
+            partial(remove_threads, harness.database, ME, [thread]),
         ]
         refused = race(sides if number % 2 else sides[::-1])
         assert all(isinstance(error, LOST) for error in refused), refused
 
-    assert orphans(world) == {}
-    assert world.rows(select(func.count()).select_from(threads).where(threads.c.id.like("thr_%")))[0][0] == 0
+    assert orphans(harness) == {}
+    assert harness.rows(select(func.count()).select_from(threads).where(threads.c.id.like("thr_%")))[0][0] == 0

@@ -22,8 +22,8 @@ from config.clock import epoch_ms
 from config.database.engine import Database
 from config.database.tables import definitions, events, messages, runs, steps, threads
 from config.settings import Settings
+from tests.bus.ended_runs import age, count, ended, old
 from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
-from tests.bus.over import age, count, ended, old
 from tests.bus.racing import at_once
 
 ME = Who()
@@ -45,128 +45,131 @@ def keeping(settings: Settings, **days: float) -> Settings:
     return settings.model_copy(update={f"retain_{kind}_days": value for kind, value in days.items()})
 
 
-def clean(world: JournalHarness, settings: Settings, pauses: list[float] | None = None) -> Swept:
+def clean(harness: JournalHarness, settings: Settings, pauses: list[float] | None = None) -> Swept:
     pauses = pauses if pauses is not None else []
-    return sweep(world.database, settings, pause=pauses.append)
+    return sweep(harness.database, settings, pause=pauses.append)
 
 
-def test_by_default_nothing_goes(world: JournalHarness, kept: Settings) -> None:
-    run_id = old(world, days=10_000)
+def test_by_default_nothing_goes(harness: JournalHarness, kept: Settings) -> None:
+    run_id = old(harness, days=10_000)
 
-    assert clean(world, kept) == Swept()
-    assert world.run_row(run_id).status == "succeeded"
+    assert clean(harness, kept) == Swept()
+    assert harness.run_row(run_id).status == "succeeded"
 
 
 # --- runs
 
 
-def test_runs_go_when_they_ended_too_long_ago(world: JournalHarness, kept: Settings) -> None:
-    gone, stays = old(world, days=8), old(world, days=6)
+def test_runs_go_when_they_ended_too_long_ago(harness: JournalHarness, kept: Settings) -> None:
+    gone, stays = old(harness, days=8), old(harness, days=6)
 
-    swept = clean(world, keeping(kept, runs=7))
+    swept = clean(harness, keeping(kept, runs=7))
 
     assert swept == Swept(runs=1)
-    assert [row.id for row in world.rows(select(runs.c.id))] == [stays]
-    assert count(world, messages, run_id=gone) == 2
-    assert count(world, events, run_id=gone) == count(world, steps, run_id=gone) == 0
+    assert [row.id for row in harness.rows(select(runs.c.id))] == [stays]
+    assert count(harness, messages, run_id=gone) == 2
+    assert count(harness, events, run_id=gone) == count(harness, steps, run_id=gone) == 0
 
 
-def test_no_open_run_goes_however_old_it_is(world: JournalHarness, kept: Settings) -> None:
-    queued, running = world.accept(thread_id="a").run_id, world.own(world.accept(thread_id="b").run_id).lease.run_id
-    with world.database.write() as connection:
+def test_no_open_run_goes_however_old_it_is(harness: JournalHarness, kept: Settings) -> None:
+    queued, running = (
+        harness.accept(thread_id="a").run_id,
+        harness.own(harness.accept(thread_id="b").run_id).lease.run_id,
+    )
+    with harness.database.write() as connection:
         connection.execute(update(runs).values(created_ms=1, started_ms=1))
         connection.execute(update(threads).values(created_ms=1, updated_ms=1))
 
-    swept = clean(world, keeping(kept, runs=1, threads=1, events=1))
+    swept = clean(harness, keeping(kept, runs=1, threads=1, events=1))
 
     assert swept == Swept()
-    assert {row.id for row in world.rows(select(runs.c.id))} == {queued, running}
+    assert {row.id for row in harness.rows(select(runs.c.id))} == {queued, running}
 
 
-def test_a_run_whose_end_observers_still_wait_for_stays(world: JournalHarness, kept: Settings) -> None:
-    untold = old(world)
-    with world.database.write() as connection:
-        connection.execute(update(runs).where(runs.c.id == untold).values(observers_told=False))
+def test_a_run_whose_end_observers_still_wait_for_stays(harness: JournalHarness, kept: Settings) -> None:
+    undelivered = old(harness)
+    with harness.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == undelivered).values(observers_told=False))
 
-    assert clean(world, keeping(kept, runs=1, threads=1, events=1)) == Swept()
+    assert clean(harness, keeping(kept, runs=1, threads=1, events=1)) == Swept()
 
-    with world.database.write() as connection:
+    with harness.database.write() as connection:
         connection.execute(update(runs).values(observers_told=True))
-    assert clean(world, keeping(kept, runs=1)) == Swept(runs=1)
+    assert clean(harness, keeping(kept, runs=1)) == Swept(runs=1)
 
 
-def test_a_part_of_an_open_run_stays(world: JournalHarness, kept: Settings) -> None:
-    child, parent = old(world, "child"), world.accept(thread_id="parent").run_id
-    with world.database.write() as connection:
+def test_a_part_of_an_open_run_stays(harness: JournalHarness, kept: Settings) -> None:
+    child, parent = old(harness, "child"), harness.accept(thread_id="parent").run_id
+    with harness.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == child).values(parent_id=parent))
 
-    assert clean(world, keeping(kept, runs=1, threads=1, events=1)) == Swept()
+    assert clean(harness, keeping(kept, runs=1, threads=1, events=1)) == Swept()
 
 
 def test_many_go_in_small_transactions_with_pauses_between(
-    world: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
+    harness: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 3)
     for number in range(7):
-        old(world, f"talk_{number}")
+        old(harness, f"talk_{number}")
     pauses: list[float] = []
 
-    swept = clean(world, keeping(kept, runs=1), pauses)
+    swept = clean(harness, keeping(kept, runs=1), pauses)
 
     assert swept.runs == 7
     assert len(pauses) == 3
     assert min(pauses) >= retention.MIN_PAUSE_S
 
 
-def test_a_heavy_run_goes_alone(world: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heavy_run_goes_alone(harness: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "BATCH_WEIGHT", 1)
     for number in range(3):
-        old(world, f"talk_{number}")
+        old(harness, f"talk_{number}")
     pauses: list[float] = []
 
-    assert clean(world, keeping(kept, runs=1), pauses).runs == 3
+    assert clean(harness, keeping(kept, runs=1), pauses).runs == 3
     assert len(pauses) == 3
 
 
 def test_two_that_sweep_at_once_take_each_run_once(
-    world: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
+    harness: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
     for number in range(12):
-        old(world, f"talk_{number}")
+        old(harness, f"talk_{number}")
 
-    swept = at_once(2, lambda _: clean(world, keeping(kept, runs=1)))
+    swept = at_once(2, lambda _: clean(harness, keeping(kept, runs=1)))
 
     assert sum(each.runs for each in swept) == 12
-    assert count(world, runs) == 0
+    assert count(harness, runs) == 0
 
 
 # --- threads
 
 
-def test_unused_threads_are_deleted_with_everything(world: JournalHarness, kept: Settings) -> None:
-    old(world, "gone", 40)
-    old(world, "stays", 20)
+def test_unused_threads_are_deleted_with_everything(harness: JournalHarness, kept: Settings) -> None:
+    old(harness, "gone", 40)
+    old(harness, "stays", 20)
 
-    swept = clean(world, keeping(kept, threads=30))
+    swept = clean(harness, keeping(kept, threads=30))
 
     assert swept == Swept(threads=1)
-    assert [row.id for row in world.rows(select(threads.c.id))] == ["stays"]
-    assert count(world, runs) == 1
-    assert count(world, messages) == 2
+    assert [row.id for row in harness.rows(select(threads.c.id))] == ["stays"]
+    assert count(harness, runs) == 1
+    assert count(harness, messages) == 2
 
 
-def test_a_thread_with_one_open_run_stays_whole(world: JournalHarness, kept: Settings) -> None:
-    over = old(world)
-    world.accept(thread_id="talk")
-    with world.database.write() as connection:
+def test_a_thread_with_one_open_run_stays_whole(harness: JournalHarness, kept: Settings) -> None:
+    over = old(harness)
+    harness.accept(thread_id="talk")
+    with harness.database.write() as connection:
         connection.execute(update(threads).values(updated_ms=1))
 
-    assert clean(world, keeping(kept, threads=1)) == Swept()
-    assert world.kinds(over)[-1] == "end"
+    assert clean(harness, keeping(kept, threads=1)) == Swept()
+    assert harness.kinds(over)[-1] == "end"
 
 
-def test_an_empty_thread_goes_too(world: JournalHarness, kept: Settings) -> None:
+def test_an_empty_thread_goes_too(harness: JournalHarness, kept: Settings) -> None:
     row = {
         "id": "thr_1",
         "tenant": "default",
@@ -177,128 +180,128 @@ def test_an_empty_thread_goes_too(world: JournalHarness, kept: Settings) -> None
         "created_ms": 1,
         "updated_ms": 1,
     }
-    with world.database.write() as connection:
+    with harness.database.write() as connection:
         connection.execute(insert(threads), row)
 
-    assert clean(world, keeping(kept, threads=30)) == Swept(threads=1)
+    assert clean(harness, keeping(kept, threads=30)) == Swept(threads=1)
 
 
 # --- events
 
 
-def test_an_expired_log_keeps_its_end_and_names_what_is_gone(world: JournalHarness, kept: Settings) -> None:
-    run_id = old(world)
-    whole = world.lines(run_id)
-    positions = {row.position for row in world.rows(select(events.c.position).where(events.c.run_id == run_id))}
+def test_an_expired_log_keeps_its_end_and_names_what_is_gone(harness: JournalHarness, kept: Settings) -> None:
+    run_id = old(harness)
+    whole = harness.lines(run_id)
+    positions = {row.position for row in harness.rows(select(events.c.position).where(events.c.run_id == run_id))}
 
-    swept = clean(world, keeping(kept, events=1))
+    swept = clean(harness, keeping(kept, events=1))
 
     assert swept == Swept(logs=1)
-    lines = world.lines(run_id)
+    lines = harness.lines(run_id)
     assert_whole(lines)
     assert [line.type for line in lines] == ["withdrawn", "end"]
     assert lines[-1] == whole[-1]
     assert lines[0].withdrawn_ranges == [(1, whole[-1].seq - 2)]
     assert orjson.loads(lines[0].data)["reason"] == "expired"
-    assert count(world, steps, run_id=run_id) == 1
-    assert count(world, messages, run_id=run_id) == 2
+    assert count(harness, steps, run_id=run_id) == 1
+    assert count(harness, messages, run_id=run_id) == 2
     # A reader of all runs goes by position; an old log must not look like news.
-    assert {row.position for row in world.rows(select(events.c.position))} <= positions
+    assert {row.position for row in harness.rows(select(events.c.position))} <= positions
 
 
-def test_a_log_expires_once(world: JournalHarness, kept: Settings) -> None:
-    old(world)
+def test_a_log_expires_once(harness: JournalHarness, kept: Settings) -> None:
+    old(harness)
     settings = keeping(kept, events=1)
 
-    assert clean(world, settings).logs == 1
-    assert clean(world, settings) == Swept()
+    assert clean(harness, settings).logs == 1
+    assert clean(harness, settings) == Swept()
 
 
 def test_every_log_expires_however_many_there_are(
-    world: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
+    harness: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
-    expired = [old(world, f"talk_{number}") for number in range(5)]
+    expired = [old(harness, f"talk_{number}") for number in range(5)]
 
-    assert clean(world, keeping(kept, events=1)).logs == 5
-    assert all(world.kinds(run_id) == ["withdrawn", "end"] for run_id in expired)
+    assert clean(harness, keeping(kept, events=1)).logs == 5
+    assert all(harness.kinds(run_id) == ["withdrawn", "end"] for run_id in expired)
 
 
 @pytest.mark.parametrize("back", range(8))
 def test_a_reader_of_an_expired_log_comes_to_its_end_from_any_cursor(
-    each_log_world: JournalHarness, kept: Settings, back: int
+    each_log_harness: JournalHarness, kept: Settings, back: int
 ) -> None:
-    world = each_log_world
-    owner = ended(world)
-    world.do(world.hot_log.detach(owner.lease.run_id))
-    run_id = age(world, owner.lease.run_id)
-    last = world.lines(run_id)[-1].seq
+    harness = each_log_harness
+    owner = ended(harness)
+    harness.do(harness.hot_log.detach(owner.lease.run_id))
+    run_id = age(harness, owner.lease.run_id)
+    last = harness.lines(run_id)[-1].seq
     cursor = max(0, last - back)
-    clean(world, keeping(kept, events=1))
+    clean(harness, keeping(kept, events=1))
 
-    thread_id = Threads(world.database).get(ME, "talk")["thread_id"]
+    thread_id = Threads(harness.database).get(ME, "talk")["thread_id"]
     if cursor == last:
-        assert world.lines(run_id, cursor, thread_id) == []
+        assert harness.lines(run_id, cursor, thread_id) == []
         return
-    lines = world.lines(run_id, cursor, thread_id)
+    lines = harness.lines(run_id, cursor, thread_id)
     assert lines[-1].is_end
     assert [line.seq for line in lines] == [n for n in (last - 1, last) if n > cursor]
 
 
-def test_a_reader_that_was_in_the_middle_comes_to_the_end(small_world: JournalHarness, kept: Settings) -> None:
-    owner = ended(small_world)
-    small_world.do(small_world.hot_log.detach(owner.lease.run_id))
-    run_id = age(small_world, owner.lease.run_id)
-    reader = small_world.reader(owner.lease, cursor=2)
-    clean(small_world, keeping(kept, events=1))
+def test_a_reader_that_was_in_the_middle_comes_to_the_end(small_harness: JournalHarness, kept: Settings) -> None:
+    owner = ended(small_harness)
+    small_harness.do(small_harness.hot_log.detach(owner.lease.run_id))
+    run_id = age(small_harness, owner.lease.run_id)
+    reader = small_harness.reader(owner.lease, cursor=2)
+    clean(small_harness, keeping(kept, events=1))
 
     async def read() -> list:
         return [line async for batch in reader.batches() for line in batch]
 
-    assert [line.type for line in small_world.do(read())] == ["withdrawn", "end"]
-    assert small_world.run_row(run_id).status == "succeeded"
+    assert [line.type for line in small_harness.do(read())] == ["withdrawn", "end"]
+    assert small_harness.run_row(run_id).status == "succeeded"
 
 
-def test_a_log_that_redis_may_still_hold_is_left_alone(world: JournalHarness, kept: Settings) -> None:
+def test_a_log_that_redis_may_still_hold_is_left_alone(harness: JournalHarness, kept: Settings) -> None:
     """A reader that has the newest part from Redis would never see the event that declares the rest."""
-    age(world, ended(world).lease.run_id, days=1.5 / 24)
-    age(world, ended(world, "other").lease.run_id, days=2.5 / 24)
+    age(harness, ended(harness).lease.run_id, days=1.5 / 24)
+    age(harness, ended(harness, "other").lease.run_id, days=2.5 / 24)
 
-    swept = clean(world, keeping(kept, events=0.001))
+    swept = clean(harness, keeping(kept, events=0.001))
 
     assert swept == Swept(logs=1)
-    assert [row.thread_id for row in world.rows(select(runs).join(events).where(events.c.type == "withdrawn"))] == [
+    assert [row.thread_id for row in harness.rows(select(runs).join(events).where(events.c.type == "withdrawn"))] == [
         "other"
     ]
 
 
-def test_a_run_that_said_nothing_is_as_short_as_a_log_gets(world: JournalHarness, kept: Settings) -> None:
-    owner = world.own()
-    world.do(owner.end())
-    run_id = age(world, owner.lease.run_id)
-    before = world.lines(run_id)
+def test_a_run_that_said_nothing_is_as_short_as_a_log_gets(harness: JournalHarness, kept: Settings) -> None:
+    owner = harness.own()
+    harness.do(owner.end())
+    run_id = age(harness, owner.lease.run_id)
+    before = harness.lines(run_id)
 
-    clean(world, keeping(kept, events=1))
+    clean(harness, keeping(kept, events=1))
 
     assert len(before) == 3
-    lines = world.lines(run_id)
+    lines = harness.lines(run_id)
     assert_whole(lines)
     assert [line.type for line in lines] == ["withdrawn", "end"]
 
 
-def test_a_log_with_holes_and_without_an_owner_expires_too(world: JournalHarness, kept: Settings) -> None:
-    owner = world.own()
-    world.do(owner.say("lost ", "with the worker"))
-    world.expire_lease(owner.lease.run_id)
-    cancel(world.database, ME, owner.lease.run_id, "ann")
-    with world.database.write() as connection:
+def test_a_log_with_holes_and_without_an_owner_expires_too(harness: JournalHarness, kept: Settings) -> None:
+    owner = harness.own()
+    harness.do(owner.say("lost ", "with the worker"))
+    harness.expire_lease(owner.lease.run_id)
+    cancel(harness.database, ME, owner.lease.run_id, "ann")
+    with harness.database.write() as connection:
         connection.execute(update(runs).values(observers_told=True))
-    run_id = age(world, owner.lease.run_id)
-    assert world.lines(run_id)[-1].seq > RESERVE
+    run_id = age(harness, owner.lease.run_id)
+    assert harness.lines(run_id)[-1].seq > RESERVE
 
-    assert clean(world, keeping(kept, events=1)).logs == 1
+    assert clean(harness, keeping(kept, events=1)).logs == 1
 
-    lines = world.lines(run_id)
+    lines = harness.lines(run_id)
     assert_whole(lines)
     assert [line.type for line in lines] == ["withdrawn", "end"]
 
@@ -306,45 +309,45 @@ def test_a_log_with_holes_and_without_an_owner_expires_too(world: JournalHarness
 # --- definitions
 
 
-def test_definitions_no_run_refers_to_go(world: JournalHarness, kept: Settings) -> None:
-    run_id = old(world)
-    with world.database.write() as connection:
+def test_definitions_no_run_refers_to_go(harness: JournalHarness, kept: Settings) -> None:
+    run_id = old(harness)
+    with harness.database.write() as connection:
         connection.execute(update(definitions).values(created_ms=1))  # of the run, which is old
         for digest, created_ms in (("e" * 64, 1), ("f" * 64, epoch_ms())):
             row = {"digest": digest, "agent_id": "assistant", "content_json": "{}", "created_ms": created_ms}
             connection.execute(insert(definitions), row)
 
-    assert clean(world, kept).definitions == 1
-    assert {row.digest[0] for row in world.rows(select(definitions.c.digest))} == {"d", "f"}
-    assert clean(world, keeping(kept, runs=1)) == Swept(runs=1, definitions=1)
-    assert {row.digest[0] for row in world.rows(select(definitions.c.digest))} == {"f"}
-    assert count(world, runs, id=run_id) == 0
+    assert clean(harness, kept).definitions == 1
+    assert {row.digest[0] for row in harness.rows(select(definitions.c.digest))} == {"d", "f"}
+    assert clean(harness, keeping(kept, runs=1)) == Swept(runs=1, definitions=1)
+    assert {row.digest[0] for row in harness.rows(select(definitions.c.digest))} == {"f"}
+    assert count(harness, runs, id=run_id) == 0
 
 
-def test_a_definition_a_run_is_accepted_with_after_all_stays(world: JournalHarness, kept: Settings) -> None:
-    remove_runs(world.database, ME, [old(world)])
+def test_a_definition_a_run_is_accepted_with_after_all_stays(harness: JournalHarness, kept: Settings) -> None:
+    remove_runs(harness.database, ME, [old(harness)])
     pinned._known.clear()  # as another process, or this one a while later
-    with world.database.write() as connection:
+    with harness.database.write() as connection:
         connection.execute(update(definitions).values(created_ms=1))
 
-    world.accept(thread_id="new")
-    remove_threads(world.database, ME, ["talk"])
+    harness.accept(thread_id="new")
+    remove_threads(harness.database, ME, ["talk"])
 
-    assert clean(world, kept) == Swept()
-    assert count(world, definitions) == 1
+    assert clean(harness, kept) == Swept()
+    assert count(harness, definitions) == 1
 
 
-def test_a_busy_process_pins_again_in_time(small_world: JournalHarness) -> None:
-    small_world.accept()
-    with small_world.database.write() as connection:
+def test_a_busy_process_pins_again_in_time(small_harness: JournalHarness) -> None:
+    small_harness.accept()
+    with small_harness.database.write() as connection:
         connection.execute(update(definitions).values(created_ms=1))
 
     for _ in range(3):
         for key in pinned._known:
             pinned._known[key] -= pinned.RENEW_S / 3
-        small_world.accept()
+        small_harness.accept()
 
-    (row,) = small_world.rows(select(definitions.c.created_ms))
+    (row,) = small_harness.rows(select(definitions.c.created_ms))
     assert row.created_ms > 1
 
 
@@ -367,17 +370,17 @@ def test_old_files_of_the_logger_go_with_the_rest(sqlite: Database, kept: Settin
 
 
 def test_writers_go_on_while_much_is_removed(
-    small_world: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
+    small_harness: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = small_world
+    harness = small_harness
     monkeypatch.setattr(retention, "BATCH", 5)
     for number in range(60):
-        old(world, f"talk_{number}")
+        old(harness, f"talk_{number}")
     begun, over, accepted = threading.Event(), threading.Event(), []
 
     def write() -> None:
         while not over.is_set():
-            accepted.append(world.accept())  # raises DatabaseBusy if it is kept waiting
+            accepted.append(harness.accept())  # raises DatabaseBusy if it is kept waiting
             begun.set()
 
     def pause(seconds: float) -> None:
@@ -388,9 +391,9 @@ def test_writers_go_on_while_much_is_removed(
     writer = threading.Thread(target=write)
     writer.start()
     begun.wait(5)
-    swept = sweep(world.database, keeping(kept, runs=1), pause=pause)
+    swept = sweep(harness.database, keeping(kept, runs=1), pause=pause)
     over.set()
     writer.join()
 
     assert swept.runs == 60
-    assert count(world, runs) == len(accepted) >= 13
+    assert count(harness, runs) == len(accepted) >= 13

@@ -29,8 +29,8 @@ from bus.journal.who import Who
 from bus.payloads import TERMINAL, EndPayload, StatusPayload, decode
 from config.database.tables import runs, timers
 from config.errors import CallboardError
-from tests.bus.asked import question
 from tests.bus.journal_harness import JournalHarness, cancel, claim
+from tests.bus.questions import question
 
 ME = Who()
 KEY = IdempotencyKey(key="k", method="POST", path="/v1/runs", body_digest="a" * 64)
@@ -41,14 +41,14 @@ BY_NAME = {one.name: one for one in TABLE}
 class Scene:
     """A run in a state, and what the transitions of its last owner state."""
 
-    world: JournalHarness
+    harness: JournalHarness
     run_id: str
     asked: str = "apr_none"
     """Its question, if it ever had one."""
 
     @property
     def row(self) -> Any:
-        rows = self.world.rows(select(runs).where(runs.c.id == self.run_id))
+        rows = self.harness.rows(select(runs).where(runs.c.id == self.run_id))
         return rows[0] if rows else None
 
     @property
@@ -72,11 +72,11 @@ class Scene:
         return {"id_": self.run_id, "fence_": self.fence, "commits_": commits}
 
     def write(self, function: Callable[..., Any], *args: Any) -> Any:
-        with self.world.database.write() as connection:
+        with self.harness.database.write() as connection:
             return function(connection, *args)
 
     def lose(self) -> None:
-        self.world.expire_lease(self.run_id)
+        self.harness.expire_lease(self.run_id)
 
     def release_for(self, reason: Reason) -> None:
         status: Literal["queued", "waiting"] = "queued" if reason is Reason.DRAIN else "waiting"
@@ -90,10 +90,10 @@ class Scene:
         self.write(owned.finish, self.owned, EndPayload(status="succeeded", seq=self.last), None)
 
 
-def scene_in(world: JournalHarness, state: str, transition: str) -> Scene:
+def scene_in(harness: JournalHarness, state: str, transition: str) -> Scene:
     """Return a run that had an owner, and is in this state as the transition may find it."""
-    scene = Scene(world=world, run_id=world.accept(idempotency=KEY).run_id)
-    world.own(scene.run_id)
+    scene = Scene(harness=harness, run_id=harness.accept(idempotency=KEY).run_id)
+    harness.own(scene.run_id)
     REACH[state](scene, transition)
     assert scene.state == state
     return scene
@@ -109,25 +109,25 @@ def waiting(scene: Scene, transition: str) -> None:
 
 def failed(scene: Scene, transition: str) -> None:
     waiting(scene, transition)
-    ((timer_id,),) = scene.world.rows(select(timers.c.id).where(timers.c.run_id == scene.run_id))
-    fire(scene.world.database, scene.run_id, timer_id)
+    ((timer_id,),) = scene.harness.rows(select(timers.c.id).where(timers.c.run_id == scene.run_id))
+    fire(scene.harness.database, scene.run_id, timer_id)
 
 
 def cancelled(scene: Scene, _: str) -> None:
     scene.lose()
-    cancel(scene.world.database, ME, scene.run_id, "ann")
+    cancel(scene.harness.database, ME, scene.run_id, "ann")
 
 
 def dead(scene: Scene, _: str) -> None:
     while scene.state != "dead":
         scene.lose()
-        reap(scene.world.database, scene.run_id)
-        claim(scene.world.database, scene.run_id, "own_1", 60)
+        reap(scene.harness.database, scene.run_id)
+        claim(scene.harness.database, scene.run_id, "own_1", 60)
 
 
 def removed(scene: Scene, _: str) -> None:
     scene.finish()
-    remove_runs(scene.world.database, ME, [scene.run_id])
+    remove_runs(scene.harness.database, ME, [scene.run_id])
 
 
 REACH: dict[str, Callable[[Scene, str], None]] = {
@@ -144,11 +144,11 @@ REACH: dict[str, Callable[[Scene, str], None]] = {
 
 
 def accept(scene: Scene) -> None:
-    scene.run_id = scene.world.accept(idempotency=KEY).run_id
+    scene.run_id = scene.harness.accept(idempotency=KEY).run_id
 
 
 def unowned_runs(scene: Scene) -> UnownedRuns:
-    return UnownedRuns(scene.world.database, "own_teller", 60, lambda written: None)
+    return UnownedRuns(scene.harness.database, "own_teller", 60, lambda written: None)
 
 
 def tell(scene: Scene) -> None:
@@ -160,32 +160,32 @@ def tell(scene: Scene) -> None:
 ATTEMPT: dict[str, Callable[[Scene], object]] = {
     "accept": accept,
     "defer polling": lambda one: unowned_runs(one).defer_polling(one.run_id),
-    "claim": lambda one: claim(one.world.database, one.run_id, "own_2", 60),
-    "extend lease": lambda one: beat(one.world.database, "own_1", 90, [(one.run_id, one.fence)]),
+    "claim": lambda one: claim(one.harness.database, one.run_id, "own_2", 60),
+    "extend lease": lambda one: beat(one.harness.database, "own_1", 90, [(one.run_id, one.fence)]),
     "reserve numbers": lambda one: one.write(owned.reserve, one.run_id, one.fence, one.last + 1000),
     "commit": lambda one: one.write(owned.commit, one.owned, 1),
     "clear suspicion": lambda one: one.write(owned.set_crashes, one.run_id, one.fence, '["noted"]'),
     "finish": lambda one: one.finish(),
     "release": lambda one: one.release_for(Reason.DRAIN),
     "wait": lambda one: one.release_for(Reason.APPROVAL),
-    "stop": lambda one: cancel(one.world.database, ME, one.run_id, "ann"),
-    "requeue": lambda one: reap(one.world.database, one.run_id),
-    "fail claimed": lambda one: fail_owned(one.world.database, one.run_id, one.fence, OutcomeUnknown("cannot go on")),
+    "stop": lambda one: cancel(one.harness.database, ME, one.run_id, "ann"),
+    "requeue": lambda one: reap(one.harness.database, one.run_id),
+    "fail claimed": lambda one: fail_owned(one.harness.database, one.run_id, one.fence, OutcomeUnknown("cannot go on")),
     "answer": lambda one: decide(
-        one.world.database, ME, one.run_id, one.asked, Decision(decision="run_again"), by="ann"
+        one.harness.database, ME, one.run_id, one.asked, Decision(decision="run_again"), by="ann"
     ),
-    "expire": lambda one: fire(one.world.database, one.run_id, one.asked),
+    "expire": lambda one: fire(one.harness.database, one.run_id, one.asked),
     "resume": lambda one: unowned_runs(one).resume(one.run_id),
     "notify observers": tell,
-    "remove": lambda one: remove_runs(one.world.database, ME, [one.run_id]),
+    "remove": lambda one: remove_runs(one.harness.database, ME, [one.run_id]),
 }
 OF_OWNERS = [one.name for one in TABLE if one.guard.startswith("fence")]
 
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("transition", TABLE, ids=lambda one: one.name)
-def test_a_cell(world: JournalHarness, transition: Transition, state: str) -> None:
-    scene = scene_in(world, state, transition.name)
+def test_a_cell(harness: JournalHarness, transition: Transition, state: str) -> None:
+    scene = scene_in(harness, state, transition.name)
     before = scene.row
 
     try:
@@ -215,12 +215,12 @@ def test_a_cell(world: JournalHarness, transition: Transition, state: str) -> No
         ("resume", "waiting"),
     ],
 )
-def test_a_reason_is_a_code_in_the_row_and_in_the_log(world: JournalHarness, name: str, state: str) -> None:
-    scene = scene_in(world, state, name)
+def test_a_reason_is_a_code_in_the_row_and_in_the_log(harness: JournalHarness, name: str, state: str) -> None:
+    scene = scene_in(harness, state, name)
 
     ATTEMPT[name](scene)
 
-    written = [decode(line.data) for line in world.lines(scene.run_id)]
+    written = [decode(line.data) for line in harness.lines(scene.run_id)]
     logged = {one.reason for one in written if isinstance(one, StatusPayload | EndPayload)}
     assert logged | {scene.row.reason} <= {None, *Reason, scene.row.error_code}
     assert scene.row.reason is not None
@@ -229,9 +229,9 @@ def test_a_reason_is_a_code_in_the_row_and_in_the_log(world: JournalHarness, nam
 @pytest.mark.parametrize("state", ["running", "lost"])
 @pytest.mark.parametrize("name", OF_OWNERS)
 def test_an_earlier_owner_changes_nothing(
-    world: JournalHarness, name: str, state: str, monkeypatch: pytest.MonkeyPatch
+    harness: JournalHarness, name: str, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = scene_in(world, state, name)
+    scene = scene_in(harness, state, name)
     before = scene.row
     monkeypatch.setattr(Scene, "fence", before.fence - 1)
 
@@ -242,9 +242,9 @@ def test_an_earlier_owner_changes_nothing(
 
 
 @pytest.mark.parametrize(("name", "after"), [("wait", "queued"), ("requeue", "cancelled")])
-def test_a_stop_that_came_meanwhile_leads_elsewhere(world: JournalHarness, name: str, after: str) -> None:
-    scene = scene_in(world, "running", name)
-    cancel(world.database, ME, scene.run_id, "ann")
+def test_a_stop_that_came_meanwhile_leads_elsewhere(harness: JournalHarness, name: str, after: str) -> None:
+    scene = scene_in(harness, "running", name)
+    cancel(harness.database, ME, scene.run_id, "ann")
     scene.lose()
 
     ATTEMPT[name](scene)
@@ -253,8 +253,8 @@ def test_a_stop_that_came_meanwhile_leads_elsewhere(world: JournalHarness, name:
     assert after in BY_NAME[name].to["lost"]
 
 
-def test_a_run_with_another_open_question_still_waits(world: JournalHarness) -> None:
-    scene = scene_in(world, "running", "answer")
+def test_a_run_with_another_open_question_still_waits(harness: JournalHarness) -> None:
+    scene = scene_in(harness, "running", "answer")
     asked = (question(), question())
     scene.write(release, scene.owned, Release(status="waiting", reason=Reason.APPROVAL, questions=asked), scene.last)
     scene.asked = asked[0].id

@@ -13,7 +13,7 @@ from bus.journal.log import writer as writers
 from config.database.engine import Database
 
 Fault = Literal["busy", "reply_lost", "damaged", "damaged_behind"]
-"""``busy``: not committed, try again. ``reply_lost``: committed, and nobody heard. ``damaged``: not committed, and
+"""``busy``: not committed, try again. ``reply_lost``: committed, and nobody received. ``damaged``: not committed, and
 trying again is no use. ``damaged_behind``: the same is said, and yet it was committed."""
 _NAMES: dict[Fault, str] = {
     "busy": "SQLITE_BUSY",
@@ -23,7 +23,7 @@ _NAMES: dict[Fault, str] = {
 }
 
 
-class ShakyCommits:
+class FaultyCommits:
     """Lets commits of writers fail as ``draw`` says; what anybody else commits is left alone."""
 
     def __init__(self, database: Database, monkeypatch: pytest.MonkeyPatch, draw: Callable[[], Fault | None]) -> None:

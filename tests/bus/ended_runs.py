@@ -16,9 +16,9 @@ from tests.bus.journal_harness import JournalHarness, Owner
 DAY_MS = 24 * 3600 * 1000
 
 
-def ended(world: JournalHarness, thread_id: str = "talk", **fields: Any) -> Owner:
+def ended(harness: JournalHarness, thread_id: str = "talk", **fields: Any) -> Owner:
     """Return the owner of a run that said something, did a step, and ended."""
-    owner = world.own(world.accept(thread_id=thread_id, **fields).run_id)
+    owner = harness.own(harness.accept(thread_id=thread_id, **fields).run_id)
 
     async def work() -> None:
         owner.notify_of_claim()
@@ -30,29 +30,29 @@ def ended(world: JournalHarness, thread_id: str = "talk", **fields: Any) -> Owne
         await owner.message("one two")
         await owner.writer.commit(Commit(events=[EndPayload(status="succeeded")]))
 
-    world.do(work())
+    harness.do(work())
     return owner
 
 
-def age(world: JournalHarness, run_id: str, days: float = 10) -> str:
+def age(harness: JournalHarness, run_id: str, days: float = 10) -> str:
     """Let a run have ended so long ago, and its thread not have been touched since."""
     then = epoch_ms() - int(days * DAY_MS)
-    key = world.run_row(run_id).thread_key
-    with world.database.write() as connection:
+    key = harness.run_row(run_id).thread_key
+    with harness.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == run_id).values(ended_ms=then))
         connection.execute(update(threads).where(threads.c.key == key).values(updated_ms=then))
     return run_id
 
 
-def old(world: JournalHarness, thread_id: str = "talk", days: float = 10) -> str:
+def old(harness: JournalHarness, thread_id: str = "talk", days: float = 10) -> str:
     """Return a run that ended so long ago."""
-    return age(world, ended(world, thread_id).lease.run_id, days)
+    return age(harness, ended(harness, thread_id).lease.run_id, days)
 
 
-def count(world: JournalHarness, table: Table, **fields: Any) -> int:
+def count(harness: JournalHarness, table: Table, **fields: Any) -> int:
     """Return how many rows have these values."""
     query = select(func.count()).select_from(table)
     for name, value in fields.items():
         query = query.where(table.c[name] == value)
-    (row,) = world.rows(query)
+    (row,) = harness.rows(query)
     return int(row[0])
