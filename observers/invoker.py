@@ -158,8 +158,23 @@ def drain(timeout_s: float = 5.0) -> list[str]:
     Called when a worker shuts down, after its last run, and once more when the interpreter ends. Every
     observer, also an inline one, is flushed on its queue's thread.
     """
+    return _await_marks(_all_queues(), timeout_s)
+
+
+def settle(timeout_s: float = 5.0) -> list[str]:
+    """Wait until what was queued so far is delivered and flushed; return the names of observers that took longer.
+
+    Observers for which nothing is queued are left alone, so this takes no time where nothing is to be done.
+    """
+    return _await_marks([queue for queue in _all_queues() if queue.is_busy], timeout_s)
+
+
+def _all_queues() -> list[ObserverQueue]:
     with _lock:
-        queues = list(_queues)
+        return list(_queues)
+
+
+def _await_marks(queues: Iterable[ObserverQueue], timeout_s: float) -> list[str]:
     deadline = time.monotonic() + timeout_s
     marks = [(queue, queue.mark()) for queue in queues]
     late = [queue for queue, mark in marks if not mark.wait(max(0.0, deadline - time.monotonic()))]

@@ -69,6 +69,11 @@ class ObserverQueue:
         self._wake_thread()
         return done
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something that was put is not delivered and flushed yet."""
+        return not self._idle
+
     def _has_room(self, payload: Payload, context: RunFacts) -> bool:
         if isinstance(payload, EndPayload):
             return context.run_id in self._open or len(self._waiting) < 2 * self._limit

@@ -29,8 +29,8 @@ def take_database() -> Database:
     database = _free.pop() if _free else _new_database()
     place = Path(str(database.engine.url.database))
     for leftover in place.parent.iterdir():
-        if leftover.is_dir():  # the logger of the previous kit may add its last lines to a file meanwhile
-            shutil.rmtree(leftover, ignore_errors=True)
+        if leftover.is_dir():
+            shutil.rmtree(leftover)
         else:
             leftover.unlink(missing_ok=True)
     place.write_bytes(_schema())
@@ -38,8 +38,7 @@ def take_database() -> Database:
 
 
 def give_back(database: Database) -> None:
-    """Make the database available for the next kit, which empties it."""
-    database.close()
+    """Make a closed database available for the next kit, which empties it and its folder."""
     _free.append(database)
 
 

@@ -23,6 +23,7 @@ from bus.journal import Journal
 from config.database.engine import Database
 from config.definitions.agent import AgentDefinition, pinned_definition
 from config.settings import Settings
+from observers.invoker import settle
 
 TIMEOUT_S = 30.0
 """Seconds that ``play`` waits for the end of a run."""
@@ -71,11 +72,13 @@ class AgentKit:
         return Played(events=list(handle.events()))
 
     def close(self) -> None:
-        """Wait for open runs, and make the database available for the next kit."""
+        """Wait for open runs and their observers, and make the database available for the next kit."""
         self.model.resume()
         self.runner.settle(TIMEOUT_S)
         self.runner.close()
-        give_back(self._database)
+        self._database.close()
+        if not settle():  # an observer that is late may write into the folder at any time
+            give_back(self._database)
 
     def __enter__(self) -> AgentKit:
         return self

@@ -10,7 +10,8 @@ from agents.models.call import ModelCall
 from agents.models.errors import ModelFailed, ModelRefused
 from agents.models.in_process import open_in_process
 from agents.testing import AgentKit, Call, Turn
-from bus.payloads import ErrorPayload, ReasoningPayload, ResponsePayload
+from bus.payloads import ErrorPayload, Payload, ReasoningPayload, ResponsePayload
+from observers.base import AgentFacts, AgentObserver, RunFacts
 
 
 def add(a: int, b: int) -> int:
@@ -66,6 +67,27 @@ def test_kits_one_after_another_share_nothing() -> None:
 
             assert kit.play("Hello", thread_id="talk").output == "First."
             assert len(kit.model.requests[0].messages) == 2
+
+
+class Late(AgentObserver):
+    """Takes what was queued for it a while later, as a logger does."""
+
+    linger_s = 0.2
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+
+    def on_response(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
+        self.taken.append(payload.event_type)
+
+
+def test_observers_have_taken_everything_when_a_kit_is_closed() -> None:
+    late = Late()
+    with AgentKit() as kit:
+        kit.model.script(Turn(text="Done."))
+        kit.play(observers=[late])
+
+    assert late.taken[-1] == "end"
 
 
 def test_a_stop_closes_the_stream_and_keeps_what_was_said() -> None:
