@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 from agents.models.warm_up import TURN_FILE
 from bus.journal import Workers
@@ -19,6 +20,7 @@ from cli.supervisor.child import guarded
 from config.database.engine import open_database
 from config.private_files import open_private, private_folder
 from config.settings import Settings
+from tests.fork_server import Process, fork_server
 
 ROOT = Path(__file__).resolve().parent.parent
 READY_S = 60
@@ -55,30 +57,40 @@ def keep_turn(state: Path) -> int:
 class Worker:
     """One `celery worker` process."""
 
-    def __init__(self, settings: Settings, *options: str, log: Path, within: tuple[str, ...] = ()) -> None:
-        """``within``: a command that runs the worker, such as one that gives it a machine of its own."""
+    process: Process
+
+    def __init__(
+        self, settings: Settings, *options: str, log: Path, within: tuple[str, ...] = (), executed: bool = False
+    ) -> None:
+        """``within``: a command that runs the worker, such as one that gives it a machine of its own.
+
+        ``executed``: the start is a part of the test, so no fork server starts it.
+        """
         self._settings = settings
+        self._executed = executed or bool(within)
         self._within = within
         self._options = options
         self._log = log
 
     def __enter__(self) -> Worker:
-        command = [sys.executable, "-m", "celery", "--quiet", "-A", "bus.celery_app", "worker"]
-        quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
         before = set(self._alive())
         keep_turn(self._settings.state)
         self._said_before = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                guarded((*self._within, *command, *quiet, *self._options)),
-                cwd=ROOT,
-                env=environment(self._settings) | {"PYTHONPATH": str(ROOT)},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            self.process = self._start(log)
         self._wait(before)
         return self
+
+    def _start(self, log: IO[bytes]) -> Process:
+        quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+        arguments = ("--quiet", "-A", "bus.celery_app", "worker", *quiet, *self._options)
+        chosen = environment(self._settings) | {"PYTHONPATH": str(ROOT)}
+        forks = {"prefork", "processes"}.intersection(self._options)
+        server = None if self._executed else fork_server("prefork" if forks else "worker")
+        if server is not None and server.suits(chosen):
+            return server.start("celery", *arguments, environment=chosen, output=log, own_session=True)
+        command = (*self._within, sys.executable, "-m", "celery", *arguments)
+        return subprocess.Popen(guarded(command), cwd=ROOT, env=chosen, stdout=log, stderr=log, start_new_session=True)
 
     def _alive(self) -> list[str]:
         database = open_database(self._settings.database)

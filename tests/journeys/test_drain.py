@@ -26,6 +26,7 @@ from handlers.worker.poller import Poller
 from handlers.worker.slots import SlotPool
 from tests.app_harness import AppHarness
 from tests.fleet import Worker
+from tests.fork_server import Process
 from tests.model_server import Call, ModelServer, Turn
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -88,7 +89,7 @@ def read_until_it_speaks(handle: RunHandle) -> None:
             return
 
 
-def is_gone_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+def is_gone_within(process: Process, seconds: float) -> bool:
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:

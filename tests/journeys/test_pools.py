@@ -23,7 +23,7 @@ def test_a_pool_runs_agents_and_stops_them(pool: str, fleet_settings: Settings, 
     fleet_harness.model.script([add, Turn(text="Three."), Turn(text=["one ", "two ", "three"], stall_after=3)])
     log = fleet_settings.state / f"{pool}.log"
 
-    with Worker(fleet_settings, "--pool", pool, "--concurrency", "2", log=log):
+    with Worker(fleet_settings, "--pool", pool, "--concurrency", "2", log=log, executed=True):
         end = fleet_harness.run("What is 1 + 2?", detached=True).result(30)
         stopped = fleet_harness.run("Count.", detached=True)
         events: list[Payload] = []

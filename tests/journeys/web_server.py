@@ -16,6 +16,7 @@ from typing import Any
 from config.folders import ROOT
 from config.settings import Settings
 from tests.fleet import environment
+from tests.fork_server import Process, fork_server
 
 Answer = tuple[int, dict[str, str], Any, float]
 """Status, headers, body, and how many seconds it took."""
@@ -30,10 +31,17 @@ class Web:
         self.address = f"http://127.0.0.1:{settings.port}"
 
     def __enter__(self) -> Web:
-        command = [sys.executable, "-P", "-m", "gunicorn", "--config", "web/gunicorn_conf.py", "web.app:create_app()"]
+        arguments = ("--config", "web/gunicorn_conf.py", "web.app:create_app()")
         chosen = environment(self.settings) | {"PYTHONPATH": str(ROOT)}
+        server = fork_server("web")
         with self.log.open("wb") as out:
-            self.process = subprocess.Popen(command, cwd=ROOT, env=chosen, stdout=out, stderr=out)
+            if server is not None and server.suits(chosen):
+                self.process: Process = server.start(
+                    "gunicorn", *arguments, environment=chosen, output=out, own_session=False
+                )
+            else:
+                command = (sys.executable, "-P", "-m", "gunicorn", *arguments)
+                self.process = subprocess.Popen(command, cwd=ROOT, env=chosen, stdout=out, stderr=out)
         self.until(200, "/ready")
         return self
 
