@@ -85,6 +85,10 @@ MARKS = {
     "postgres": "postgres",
 }
 """Group of tests -> pytest's expression for it."""
+LONGEST_FIRST = ("journeys", "browser", "postgres", "parity", "unit")
+"""The order in which groups begin where they run beside each other."""
+BESIDE = 3
+"""Groups that run at the same time then: they wait half of the time, for leases, pauses and answers."""
 TEST_FOLDERS = {"tests/browser": ("browser",), "tests/journeys": ("journeys", "postgres")}
 """Folder -> the groups of all its tests."""
 
@@ -94,14 +98,19 @@ def group_of_tests(
 ) -> Check:
     """Return one group of tests, or those in ``files``; ``extra`` goes to pytest as it stands.
 
-    Unit tests are never retried: no other process can delay them, so a failure is a defect. ``beside``: another group
-    runs at the same time, so this one, unless it is the journeys, uses half of the processors.
+    Unit tests are never retried: no other process can delay them, so a failure is a defect. ``beside``: other groups
+    run at the same time, so this one, unless it is the journeys, uses half of the processors.
     """
     argv = (*python("pytest"), "-q", "-m", MARKS[group], *_left_out(group), *_spread(group, beside), *extra, *files)
     may_be_empty = bool(extra or files)
     return Check(
         name=group, argv=argv, reports_progress=True, may_be_empty=may_be_empty, retries=retries and group != "unit"
     )
+
+
+def soak_of(minutes: float) -> Check:
+    """Return a soak of so many minutes."""
+    return Check(name="soak", argv=(*python("cli"), "soak", "--minutes", f"{minutes:g}"))
 
 
 def _left_out(group: str) -> Iterator[str]:
@@ -113,9 +122,9 @@ def _spread(group: str, beside: bool) -> tuple[str, ...]:
     """Return over how many processes a group is spread, and how."""
     cores = min(os.cpu_count() or 1, MOST_TEST_PROCESSES)
     if group == "journeys":
-        # Journeys start processes of their own and wait for them half of the time: more than two at once would be late
-        # for each other's sake. Those of a file share what they started; those that take longest begin first.
-        return ("-n", str(min(cores, 2)), "--dist", "loadfile", "--no-loadscope-reorder")
+        # Journeys start processes of their own and wait for them half of the time: more at once would be late for each
+        # other's sake. Those of a file share what they started; those that take longest begin first.
+        return ("-n", str(min(cores, 2) + beside), "--dist", "loadfile", "--no-loadscope-reorder")
     most = 2 if group in ("browser", "postgres") else MOST_TEST_PROCESSES
     count = min(max(1, cores // 2) if beside else cores, most)
     return ("-n", str(count), "--dist", "loadfile" if group == "postgres" else "load")
@@ -217,7 +226,8 @@ def _environment(**extra: str) -> dict[str, str]:
 def _report(outcome: Outcome) -> bool:
     name = outcome.check.name
     verdict = click.style("ok  ", fg="green") if outcome.is_ok else click.style("FAIL", fg="red", bold=True)
-    closing = outcome.output.splitlines()[-1] if outcome.check.reports_progress and outcome.output else ""
+    has_closing = outcome.output and (outcome.is_ok or outcome.check.reports_progress)
+    closing = outcome.output.splitlines()[-1] if has_closing else ""
     if outcome.output and (outcome.flaky or not outcome.is_ok):
         click.echo(outcome.output)
     click.echo(f"{name:<9} {verdict} {outcome.seconds:6.1f} s  {closing}".rstrip())
