@@ -19,10 +19,10 @@ MAX_DEPTH = 64
 """Deepest nesting."""
 MAX_DIGITS = 400
 """Longest number; Python's own limit is 4300 digits, and decoding takes quadratic time."""
+SLICE_BYTES = 64 * 1024
+"""What is split at once; one call for a whole text would keep other threads waiting."""
 
-# The possessive loops and the optional quote keep it linear, whatever the text.
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+_NO_MARK = bytes(set(range(256)) - set(b'[]{}"'))
 _TOO_DEEP = re.compile(rb"[\[{]{%d}" % (MAX_DEPTH + 1))
 
 
@@ -99,13 +99,25 @@ def _is_too_deep(text: str) -> bool:
 
     Each round removes the innermost pairs; brackets that remain after ``MAX_DEPTH`` rounds are deeper, or not JSON.
     """
-    brackets = _STRING.sub("", text).encode("utf-8", "replace").translate(None, _NO_BRACKET)
+    brackets = _outside_strings(text)
     for _ in range(MAX_DEPTH):
         shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
         if len(shorter) == len(brackets):
             break
         brackets = shorter
     return _TOO_DEEP.search(brackets) is not None or _opens(brackets)
+
+
+def _outside_strings(text: str) -> bytes:
+    """Return the brackets of a JSON text that are in no string; a quote without an escape begins or ends one."""
+    unescaped = text.encode("utf-8", "replace").replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = unescaped.translate(None, _NO_MARK)
+    found, is_inside = bytearray(), False
+    for at in range(0, len(marks), SLICE_BYTES):
+        pieces = marks[at : at + SLICE_BYTES].split(b'"')
+        found += b"".join(pieces[is_inside::2])
+        is_inside ^= len(pieces) % 2 == 0
+    return bytes(found)
 
 
 def _opens(brackets: bytes) -> bool:

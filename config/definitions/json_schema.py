@@ -23,6 +23,8 @@ MAX_CHAIN = 128
 """Longest chain of subschemas that apply to the same value; each costs stack when a schema is walked."""
 MAX_ERRORS = 5
 """Most validation errors that are reported at once."""
+MAX_VALUES = 100_000
+"""Most values in data whose errors are named; the library copies what does not fit, and keeps other threads waiting."""
 
 _DIALECTS = ("https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#")
 _MOVING = ("$ref", "$dynamicRef", "$id", "$anchor", "$dynamicAnchor")
@@ -70,8 +72,13 @@ def check_schema(schema: Mapping[str, Any]) -> None:
 
 def schema_errors(schema: Mapping[str, Any], value: Any) -> list[str]:
     """Return the validation errors as readable sentences, at most ``MAX_ERRORS``; empty when ``value`` conforms."""
+    validator = compiled(schema)
+    if validator.is_valid(value):
+        return []
+    if _has_more_values(value, MAX_VALUES):
+        return [f"there are more than {MAX_VALUES:,} values, too many to name what does not fit"]
     found = []
-    for error in compiled(schema).iter_errors(value):
+    for error in validator.iter_errors(value):
         found.append(f"{_path(error.instance_path)}{error.message[:300]}")
         if len(found) == MAX_ERRORS:
             break
@@ -101,6 +108,16 @@ def _compile(schema: bytes) -> jsonschema_rs.Draft202012Validator:
 def _path(parts: list[str | int]) -> str:
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
     return f"{text}: " if text else ""
+
+
+def _has_more_values(value: Any, limit: int) -> bool:
+    count, waiting = 0, [value]
+    while waiting and count <= limit:
+        item = waiting.pop()
+        inner = item.values() if isinstance(item, Mapping) else item if isinstance(item, list | tuple) else ()
+        count += len(inner)
+        waiting.extend(inner if count <= limit else ())
+    return count > limit
 
 
 def _depth_of(value: Any) -> int:

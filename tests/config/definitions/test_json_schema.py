@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.definitions.json_schema import SchemaRefused, check_schema, compiled, schema_errors
+from config.definitions.json_schema import MAX_VALUES, SchemaRefused, check_schema, compiled, schema_errors
 
 DOUBLING = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)} | {"a40": {}}
 
@@ -59,6 +59,16 @@ def test_misfits_name_the_place_and_are_few():
 
     assert found[0] == 'a[0]: "a" is not of type "integer"'
     assert len(found) == 5
+
+
+def test_misfits_of_very_many_values_are_not_named():
+    schema = {"properties": {"a": {"uniqueItems": True}}}
+
+    assert schema_errors(schema, {"a": list(range(MAX_VALUES + 1))}) == []
+    assert schema_errors(schema, {"a": [0] * MAX_VALUES}) == [
+        "there are more than 100,000 values, too many to name what does not fit"
+    ]
+    assert "non-unique" in schema_errors(schema, {"a": [0] * 10})[0]
 
 
 def test_a_schema_is_compiled_once():
