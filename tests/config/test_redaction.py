@@ -13,7 +13,9 @@ AWS_SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA7\nq2w3e4r5t6\n-----END RSA PRIVATE KEY-----"
 GITHUB = "ghp_" + "a1B2" * 9
-SECRETS = [OPENAI, ANTHROPIC, AWS_ID, JWT, PEM, GITHUB, "gsk_" + "x9" * 20, "AIza" + "Sy1_" * 9, "hf_" + "aB3" * 11]
+BEGINNINGS = "rk- pk_ ASIA gho_ github_pat_ glpat- xoxb- AIza hf_ gsk_ npm_ pypi- xai- 123456789:AA".split()
+SECRETS = [OPENAI, ANTHROPIC, AWS_ID, JWT, PEM, GITHUB, *(f"{start}{'A1' * 8}" for start in BEGINNINGS[:3])]
+SECRETS += [f"{start}{'aB3' * 11}" for start in BEGINNINGS[3:]]
 
 
 @pytest.fixture
