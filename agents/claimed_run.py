@@ -13,12 +13,8 @@ from agents.errors import RunFailed
 from agents.models.in_process import is_in_process
 from agents.models.lite import is_imported, litellm_module
 from agents.process import Process
-from bus.journal import (
-    Claim,
-    CodeVersion,
-    Journal,
-    require_readable_journal,
-)
+from agents.window import Window
+from bus.journal import Claim, CodeVersion, Journal, Past, require_readable_journal
 from config.errors import CallboardError, Retryable
 from observers.discovery import resolve_observers
 
@@ -87,9 +83,11 @@ def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardErr
     try:
         require_readable_journal(lease.journal)
     except CodeVersion as error:
-        return ClaimedRun(RunContext.unread(process.journal, lease, observers), None, error)
+        unread = Window(Past(items=[]), 0)  # this code does not read the run's journal
+        return ClaimedRun(RunContext(process.journal, lease, observers, unread), None, error)
     history_chars = 0 if isinstance(loaded, CallboardError) else loaded[0].history_chars
-    context = RunContext.load(claim, process.journal, observers, history_chars)
+    window = Window(claim.history(history_chars), history_chars)
+    context = RunContext(process.journal, lease, observers, window)
     progress = claim.progress()
     if missing is not None:
         return ClaimedRun(context, None, missing)

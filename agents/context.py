@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agents.window import Window
-from bus.journal import DRAINED, Claim, Commit, HistoryItem, Journal, Lease, Past, Release, RunWriter, StaleOwner
+from bus.journal import DRAINED, Commit, HistoryItem, Journal, Lease, Release, RunWriter, StaleOwner
 from bus.payloads import Payload
 from config.private_files import private_folder
 from config.settings import Settings
@@ -49,27 +49,10 @@ class RunContext:
         """How to release the run after its current step: this process ends soon, or a client requested it."""
         self._deadlines: dict[object, float] = {}
         self._claimed_s = time.monotonic()
-        self.halt: Callable[[], None] = lambda: None
+        self.halt: Callable[[], object] = lambda: None
         """Cancels the work on this run; set by the handler that started it."""
         self.on_calls_over: Callable[[], Awaitable[None]] | None = None
         """Awaited once, when the tool calls that an earlier owner began have ended and the model is asked again."""
-
-    @classmethod
-    def load(
-        cls,
-        claim: Claim,
-        journal: Journal,
-        observers: Sequence[AgentObserver],
-        history_chars: int,
-    ) -> RunContext:
-        """Return the context of a claimed run, with the end of its thread's history read from SQL."""
-        past = claim.history(history_chars)
-        return cls(journal, claim.lease, observers, Window(past, history_chars))
-
-    @classmethod
-    def unread(cls, journal: Journal, lease: Lease, observers: Sequence[AgentObserver]) -> RunContext:
-        """Return the context of a claimed run without its conversation: this code does not read its journal."""
-        return cls(journal, lease, observers, Window(Past(items=[]), 0))
 
     @property
     def duration_ms(self) -> int:
@@ -117,7 +100,6 @@ class RunContext:
             await on_calls_over()
 
     def add_to_history(self, item: HistoryItem) -> None:
-        """Add a message that is committed."""
         self._history.add(item)
 
     @contextmanager

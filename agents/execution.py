@@ -10,18 +10,7 @@ from agents.agent import Agent
 from agents.claimed_run import ClaimedRun
 from agents.context import RunContext
 from agents.errors import RunFailed
-from bus.journal import (
-    STOPPED,
-    CodeVersion,
-    Commit,
-    Ending,
-    Journal,
-    Reason,
-    Release,
-    StaleOwner,
-    Totals,
-    end_commit,
-)
+from bus.journal import STOPPED, CodeVersion, Commit, Ending, Journal, Reason, Release, StaleOwner, Totals, end_commit
 from bus.payloads import StatusPayload
 from config.errors import CallboardError
 
@@ -34,6 +23,7 @@ async def execute(journal: Journal, claimed: ClaimedRun) -> None:
     """Run the agent until the run ends, waits or is released; errors of the run are recorded, not raised."""
     context, lease = claimed.context, claimed.context.lease
     try:
+        _notify_of_claim(journal, context)
         if claimed.agent is not None:
             await _work(journal, claimed.agent, claimed)
         else:
@@ -63,9 +53,8 @@ def _notify_of_claim(journal: Journal, context: RunContext) -> None:
 
 async def _work(journal: Journal, agent: Agent, claimed: ClaimedRun) -> None:
     context = claimed.context
-    _notify_of_claim(journal, context)
     work = asyncio.create_task(agent.run(), name=f"run {context.lease.run_id}")
-    context.halt = context.writer.on_lost = lambda: _cancel(work)
+    context.halt = context.writer.on_lost = work.cancel
     if context.lease.can_be_absolved:
         context.on_calls_over = partial(claimed.absolve, journal)
     await journal.lease_manager.track(context.writer, context)
@@ -89,32 +78,15 @@ async def _work(journal: Journal, agent: Agent, claimed: ClaimedRun) -> None:
         await agent.finish(Ending.failed(RunFailed()))
 
 
-def _cancel(work: asyncio.Task[None]) -> None:
-    work.cancel()
-
-
 async def _give_up(journal: Journal, context: RunContext, error: CallboardError) -> None:
     """Release a run that another version of the code can resume; end one that no worker can begin or resume."""
-    _notify_of_claim(journal, context)
     if isinstance(error, CodeVersion):
-        await _wait_for_code(context, error)
+        waits = StatusPayload(status="waiting", reason=error.code)
+        release = Release(
+            status="waiting", reason=Reason.CODE_VERSION, detail=str(error), ends_ms=await context.wait_expiry_ms()
+        )
+        await context.save(Commit(events=[waits], release=release))
+    elif context.lease.fence > 1:  # an earlier owner may have left open calls and costs
+        await journal.fail_owned(context.lease, error)
     else:
-        await _fail(journal, context, error)
-
-
-async def _wait_for_code(context: RunContext, error: CodeVersion) -> None:
-    """Release a run until a worker comes whose code and tools are compatible with the run's journal."""
-    waits = StatusPayload(status="waiting", reason=error.code)
-    release = Release(
-        status="waiting", reason=Reason.CODE_VERSION, detail=str(error), ends_ms=await context.wait_expiry_ms()
-    )
-    await context.save(Commit(events=[waits], release=release))
-
-
-async def _fail(journal: Journal, context: RunContext, exc: CallboardError) -> None:
-    """End a run that no worker can begin or resume."""
-    lease = context.lease
-    if lease.fence > 1:  # an earlier owner may have left open calls and costs
-        await journal.fail_owned(lease, exc)
-        return
-    await context.save(end_commit(Ending.failed(exc), Commit(), Totals(), context.duration_ms))
+        await context.save(end_commit(Ending.failed(error), Commit(), Totals(), context.duration_ms))

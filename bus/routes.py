@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
@@ -16,7 +16,7 @@ from bus.messages import RunAgentMessage
 
 log = logging.getLogger(__name__)
 
-Handle = Callable[[RunAgentMessage], Awaitable[None]]
+Handle = Callable[[RunAgentMessage], Coroutine[Any, Any, None]]
 
 HANDLERS = {RunAgentMessage.name: "handlers.run_agent:handle"}
 """The handler of each message as a dotted name, since the bus does not import ``handlers``."""
@@ -46,12 +46,7 @@ class InlineTransport:
         """Write nothing: this process handles the message itself."""
 
     def send(self, message: RunAgentMessage) -> None:
-        handle = find_handler(message.name)
-
-        async def work() -> None:
-            await handle(message)
-
-        future = self._loop.submit(work())
+        future = self._loop.submit(find_handler(message.name)(message))
         self._going.add(future)
         future.add_done_callback(self._ended)
 

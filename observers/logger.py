@@ -13,8 +13,7 @@ from config.redaction import redact
 from config.settings import Settings
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.logfile.held_text import HeldText
-from observers.logfile.lines import json_line, text_line
-from observers.logfile.record import record_of
+from observers.logfile.record import json_line, record_of, text_line
 from observers.logfile.rotated_file import RotatedFile
 from observers.logfile.slot import LogSlot
 
@@ -64,7 +63,6 @@ class SimpleLoggerObserver(AgentObserver):
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """Return the logger of this process."""
         return cls(
             settings.state / "logs",
             as_json=settings.log_format == "json",

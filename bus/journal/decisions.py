@@ -64,7 +64,13 @@ def decide(
         if question is None:
             raise ApprovalUnknown(approval_id)
         if idempotency is not None and used_before(connection, who, idempotency) is not None:
-            return _as_decided(question, untouched(row), is_new=False)
+            return Decided(
+                approval_id=question.id,
+                decision=question.decision,
+                by=question.decided_by,
+                written=untouched(row),
+                is_new=False,
+            )
         _require_open(connection, row, question, answer)
         written = _answer(connection, row, question, answer, by)
         if idempotency is not None:
@@ -107,9 +113,3 @@ def _answer(connection: Connection, run: Row[Any], question: Row[Any], answer: D
     still_open = select(func.count()).select_from(approvals)
     still_open = still_open.where(approvals.c.run_id == run.id, approvals.c.decision.is_(None))
     return record_answer(connection, run, event, is_last=not connection.execute(still_open).scalar_one())
-
-
-def _as_decided(question: Row[Any], written: CommitResult, *, is_new: bool) -> Decided:
-    return Decided(
-        approval_id=question.id, decision=question.decision, by=question.decided_by, written=written, is_new=is_new
-    )

@@ -65,13 +65,10 @@ def control(
         if is_owned:
             request(connection, row, wanted.kind, by, is_stop=isinstance(wanted.to, Ending))
             return untouched(row)
-        written = _apply(connection, row, wanted.to)
+        to = wanted.to
+        written = end_run(connection, row, to) if isinstance(to, Ending) else move(connection, row, to.status, to.reason)
     failpoint("unowned")
     return written
-
-
-def _apply(connection: Connection, row: Row[Any], to: Ending | Release) -> CommitResult:
-    return end_run(connection, row, to) if isinstance(to, Ending) else move(connection, row, to.status, to.reason)
 
 
 def fail_owned(database: Database, run_id: str, fence: int, error: CallboardError) -> CommitResult:

@@ -15,7 +15,7 @@ from celery import signals
 from celery.utils.text import str_to_list
 
 from agents.models.releases import require_sound_release
-from agents.models.warm_up import warm_up_to_fork
+from agents.models.warm_up import warm_up_later, warm_up_to_fork
 from agents.process import Process, current_process
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
 from bus.celery_rules import broken_rules
@@ -33,7 +33,7 @@ from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_
 from handlers.worker.maintenance import maintain
 from handlers.worker.poller import Poller
 from handlers.worker.slots import open_slot_pool
-from handlers.worker.warm_up import prepare, prepare_later
+from handlers.worker.warm_up import prepare
 from observers.invoker import drain
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def warn_of_configuration(sender: Any = None, **_: Any) -> None:
 def begin(sender: Any = None, **_: Any) -> None:
     """Warm the process up; a prefork parent does it for its children, without opening threads or connections."""
     global _drain
-    if _forks(sender):
+    if _pool_name(sender) == "prefork":
         _drain = ParentDrain(sender, settings().drain_s)
         warm_up_to_fork()
         freeze_gc()  # Celery collects garbage before each fork, which takes long with LiteLLM loaded
@@ -151,7 +151,7 @@ def _begin(pool: str, slots: int) -> None:
     process.journal.loop.submit(_renew_row(process, pool, slots))
     log.info("worker is ready pool=%s slots=%s after_s=%.1f", pool, slots, time.monotonic() - began)
     if not has_litellm:
-        prepare_later(process)
+        warm_up_later(process.journal.loop, process.settings.state)
 
 
 def take_up_work(process: Process, number: int) -> Drain:
@@ -186,10 +186,6 @@ async def _renew_row(process: Process, pool: str, slots: int) -> None:
         except CallboardError as error:
             log.warning("the worker's row could not be renewed: %s", error)
         await asyncio.sleep(process.settings.beat_s)
-
-
-def _forks(sender: Any) -> bool:
-    return _pool_name(sender) == "prefork"
 
 
 def _pool_name(sender: Any) -> str:

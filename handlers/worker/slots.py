@@ -45,7 +45,6 @@ class SlotPool:
         return False
 
     def give_back(self) -> None:
-        """Free a slot."""
         with self._lock:
             self._free += 1
             is_wanted = bool(self._deferred)

@@ -8,7 +8,7 @@ import os
 
 from agents.claimed_run import try_load
 from agents.models.lite import is_imported
-from agents.models.warm_up import needs_litellm, warm_up, warm_up_later
+from agents.models.warm_up import needs_litellm, warm_up
 from agents.process import Process
 from config.errors import CallboardError
 from observers.discovery import observers_for
@@ -26,11 +26,6 @@ def prepare(process: Process) -> bool:
         warm_up(process.journal.loop)
     process.journal.loop.run(rehearse(process), timeout_s=60)
     return imports_litellm
-
-
-def prepare_later(process: Process) -> None:
-    """Import LiteLLM on a thread while the first runs already work."""
-    warm_up_later(process.journal.loop, process.settings.state)
 
 
 async def rehearse(process: Process) -> None:

@@ -94,7 +94,6 @@ class _Tail:
             self._rest = b""
 
     def close(self) -> None:
-        """Close the files."""
         for file in self._files:
             file.close()
 

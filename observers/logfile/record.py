@@ -1,14 +1,16 @@
-"""What is logged of one event: its fields without secrets, bounded, as plain JSON values."""
+"""What is logged of one event: its fields without secrets, bounded, as plain JSON values, and the line of them."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from bus.payloads import Payload
+from bus.payloads import EVENT_TYPES, Payload, Record
 from config.clock import stamp
+from config.logs import one_line
 from config.redaction import REDACTED, redact, redact_start
 from observers.base import AgentFacts, RunFacts
 
@@ -35,6 +37,32 @@ def record_of(agent: AgentFacts, payload: Payload, context: RunFacts) -> dict[st
         record[name] = getattr(payload, name)
     record |= {key: value for key, value in payload.extra.items() if key not in record}
     return {key: cleaned(value, key) for key, value in record.items() if value is not None and value != ""}
+
+
+def json_line(record: Record) -> str:
+    """Return the record as one line of ASCII JSON, ``at`` and ``run_id`` first."""
+    return json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def text_line(record: Record) -> str:
+    """Return the record as columns: time, run, number, agent, type, and what happened."""
+    kind = str(record["type"])
+    body = EVENT_TYPES.get(kind, Payload).log_line(record)
+    ids = _ids(record, ("call_id", "approval_id", "message_id", "thread_id", "model", "principal"))
+    columns = (
+        str(record.get("at", "")).ljust(24),
+        str(record["run_id"]).replace(" ", "_").ljust(30),
+        str(record.get("seq", 0)).rjust(5),
+        str(record.get("agent_id", "")).ljust(12),
+        kind.ljust(11),
+        f"{body}  ({ids})" if ids else body,
+    )
+    return one_line("  ".join(columns)).rstrip()
+
+
+def _ids(record: Record, names: tuple[str, ...]) -> str:
+    wanted = names if record["type"] == "status" else tuple(name for name in names if name != "thread_id")
+    return " ".join(f"{name.removesuffix('_id')}={record[name]}" for name in wanted if name in record)
 
 
 def cleaned(value: Any, name: str = "", depth: int = 0) -> Any:

@@ -35,7 +35,6 @@ class LogSlot:
         return self._folder / f"runs-{self._number}.log"
 
     def release(self) -> None:
-        """Release the number."""
         if self._release is not None:
             self._release()
             self._release = None

@@ -27,8 +27,7 @@ from bus.payloads import (
 from config.settings import read_settings
 from observers.discovery import observers_for
 from observers.invoker import drain
-from observers.logfile.lines import json_line, text_line
-from observers.logfile.record import record_of
+from observers.logfile.record import json_line, record_of, text_line
 from observers.logger import SimpleLoggerObserver
 from tests.observers.conftest import AGENT, AT, Room
 

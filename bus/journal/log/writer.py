@@ -79,7 +79,7 @@ class RunWriter:
         """Whether this writer must not write any more: another process owns the run, or may own it."""
         self.is_closed = False
         """Whether the run ended or was released: nothing is written any more."""
-        self.on_lost: Callable[[], None] = lambda: None
+        self.on_lost: Callable[[], object] = lambda: None
         """Called once when the writer becomes stale, so that the work stops too."""
         self.is_silent: Callable[[], bool] = lambda: False
         """Whether this process may not write now: no heartbeat succeeded for too long; set by ``LeaseManager``."""

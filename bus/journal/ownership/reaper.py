@@ -198,7 +198,8 @@ def reap(database: Database, run_id: str, grace: LeaseGrace | None = None) -> Co
         if row.stop_requested:
             written = end_run(connection, row, STOPPED, crashes)
         elif is_suspect(row.crashes, known):  # it shared its process with no other suspect
-            written = end_run(connection, row, Ending.failed(crash_error(crashes), "dead"), crashes)
+            during = "; ".join(dict.fromkeys(one["during"] for one in crashes))
+            written = end_run(connection, row, Ending.failed(RunCrashed(len(crashes), during), "dead"), crashes)
         else:
             is_counted = not suspect_beside(connection, row)
             written = requeue(connection, row, crashes if is_counted else None)
@@ -207,10 +208,6 @@ def reap(database: Database, run_id: str, grace: LeaseGrace | None = None) -> Co
     log.warning("run lost its owner run_id=%s crashes=%s%s during=%s", run_id, counted, held, crashes[-1]["during"])
     failpoint("unowned")
     return written
-
-
-def crash_error(crashes: list[dict[str, Any]]) -> RunCrashed:
-    return RunCrashed(len(crashes), "; ".join(dict.fromkeys(one["during"] for one in crashes)))
 
 
 # --- timers ---------------------------------------------------------------------------------------
