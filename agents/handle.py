@@ -6,17 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bus.errors import LoopBlocked
-from bus.journal import (
-    CONTROLS,
-    ApprovalDecided,
-    CommitResult,
-    Control,
-    Decided,
-    Decision,
-    Journal,
-    Who,
-    parse_cursor,
-)
+from bus.journal import CONTROLS, ApprovalDecided, CommitResult, Control, Decided, Decision, Journal, Who, parse_cursor
 from bus.payloads import EndPayload, Payload, decode
 
 

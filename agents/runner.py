@@ -50,17 +50,14 @@ class Runner:
 
     @property
     def settings(self) -> Settings:
-        """The settings of this runner."""
         return self._process.settings
 
     @property
     def journal(self) -> Journal:
-        """This process's journal."""
         return self._own().journal
 
     @property
     def registry(self) -> AgentRegistry:
-        """The configured agents."""
         return self._own().registry
 
     @classmethod

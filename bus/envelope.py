@@ -103,7 +103,6 @@ def body_of(command: RunAgentMessage) -> bytes:
 
 
 def headers_of(task: str, task_id: str) -> dict[str, Any]:
-    """Return the headers of such a message."""
     return {"lang": "py", "task": task, "id": task_id, "root_id": task_id, "retries": 0, "ignore_result": True}
 
 

@@ -13,7 +13,6 @@ class Keys:
 
     @property
     def prefix(self) -> str:
-        """The prefix of every name."""
         return f"callboard:{self.deployment}:"
 
     def stream(self, run_id: str) -> str:

@@ -139,7 +139,6 @@ class LivenessPipe:
                 os.write(self._descriptor, b".")
 
     def close(self) -> None:
-        """Close the pipe."""
         if self._is_ours():
             os.close(self._descriptor)
 

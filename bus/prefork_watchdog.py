@@ -28,7 +28,6 @@ class PreforkWatchdog:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process is one of the children."""
         return os.getpid() != self._parent
 
     def beat(self) -> None:

@@ -109,7 +109,6 @@ class RedisWire(asyncio.Protocol):
         await asyncio.shield(self._switch(b"subscribe", channel))  # several callers may await one confirmation
 
     def unsubscribe(self, channel: str) -> asyncio.Future[None]:
-        """Unsubscribe from a channel."""
         return self._switch(b"unsubscribe", channel)
 
     async def ping(self) -> None:

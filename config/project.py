@@ -21,7 +21,6 @@ def project() -> Mapping[str, Any]:
 
 
 def own_version() -> str:
-    """Return the version of this checkout."""
     return str(project()["version"])
 
 

@@ -54,7 +54,6 @@ class Body:
         return self.text(name, max_chars=max_chars) if name in self.raw else None
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return true or false."""
         value = self._get(name, default)
         if not isinstance(value, bool):
             raise BadRequest(f"'{name}' has to be true or false.")

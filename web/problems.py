@@ -46,7 +46,6 @@ def register(app: Flask) -> None:
 
 
 def problem(status: int, code: str, detail: str, **facts: Any) -> Response:
-    """Return a problem response."""
     body = {
         "type": f"urn:callboard:problem:{code}",
         "title": code.replace("_", " ").capitalize(),
@@ -59,7 +58,6 @@ def problem(status: int, code: str, detail: str, **facts: Any) -> Response:
 
 
 def of_error(error: CallboardError) -> Response:
-    """Return the problem of a named error."""
     status = 500 if isinstance(error, SERVER_ERRORS) else error.status
     if status >= 500:
         log.warning("request refused: %s", error, extra={"code": error.code, "path": request.path})

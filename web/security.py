@@ -33,7 +33,6 @@ _ANONYMOUS = Who()
 
 
 def current_who() -> Who:
-    """Return the principal of this request."""
     return _ANONYMOUS
 
 

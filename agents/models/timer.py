@@ -34,7 +34,6 @@ class StreamTimer:
         self._task = None
 
     def stop(self) -> None:
-        """Stop the timer for good."""
         self._task = None
         if self._handle is not None:
             self._handle.cancel()

@@ -54,12 +54,10 @@ class StreamedResponseWrapper:
 
     @property
     def text(self) -> str:
-        """The answer so far."""
         return "".join(self._text)
 
     @property
     def reasoning(self) -> str:
-        """The thinking so far."""
         return "".join(self._reasoning)
 
     @property

@@ -136,7 +136,6 @@ class Journal:
             return wall_ms(connection)
 
     def writer(self, lease: Lease, notify: Notify) -> RunWriter:
-        """Return the writer of a claimed run."""
         return RunWriter(lease, self.commits, self.loop, notify, on_wake=self.relay.publish_soon)
 
     def begin_writing(self, lease: Lease, writer: RunWriter) -> None:

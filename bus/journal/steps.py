@@ -96,7 +96,6 @@ def leave_steps(connection: Connection, step_ids: Sequence[str], status: str) ->
 
 
 def end_steps(connection: Connection, ended: Sequence[StepEnded]) -> None:
-    """Update steps with their results."""
     for step in ended:
         values = {
             "id_": step.id,

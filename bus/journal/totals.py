@@ -23,7 +23,6 @@ class Totals:
     """None where no step's price is known, which differs from 0."""
 
     def plus(self, other: Totals) -> Totals:
-        """Return the sum of both."""
         total = {name: self.usage.get(name, 0) + other.usage.get(name, 0) for name in {**self.usage, **other.usage}}
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
         return Totals(steps=self.steps + other.steps, usage=total, cost_usd=sum(costs) if costs else None)

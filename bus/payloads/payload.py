@@ -43,7 +43,6 @@ class Payload:
 
     @property
     def event_type(self) -> str:
-        """The type on the wire."""
         return type(self).type
 
     @staticmethod

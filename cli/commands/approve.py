@@ -11,13 +11,7 @@ import orjson
 
 from agents.handle import RunHandle
 from agents.runner import Runner
-from bus.journal import (
-    ApprovalDecided,
-    ApprovalOver,
-    ApprovalUnknown,
-    Decided,
-    Decision,
-)
+from bus.journal import ApprovalDecided, ApprovalOver, ApprovalUnknown, Decided, Decision
 from cli import options
 from cli.opening import open_runner
 from cli.output.json import print_json

@@ -134,7 +134,6 @@ def _open(trial: Trial, points: str) -> tuple[Runner, Recorder | None]:
 
 
 def environment(trial_settings: Settings) -> dict[str, str]:
-    """Return these settings as environment variables."""
     given = trial_settings.model_dump(exclude_unset=True, mode="json")
     return {f"CALLBOARD_{name.upper()}": "" if value is None else str(value) for name, value in given.items()}
 

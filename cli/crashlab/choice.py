@@ -21,7 +21,6 @@ class Choice(NamedTuple):
     seed: int
 
     def of(self, places: Sequence[Place]) -> Sequence[Place]:
-        """Return the chosen places, in order."""
         if self.at:
             if unknown := set(self.at) - {str(place) for place in places}:
                 known = ", ".join(map(str, places))
@@ -33,7 +32,6 @@ class Choice(NamedTuple):
         return [places[number] for number in sorted(picked)]
 
     def summary(self, places: Sequence[Place]) -> str:
-        """Return the choice as text."""
         chosen = len(self.of(places))
         seed = f", --seed {self.seed}" if self.sample is not None and not self.at else ""
         return f"{len(places)} places" if chosen == len(places) else f"{chosen} of {len(places)} places{seed}"

@@ -39,7 +39,6 @@ class Quoted:
         self._put("".join(map(self._placed, shown)) if self._width else shown)
 
     def end(self) -> None:
-        """End the text and its line."""
         if self._held:
             self._put(visible(self._held))
         self._put("\n")

@@ -26,7 +26,6 @@ class ChildPipe:
         os.close(self.write_end)
 
     def close(self) -> None:
-        """Close the read end."""
         os.close(self._read_end)
 
     def listen(self, silence_s: float, start_s: float, on_first: Callable[[], None]) -> bool:

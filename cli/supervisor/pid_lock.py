@@ -65,7 +65,6 @@ class PidLock:
         self._file.flush()
 
     def release(self) -> None:
-        """Release the lock."""
         if self._file is not None:
             self._file.truncate(0)
             self._file.close()

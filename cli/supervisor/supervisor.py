@@ -220,7 +220,6 @@ class Supervisor:
         self._sink = sink
 
     def keep(self, spec: ChildSpec) -> Child:
-        """Start a child and keep it running."""
         child = Child(spec, self._sink)
         self.children[spec.name] = child
         child.start()
@@ -306,7 +305,6 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def _status_name(status: int) -> str:
-    """Return the name of the signal, or ``status N``."""
     with contextlib.suppress(ValueError):
         if status < 0:
             return signal.Signals(-status).name

@@ -159,7 +159,6 @@ def _dump_postgres(url: URL, settings: Settings, part: Path) -> None:
 
 
 def _server_version(settings: Settings) -> int:
-    """Return the server's major version."""
     database = open_database(settings.database)
     try:
         with database.read() as connection:

@@ -35,7 +35,6 @@ def many() -> Response:
 
 @agents.get("/v1/agents/<agent_id>")
 def one(agent_id: str) -> Response:
-    """Return one agent."""
     return answer(shown(current_process().runner.registry.get(agent_id)))
 
 

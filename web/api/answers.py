@@ -17,7 +17,6 @@ log = logging.getLogger(__name__)
 
 
 def answer(body: Any, status: int = 200, **headers: str) -> Response:
-    """Return a JSON response."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Response(orjson.dumps(body), status, named, content_type="application/json")
 

@@ -23,7 +23,6 @@ YEAR_S = 31_536_000
 
 @page.get("/")
 def index() -> Response:
-    """Return the page."""
     return _file("index.html")
 
 

@@ -122,7 +122,6 @@ def _why(event: Mapping[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value as the dialect's text."""
     if isinstance(value, str):
         return value
     return "" if value is None else orjson.dumps(value).decode()

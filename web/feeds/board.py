@@ -81,7 +81,6 @@ class BoardFeed:
         self._changed.set()
 
     def stop(self) -> None:
-        """Stop querying SQL."""
         self._on_stopped(self)
         if self._watching is not None:
             self._watching.cancel()

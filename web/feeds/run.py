@@ -90,7 +90,6 @@ class RunFeed:
             viewer.task = asyncio.get_running_loop().create_task(self._catch_up(viewer))
 
     def stop(self) -> None:
-        """Stop reading."""
         self._on_stopped(self)
         if self._reading is not None:
             self._reading.cancel()

@@ -67,7 +67,6 @@ class Connection:
         """Do nothing; gunicorn calls it on the request's thread."""
 
     def close(self) -> None:
-        """Close at once."""
         self.sock.close()
 
     @property

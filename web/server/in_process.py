@@ -31,7 +31,6 @@ class InProcessServer:
         self._thread = threading.Thread(target=self._worker.run, name="web", daemon=True)
 
     def start(self) -> None:
-        """Start to serve."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -43,7 +43,6 @@ class DemoAnswer:
 
 
 def answer(call: ModelCall) -> DemoAnswer:
-    """Return the answer to ``call``."""
     start = max((at for at, each in enumerate(call.messages) if each.get("role") == "user"), default=0)
     before, asked, after = call.messages[:start], call.messages[start : start + 1], call.messages[start + 1 :]
     sentence = "".join(map(text_of, asked)).strip()[:MAX_CHARS]

@@ -129,7 +129,6 @@ def _cut(body: bytearray, answer: httpx.Response) -> bytes:
 
 
 def _remade(answer: httpx.Response, **body: Any) -> httpx.Response:
-    """Return the answer with another body."""
     headers = [(name, value) for name, value in answer.headers.multi_items() if name.lower() not in _REMADE]
     return httpx.Response(
         answer.status_code, headers=headers, request=answer.request, extensions=answer.extensions, **body

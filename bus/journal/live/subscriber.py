@@ -47,7 +47,6 @@ class Subscriber:
         await self._subscribe(channel)
 
     def unfollow(self, channel: str, listener: Listener) -> None:
-        """Stop calling ``listener``."""
         listeners = self._listeners.get(channel, [])
         if listener in listeners:
             listeners.remove(listener)
@@ -57,7 +56,6 @@ class Subscriber:
                 self._wire.unsubscribe(channel)
 
     async def listen(self, channel: str, function: Callable[[str], None]) -> None:
-        """Call ``function`` with each hint on ``channel``."""
         self._hints.setdefault(channel, []).append(function)
         await self._subscribe(channel)
 

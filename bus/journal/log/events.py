@@ -12,16 +12,7 @@ from bus.journal.errors import RunUnknown
 from bus.journal.log.line import Line, to_line
 from bus.journal.log.pages import Pages
 from bus.journal.log.results import RESULT_IN, with_references, with_results
-from bus.payloads import (
-    DELTA_TYPES,
-    ErrorPayload,
-    Payload,
-    TextPayload,
-    ToolResultPayload,
-    decode,
-    encode,
-    ranges_of,
-)
+from bus.payloads import DELTA_TYPES, ErrorPayload, Payload, TextPayload, ToolResultPayload, decode, encode, ranges_of
 from config.clock import stamp
 from config.database.tables import events, runs, steps
 
@@ -30,7 +21,6 @@ PAGE = 500
 
 
 def event_row(payload: Payload, run_id: str, thread_id: str, fence: int) -> dict[str, Any]:
-    """Return the row of one committed event."""
     return {
         "run_id": run_id,
         "first_seq": payload.seq,

@@ -63,7 +63,6 @@ class Progress:
 
 
 def read_progress(connection: Connection, run_id: str) -> Progress:
-    """Return the run's progress."""
     rows = connection.execute(_STEPS, {"run_": run_id}).all()
     done = [row for row in rows if row.kind == "model" and row.result_json is not None]
     results = [orjson.loads(row.result_json) for row in done]

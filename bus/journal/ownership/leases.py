@@ -8,13 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import (
-    Connection,
-    RowMapping,
-    bindparam,
-    select,
-    update,
-)
+from sqlalchemy import Connection, RowMapping, bindparam, select, update
 
 from bus.journal.log.events import event_row, insert_rows, undeclared, undelivered
 from bus.journal.ownership.crashes import SUSPECT_AFTER, is_suspect

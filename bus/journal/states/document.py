@@ -19,7 +19,6 @@ a heartbeat makes it `running` again. `none` is no state: the run does not exist
 
 
 def document() -> str:
-    """Return the whole page."""
     return "\n".join([HEAD, *_diagram(), "", *_cells(), "", *_details(), "", *_reasons(), ""])
 
 
