@@ -31,12 +31,7 @@ from config.ids import new_id
 
 
 def control(
-    database: Database,
-    who: Who,
-    run_id: str,
-    wanted: Control,
-    by: str,
-    idempotency: IdempotencyKey | None = None,
+    database: Database, who: Who, run_id: str, wanted: Control, by: str, idempotency: IdempotencyKey | None = None
 ) -> CommitResult:
     """Request something of the run's owner, or do it where the run has none. A second request changes nothing.
 
@@ -65,8 +60,10 @@ def control(
         if is_owned:
             request(connection, row, wanted.kind, by, is_stop=isinstance(wanted.to, Ending))
             return untouched(row)
-        to = wanted.to
-        written = end_run(connection, row, to) if isinstance(to, Ending) else move(connection, row, to.status, to.reason)
+        if isinstance(wanted.to, Ending):
+            written = end_run(connection, row, wanted.to)
+        else:
+            written = move(connection, row, wanted.to.status, wanted.to.reason)
     failpoint("unowned")
     return written
 
