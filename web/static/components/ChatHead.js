@@ -5,7 +5,7 @@ import { isOver } from "../state/story.js";
 import { stateWords } from "../state/words.js";
 import { LineState } from "./LineState.js";
 
-/** The title of the conversation, how its run goes, whether the line is live, and Stop. */
+/** The title of the conversation, how its run goes, whether the connection is live, and Stop. */
 export class ChatHead {
   #shown = "";
 

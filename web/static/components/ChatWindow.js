@@ -30,7 +30,7 @@ export class ChatWindow {
   }
 
   showWelcome(element) {
-    // A choice draws the agents anew; who chose one far down stays there.
+    // Choosing an agent rebuilds the list; its place on the screen stays.
     const before = this.turns.querySelector(".welcome") ? this.talk.scrollTop : 0;
     this.#clear();
     this.head.name("");
@@ -51,7 +51,7 @@ export class ChatWindow {
     this.#older = stories.slice(0, -SHOWN_AT_ONCE);
     if (this.#older.length) this.turns.append(this.#earlier());
     for (const story of stories.slice(-SHOWN_AT_ONCE)) this.#add(story);
-    if (!stories.length) this.turns.append(h("div.welcome", {}, Notice({ tone: "plain", text: "Nothing was said here yet." })));
+    if (!stories.length) this.turns.append(h("div.welcome", {}, Notice({ tone: "plain", text: "This conversation has no messages yet." })));
     this.follow.jump();
   }
 
@@ -99,7 +99,7 @@ export class ChatWindow {
     this.turns.append(h("div.welcome", {}, notice));
   }
 
-  /** Say that something asked for did not happen. */
+  /** Show the error of an action for some seconds. */
   complain(error) {
     const notice = Notice({ text: error.message, code: error.code });
     this.turns.append(h("div.turn", {}, h("div.who"), h("div.said", {}, notice)));

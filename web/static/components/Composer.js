@@ -2,7 +2,7 @@ import { fill, h, icon } from "../dom/h.js";
 import { visible } from "../dom/visible.js";
 import { labelOf } from "../state/agents.js";
 
-/** Where one writes: Enter sends, Shift+Enter breaks the line. */
+/** The input field: Enter sends, Shift+Enter breaks the line. */
 export class Composer {
   constructor({ onSend, onAgent, onDraft }) {
     this.onSend = onSend;
@@ -38,7 +38,7 @@ export class Composer {
     this.agents.value = id;
   }
 
-  /** Say what sending does now. */
+  /** Say in the empty field whether the message will wait for an open run. */
   showOpenRun(isOpen) {
     this.area.placeholder = isOpen ? "Write the next message" : "Write a message";
   }

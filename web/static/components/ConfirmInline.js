@@ -147,7 +147,7 @@ export class ConfirmInline {
     this.onAnswered?.();
   }
 
-  // The same answer sent again is the same request, whatever became of the first.
+  // The same answer sent again is the same request, so that a lost reply does no harm.
   #keyOf(decision, more) {
     const body = JSON.stringify([decision, more]);
     if (!this.#keys.has(body)) this.#keys.set(body, newKey());

@@ -1,7 +1,7 @@
 import { h, say } from "../dom/h.js";
 import { plural } from "../dom/format.js";
 
-/** Says in words whether what is shown is current. */
+/** The state of a connection in words: whether what is shown is current. */
 export class LineState {
   constructor({ onRetry = () => {}, quietWhenLive = false } = {}) {
     this.quietWhenLive = quietWhenLive;
@@ -21,7 +21,7 @@ export class LineState {
   }
 }
 
-/** Return the words for a line's state. */
+/** Return the words for a connection's state. */
 export function lineWords({ name, seconds, error }) {
   switch (name) {
     case "live": return "live";

@@ -11,7 +11,7 @@ export class NavBar {
     this.tabs = h("nav.tabs", { "aria-label": "Views" }, ["talk", "board", "threads"].map((tab) => tabButton(tab, onTab)));
   }
 
-  /** Mark where one is. */
+  /** Mark the current place and tab. */
   mark(place, tab) {
     for (const link of this.links.children) setCurrent(link, link.dataset.place === place);
     for (const button of this.tabs.children) setCurrent(button, button.dataset.tab === tab);

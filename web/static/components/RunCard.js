@@ -28,7 +28,7 @@ export class RunCard {
     this.tick();
   }
 
-  /** Let the clock continue. */
+  /** Update the clock. */
   tick() {
     say(this.clock, clockOf(this.run));
   }

@@ -30,7 +30,7 @@ export class TextItem {
     this.#advance();
   }
 
-  // Feeds the stream a part of what is waiting each frame, so that bursts read like a steady hand.
+  // Feeds the stream a part of what is waiting each frame, so that bursts appear at a steady pace.
   #advance = () => {
     if (this.#item.withdrawn) return;
     this.#stream ??= this.#open();
@@ -70,7 +70,7 @@ export class TextItem {
     else if (!this.element.firstChild) this.element.append(LoadingIndicator("Filling in the answer"));
   }
 
-  // What was withdrawn fades; it does not vanish: it stays behind one line.
+  // Withdrawn text fades, and can still be unfolded from one line.
   #withdraw(item) {
     if (this.element.classList.contains("is-withdrawn")) return;
     this.element.classList.add("is-withdrawn");

@@ -55,7 +55,7 @@ export class ThreadList {
     this.#shown = key;
     const focused = this.list.contains(document.activeElement) && document.activeElement.getAttribute("href");
     fill(this.list, found.length ? this.#days(found) : this.#nothing(this.words));
-    // The list is made anew; who stood in it with the keyboard stands there still.
+    // The list is rebuilt; the link that had the focus gets it again.
     if (focused) this.list.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
   };
 
@@ -68,7 +68,7 @@ export class ThreadList {
 
   #days(threads) {
     const days = Map.groupBy ? Map.groupBy(threads.slice(0, MOST), (thread) => dayName(thread.updated_at)) : groupByDay(threads.slice(0, MOST));
-    const more = threads.length >= MOST && h("p.faint.more", {}, "Older ones: search for a word of their title.");
+    const more = threads.length >= MOST && h("p.faint.more", {}, "Search finds older threads by a word of their title.");
     return [[...days].map(([day, group]) => h("section", {}, h("h2.caps", {}, day), group.map((thread) => this.#link(thread)))), more];
   }
 
@@ -77,7 +77,7 @@ export class ThreadList {
     const [open, words] = this.#stateOf(thread);
     const name = this.nameOf(thread.agent);
     const title = visible(thread.title || "Untitled");
-    const facts = words ? [words, name] : [name, ago(thread.updated_at)]; // what is cut where the line ends matters least
+    const facts = words ? [words, name] : [name, ago(thread.updated_at)]; // the end of the line may be cut
     return h("a.thread", { dataset: { open: open ?? "" }, href: threadHash(thread.thread_id), title, "aria-current": here ? "page" : null },
       h("span.thread-title", {}, title), h("small", {}, facts.filter(Boolean).join(" · ")));
   }
@@ -85,7 +85,7 @@ export class ThreadList {
   #nothing(words) {
     if (this.#error) return h("p.faint", {}, "The threads could not be read. ", h("button.quiet", { type: "button", onclick: this.onRetry }, "Try again"));
     if (!this.#threads) return h("p.faint", {}, "Loading…");
-    return h("p.faint", {}, words ? "No thread has these words in its title." : "Your conversations will stand here.");
+    return h("p.faint", {}, words ? "No thread has these words in its title." : "Your conversations will appear here.");
   }
 }
 

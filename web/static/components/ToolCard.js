@@ -100,7 +100,7 @@ function stateWord(item, state) {
 }
 
 function meaningOf(item, state) {
-  // A result in words says it better.
+  // A result in words explains it better.
   const meaning = typeof item.result === "string" && item.result ? null : MEANING[state];
   return meaning && h("p.tool-meaning", {}, meaning);
 }

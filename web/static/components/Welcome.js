@@ -10,7 +10,7 @@ const FEW = 6;
 /** The empty conversation: who can be asked, and what to ask them. */
 export function Welcome({ agents, problems = [], chosen, error, onAgent, onStarter, onRetry }) {
   if (error) return h("div.welcome", {}, Notice({ title: "The agents could not be read", text: error.message, code: error.code, actions: [["Try again", onRetry]] }));
-  if (!agents) return h("div.welcome", {}, LoadingIndicator("Looking who is there"));
+  if (!agents) return h("div.welcome", {}, LoadingIndicator("Loading the agents"));
   if (!agents.length) return h("div.welcome", {}, Notice({ tone: "wait", title: "No agent is configured", text: "Put a file such as `config/agents/assistant.yaml` in the agents folder; `./callboard agents` checks it." }), problems.map((problem) => Notice({ title: problem.id, text: problem.detail, code: problem.code })));
   const agent = agents.find((each) => each.id === chosen) ?? agents[0];
   return h("div.welcome", {},

@@ -12,7 +12,7 @@ export function duration(ms) {
   return ticking(ms);
 }
 
-/** Return a running time in whole units, so that it does not fidget. */
+/** Return a running time in whole units, which change once a second at most. */
 export function ticking(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
@@ -46,7 +46,7 @@ export function exactly(at) {
   return Number.isNaN(date.getTime()) ? "" : WHEN.format(date);
 }
 
-/** Return a date and a time to the minute, as one says when something has to be done by. */
+/** Return a date and a time to the minute, for deadlines. */
 export function deadline(at) {
   const date = new Date(at);
   return Number.isNaN(date.getTime()) ? "" : UNTIL.format(date);
@@ -57,7 +57,7 @@ export function count(n) {
   return COUNT.format(n);
 }
 
-/** Return dollars with as many places as it takes to see anything: `$0.0007`, `$1.24`. */
+/** Return dollars with two significant digits below a dollar: `$0.0007`, `$1.24`. */
 export function cost(usd) {
   if (!usd) return "$0";
   if (usd >= 0.995) return `$${usd.toFixed(2)}`;

@@ -17,7 +17,7 @@ function flush() {
     try {
       job();
     } catch (error) {
-      // One broken painter must not take the others' frame with it.
+      // A job that raises does not keep the others from running.
       reportError(error);
     }
   }

@@ -52,7 +52,7 @@ export class Conversation {
     }
   }
 
-  /** Say something; the story appears at once and is marked unsent when the server did not take it. */
+  /** Send a message; its story appears at once, and is marked unsent where the server did not accept it. */
   async send({ agent, input }) {
     const story = newStory({ agent, input, key: newKey(), thread_id: this.threadId, createdAt: new Date().toISOString() });
     this.stories.push(story);
@@ -90,7 +90,7 @@ export class Conversation {
     return this.stories.find((story) => !isOver(story) && !story.unsent && !story.lost);
   }
 
-  /** Try the line again now. */
+  /** Reconnect now instead of after the pause. */
   hurry() {
     this.#feed?.hurry();
   }

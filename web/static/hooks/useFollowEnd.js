@@ -1,4 +1,4 @@
-// Keeps the end in view while the reader is there, and leaves them alone when they are not.
+// Keeps the end in view while the reader is at the end, and scrolls nothing while they are elsewhere.
 
 import { paintSoon } from "../dom/paint.js";
 

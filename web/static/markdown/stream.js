@@ -8,11 +8,11 @@ import { CodeBlock, renderBlock } from "./render.js";
 
 // A block longer than this is cut, so that what is made again each frame stays small whatever a model writes.
 const LONGEST = 6000;
-// No answer to be read has more blocks; the rest of one that has is shown as it came.
+// Blocks that are laid out; the rest of a longer answer is shown as plain text.
 const MOST_BLOCKS = 4000;
-// However much came at once, so much is looked at in one go: what looks through the open part again stays cheap.
+// Characters that are parsed at once: the open block is parsed again each time and has to stay short.
 const GULP = 65_536;
-// The end of a line and two empty ones say all that any number of them says.
+// More line ends than these change nothing.
 const MOST_BLANKS = 3;
 
 /** `append` text in pieces of any size, `paint` when a frame comes, `finish` when it is whole. */

@@ -132,7 +132,7 @@ export class App {
   }
 
   #go(route) {
-    this.wasOnBoard = document.body.dataset.page === "board"; // who walks by keys is not made to type
+    this.wasOnBoard = document.body.dataset.page === "board"; // then no field takes the focus, so that plain keys work further
     document.body.dataset.page = route.name === "board" ? "board" : "talk";
     if (route.name === "board") this.#tab("board", false);
     else this.#open(route);

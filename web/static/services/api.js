@@ -89,7 +89,7 @@ export async function pollEvents(runId, cursor) {
   return { events: events.map((data) => ({ id: String(data.seq), event: data.type, data })), ended: ended && !events.length };
 }
 
-/** Return the board as it is now, after a breath: what a feed takes where streams do not come through. */
+/** Return the board as it is now, after a pause; a feed polls it where streams do not come through. */
 export async function pollBoard() {
   await new Promise((resolve) => setTimeout(resolve, 2500));
   const { runs = [] } = await call("GET", "/v1/runs?limit=100");

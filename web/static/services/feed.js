@@ -1,7 +1,7 @@
 import { EventStreamParser } from "./sse.js";
 import { ApiError, errorFrom, unreachable } from "./api.js";
 
-// The server sends at least a comment each 15 s; a line silent for longer than this is dead, whatever TCP says.
+// The server sends at least a comment each 15 s; a connection without one for longer than this is dead, even where TCP has not noticed.
 const SILENCE_MS = 40_000;
 const STALE_AFTER_SLEEP_MS = 18_000;
 const BACKOFF_MS = [400, 1000, 2000, 4000, 8000, 15_000];
@@ -33,7 +33,7 @@ export class Feed {
     this.state = { name: "connecting" };
   }
 
-  /** Open the line and keep it open. */
+  /** Open the connection and keep it open. */
   start() {
     if (!this.stopped) return this;
     this.stopped = false;
@@ -45,7 +45,7 @@ export class Feed {
     return this;
   }
 
-  /** Close the line; the cursor stays, so start() continues where it was. */
+  /** Close the connection; the cursor stays, so start() continues where it was. */
   stop() {
     this.stopped = true;
     removeEventListener("online", this.hurry);
@@ -108,7 +108,7 @@ export class Feed {
     this.#setState(state);
   }
 
-  // Returns "ended", an error, or undefined when a working line broke off.
+  // Returns "ended", an error, or undefined when an open connection broke.
   async #attempt() {
     this.#controller = new AbortController();
     this.#lastByte = Date.now();
@@ -148,7 +148,7 @@ export class Feed {
     try {
       decoded = JSON.parse(data);
     } catch {
-      return; // Not ours: skip the one event rather than lose the line.
+      return; // Not an event of ours: it is skipped, and the connection stays.
     }
     this.#take({ id, event, data: decoded });
   }
@@ -160,7 +160,7 @@ export class Feed {
     this.onEvent(event);
   }
 
-  // An event's age when it arrives is how far behind this line is; silence means there is nothing left to catch up.
+  // An event's age when it arrives is how far behind this connection is; silence means that nothing is left to catch up with.
   #measure(at) {
     const age = at ? Date.now() - Date.parse(at) - clockOffset(at) : 0;
     if (age > BEHIND_MS) this.#setState({ name: "behind", seconds: Math.round(age / 1000) });
@@ -199,12 +199,12 @@ export class Feed {
   }
 }
 
-// Too many requests and a server that is starting up are worth another try; everything else the client did is not.
+// 408, 425 and 429 may succeed later; the other errors of a client do not.
 function isFinal(failure) {
   return failure instanceof ApiError && failure.status >= 400 && failure.status < 500 && ![408, 425, 429].includes(failure.status);
 }
 
-// The smallest difference ever seen between the server's stamp and this clock: clocks differ, lines only add to it.
+// The smallest difference ever seen between the server's stamp and this clock: clocks differ, and transmission only adds to it.
 let offset = Infinity;
 
 function clockOffset(at) {

@@ -1,4 +1,4 @@
-// What people call an agent: its name, with its id where another has the same name.
+// An agent's label: its name, with its id where another agent has the same name.
 
 /** Return the agent's label, `Support` or `Support (support-emea)`. `given` is the name an event gave. */
 export function labelOf(agents, id, given) {

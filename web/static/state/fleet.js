@@ -1,4 +1,4 @@
-// Who works: what the server's health says of the workers, in the words of the page.
+// The workers, from the server's health, in the words of the page.
 
 import { plural } from "../dom/format.js";
 
