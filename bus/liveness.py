@@ -58,7 +58,7 @@ def start_liveness(loop: ProcessLoop | None, lease_s: float) -> None:
             duties.append(_prefork_watchdog.beat)
     for duty in duties:
         duty()  # the first sign at once, so that silence is noticed from now on
-    threading.Thread(target=_do_each_turn, args=(duties,), name="pulse", daemon=True).start()
+    threading.Thread(target=_do_each_turn, args=(duties,), name="liveness", daemon=True).start()
 
 
 def _do_each_turn(duties: list[Callable[[], None]]) -> None:

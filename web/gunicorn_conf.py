@@ -19,7 +19,7 @@ worker_class = "web.server.worker.ThreadWorker"
 threads = 20
 """Requests are short, and no thread waits for a client: a stream's socket moves to the process's event loop."""
 worker_connections = 512
-"""Connections that are no streams; web/feeds/hub.py keeps descriptors for them."""
+"""Connections that are no streams; web/feeds/viewers.py keeps descriptors for them."""
 keepalive = 5
 forwarded_allow_ips = os.environ.get("FORWARDED_ALLOW_IPS", "")
 """Addresses of proxies whose SCRIPT_NAME, PATH_INFO and X-Forwarded-Proto count; without one, no client's do."""

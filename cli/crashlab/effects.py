@@ -26,7 +26,7 @@ class Effects:
         trust_overrides: bool = False,
         attempt: AttemptResult | None = None,
     ) -> None:
-        """``lived``: the attempt that resumed the run, which must not repeat calls that were recorded before it."""
+        """``attempt``: the process that resumed the run, which must not repeat calls that were recorded before it."""
         self._entries = entries
         self._attempt = attempt
         self._trust_overrides = trust_overrides

@@ -111,5 +111,5 @@ def test_a_prefork_parent_is_warm_before_it_forks_and_has_nothing_a_child_must_n
     looked_at, frozen, threads, sockets = ran.stdout.strip().split("|")
     assert int(frozen) > 200_000, ran.stderr
     assert int(looked_at) < int(frozen) / 20
-    assert threads == "['MainThread', 'pulse']"
+    assert threads == "['MainThread', 'liveness']"
     assert sockets == "0"
