@@ -30,6 +30,8 @@ _REFUSED_WORDS = frozenset(
 )
 
 
+MAX_TOKENS = 10**12
+"""The most that one call can have cost; sums over a run's calls must fit into 64 bits, as JSON is written with."""
 _EXAMINED_BYTES = 64 * 1024
 """Bytes of an error body that are read for the message."""
 
@@ -109,8 +111,8 @@ class Wire(ABC):
 
 
 def count(value: Any) -> int:
-    """Return ``value`` as a number of tokens; 0 where it is not a number."""
-    return value if isinstance(value, int) and value > 0 else 0
+    """Return ``value`` as a number of tokens; 0 where it is not a number, or more than ``MAX_TOKENS``."""
+    return value if isinstance(value, int) and 0 < value <= MAX_TOKENS else 0
 
 
 def words(value: Any) -> str:

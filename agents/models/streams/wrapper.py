@@ -10,7 +10,7 @@ from agents.models.http.provider_call import provider_call
 from agents.models.streams.chunk import Chunk, ToolDelta, Usage
 from agents.models.streams.fast import response_of
 from agents.models.streams.finish import finish_word
-from agents.models.streams.wire import without_surrogates
+from agents.models.streams.wire import count, without_surrogates
 
 if TYPE_CHECKING:
     from agents.models.call import ModelCall
@@ -116,10 +116,10 @@ def usage_of(usage: Any) -> Usage | None:
     spent = getattr(usage, "completion_tokens_details", None)
     asked = getattr(usage, "prompt_tokens_details", None)
     return Usage(
-        input_tokens=getattr(usage, "prompt_tokens", None) or 0,
-        output_tokens=getattr(usage, "completion_tokens", None) or 0,
-        reasoning_tokens=getattr(spent, "reasoning_tokens", None) or 0,
-        cached_tokens=getattr(asked, "cached_tokens", None) or 0,
+        input_tokens=count(getattr(usage, "prompt_tokens", None)),
+        output_tokens=count(getattr(usage, "completion_tokens", None)),
+        reasoning_tokens=count(getattr(spent, "reasoning_tokens", None)),
+        cached_tokens=count(getattr(asked, "cached_tokens", None)),
     )
 
 

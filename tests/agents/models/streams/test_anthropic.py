@@ -66,6 +66,14 @@ def test_usage_is_added_up_over_events_and_the_cache_counts_as_input() -> None:
     assert chunks[-1].usage == Usage(input_tokens=60, output_tokens=5, cached_tokens=50)
 
 
+def test_a_count_that_no_journal_can_add_up_is_no_count() -> None:
+    much = dict.fromkeys(("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"), 2**64 - 1)
+
+    chunks = read(event("message_start", message={"usage": much}) + END)
+
+    assert chunks[-1].usage == Usage(input_tokens=0, output_tokens=5)
+
+
 def test_sealed_thinking_is_kept() -> None:
     chunks = read(block(0, {"type": "redacted_thinking", "data": "b3BhcXVl"}) + END)
 
