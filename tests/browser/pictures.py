@@ -1,0 +1,95 @@
+"""Makes the pictures of the page that the documents show: ``python -m tests.browser.pictures [FOLDER]``.
+
+A real ``up`` with the demo agents answers, and headless Chromium looks at the page. Without FOLDER the pictures go to
+``docs/``; with one, it also gets the start page, the board and the page on a phone, to look at after a change.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+from typing import get_args
+
+from playwright.sync_api import expect, sync_playwright
+
+from agents.models.auto import BY_KEY
+from config.folders import ROOT
+from tests.browser.visitor import Scheme, Visitor
+from tests.journeys.up import Up
+
+CONVERSATION = ("Which five countries have the largest population?", "Compare Norway, Sweden and Finland")
+ENDED = (
+    ("assistant", "What is 17 * 23, and what time is it in Tokyo?"),
+    ("calendar", "Lunch with Mia and Jonas on Friday at 12:30 in Lisbon"),
+    ("assistant", "Write buy milk and eggs to shopping.txt, then read it"),
+    ("office", "Order 3 boxes of paper"),
+    ("assistant", "fail"),
+)
+"""Agent and message of the runs that the board shows as ended, the oldest first."""
+OPEN = (
+    ("Think hard and write 300 words slowly", "pictures-1"),
+    ("Write 200 words slowly", "pictures-2"),
+    ("And then 50 more", "pictures-2"),
+)
+"""Message and thread of the runs that are open while the pictures are made; the last waits for the one before it."""
+DEMO = {**dict.fromkeys(BY_KEY, ""), "CALLBOARD_NO_CONFIG": "1"}
+"""Variables with which ``model: auto`` is the demo model, whatever this shell has set."""
+WIDE, PHONE = (1440, 900), (390, 844)
+
+
+def main(folder: Path, *, is_preview: bool) -> None:
+    """Make the pictures in both colour schemes."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert chromium, "install Debian's chromium"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="callboard-pictures-") as state, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        with Up(Path(state) / "state", "--port", "0", "--workers", "2", **DEMO) as up:
+            for agent, text in ENDED:
+                up.ask(agent, text)
+            visitor = Visitor(browser.new_context(reduced_motion="reduce"), up.address).opens()
+            for text, thread_id in OPEN:
+                start(visitor.url, text, thread_id)
+            take_all(visitor, converse(visitor), folder, is_preview=is_preview)
+            browser.close()
+            up.stop()
+    assert visitor.complaints == [], visitor.complaints
+
+
+def converse(visitor: Visitor) -> str:
+    """Have the conversation that the pictures show, and return its place on the page."""
+    for number, text in enumerate(CONVERSATION, 1):
+        visitor.says(text, agent="atlas").waits_for_end(number)
+    return f"#/thread/{visitor.thread_id}"
+
+
+def take_all(visitor: Visitor, conversation: str, folder: Path, *, is_preview: bool) -> None:
+    """Make every picture while the same runs are open on the board."""
+    pictures = [("page", conversation, WIDE)]
+    if is_preview:
+        pictures += [("start", "", WIDE), ("phone", conversation, PHONE), ("phone-start", "", PHONE)]
+        pictures += [("phone-board", "#/board", PHONE)]
+    for scheme in get_args(Scheme):
+        visitor.page.emulate_media(color_scheme=scheme)
+        for name, hash_, (width, height) in pictures:
+            visitor.page.set_viewport_size({"width": width, "height": height})
+            visitor.page.goto("about:blank")  # else a new hash alone keeps what the page has scrolled to
+            visitor.opens(hash_)
+            expect(visitor.lane("running")).to_have_count(2)
+            dark = "-dark" if scheme == "dark" else ""
+            visitor.page.screenshot(path=folder / f"{name}{dark}.png")
+
+
+def start(address: str, text: str, thread_id: str) -> None:
+    """Start a run of the assistant."""
+    body = json.dumps({"agent": "assistant", "input": text, "thread_id": thread_id}).encode()
+    request = urllib.request.Request(f"{address}/v1/runs", body, {"Content-Type": "application/json"})
+    urllib.request.urlopen(request, timeout=30).close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if sys.argv[1:] else ROOT / "docs", is_preview=bool(sys.argv[1:]))
