@@ -20,6 +20,7 @@ from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.line import Line
 from bus.journal.log.reader import Reader
 from bus.journal.log.writer import RunWriter
+from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import Lease, claim_on
 from bus.journal.ownership.reaper import reap
 from bus.journal.queries.run_record import RunRecord, record_of
@@ -60,6 +61,12 @@ def cancel(
 ) -> CommitResult:
     """Request a stop from the run's owner, or end a run without one."""
     return control(database, who, run_id, STOP, by, idempotency)
+
+
+def suspend(lease_manager: LeaseManager, seconds: float = 1000.0) -> None:
+    """Let time pass as a process that was stopped sees it: its clock jumps, and it has sent no heartbeat."""
+    clock = lease_manager.clock
+    lease_manager.clock = lambda: clock() + seconds
 
 
 class HandWork:

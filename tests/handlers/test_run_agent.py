@@ -29,7 +29,7 @@ from handlers.worker.slots import slot_pool
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
 from tests.app_harness import AppHarness
-from tests.bus.journal_harness import claim
+from tests.bus.journal_harness import claim, suspend
 from tests.model_server import Call, Turn
 
 ASKS = "tools: ['tests.agents.sample_tools:pay']"
@@ -197,7 +197,7 @@ class Stalled:
 
     def fall_silent(self) -> None:
         """Have this process write nothing, as it does when no heartbeat comes through."""
-        self.journal.lease_manager._last_good_s -= 1000
+        suspend(self.journal.lease_manager)
 
 
 @pytest.fixture

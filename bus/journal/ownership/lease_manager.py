@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -79,8 +79,12 @@ class LeaseManager:
         hot_log: HotLog,
         keys: Keys,
         controls: Iterable[Control] = tuple(CONTROLS.values()),
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.owner = owner
+        self.clock = clock
+        """Monotonic seconds; a suspended process sees them jump."""
         self._settings = settings
         self._database = database
         self._loop = loop
@@ -93,7 +97,7 @@ class LeaseManager:
         self._beating: threading.Thread | None = None
         self._looking: asyncio.Task[None] | None = None
         self._nudged = asyncio.Event()
-        self._last_good_s = time.monotonic()
+        self._last_good_s = self.clock()
         self._unanswered = 0  # checks since the loop answered
         self._began_s: float | None = None  # since when a heartbeat is in flight
 
@@ -111,7 +115,7 @@ class LeaseManager:
         """Extend this run's lease from now on, and call ``work`` when the run has to stop or to be released."""
         await self._begin()
         # This process may have been suspended right after the claim; another one may own the run by now.
-        tracked = TrackedRun(writer, work, is_confirmed=time.monotonic() - writer.claimed_s < self._silence_s)
+        tracked = TrackedRun(writer, work, is_confirmed=self.clock() - writer.claimed_s < self._silence_s)
         writer.is_silent = lambda: self.is_silent or not tracked.is_confirmed
         self._tracked[writer.lease.run_id] = tracked
         if writer.lease.stop_requested:
@@ -160,7 +164,7 @@ class LeaseManager:
 
     async def _begin(self) -> None:
         if all(tracked.writer.is_stale for tracked in self._tracked.values()):
-            self._last_good_s = time.monotonic()  # no run was tracked, so the last heartbeat says nothing of a new one
+            self._last_good_s = self.clock()  # no run was tracked, so the last heartbeat says nothing of a new one
         if self._beating is not None:
             return
         self._beating = threading.Thread(target=self._beats, name="callboard-beat", daemon=True)
@@ -175,13 +179,13 @@ class LeaseManager:
 
     def _beats(self) -> None:
         """Send heartbeats until ``close``, on the heartbeat's thread."""
-        due_s = time.monotonic() + self._settings.beat_s
+        due_s = self.clock() + self._settings.beat_s
         while not self._closing.wait(self._turn_s):
             self._unanswered += 1  # checks, not seconds: none pass while this process is suspended
             self._loop.call_soon(self._answer)
-            if time.monotonic() >= due_s:
+            if self.clock() >= due_s:
                 is_good = not self._tracked or self._beat()
-                due_s = time.monotonic() + (self._settings.beat_s if is_good else min(self._settings.beat_s, RETRY_S))
+                due_s = self.clock() + (self._settings.beat_s if is_good else min(self._settings.beat_s, RETRY_S))
 
     @property
     def _turn_s(self) -> float:
@@ -206,7 +210,7 @@ class LeaseManager:
         ):  # the watchdog ends this process; others may own its runs
             log.error("no heartbeat: the event loop does not answer for %.0f s", self._unanswered * self._turn_s)
             return False
-        self._began_s = began_s = time.monotonic()
+        self._began_s = began_s = self.clock()
         try:
             owned = [(run_id, tracked.writer.lease.fence) for run_id, tracked in asked.items()]
             found = beat(self._database, self.owner, self._settings.lease_s, owned)
@@ -256,13 +260,13 @@ class LeaseManager:
         A process that was suspended finds it out here, before its next heartbeat. That heartbeat finds the runs that
         it still owns; they continue under the same fence.
         """
-        return time.monotonic() - self._last_good_s >= self._silence_s
+        return self.clock() - self._last_good_s >= self._silence_s
 
     @property
     def delay_s(self) -> float:
         """Seconds that the heartbeat in flight has taken so far; 0 where there is none."""
         began_s = self._began_s
-        return time.monotonic() - began_s if began_s is not None else 0.0
+        return self.clock() - began_s if began_s is not None else 0.0
 
     async def _follow_requests(self) -> None:
         while True:

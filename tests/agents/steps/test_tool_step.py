@@ -23,7 +23,7 @@ from bus.journal.ownership import lease_manager as lease_manager_module
 from bus.journal.ownership import leases
 from bus.journal.ownership.leases import Beat
 from config.database.engine import Database
-from tests.bus.journal_harness import new_run
+from tests.bus.journal_harness import new_run, suspend
 
 never = threading.Event()
 
@@ -118,7 +118,7 @@ def test_a_process_that_was_stopped_makes_a_call_only_once_it_knows_that_the_run
 
     async def after_a_pause() -> None:
         await lease_manager.track(context.writer, context)
-        lease_manager._last_good_s -= 1000  # as after SIGSTOP
+        suspend(lease_manager)
         call = asyncio.create_task(step.run())
         await asyncio.sleep(0.05)
         assert not step.is_begun
