@@ -17,14 +17,14 @@ from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import catalogue
 from bus.journal import Decision, StaleOwner, Who
-from bus.journal.ownership.reaper import claimable, due, fire, reap
-from bus.journal.states.codes import CODE
 from bus.messages import RunAgentMessage
+from bus.queues import served_queues
 from config.database.tables import approvals, definitions, runs, steps, timers
 from handlers.run_agent import RunAgentHandler, run_agent
 from handlers.worker.maintenance import resume_compatible
 from handlers.worker.slots import SlotPool, open_slot_pool
 from tests.agents import changing_tools
+from tests.bus.journal_harness import fire_timers, lose_owner
 
 WEIGH = Turn(text="I weigh it.", calls=[Call(name="weigh", arguments={"parcel": "A"}, id="call_1")])
 POST = Turn(text="I post it.", calls=[Call(name="post", arguments={"parcel": "A"}, id="call_1")])
@@ -65,9 +65,8 @@ class Runs:
         with self._patch.context() as patch:
             patch.setattr(bus.journal.log.writer, "failpoint", _lose)
             assert self.work(run_id) == "running"
-        with self._journal.database.write() as connection:
-            connection.execute(update(runs).where(runs.c.id == run_id).values(lease_until=0, owner="own_elsewhere"))
-        reap(self._journal.database, run_id)
+        self.set(run_id, owner="own_elsewhere")
+        lose_owner(self._journal.database, run_id)
 
     def halfway(self) -> str:
         """Return a run whose first call is written down and was never made."""
@@ -111,7 +110,7 @@ class Runs:
 
     def timers(self, run_id: str) -> int:
         with self._journal.database.read() as connection:
-            its = (timers.c.run_id == run_id, timers.c.kind == CODE)
+            its = (timers.c.run_id == run_id, timers.c.kind == "code")
             query = select(func.count()).select_from(timers).where(*its)
             return int(connection.execute(query).scalar_one())
 
@@ -123,10 +122,7 @@ class Runs:
         return resume_compatible(current_process())
 
     def expire(self, run_id: str) -> None:
-        with self._journal.database.write() as connection:
-            connection.execute(update(timers).where(timers.c.run_id == run_id).values(due_ms=1))
-        for run_of_agent, timer_id in due(self._journal.database):
-            fire(self._journal.database, run_of_agent, timer_id)
+        fire_timers(self._journal.database, run_id)
 
 
 def _lose(place: str) -> None:
@@ -431,8 +427,7 @@ def test_a_message_of_a_newer_version_is_dropped_and_its_run_found_all_the_same(
     run_agent(newer)
 
     assert its.row(run_id).status == "queued"
-    with its.kit.runner.journal.database.read() as connection:
-        found = claimable(connection, its.kit.runner.journal.database, 10)
+    found = its.kit.runner.journal.unowned.claimable(10, served_queues(its.kit.settings))
     assert [row.id for row in found] == [run_id]
     assert its.work(run_id) == "succeeded"
 

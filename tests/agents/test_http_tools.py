@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from bus.journal import Decision, Who, steps_of
-from bus.journal.approvals import pending
 from bus.journal.closing import GIVEN_UP
 from bus.payloads import ToolResultPayload
 from tests.agents import http_tools
@@ -46,8 +45,7 @@ def asked(harness: AppHarness, run_id: str) -> list[dict[str, Any]]:
     for line in harness.runner.journal.follow_blocking(run_id, harness.runner.handle(run_id).thread_id, 0):
         if line.type == "approval":
             break
-    with harness.runner.journal.database.read() as connection:
-        return pending(connection, run_id)
+    return harness.runner.handle(run_id).approvals()
 
 
 def test_a_keyed_call_is_made_again_with_the_same_key(harness: AppHarness, shop: Shop) -> None:

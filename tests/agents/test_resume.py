@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 import bus.journal.journal
 import bus.journal.log.writer
@@ -22,9 +22,7 @@ from agents.handle import RunHandle
 from agents.models.call import ModelCall
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.catalogue import wrap_tools
-from bus.journal import Decision, StaleOwner
-from bus.journal.ownership.reaper import reap
-from bus.journal.queries.run_record import RunRecord, record_of
+from bus.journal import Decision, RunRecord, StaleOwner, read_record
 from bus.messages import RunAgentMessage
 from bus.payloads import TERMINAL, ResponsePayload
 from cli.crashlab import ledger
@@ -32,6 +30,7 @@ from cli.crashlab.effects import Effects
 from cli.crashlab.invariants import differences, not_recovered
 from config.database.tables import runs
 from handlers.run_agent import run_agent
+from tests.bus.journal_harness import lose_owner
 from tests.reference_runs import REFERENCE_RUNS, ReferenceRun
 
 pytestmark = pytest.mark.parity  # a hundred runs: more than `check` has time for
@@ -72,16 +71,15 @@ class Lives:
         while self._row(handle).status not in TERMINAL:
             self._go_on(handle, file)
         with self._journal.database.read() as connection:
-            record = record_of(connection, self._row(handle))
+            record = read_record(connection, handle.thread_id)
+        assert record is not None
         self.effects = Effects(record, ledger.read(file))
         return record
 
     def _go_on(self, run: RunHandle, file: Path) -> None:
         row = self._row(run)
         if row.status == "running":
-            with self._journal.database.write() as connection:
-                connection.execute(update(runs).where(runs.c.id == run.run_id).values(lease_until=0))
-            reap(self._journal.database, run.run_id)
+            lose_owner(self._journal.database, run.run_id)
         elif row.status == "waiting":
             self._answer(run, file)
         else:

@@ -14,7 +14,7 @@ from agents.models.call import ModelCall
 from agents.steps import tool_step
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import ToolContext, executor
-from bus.journal.queries.run_record import read_record
+from bus.journal import read_record
 from cli.crashlab.invariants import not_recovered
 
 pytestmark = pytest.mark.parity  # a race against the clock

@@ -10,12 +10,11 @@ import pytest
 from playwright.sync_api import Browser, Locator, Route, expect
 
 from bus.journal import Decision, Who
-from bus.journal.approvals import answers
 from bus.payloads import ToolResultPayload
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.test_page_looks import FAINT_TEXTS, OVERFLOW
 from tests.browser.visitor import PATIENCE_MS, Scheme, Visitor
-from tests.bus.questions import WHY, question
+from tests.bus.questions import WHY, answer_of, question
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -54,13 +53,6 @@ def looks_at(visitor: Visitor, thread_id: str) -> Locator:
 
 def button(card: Locator, name: str) -> Locator:
     return card.get_by_role("button", name=name, exact=True)
-
-
-def answer_of(counter: Counter, run_id: str) -> Decision:
-    """Return the one answer a run was given."""
-    with counter.journal.database.read() as connection:
-        ((_, decision),) = answers(connection, run_id).values()
-    return decision
 
 
 def status_of(counter: Counter, run_id: str) -> str:
@@ -122,7 +114,7 @@ def test_run_again_continues_with_the_run(visitor: Visitor, counter: Counter) ->
     expect(card).to_contain_text("Run again — decided by you.")
     expect(card.locator(".badge")).to_have_text("answered")
     expect(card.locator(".choices")).to_have_count(0)
-    assert answer_of(counter, run_id) == Decision(decision="run_again")
+    assert answer_of(counter.journal.database, run_id) == Decision(decision="run_again")
     done = ToolResultPayload(
         call_id=one.call_id, name=one.name, outcome="done", result={"refund": 7}, step_id=one.step_id
     )
@@ -155,7 +147,7 @@ def test_taken_as_done_takes_a_result(
     button(card, "Take as done").click()
 
     expect(card).to_contain_text("Take as done — decided by you.")
-    assert answer_of(counter, run_id) == Decision(decision="take_as_done", result=result)
+    assert answer_of(counter.journal.database, run_id) == Decision(decision="take_as_done", result=result)
 
 
 def test_back_leads_back_and_decides_nothing(visitor: Visitor, counter: Counter) -> None:
@@ -203,7 +195,7 @@ def test_an_answer_that_could_not_be_sent_can_be_given_again(visitor: Visitor, c
 
     expect(card).to_contain_text("Run again — decided by you.")
     assert keys[0] == keys[1]
-    assert answer_of(counter, run_id).decision == "run_again"
+    assert answer_of(counter.journal.database, run_id).decision == "run_again"
     visitor.complaints.clear()  # what was cut off on purpose
 
 
@@ -251,7 +243,7 @@ def test_a_second_press_shows_the_answer_that_won(visitor: Visitor, counter: Cou
 
     expect(card).to_contain_text("Take as done — decided by ann.")
     expect(card.locator(".choices")).to_have_count(0)
-    assert answer_of(counter, run_id).decision == "take_as_done"
+    assert answer_of(counter.journal.database, run_id).decision == "take_as_done"
 
 
 def test_of_two_questions_each_has_its_card(visitor: Visitor, counter: Counter) -> None:
@@ -307,7 +299,7 @@ def test_a_question_is_answered_by_keyboard_alone(visitor: Visitor, counter: Cou
 
     expect(card).to_contain_text("Take as done — decided by you.")
     expect(card).to_be_focused()
-    assert answer_of(counter, run_id).result == "by hand"
+    assert answer_of(counter.journal.database, run_id).result == "by hand"
 
 
 @pytest.mark.parametrize("key", ["a", "e", "r"])

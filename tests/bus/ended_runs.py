@@ -7,10 +7,13 @@ from typing import Any
 from sqlalchemy import Table, func, select, update
 
 from bus.journal.log.commit import Commit
+from bus.journal.retention.retention import Swept, sweep
 from bus.journal.steps import StepStarted
 from bus.payloads import EndPayload
 from config.clock import epoch_ms
+from config.database.engine import Database
 from config.database.tables import runs, threads
+from config.settings import Settings
 from tests.bus.journal_harness import JournalHarness, Owner
 
 DAY_MS = 24 * 3600 * 1000
@@ -56,3 +59,8 @@ def count(harness: JournalHarness, table: Table, **fields: Any) -> int:
         query = query.where(table.c[name] == value)
     (row,) = harness.rows(query)
     return int(row[0])
+
+
+def remove_old(database: Database, settings: Settings) -> Swept:
+    """Remove what the settings do not retain, as the reaper's thread does every day."""
+    return sweep(database, settings, pause=lambda seconds: None)

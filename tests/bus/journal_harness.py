@@ -22,7 +22,7 @@ from bus.journal.log.reader import Reader
 from bus.journal.log.writer import RunWriter
 from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import Lease, claim_on
-from bus.journal.ownership.reaper import reap
+from bus.journal.ownership.reaper import due, fire, reap
 from bus.journal.queries.run_record import RunRecord, record_of
 from bus.journal.states.release import DRAINED, Release
 from bus.journal.states.unowned import CommitResult
@@ -32,7 +32,7 @@ from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, MessagePayload, Payload, encode
 from cli.crashlab.invariants import log_breaches
 from config.database.engine import Database
-from config.database.tables import runs
+from config.database.tables import runs, timers
 
 T = TypeVar("T")
 
@@ -61,6 +61,21 @@ def cancel(
 ) -> CommitResult:
     """Request a stop from the run's owner, or end a run without one."""
     return control(database, who, run_id, STOP, by, idempotency)
+
+
+def lose_owner(database: Database, run_id: str) -> None:
+    """Have the reaper find the run after its lease expired."""
+    with database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == run_id).values(lease_until=0))
+    reap(database, run_id)
+
+
+def fire_timers(database: Database, run_id: str) -> None:
+    """Have the reaper find the run's timers due."""
+    with database.write() as connection:
+        connection.execute(update(timers).where(timers.c.run_id == run_id).values(due_ms=1))
+    for run_of_timer, timer_id in due(database):
+        fire(database, run_of_timer, timer_id)
 
 
 def suspend(lease_manager: LeaseManager, seconds: float = 1000.0) -> None:

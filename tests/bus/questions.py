@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bus.journal import approvals
-from bus.journal.approvals import UNKNOWN, Question
+from bus.journal.approvals import UNKNOWN, Decision, Question
 from bus.journal.idempotency import canonical_digest
 from bus.journal.log.commit import Commit
 from bus.journal.ownership.leases import Lease
@@ -72,8 +72,15 @@ def asks(database: Database, run_id: str, *questions: Question, says: str | None
         return unowned.write(connection, row, Commit(events=events, history=[item]), **waits)
 
 
+def answer_of(database: Database, run_id: str) -> Decision:
+    """Return the one answer to the run's questions that no owner has used yet."""
+    with database.read() as connection:
+        ((_, decision),) = approvals.answers(connection, run_id).values()
+    return decision
+
+
 def owned_again(database: Database, run_id: str) -> Lease:
-    """Return the lease of whoever goes on with the run once it was answered."""
+    """Return the lease of the owner that continues the run once it was answered."""
     lease = claim(database, run_id, "own_next", 60.0)
     assert lease is not None
     return lease

@@ -16,12 +16,11 @@ from click.testing import CliRunner
 
 from agents.runner import Runner
 from bus.journal import Decision
-from bus.journal.approvals import answers
 from cli.commands.approve import approve
 from cli.main import status_of
 from config.database.migrate import migrate
 from config.settings import Settings
-from tests.bus.questions import WHY, asks, owned_again, question
+from tests.bus.questions import WHY, answer_of, asks, owned_again, question
 
 Type = Callable[..., int]
 AGENT = "name: Clerk\nmodel: demo/instant\nsystem_prompt: You are a test.\n"
@@ -76,9 +75,8 @@ class Terminal:
 
     def answer(self, run_id: str) -> Decision:
         """Return the one answer the run has not used yet."""
-        with opened() as runner, runner.journal.database.read() as connection:
-            ((_, decision),) = answers(connection, run_id).values()
-        return decision
+        with opened() as runner:
+            return answer_of(runner.journal.database, run_id)
 
 
 class opened:  # noqa: N801  # reads as a function

@@ -11,13 +11,13 @@ import orjson
 import pytest
 from sqlalchemy import update
 
-from bus.journal.retention.retention import DAY_MS, sweep
 from cli.main import status_of
 from config.clock import epoch_ms
 from config.database.engine import open_database
 from config.database.tables import runs
 from config.settings import read_settings
 from tests.app_harness import write_agent
+from tests.bus.ended_runs import DAY_MS, remove_old
 from tests.model_server import ModelServer, Turn
 
 Type = Callable[..., int]
@@ -147,7 +147,7 @@ def test_watching_a_log_that_was_not_kept_ends_and_says_so(
     database = open_database(settings.database)
     with database.write() as connection:
         connection.execute(update(runs).values(ended_ms=epoch_ms() - 10 * DAY_MS))
-    sweep(database, settings, pause=lambda seconds: None)
+    remove_old(database, settings)
     database.close()
     capsys.readouterr()
 

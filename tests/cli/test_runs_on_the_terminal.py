@@ -10,8 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bus.journal import WorkerRow
-from bus.journal.ownership.workers import Workers
+from bus.journal import WorkerRow, Workers
 from cli.main import status_of
 from config.database.engine import open_database
 from config.database.migrate import migrate

@@ -15,7 +15,6 @@ from agents.models import lite
 from agents.process import Process, current_process
 from bus.journal import Claim, Decision
 from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER
-from bus.journal.ownership.reaper import reap
 from bus.messages import RunAgentMessage
 from bus.payloads import ApprovalPayload, ErrorPayload, Payload
 from config.database.errors import DatabaseBusy, DatabaseUnreachable
@@ -29,7 +28,7 @@ from handlers.worker.slots import slot_pool
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
 from tests.app_harness import AppHarness
-from tests.bus.journal_harness import claim, suspend
+from tests.bus.journal_harness import claim, lose_owner, suspend
 from tests.model_server import Call, Turn
 
 ASKS = "tools: ['tests.agents.sample_tools:pay']"
@@ -190,8 +189,7 @@ class Stalled:
 
     def lose_to_another(self) -> None:
         """Have another process take the run, as it does when nothing was heard of this one."""
-        change(self.harness, self.run, lease_until=0)
-        reap(self.journal.database, self.run.run_id)
+        lose_owner(self.journal.database, self.run.run_id)
         assert claim(self.journal.database, self.run.run_id, "own_other", 60) is not None
         self.journal.lease_manager._beat()
 

@@ -9,10 +9,9 @@ from functools import cached_property
 
 from sqlalchemy import Connection, select
 
-from bus.journal import canonical_digest
-from bus.journal.queries.run_record import Facts, RunRecord
+from bus.journal import RunRecord, canonical_digest
 from cli.crashlab.effects import Effects
-from cli.crashlab.invariants import claims_of
+from cli.crashlab.invariants import Facts, claims_of
 from config.database.tables import controls
 from tests.soak.load import Answered, Started
 from tests.soak.shop import Entry

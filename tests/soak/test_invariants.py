@@ -15,7 +15,6 @@ from sqlalchemy import Connection, delete, insert, text, update
 from agents.handle import RunHandle
 from agents.runner import Runner
 from bus.journal import Decision
-from bus.journal.log.events import read_after
 from config.database.engine import open_database
 from config.database.migrate import migrate
 from config.database.tables import controls, events, outbox, runs, steps
@@ -116,8 +115,9 @@ def answer(handle: RunHandle, seen: Seen) -> None:
 
 
 def lines_of(runner: Runner, handle: RunHandle) -> list[bytes]:
-    with runner.journal.database.read() as connection:
-        return [line.data for line in read_after(connection, handle.run_id, handle.thread_id, 0)]
+    lines, has_more = runner.journal.page(handle.run_id, handle.thread_id, 0)
+    assert not has_more
+    return [line.data for line in lines]
 
 
 @pytest.fixture

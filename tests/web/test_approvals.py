@@ -6,8 +6,7 @@ import orjson
 import pytest
 
 from bus.journal import Who
-from bus.journal.approvals import answers
-from tests.bus.questions import REFUND, WHY, asks, question
+from tests.bus.questions import REFUND, WHY, answer_of, asks, question
 from tests.bus.racing import at_once
 from tests.web.conftest import RunOwner, accept
 
@@ -74,8 +73,7 @@ def test_taken_as_done_with_any_result(client, waiting, runner, result) -> None:
     answer = decide(client, run_id, approval_id, **body)
 
     assert answer.status_code == 200
-    with runner.journal.database.read() as connection:
-        ((_, kept),) = answers(connection, run_id).values()
+    kept = answer_of(runner.journal.database, run_id)
     assert (kept.decision, kept.result) == ("take_as_done", result)
 
 

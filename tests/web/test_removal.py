@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import update
 
 from bus.journal.log import reader
-from bus.journal.retention.retention import DAY_MS, sweep
 from config.clock import epoch_ms
 from config.database.tables import runs
+from tests.bus.ended_runs import DAY_MS, remove_old
 from tests.web.conftest import RunOwner, accept, eventually, process_of
 from tests.web.test_board import Board
 from tests.web.test_run_feed import Client, events
@@ -143,7 +143,7 @@ def expired(client, journal, over: str) -> str:
     with journal.database.write() as connection:
         connection.execute(update(runs).values(ended_ms=epoch_ms() - 10 * DAY_MS))
     settings = journal.settings.model_copy(update={"retain_events_days": 1})
-    assert sweep(journal.database, settings, pause=lambda seconds: None).logs == 1
+    assert remove_old(journal.database, settings).logs == 1
     return over
 
 

@@ -12,8 +12,7 @@ import pytest
 from agents.models.errors import ModelFailed
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
-from bus.journal import Decision, Line
-from bus.journal.queries.run_record import RunRecord, read_record
+from bus.journal import Decision, Line, RunRecord, read_record
 from bus.payloads import ApprovalPayload
 from cli.crashlab.attempts import AttemptResult
 from cli.crashlab.effects import Effects

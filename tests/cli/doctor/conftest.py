@@ -9,8 +9,7 @@ import pytest
 from celery import Celery
 
 from bus.celery_config import celery_config
-from bus.journal import WorkerRow
-from bus.journal.ownership.workers import Workers
+from bus.journal import WorkerRow, Workers
 from cli.doctor.finding import Verdicts
 from config.database.engine import Database, open_database
 from config.project import own_version

@@ -1,7 +1,6 @@
 import pytest
 
-from bus.journal import WorkerRow
-from bus.journal.ownership.workers import Workers
+from bus.journal import WorkerRow, Workers
 from cli.doctor.workers import check_workers, clocks, own_skew_ms
 from config.clock import epoch_ms
 from config.database.engine import open_database

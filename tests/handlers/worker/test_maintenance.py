@@ -13,8 +13,6 @@ import bus.journal.ownership.unowned_runs
 from agents.process import Process, current_process
 from agents.runner import Runner
 from bus.journal import Decision, Who
-from bus.journal.decisions import decide
-from bus.journal.ownership.reaper import fire, reap
 from bus.payloads import EndPayload, Payload
 from config.database.errors import DatabaseBusy, DatabaseDamaged
 from config.database.migrate import migrate
@@ -24,7 +22,7 @@ from handlers.worker.maintenance import deliver_undelivered
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
 from tests.app_harness import AppHarness
-from tests.bus.journal_harness import cancel
+from tests.bus.journal_harness import cancel, fire_timers, lose_owner
 from tests.bus.questions import asks, question
 from tests.model_server import ModelServer
 
@@ -114,8 +112,7 @@ def test_everything_written_with_the_end_is_delivered_and_nothing_before(mainten
     journal = maintenance.process.journal
     journal.loop.run(journal.claim(handle.run_id))
     cancel(maintenance.database, Who(), handle.run_id, "ann")
-    maintenance.expire_lease()
-    reap(maintenance.database, handle.run_id)
+    lose_owner(maintenance.database, handle.run_id)
 
     maintenance.look()
 
@@ -132,28 +129,26 @@ def test_a_persons_answer_is_delivered_with_the_end_that_followed_it(maintenance
     handle = maintenance.harness.run(detached=True, observers=(WITNESS,))
     answered, late = question(), question(expires_in_s=-1)
     shown = asks(maintenance.database, handle.run_id, answered, late)
-    decide(maintenance.database, Who(), handle.run_id, answered.id, Decision(decision="fail"), by="ann")
+    maintenance.harness.runner.handle(handle.run_id).decide(answered.id, Decision(decision="fail"))
     if how == "cancelled":
         cancel(maintenance.database, Who(), handle.run_id, "ann")
     else:
-        fire(maintenance.database, handle.run_id, late.id)
+        fire_timers(maintenance.database, handle.run_id)
 
     assert (maintenance.look(), maintenance.look()) == (1, 0)
 
     received = [(payload.seq, payload.event_type) for of, payload in RECEIVED if of == handle.run_id]
     logged = [(payload.seq, payload.event_type) for payload in maintenance.harness.events(handle)]
     assert received == [one for one in logged if one[0] >= shown.events[0].seq]
-    assert ("approval" in [kind for seq, kind in received if seq > shown.events[-1].seq], received[-1][1]) == (
-        True,
-        "end",
-    )
+    assert "approval" in [kind for seq, kind in received if seq > shown.events[-1].seq]
+    assert received[-1][1] == "end"
 
 
 def test_an_answer_that_an_owner_delivered_is_not_delivered_again_with_the_end(maintenance: MaintenanceHarness) -> None:
     handle = maintenance.harness.run(detached=True, observers=(WITNESS,))
     asked, journal = question(), maintenance.process.journal
     asks(maintenance.database, handle.run_id, asked)
-    decide(maintenance.database, Who(), handle.run_id, asked.id, Decision(decision="fail"), by="ann")
+    maintenance.harness.runner.handle(handle.run_id).decide(asked.id, Decision(decision="fail"))
     journal.loop.run(journal.claim(handle.run_id))
     maintenance.expire_lease()
     cancel(maintenance.database, Who(), handle.run_id, "ann")
