@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
 from sqlalchemy import Connection, Row, func, select, update
 
 from bus.journal.approvals import Decision
-from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown, DecisionRefused, RunUnknown
+from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown, DecisionRefused
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
-from bus.journal.states.unowned import CommitResult, lock_run, untouched
+from bus.journal.states.unowned import CommitResult, lock_own_run, untouched
 from bus.journal.states.unowned import answer as record_answer
 from bus.journal.who import Who
 from bus.payloads import TERMINAL, ApprovalPayload
@@ -55,28 +56,21 @@ def decide(
         DecisionRefused: the answer is not one of those offered.
         IdempotencyConflict: the key was used with another body.
     """
+    decided = partial(Decided, approval_id=approval_id)
     with database.write() as connection:
-        row = lock_run(connection, run_id)
-        if row is None or (row.tenant, row.principal) != (who.tenant, who.principal):
-            raise RunUnknown(run_id)
+        row = lock_own_run(connection, who, run_id)
         query = select(approvals).where(approvals.c.id == approval_id, approvals.c.run_id == run_id)
         question = connection.execute(query).first()
         if question is None:
             raise ApprovalUnknown(approval_id)
         if idempotency is not None and used_before(connection, who, idempotency) is not None:
-            return Decided(
-                approval_id=question.id,
-                decision=question.decision,
-                by=question.decided_by,
-                written=untouched(row),
-                is_new=False,
-            )
+            return decided(decision=question.decision, by=question.decided_by, written=untouched(row), is_new=False)
         _require_open(connection, row, question, answer)
         written = _answer(connection, row, question, answer, by)
         if idempotency is not None:
             remember(connection, who, idempotency, run_id)
     failpoint("unowned")
-    return Decided(approval_id=approval_id, decision=answer.decision, by=by, written=written)
+    return decided(decision=answer.decision, by=by, written=written)
 
 
 def _require_open(connection: Connection, run: Row[Any], question: Row[Any], answer: Decision) -> None:

@@ -10,14 +10,14 @@ from sqlalchemy import Connection, Row, select
 from bus.journal.approvals import answers
 from bus.journal.closing import end_commit, result_of_cut_off
 from bus.journal.controls import Control
-from bus.journal.errors import RunUnknown, StaleOwner
+from bus.journal.errors import StaleOwner
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.commit import Commit
 from bus.journal.states.codes import RunStatus
 from bus.journal.states.conditions import has_live_owner
 from bus.journal.states.ending import Ending
 from bus.journal.states.release import Release
-from bus.journal.states.unowned import CommitResult, end, lock_run, move, request, untouched
+from bus.journal.states.unowned import CommitResult, end, lock_own_run, lock_run, move, request, untouched
 from bus.journal.steps import StepEnded
 from bus.journal.threads import HistoryItem
 from bus.journal.totals import read_totals
@@ -43,9 +43,7 @@ def control(
         IdempotencyConflict: the key was used with another body.
     """
     with database.write() as connection:
-        row = lock_run(connection, run_id)
-        if row is None or (row.tenant, row.principal) != (who.tenant, who.principal):
-            raise RunUnknown(run_id)
+        row = lock_own_run(connection, who, run_id)
         if idempotency is not None:
             if used_before(connection, who, idempotency) is not None:
                 return untouched(row)

@@ -13,10 +13,12 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
+from bus.journal.errors import RunUnknown
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.events import undeclared
 from bus.journal.outbox import announce
 from bus.journal.states.codes import CODE, Reason, RunStatus
+from bus.journal.who import Who
 from bus.payloads import EndPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import WALL_MS
@@ -46,6 +48,18 @@ def lock_run(connection: Connection, run_id: str) -> Row[Any] | None:
     columns = runs, runs.c.id.label("run_id"), (WALL_MS - runs.c.created_ms).label("age_ms")
     query = select(*columns).where(runs.c.id == run_id)
     return connection.execute(query.with_for_update()).first()
+
+
+def lock_own_run(connection: Connection, who: Who, run_id: str) -> Row[Any]:
+    """Lock the run's row as ``lock_run`` does, and return it.
+
+    Raises:
+        RunUnknown: there is no such run, or another tenant's or user's.
+    """
+    row = lock_run(connection, run_id)
+    if row is None or (row.tenant, row.principal) != (who.tenant, who.principal):
+        raise RunUnknown(run_id)
+    return row
 
 
 def untouched(row: Row[Any]) -> CommitResult:
