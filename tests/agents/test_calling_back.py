@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from agents.handle import RunHandle
+from agents.testing import AgentKit, Turn
 from bus.payloads import EndPayload, Payload
 from observers.base import AgentFacts, AgentObserver, RunFacts
-from tests.app_harness import AppHarness
-from tests.model_server import Turn
 
-LONG = Turn(text=[f"word {n} " for n in range(200)], pace=100)
+LONG = Turn(text=["never ", "whole"], stall_after=1)
 
 
 class CallsBack(AgentObserver):
@@ -21,8 +20,8 @@ class CallsBack(AgentObserver):
 
     name = "calls_back"
 
-    def __init__(self, harness: AppHarness, deed: str) -> None:
-        self._harness = harness
+    def __init__(self, kit: AgentKit, deed: str) -> None:
+        self._kit = kit
         self._deed = deed
         self.done = threading.Event()
         self.outcome: Any = None
@@ -30,7 +29,7 @@ class CallsBack(AgentObserver):
     def on_response(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
         if payload.type != "response" or self.done.is_set():
             return
-        handle = self._harness.runner.handle(context.run_id)
+        handle = self._kit.runner.handle(context.run_id)
         try:
             self.outcome = getattr(self, self._deed)(handle)
         except Exception as error:
@@ -47,45 +46,41 @@ class CallsBack(AgentObserver):
         return handle.result(30).status
 
     def start_another(self, _: RunHandle) -> str:
-        return self._harness.run("Another").result(30).status
+        return self._kit.run("Another").result(30).status
 
 
 class CallsBackInline(CallsBack):
     inline = True
 
 
-def watched(harness: AppHarness, observer: CallsBack, turn: Turn) -> EndPayload:
-    harness.model.script([turn])
-    end = harness.run(observers=[observer]).result(30)
+def watched(kit: AgentKit, observer: CallsBack, turn: Turn) -> EndPayload:
+    kit.model.script(turn)
+    end = kit.run(observers=[observer]).result(30)
     assert observer.done.wait(30)
     return end
 
 
 @pytest.mark.parametrize("kind", [CallsBack, CallsBackInline])
-def test_one_may_stop_its_run(harness: AppHarness, kind: type[CallsBack]) -> None:
-    harness.agent()
-
-    end = watched(harness, kind(harness, "stop"), LONG)
+def test_one_may_stop_its_run(kit: AgentKit, kind: type[CallsBack]) -> None:
+    end = watched(kit, kind(kit, "stop"), LONG)
 
     assert end.status == "cancelled"
 
 
 @pytest.mark.parametrize("deed", ["wait_for_its_end", "start_another"])
-def test_one_behind_a_queue_may_wait(harness: AppHarness, deed: str) -> None:
-    harness.agent()
-    observer = CallsBack(harness, deed)
+def test_one_behind_a_queue_may_wait(kit: AgentKit, deed: str) -> None:
+    observer = CallsBack(kit, deed)
 
-    end = watched(harness, observer, Turn(text="Hello you."))
+    end = watched(kit, observer, Turn(text="Hello you."))
 
     assert (end.status, observer.outcome) == ("succeeded", "succeeded")
 
 
 @pytest.mark.parametrize("deed", ["wait_for_its_end", "start_another"])
-def test_a_caller_on_the_loop_gets_an_error_that_it_cannot_wait_there(harness: AppHarness, deed: str) -> None:
-    harness.agent()
-    observer = CallsBackInline(harness, deed)
+def test_a_caller_on_the_loop_gets_an_error_that_it_cannot_wait_there(kit: AgentKit, deed: str) -> None:
+    observer = CallsBackInline(kit, deed)
 
-    end = watched(harness, observer, Turn(text="Hello you."))
+    end = watched(kit, observer, Turn(text="Hello you."))
 
     assert end.status == "succeeded"
     assert "loop" in str(observer.outcome)

@@ -10,9 +10,8 @@ import pytest
 from agents.errors import OutputInvalid
 from agents.steps.large_text import LARGE_CHARS, in_thread_if_large
 from agents.steps.output import parse_output
-from bus.payloads import ToolResultPayload
-from tests.app_harness import AppHarness
-from tests.model_server import Call, Turn
+from agents.testing import AgentKit, Call, Turn
+from tests.agents.sample_tools import echo
 
 LARGE = "a" * LARGE_CHARS
 
@@ -32,16 +31,15 @@ def test_what_is_wrong_with_a_long_text_is_raised() -> None:
         asyncio.run(in_thread_if_large(len(LARGE), parse_output, LARGE, {}))
 
 
-def test_a_long_answer_and_long_arguments_come_whole(harness: AppHarness) -> None:
-    harness.agent("tools: ['tests.agents.sample_tools:echo']", "caller")
-    harness.agent("output_schema: {type: object, properties: {a: {type: string}}, required: [a]}", "shaped")
-    harness.model.script([Turn(calls=[Call(name="echo", arguments={"text": LARGE})]), Turn(text="Done.")])
-    called = harness.run("Echo", "caller")
-    assert called.result(30).status == "succeeded"
-    harness.model.script([Turn(text=f'{{"a": "{LARGE}"}}')])
+def test_a_long_answer_and_long_arguments_come_whole(kit: AgentKit) -> None:
+    kit.agent("caller", tools=[echo])
+    kit.agent("shaped", output_schema={"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})
+    kit.model.script(
+        Turn(calls=[Call(name="echo", arguments={"text": LARGE})]), Turn(text="Done."), Turn(text=f'{{"a": "{LARGE}"}}')
+    )
 
-    answered = harness.run("Answer", "shaped").result(30)
+    called = kit.play("Echo", "caller")
+    answered = kit.play("Answer", "shaped")
 
+    assert called.results("echo") == [LARGE]
     assert answered.output == {"a": LARGE}
-    (result,) = (event for event in harness.events(called) if isinstance(event, ToolResultPayload))
-    assert result.result == LARGE

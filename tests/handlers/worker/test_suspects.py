@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -10,51 +10,52 @@ import pytest
 from sqlalchemy import select, update
 
 from agents.handle import RunHandle
+from agents.models.call import ModelCall
 from agents.process import current_process
+from agents.testing import AgentKit, Call, Turn
 from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER
 from config.database.tables import runs
 from handlers.worker.poller import Poller
 from handlers.worker.slots import SlotPool, slot_pool
-from tests.app_harness import AppHarness
+from tests.agents.sample_tools import add
 from tests.journeys.neighbour import until
-from tests.model_server import Call, Turn
 
 NOTE = {"at": "2026-11-20T12:00:00.000Z", "attempt": 1, "seen": "its process ended", "during": "tool", "suspect": True}
 
 
-def calls_then_stalls(body: Mapping[str, Any]) -> Turn:
+def calls_then_stalls(call: ModelCall) -> Turn:
     """Have a tool called, and then begin an answer that does not end."""
-    if body["messages"][-1]["role"] == "tool":
+    if call.messages[-1]["role"] == "tool":
         return Turn(text=["survived ", "it"], stall_after=2)
     return Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})])
 
 
 @pytest.fixture
-def suspects(harness: AppHarness) -> Iterator[AppHarness]:
-    harness.agent("tools: ['tests.agents.sample_tools:add']")
-    harness.model.respond = calls_then_stalls
-    yield harness
-    harness.model.resume()
-    until(lambda: harness.runner.journal.lease_manager.busy == 0, 20, "its runs have ended")
+def suspects() -> Iterator[AgentKit]:
+    with AgentKit(tools=[add]) as kit:
+        kit.model.respond = calls_then_stalls
+        yield kit
+        kit.model.resume()
+        until(lambda: kit.runner.journal.lease_manager.busy == 0, 20, "its runs have ended")
 
 
-def accept(harness: AppHarness, crashes: int) -> RunHandle:
+def accept(kit: AgentKit, crashes: int) -> RunHandle:
     """Return a queued run that lost so many owners in a tool call."""
-    run = harness.run(detached=True)
+    run = kit.run(detached=True)
     values = {"crashes": crashes, "crashes_json": orjson.dumps([NOTE] * crashes).decode()}
-    with harness.runner.journal.database.write() as connection:
+    with kit.runner.journal.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == run.run_id).values(**values))
     return run
 
 
-def row(harness: AppHarness, run: RunHandle) -> Any:
-    with harness.runner.journal.database.read() as connection:
+def row(kit: AgentKit, run: RunHandle) -> Any:
+    with kit.runner.journal.database.read() as connection:
         return connection.execute(select(runs).where(runs.c.id == run.run_id)).one()
 
 
-def begin(harness: AppHarness) -> Poller:
+def begin(kit: AgentKit) -> Poller:
     """Have this process take what is queued."""
-    poller, loop = Poller(current_process(), SlotPool(10)), harness.runner.journal.loop
+    poller, loop = Poller(current_process(), SlotPool(10)), kit.runner.journal.loop
     for _ in range(2):  # seen waiting twice
         loop.run(poller.look(), 20)
     return poller
@@ -64,7 +65,7 @@ def until_it_streams(run: RunHandle) -> None:
     next(event for event in run.events() if event.event_type == "response")
 
 
-def test_the_next_suspect_begins_when_the_calls_of_the_first_have_ended(suspects: AppHarness) -> None:
+def test_the_next_suspect_begins_when_the_calls_of_the_first_have_ended(suspects: AgentKit) -> None:
     first = accept(suspects, SUSPECT_AFTER)
     begin(suspects)
     until_it_streams(first)
@@ -78,7 +79,7 @@ def test_the_next_suspect_begins_when_the_calls_of_the_first_have_ended(suspects
     assert orjson.loads(row(suspects, first).crashes_json)[-1]["suspect"] is False
 
 
-def test_one_with_three_crashes_is_kept_apart_to_its_end(suspects: AppHarness) -> None:
+def test_one_with_three_crashes_is_kept_apart_to_its_end(suspects: AgentKit) -> None:
     first = accept(suspects, ALWAYS_SUSPECT_AFTER)
     begin(suspects)
     until_it_streams(first)
