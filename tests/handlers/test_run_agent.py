@@ -1,9 +1,9 @@
-"""Whoever waits here for a run goes on with it, whatever the database does and whoever had it in between."""
+"""A process that waits for its run resumes it, whatever the database does and whichever process had it in between."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +12,9 @@ from sqlalchemy import select, update
 from agents.claimed_run import try_load
 from agents.handle import RunHandle
 from agents.models import lite
+from agents.models.call import ModelCall
 from agents.process import Process, current_process
+from agents.testing import AgentKit, Call, Turn
 from bus.journal import Claim, Decision
 from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER
 from bus.messages import RunAgentMessage
@@ -27,11 +29,9 @@ from handlers.worker.inline import InlineRun
 from handlers.worker.slots import slot_pool
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
+from tests.agents.sample_tools import pay
 from tests.app_harness import AppHarness
 from tests.bus.journal_harness import claim, lose_owner, suspend
-from tests.model_server import Call, Turn
-
-ASKS = "tools: ['tests.agents.sample_tools:pay']"
 
 
 @pytest.fixture(autouse=True)
@@ -71,9 +71,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
     return Looks(monkeypatch)
 
 
-def asks_first(body: Mapping[str, Any]) -> Turn:
+def asks_first(call: ModelCall) -> Turn:
     """Have the tool called whose outcome a person has to say."""
-    roles = [message["role"] for message in body["messages"]]
+    roles = [message["role"] for message in call.messages]
     return Turn(text="done") if roles[-1] == "tool" else Turn(calls=[Call(name="pay", arguments={})])
 
 
@@ -82,13 +82,13 @@ def answer(run: RunHandle) -> None:
     run.decide(asked["approval_id"], Decision(decision="take_as_done", result="paid"))
 
 
-def row(harness: AppHarness, run: RunHandle) -> Any:
-    with harness.runner.journal.database.read() as connection:
+def row(kit: AgentKit, run: RunHandle) -> Any:
+    with kit.runner.journal.database.read() as connection:
         return connection.execute(select(runs).where(runs.c.id == run.run_id)).one()
 
 
-def change(harness: AppHarness, run: RunHandle, **values: Any) -> None:
-    with harness.runner.journal.database.write() as connection:
+def change(kit: AgentKit, run: RunHandle, **values: Any) -> None:
+    with kit.runner.journal.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == run.run_id).values(**values))
 
 
@@ -106,14 +106,13 @@ def failing(times: int, error: Exception, work: Callable[..., Any]) -> tuple[Cal
 
 
 def test_a_message_whose_run_cannot_be_claimed_is_done_with_one_line_and_the_run_stays_queued(
-    harness: AppHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    harness.agent()
-    run = harness.run(detached=True)
+    run = kit.run(detached=True)
     monkeypatch.setattr(run_agent, "PATIENCE_S", 0.0)
     full = DatabaseBusy("the database is too slow for more runs in this process; the run stays queued.")
     monkeypatch.setattr(Claims, "claim", failing(10**6, full, Claims.claim)[0])
-    wire = RunAgentMessage.of_run(row(harness, run)).to_wire()
+    wire = RunAgentMessage.of_run(row(kit, run)).to_wire()
 
     run_agent.run_agent(wire)
 
@@ -121,51 +120,51 @@ def test_a_message_whose_run_cannot_be_claimed_is_done_with_one_line_and_the_run
     assert line.levelname == "WARNING"
     assert line.getMessage() == f"could not take a queued run run_id={run.run_id}: {full}"
     assert line.exc_info is None
-    assert row(harness, run).status == "queued"
+    assert row(kit, run).status == "queued"
 
 
 def test_a_message_in_the_wrong_queue_is_published_again_to_that_of_its_run(
-    harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    harness.agent("queue: gpu")
-    run = harness.run(detached=True)
+    kit.agent(queue="gpu")
+    run = kit.run(detached=True)
     published: list[str] = []
-    monkeypatch.setattr(harness.runner.journal.relay, "publish_soon", published.append)
+    monkeypatch.setattr(kit.runner.journal.relay, "publish_soon", published.append)
 
-    run_agent.run_agent(RunAgentMessage.of_run(row(harness, run)).to_wire())
+    run_agent.run_agent(RunAgentMessage.of_run(row(kit, run)).to_wire())
 
-    assert row(harness, run).status == "queued"
+    assert row(kit, run).status == "queued"
     assert published == [run.run_id]
 
 
-def test_a_program_that_waits_runs_its_run_itself_whatever_the_queue(harness: AppHarness) -> None:
-    harness.agent("queue: gpu")
-    harness.model.script([Turn(text="done")])
+def test_a_program_that_waits_runs_its_run_itself_whatever_the_queue(kit: AgentKit) -> None:
+    kit.agent(queue="gpu")
+    kit.model.script(Turn(text="done"))
 
-    run = harness.run()
+    run = kit.run()
 
     assert run.result(30).status == "succeeded"
-    assert row(harness, run).queue == "gpu"
+    assert row(kit, run).queue == "gpu"
 
 
 @pytest.mark.parametrize("place", ["status", "hold"])
 def test_a_database_that_fails_for_a_moment_ends_no_waiting(
-    harness: AppHarness, looks: Looks, monkeypatch: pytest.MonkeyPatch, place: str
+    kit: AgentKit, looks: Looks, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    harness.agent(ASKS)
-    harness.model.respond = asks_first
-    first = harness.run(thread_id="talk")
+    kit.agent(tools=[pay])
+    kit.model.respond = asks_first
+    first = kit.run(thread_id="talk")
     looks.until("waiting")
 
     if place == "status":
         status, is_over = failing(3, DatabaseUnreachable("for a moment"), InlineRun.read_status)
         monkeypatch.setattr(InlineRun, "read_status", lambda run: status(run))
     else:
-        unowned = harness.runner.journal.unowned
+        unowned = kit.runner.journal.unowned
         shaky_hold, is_over = failing(3, DatabaseBusy("for a moment"), unowned.defer_polling)
         monkeypatch.setattr(unowned, "defer_polling", shaky_hold)
-        monkeypatch.setattr(harness.runner.journal, "settings", harness.settings.model_copy(update={"beat_s": 0.0}))
-    second = harness.run("And now?", thread_id="talk")
+        monkeypatch.setattr(kit.runner.journal, "settings", kit.settings.model_copy(update={"beat_s": 0.0}))
+    second = kit.run("And now?", thread_id="talk")
     assert is_over.wait(20)
     answer(first)
 
@@ -178,17 +177,17 @@ def test_a_database_that_fails_for_a_moment_ends_no_waiting(
 class Stalled:
     """A run in the middle of its first answer; the second one comes at once."""
 
-    def __init__(self, harness: AppHarness, looks: Looks) -> None:
-        self.harness, self.looks = harness, looks
-        self.journal = harness.runner.journal
-        harness.model.script([Turn(text=["never ", "whole"], stall_after=2), Turn(text="whole")])
-        self.run = harness.run()
+    def __init__(self, kit: AgentKit, looks: Looks) -> None:
+        self.kit, self.looks = kit, looks
+        self.journal = kit.runner.journal
+        kit.model.script(Turn(text=["never ", "whole"], stall_after=2), Turn(text="whole"))
+        self.run = kit.run()
         for payload in self.run.events():
             if payload.event_type == "response":
                 break
 
     def lose_to_another(self) -> None:
-        """Have another process take the run, as it does when nothing was heard of this one."""
+        """Have another process take the run, as it does after this one's lease expired."""
         lose_owner(self.journal.database, self.run.run_id)
         assert claim(self.journal.database, self.run.run_id, "own_other", 60) is not None
         self.journal.lease_manager._beat()
@@ -199,19 +198,19 @@ class Stalled:
 
 
 @pytest.fixture
-def stalled(harness: AppHarness, looks: Looks) -> Iterator[Stalled]:
-    yield Stalled(harness, looks)
-    harness.model.resume()
+def stalled(kit: AgentKit, looks: Looks) -> Iterator[Stalled]:
+    yield Stalled(kit, looks)
+    kit.model.resume()
 
 
-def test_a_run_continues_under_its_fence_after_its_heartbeats_failed(stalled: Stalled, harness: AppHarness) -> None:
+def test_a_run_continues_under_its_fence_after_its_heartbeats_failed(stalled: Stalled, kit: AgentKit) -> None:
     stalled.fall_silent()
-    change(stalled.harness, stalled.run, lease_until=0)
-    harness.model.resume()
+    change(stalled.kit, stalled.run, lease_until=0)
+    kit.model.resume()
     stalled.journal.lease_manager._beat()
 
     assert stalled.run.result(20).status == "succeeded"
-    assert (row(stalled.harness, stalled.run).fence, row(stalled.harness, stalled.run).crashes) == (1, 0)
+    assert (row(stalled.kit, stalled.run).fence, row(stalled.kit, stalled.run).crashes) == (1, 0)
 
 
 @pytest.mark.parametrize(("crashes", "end"), [(1, "succeeded"), (ALWAYS_SUSPECT_AFTER, "dead")])
@@ -220,41 +219,41 @@ def test_a_run_another_process_took_is_left_to_it_until_that_is_lost_too(
 ) -> None:
     stalled.lose_to_another()
     stalled.looks.until("running", times=3)
-    assert row(stalled.harness, stalled.run).owner == "own_other"
+    assert row(stalled.kit, stalled.run).owner == "own_other"
 
-    change(stalled.harness, stalled.run, lease_until=0, crashes=crashes)
+    change(stalled.kit, stalled.run, lease_until=0, crashes=crashes)
 
     assert stalled.run.result(20).status == end
-    assert row(stalled.harness, stalled.run).crashes == crashes + 1
+    assert row(stalled.kit, stalled.run).crashes == crashes + 1
 
 
 def test_waiting_ends_when_another_process_ends_the_run(stalled: Stalled) -> None:
     stalled.lose_to_another()
     stalled.looks.until("running")
 
-    change(stalled.harness, stalled.run, status="succeeded")
+    change(stalled.kit, stalled.run, status="succeeded")
 
-    stalled.harness.runner.settle(20)
+    stalled.kit.runner.settle(20)
 
 
 @pytest.mark.parametrize("leave", ["close", "release_all"])
-def test_a_process_that_leaves_waits_for_no_run(harness: AppHarness, looks: Looks, leave: str) -> None:
-    harness.agent(ASKS)
-    harness.model.respond = asks_first
-    run = harness.run()
+def test_a_process_that_leaves_waits_for_no_run(kit: AgentKit, looks: Looks, leave: str) -> None:
+    kit.agent(tools=[pay])
+    kit.model.respond = asks_first
+    run = kit.run()
     looks.until("waiting")
 
-    harness.runner.journal.loop.call_soon(getattr(harness.runner.journal.lease_manager, leave))
+    kit.runner.journal.loop.call_soon(getattr(kit.runner.journal.lease_manager, leave))
 
-    harness.runner.settle(20)
+    kit.runner.settle(20)
     assert run.status() == "waiting"
 
 
-# --- what observers hear of a run that waited for a person -----------------------------------------
+# --- what observers get of a run that waited for a person -----------------------------------------
 
 
 class Witness(AgentObserver):
-    """Remembers what it was told."""
+    """Remembers what it received."""
 
     def __init__(self) -> None:
         self.received: list[Payload] = []
@@ -263,12 +262,12 @@ class Witness(AgentObserver):
         self.received.append(payload)
 
 
-def test_observers_get_the_answers_of_a_person_in_order(harness: AppHarness, looks: Looks) -> None:
+def test_observers_get_the_answers_of_a_person_in_order(kit: AgentKit, looks: Looks) -> None:
     """Two questions: the first answer alone does not bring the run back to the queue."""
-    harness.agent(ASKS)
-    harness.model.respond = asks_twice
+    kit.agent(tools=[pay])
+    kit.model.respond = asks_twice
     witness = Witness()
-    run = harness.run(observers=("sse", witness))
+    run = kit.run(observers=("sse", witness))
     looks.until("waiting")
 
     for asked in run.approvals():
@@ -276,21 +275,21 @@ def test_observers_get_the_answers_of_a_person_in_order(harness: AppHarness, loo
     assert run.result(20).status == "succeeded"
     assert drain(20) == []
 
-    logged = [(payload.seq, payload.event_type) for payload in harness.events(run)]
-    assert [(payload.seq, payload.event_type) for payload in witness.received] == logged[
-        1:
-    ]  # without its being accepted
+    logged = [(payload.seq, payload.event_type) for payload in run.events()]
+    accepted, *later = logged  # observers join a run when it begins
+    assert accepted == (1, "status")
+    assert [(payload.seq, payload.event_type) for payload in witness.received] == later
     assert [payload.seq for payload in witness.received] == list(range(2, len(logged) + 1))
     said = [payload.decision for payload in witness.received if isinstance(payload, ApprovalPayload)]
     assert said == [None, None, "take_as_done", "take_as_done"]
 
 
 def test_what_its_writer_showed_to_viewers_is_not_streamed_again(
-    harness: AppHarness, looks: Looks, monkeypatch: pytest.MonkeyPatch
+    kit: AgentKit, looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    harness.agent(ASKS)
-    harness.model.respond = asks_first
-    hot_log = harness.runner.journal.hot_log
+    kit.agent(tools=[pay])
+    kit.model.respond = asks_first
+    hot_log = kit.runner.journal.hot_log
     appended: list[tuple[str, int]] = []
     append = hot_log.append
 
@@ -299,7 +298,7 @@ def test_what_its_writer_showed_to_viewers_is_not_streamed_again(
         append(run_id, seq, line)
 
     monkeypatch.setattr(hot_log, "append", noting)
-    run = harness.run(observers=("sse",))
+    run = kit.run(observers=("sse",))
     looks.until("waiting")
     answer(run)
     assert run.result(20).status == "succeeded"
@@ -308,20 +307,19 @@ def test_what_its_writer_showed_to_viewers_is_not_streamed_again(
     assert numbers == sorted(set(numbers))
 
 
-def asks_twice(body: Mapping[str, Any]) -> Turn:
+def asks_twice(call: ModelCall) -> Turn:
     """Have a tool called twice at once whose outcome a person has to say."""
-    roles = [message["role"] for message in body["messages"]]
+    roles = [message["role"] for message in call.messages]
     if roles[-1] == "tool":
         return Turn(text="done")
     return Turn(calls=[Call(name="pay", arguments={}), Call(name="pay", arguments={})])
 
 
 def test_a_forged_message_imports_nothing_while_others_wait_for_their_commits(
-    harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    harness.agent()
-    harness.model.script([Turn(text="whole")])
-    run = harness.run(detached=True)
+    kit.model.script(Turn(text="whole"))
+    run = kit.run(detached=True)
     loaded_on: list[str] = []
 
     def note(process: Process, agent_id: str, digest: str = "") -> object:
@@ -332,7 +330,7 @@ def test_a_forged_message_imports_nothing_while_others_wait_for_their_commits(
     handler = RunAgentHandler(current_process())
     begun = handler.take(RunAgentMessage(run_id=run.run_id, agent_id="another", thread_id=run.thread_id))
     assert begun is not None
-    harness.runner.journal.loop.run(handler.work_off(begun), 20)
+    kit.runner.journal.loop.run(handler.work_off(begun), 20)
 
     assert run.result(20).status == "succeeded"
     assert begun.context.lease.agent_id == "tester"
@@ -341,13 +339,12 @@ def test_a_forged_message_imports_nothing_while_others_wait_for_their_commits(
 
 
 def test_a_claim_that_is_rolled_back_and_made_again_has_its_quarantine_once(
-    harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    harness.agent()
-    harness.model.script([Turn(text="whole")])
-    run = harness.run(detached=True)
-    change(harness, run, crashes=ALWAYS_SUSPECT_AFTER)
-    journal = harness.runner.journal
+    kit.model.script(Turn(text="whole"))
+    run = kit.run(detached=True)
+    change(kit, run, crashes=ALWAYS_SUSPECT_AFTER)
+    journal = kit.runner.journal
     claim = journal.claim_and_begin
 
     def claim_twice(run_id: str, begin: Any) -> Any:
@@ -361,9 +358,9 @@ def test_a_claim_that_is_rolled_back_and_made_again_has_its_quarantine_once(
 
     monkeypatch.setattr(journal, "claim_and_begin", claim_twice)
     handler = RunAgentHandler(current_process())
-    begun = handler.take(RunAgentMessage.of_run(row(harness, run)))
+    begun = handler.take(RunAgentMessage.of_run(row(kit, run)))
     assert begun is not None
-    harness.runner.journal.loop.run(handler.work_off(begun), 20)
+    kit.runner.journal.loop.run(handler.work_off(begun), 20)
 
     assert run.result(20).status == "succeeded"
     assert slot_pool().quarantine("run_of_another")
