@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from agents.agent import Agent
-from agents.compatibility import LoadedAgent, compatible_agent, load_agent
+from agents.compatibility import LoadedAgent, compatible_agent
 from agents.context import RunContext
 from agents.errors import RunFailed
 from agents.models.in_process import is_in_process
@@ -15,7 +15,7 @@ from agents.models.lite import is_imported, litellm_module
 from agents.process import Process
 from agents.window import Window
 from bus.journal import Claim, CodeVersion, Journal, Past, require_readable_journal
-from config.errors import CallboardError, Retryable
+from config.errors import CallboardError
 from observers.discovery import resolve_observers
 
 log = logging.getLogger(__name__)
@@ -60,19 +60,6 @@ def import_for(process: Process, run_id: str) -> CallboardError | None:
         log.warning("run cannot be begun run_id=%s: %s", run_id, error)
         return error
     return None
-
-
-def try_load(process: Process, agent_id: str, digest: str = "") -> LoadedAgent | CallboardError:
-    """Load the agent with its tools and return it, or its error; ``digest`` names a stored definition."""
-    try:
-        return load_agent(process, agent_id, digest)
-    except Retryable:
-        raise
-    except CallboardError as error:
-        return error
-    except Exception:  # one agent's code or definition; no other run may be affected
-        log.exception("agent could not be loaded agent_id=%s", agent_id)
-        return RunFailed()
 
 
 def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardError) -> ClaimedRun:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from agents.agent import Agent
 from agents.context import RunContext
-from agents.errors import AgentUnknown
+from agents.errors import AgentUnknown, RunFailed
 from agents.process import Process
 from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.catalogue import tools_of
@@ -16,11 +17,26 @@ from bus.journal import CodeVersion, OpenStep, Progress
 from config.definitions.agent import AgentDefinition, pinned_definition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.effects import POLICIES, Effect
-from config.errors import CallboardError
+from config.errors import CallboardError, Retryable
+
+log = logging.getLogger(__name__)
 
 MAX_DETAIL = 500
 """Characters of the reason why a run waits."""
 LoadedAgent = tuple[AgentDefinition, Mapping[str, Tool]]
+
+
+def try_load(process: Process, agent_id: str, digest: str = "") -> LoadedAgent | CallboardError:
+    """Load the agent with its tools and return it, or its error; ``digest`` names a stored definition."""
+    try:
+        return load_agent(process, agent_id, digest)
+    except Retryable:
+        raise
+    except CallboardError as error:
+        return error
+    except Exception:  # one agent's code or definition; no other run may be affected
+        log.exception("agent could not be loaded agent_id=%s", agent_id)
+        return RunFailed()
 
 
 def load_agent(process: Process, agent_id: str, digest: str = "") -> LoadedAgent:

@@ -20,9 +20,8 @@ from config.errors import SettingInvalid
 from config.redis.errors import RedisUnreachable
 
 Command = tuple[str | bytes | int, ...]
-_packed: Callable[[Command], bytes] = cast(
-    Any, hiredis.pack_command
-)  # its type annotation is wrong: it names tuples of one element
+# The library's type annotation is wrong: it names tuples of one element.
+_packed: Callable[[Command], bytes] = cast(Any, hiredis.pack_command)
 CONNECT_TIMEOUT_S = 2.0
 
 

@@ -129,8 +129,7 @@ def upgrade(database: Database) -> None:
 def _alone(database: Database) -> Iterator[Connection]:
     with database.write() as connection:
         if not database.is_sqlite:
-            connection.execute(
-                text("SET LOCAL lock_timeout = 0")
-            )  # a concurrent migration waits, however long it takes
+            # A concurrent migration waits, however long it takes.
+            connection.execute(text("SET LOCAL lock_timeout = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
         yield connection

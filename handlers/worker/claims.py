@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from agents.claimed_run import ClaimedRun, begin_run, import_for, try_load
-from agents.compatibility import LoadedAgent
+from agents.claimed_run import ClaimedRun, begin_run, import_for
+from agents.compatibility import LoadedAgent, try_load
 from agents.process import Process
 from bus.journal import Claim, Lease
 from bus.messages import RunAgentMessage

@@ -94,9 +94,8 @@ class ParentDrain:
         threading.Thread(target=self._end, name="callboard-drain", daemon=True).start()
 
     def _end(self) -> None:
-        time.sleep(
-            self._drain_s + LAST_S
-        )  # the children have the same deadline; this daemon thread ends with the process
+        # The children have the same deadline, and this daemon thread ends with the process.
+        time.sleep(self._drain_s + LAST_S)
         log.warning("the worker exits although children of it are still at work")
         self._signal_children(signal.SIGKILL)
         os._exit(0)

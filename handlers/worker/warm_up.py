@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 
-from agents.claimed_run import try_load
+from agents.compatibility import try_load
 from agents.models.lite import is_imported
 from agents.models.warm_up import needs_litellm, warm_up
 from agents.process import Process

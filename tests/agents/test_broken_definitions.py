@@ -13,7 +13,7 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agents import claimed_run, compatibility
+from agents import compatibility
 from agents.checkup import deep_check, problem_of
 from agents.process import current_process
 from agents.registry import AgentRegistry
@@ -146,7 +146,7 @@ def test_what_loading_an_agent_raises_ends_its_run_alone(harness: AppHarness, mo
             raise RecursionError("too deep")
         return real(here, agent_id, digest)
 
-    monkeypatch.setattr(claimed_run, "load_agent", load)
+    monkeypatch.setattr(compatibility, "load_agent", load)
     harness.agent(agent_id="fine")
     harness.runner.journal.loop.run(rehearse(current_process()))  # as a worker begins
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from agents.claimed_run import try_load
+from agents.compatibility import try_load
 from agents.handle import RunHandle
 from agents.models import lite
 from agents.models.call import ModelCall
