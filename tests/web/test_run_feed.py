@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 from typing import Any
@@ -12,13 +13,14 @@ import pytest
 from bus.journal import Journal, Line
 from bus.journal.log.line import to_line
 from bus.payloads import ErrorPayload
+from config.database.errors import DatabaseUnreachable
 from tests.web.conftest import RunOwner, accept, eventually, process_of
 from web.feeds import run as run_module
 from web.feeds import viewers as viewers_module
 from web.feeds.backlog import Backlog
 from web.feeds.frames import RETRY, frame
 from web.feeds.hub import Hub
-from web.feeds.page import PAGES_AT_ONCE
+from web.feeds.page import PAGES_AT_ONCE, PageReader
 from web.feeds.viewers import Viewer
 from web.sse import take_over
 
@@ -397,6 +399,25 @@ def test_an_end_that_fills_a_viewers_buffer_closes_its_stream_all_the_same(hub: 
 
     assert data.count(b"event: end\n") == 1
     assert events(data)[-1] == 4
+
+
+def test_viewers_that_wait_for_the_database_are_logged_once(hub: Hub, run, journal, monkeypatch, caplog) -> None:
+    read, asked = PageReader.read, threading.Semaphore(0)
+
+    async def refuse(*_: object) -> None:
+        asked.release()
+        raise DatabaseUnreachable("away")
+
+    monkeypatch.setattr(run_module, "DATABASE_RETRY_S", 0.02)
+    monkeypatch.setattr(PageReader, "read", refuse)
+    caplog.set_level(logging.INFO, logger="web.feeds.run")
+    client = Client(hub, run)
+    for _ in range(4):
+        assert asked.acquire(timeout=10)
+    monkeypatch.setattr(PageReader, "read", read)
+    client.read_until(b"id: 1\n")
+
+    assert [record.getMessage() for record in caplog.records] == ["viewers wait for the database: away"]
 
 
 class Short:

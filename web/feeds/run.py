@@ -60,6 +60,7 @@ class RunFeed:
         self._ring_bytes = 0
         self._floor = 0
         self._last = 0
+        self._is_database_away = False
         self._reading: asyncio.Task[None] | None = None
         self._pages: dict[int, asyncio.Task[Page]] = {}
         self._full_pages: WeakValueDictionary[int, Page] = WeakValueDictionary()
@@ -118,9 +119,10 @@ class RunFeed:
                 try:
                     page = await self._page(viewer.cursor)
                 except Retryable as error:
-                    log.info("viewer waits for the database: %s", error, extra={"run_id": self.run_id})
+                    self._note_outage(error)
                     await asyncio.sleep(DATABASE_RETRY_S)
                     continue
+                self._is_database_away = False
                 await self._write(viewer, page)
                 if page.is_over:
                     viewer.finish()
@@ -141,6 +143,12 @@ class RunFeed:
             viewer.drop()
         finally:
             viewer.task = None
+
+    def _note_outage(self, error: Retryable) -> None:
+        """Log once per outage, however many viewers wait and ask again each second."""
+        if not self._is_database_away:
+            log.info("viewers wait for the database: %s", error, extra={"run_id": self.run_id})
+        self._is_database_away = True
 
     async def _write(self, viewer: Viewer, page: Page) -> None:
         """Write the page at the pace at which the viewer reads."""
