@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from cli.supervisor.child import guarded
 from cli.supervisor.liveness_pipe import START_S, ChildPipe
@@ -26,6 +27,8 @@ GRACE_S = 25.0
 """Seconds children get after SIGTERM: a worker ends its current steps (20 s) and releases its runs."""
 SLOW_STOP_S = 1.5
 TAIL_LINES = 15
+MAX_LINE_BYTES = 64 * 1024
+"""A longer line of a child is passed on in pieces: a progress bar may never end its line."""
 MAX_QUICK_DEATHS = 3
 """Quick deaths of a child that never became ready, after which the supervisor gives up."""
 
@@ -122,19 +125,22 @@ class Child:
                 self.ready.set()
             else:
                 self.quick_deaths += 1
-            if not self._is_wedged:
+            if status is not None and not self._is_wedged:
                 self._emit(f"WARNING {self.spec.name} ended ({_status_name(status)}); starting it again")
             self._stopping.wait(pause_s(self.quick_deaths, was_ready=self._is_alive))
 
-    def _run_once(self) -> int:
-        """Run the child once, kill the rest of its process group, which may hold its port, and return its status."""
+    def _run_once(self) -> int | None:
+        """Run the child once, kill the rest of its process group, which may hold its port, and return its status.
+
+        None: it could not be started.
+        """
         self._is_alive = self._is_wedged = False
         try:
             self.spec.before(self)
             process, pipe = self._spawn()
         except OSError as error:
             self._emit(f"WARNING {self.spec.name} could not be started: {error}")
-            return -1
+            return None
         if self._stopping.is_set():
             self._signal(signal.SIGKILL)
         reader = threading.Thread(target=self._read, args=(process,), daemon=True)
@@ -175,7 +181,7 @@ class Child:
     def _read(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
         with process.stdout, contextlib.suppress(ValueError):
-            for line in process.stdout:
+            for line in iter(partial(process.stdout.readline, MAX_LINE_BYTES), b""):
                 text = line.decode("utf-8", "replace").rstrip("\r\n")
                 self.tail.append(text)
                 self._emit(text)

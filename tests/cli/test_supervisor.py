@@ -14,7 +14,7 @@ import pytest
 from cli.commands import up
 from cli.supervisor.liveness_pipe import ChildPipe
 from cli.supervisor.output import Output
-from cli.supervisor.supervisor import Child, ChildHopeless, ChildSpec, Supervisor, pause_s
+from cli.supervisor.supervisor import MAX_LINE_BYTES, Child, ChildHopeless, ChildSpec, Supervisor, pause_s
 
 pytestmark = pytest.mark.parity
 
@@ -305,6 +305,25 @@ def test_a_second_signal_does_not_wait_for_the_grace(supervisor, lines):
     supervisor.stop(grace_s=600)
 
     assert child.process.returncode == -signal.SIGKILL
+
+
+def test_a_child_that_cannot_be_started_is_not_said_to_have_ended(supervisor, lines):
+    def refuse(_child: Child) -> None:
+        raise OSError(errno.EAGAIN, "no more processes")
+
+    supervisor.keep(ChildSpec(name="child", argv=(sys.executable,), before=refuse))
+
+    lines.wait_for("could not be started: [Errno 11] no more processes", times=2)
+
+    assert [line for _, line in lines.seen if "ended" in line] == []
+
+
+def test_a_line_without_an_end_is_passed_on_in_pieces(supervisor, lines):
+    endless = "import sys, time; sys.stdout.write('x' * 200_000); sys.stdout.flush(); time.sleep(60)"
+
+    supervisor.keep(ChildSpec(name="child", argv=(sys.executable, "-c", endless)))
+
+    lines.wait_for("x" * MAX_LINE_BYTES, times=3)
 
 
 class StopAtWarning(Output):
