@@ -174,9 +174,9 @@ class Runner:
         if not 0 < len(thread_id) <= MAX_THREAD_ID or not thread_id.isprintable() or thread_id != thread_id.strip():
             raise BadRequest(f"a thread id has 1 to {MAX_THREAD_ID} printable characters and no blanks around it.")
         if "/" in thread_id:
-            raise BadRequest("a thread id has no '/', since it stands in addresses; use ':' or '-'.")
+            raise BadRequest("a thread id has no '/', since it is part of URLs; use ':' or '-'.")
         if thread_id in (".", ".."):
-            raise BadRequest(f"a thread id may not be '{thread_id}', which addresses leave out; choose a name.")
+            raise BadRequest(f"a thread id may not be '{thread_id}', which URLs leave out; choose a name.")
 
 
 def _of_agent(definition: AgentDefinition, observers: Sequence[str]) -> dict[str, Any]:

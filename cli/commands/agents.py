@@ -28,7 +28,7 @@ MAX_DESCRIPTION_CHARS = 60
 @click.option("--quick", is_flag=True, help="Read the files only; import no tool and ask for no model.")
 @options.as_json
 def agents(agent_ids: tuple[str, ...], quick: bool, as_json: bool) -> int:
-    """List the agents and check each deeply: its file, its model, its tools."""
+    """List the agents, and check the file, the model and the tools of each."""
     settings = options.apply()
     registry = AgentRegistry(settings.agent_folders)
     rows = [_row(settings, found, deep=not quick) for found in _wanted(registry, agent_ids)]

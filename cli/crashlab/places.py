@@ -102,7 +102,7 @@ def _commit_text(one: Passed, before: Steps, status: str) -> str:
     if one.place == "accept":
         parts.append("accepted the run")
     if one.place == "claim":
-        parts.append("claimed it")
+        parts.append("claimed the run")
     if ended:
         parts.append(f"ended {', '.join(ended)}")
     if began:

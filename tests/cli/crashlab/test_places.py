@@ -28,8 +28,8 @@ def test_every_passing_is_a_place_with_words():
     assert [(str(place), place.where) for place in places_of(RUN)] == [
         ("accept-before@1", "just before the commit that accepted the run"),
         ("accept@1", "after the commit that accepted the run"),
-        ("claim-before@1", "just before the commit that claimed it and started the model call"),
-        ("claim@1", "after the commit that claimed it and started the model call"),
+        ("claim-before@1", "just before the commit that claimed the run and started the model call"),
+        ("claim@1", "after the commit that claimed the run and started the model call"),
         ("commit-before@1", "just before the commit that ended the model call and started `pay`"),
         ("commit@1", "after the commit that ended the model call and started `pay`"),
         ("tool@1", "before `pay` was called"),
