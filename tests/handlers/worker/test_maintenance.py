@@ -1,4 +1,4 @@
-"""Ends without an owner are told to the observers once, by whoever can; what was not told does not count as told."""
+"""Ends without an owner are delivered to the observers once; what was not delivered is not marked as delivered."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select, update
 
 import bus.journal.ownership.unowned_runs
+from agents.handle import RunHandle
 from agents.process import Process, current_process
 from agents.runner import Runner
 from bus.journal import Decision, Who
@@ -21,17 +22,15 @@ from config.settings import Settings
 from handlers.worker.maintenance import deliver_undelivered
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
-from tests.app_harness import AppHarness
 from tests.bus.journal_harness import cancel, fire_timers, lose_owner
 from tests.bus.questions import asks, question
-from tests.model_server import ModelServer
 
 RECEIVED: list[tuple[str, Payload]] = []
-"""What the observer of these tests was told, with the run's id."""
+"""What the observer of these tests received, with the run's id."""
 
 
 class Witness(AgentObserver):
-    """Remembers what it was told, on the thread that tells."""
+    """Remembers what it received, on the thread that delivers."""
 
     inline = True
     pinned = True
@@ -46,14 +45,18 @@ WITNESS = f"{__name__}:{Witness.__name__}"
 class MaintenanceHarness:
     """A worker's process without its loops: it looks after ends when a test says so."""
 
-    def __init__(self, harness: AppHarness) -> None:
-        self.harness = harness
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
         self.process: Process = current_process()
         self.database = self.process.journal.database
 
+    def run(self, *observers: str) -> RunHandle:
+        """Return a queued run with these observers, or with the one of these tests."""
+        return self.runner.run("Hello", "tester", detached=True, observers=observers or (WITNESS,))
+
     def ended(self, *observers: str) -> str:
-        """Return a run that was stopped before anybody owned it."""
-        handle = self.harness.run(detached=True, observers=observers or (WITNESS,))
+        """Return a run that was stopped before it had an owner."""
+        handle = self.run(*observers)
         cancel(self.database, Who(), handle.run_id, "ann")
         return handle.run_id
 
@@ -61,7 +64,7 @@ class MaintenanceHarness:
         return deliver_undelivered(self.process)
 
     def expire_lease(self) -> None:
-        """Let the time of whoever took ends to tell them be over."""
+        """Let the leases expire, also those of processes that took ends to deliver them."""
         with self.database.write() as connection:
             connection.execute(update(runs).where(runs.c.lease_until.is_not(None)).values(lease_until=0))
 
@@ -72,10 +75,10 @@ class MaintenanceHarness:
     def logged(self) -> str:
         """Return the lines of the shipped logger."""
         assert drain(20) == []
-        return "".join(file.read_text() for file in (self.harness.settings.state / "logs").glob("*.log"))
+        return "".join(file.read_text() for file in (self.runner.settings.state / "logs").glob("*.log"))
 
 
-def ends_heard(run_id: str) -> int:
+def ends_received(run_id: str) -> int:
     return sum(of == run_id and isinstance(payload, EndPayload) for of, payload in RECEIVED)
 
 
@@ -87,12 +90,13 @@ def maintenance(each_database_url: str, settings: Settings, tmp_path: Path) -> I
         update={"agents_dir": str(tmp_path / "agents"), "database_url": each_database_url, "lease_s": 60.0}
     )
     migrate(ours)
-    with ModelServer() as model:
-        runner = Runner.open(ours)
-        harness = AppHarness(runner, model, tmp_path / "agents")
-        harness.agent()
-        yield MaintenanceHarness(harness)
-        runner.close()
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "tester.yaml").write_text(
+        "name: Tester\nmodel: demo/instant\nsystem_prompt: You are a test.\n"
+    )
+    runner = Runner.open(ours)
+    yield MaintenanceHarness(runner)
+    runner.close()
 
 
 def test_an_end_without_an_owner_is_delivered_once(maintenance: MaintenanceHarness) -> None:
@@ -102,13 +106,13 @@ def test_an_end_without_an_owner_is_delivered_once(maintenance: MaintenanceHarne
     assert maintenance.look() == 0
 
     row = maintenance.row(run_id)
-    assert ends_heard(run_id) == 1
+    assert ends_received(run_id) == 1
     assert (row.observers_told, row.owner, row.lease_until) == (True, None, None)
 
 
 def test_everything_written_with_the_end_is_delivered_and_nothing_before(maintenance: MaintenanceHarness) -> None:
     """A run whose worker died; its observers there received what that one wrote."""
-    handle = maintenance.harness.run(detached=True, observers=(WITNESS,))
+    handle = maintenance.run()
     journal = maintenance.process.journal
     journal.loop.run(journal.claim(handle.run_id))
     cancel(maintenance.database, Who(), handle.run_id, "ann")
@@ -126,10 +130,10 @@ def test_everything_written_with_the_end_is_delivered_and_nothing_before(mainten
 @pytest.mark.parametrize("how", ["cancelled", "expired"])
 def test_a_persons_answer_is_delivered_with_the_end_that_followed_it(maintenance: MaintenanceHarness, how: str) -> None:
     """Two questions, of which one was answered: nobody owned the run any more."""
-    handle = maintenance.harness.run(detached=True, observers=(WITNESS,))
+    handle = maintenance.run()
     answered, late = question(), question(expires_in_s=-1)
     shown = asks(maintenance.database, handle.run_id, answered, late)
-    maintenance.harness.runner.handle(handle.run_id).decide(answered.id, Decision(decision="fail"))
+    maintenance.runner.handle(handle.run_id).decide(answered.id, Decision(decision="fail"))
     if how == "cancelled":
         cancel(maintenance.database, Who(), handle.run_id, "ann")
     else:
@@ -138,17 +142,17 @@ def test_a_persons_answer_is_delivered_with_the_end_that_followed_it(maintenance
     assert (maintenance.look(), maintenance.look()) == (1, 0)
 
     received = [(payload.seq, payload.event_type) for of, payload in RECEIVED if of == handle.run_id]
-    logged = [(payload.seq, payload.event_type) for payload in maintenance.harness.events(handle)]
+    logged = [(payload.seq, payload.event_type) for payload in handle.events()]
     assert received == [one for one in logged if one[0] >= shown.events[0].seq]
     assert "approval" in [kind for seq, kind in received if seq > shown.events[-1].seq]
     assert received[-1][1] == "end"
 
 
 def test_an_answer_that_an_owner_delivered_is_not_delivered_again_with_the_end(maintenance: MaintenanceHarness) -> None:
-    handle = maintenance.harness.run(detached=True, observers=(WITNESS,))
+    handle = maintenance.run()
     asked, journal = question(), maintenance.process.journal
     asks(maintenance.database, handle.run_id, asked)
-    maintenance.harness.runner.handle(handle.run_id).decide(asked.id, Decision(decision="fail"))
+    maintenance.runner.handle(handle.run_id).decide(asked.id, Decision(decision="fail"))
     journal.loop.run(journal.claim(handle.run_id))
     maintenance.expire_lease()
     cancel(maintenance.database, Who(), handle.run_id, "ann")
@@ -167,12 +171,12 @@ def test_a_database_that_is_busy_for_a_moment_puts_it_off(
 
     assert maintenance.look() == 1
     (late,) = [run_id for run_id in (first, second) if not maintenance.row(run_id).observers_told]
-    assert (ends_heard(first) + ends_heard(second), ends_heard(late)) == (1, 0)
+    assert (ends_received(first) + ends_received(second), ends_received(late)) == (1, 0)
 
     assert maintenance.look() == 0, "somebody is at it"
     maintenance.expire_lease()
     assert maintenance.look() == 1
-    assert (ends_heard(first), ends_heard(second)) == (1, 1)
+    assert (ends_received(first), ends_received(second)) == (1, 1)
     assert maintenance.row(late).observers_told
 
 
@@ -184,7 +188,7 @@ def test_an_unexpected_error_of_one_run_keeps_no_other_from_being_delivered(main
     assert maintenance.look() == 1
 
     assert (maintenance.row(broken).observers_told, maintenance.row(following).observers_told) == (False, True)
-    assert ends_heard(following) == 1
+    assert ends_received(following) == 1
 
 
 def test_a_delivery_that_always_fails_is_given_up(
@@ -196,7 +200,7 @@ def test_a_delivery_that_always_fails_is_given_up(
     assert maintenance.look() == 1
 
     assert maintenance.row(run_id).observers_told
-    assert ends_heard(run_id) == 0
+    assert ends_received(run_id) == 0
     assert "a page of the file is broken" in caplog.text
 
 
@@ -208,7 +212,7 @@ def test_an_observer_that_is_missing_here_leaves_the_others_theirs(
     assert maintenance.look() == 1
 
     assert run_id in maintenance.logged()
-    assert ends_heard(run_id) == 1
+    assert ends_received(run_id) == 1
     assert maintenance.row(run_id).observers_told
     assert "nowhere:Nobody" in caplog.text
 
@@ -225,7 +229,7 @@ def test_a_delivery_that_another_worker_holds_is_left_to_it(maintenance: Mainten
     assert maintenance.look() == 0
     maintenance.expire_lease()
     assert maintenance.look() == 1
-    assert ends_heard(run_id) == 1
+    assert ends_received(run_id) == 1
 
 
 def test_more_than_a_batch_is_delivered_round_by_round(
@@ -236,7 +240,7 @@ def test_more_than_a_batch_is_delivered_round_by_round(
 
     assert [maintenance.look() for _ in range(4)] == [2, 2, 1, 0]
 
-    assert [ends_heard(run_id) for run_id in ended] == [1] * 5
+    assert [ends_received(run_id) for run_id in ended] == [1] * 5
 
 
 def test_a_worker_that_outlasts_its_lease_leaves_the_rest_to_others(maintenance: MaintenanceHarness) -> None:
@@ -245,7 +249,7 @@ def test_a_worker_that_outlasts_its_lease_leaves_the_rest_to_others(maintenance:
 
     assert deliver_undelivered(maintenance.process, clock=lambda: next(seconds)) == 1
 
-    assert ends_heard(first) + ends_heard(second) == 1
+    assert ends_received(first) + ends_received(second) == 1
 
 
 def fail_once(monkeypatch: pytest.MonkeyPatch, maintenance: MaintenanceHarness, error: Exception) -> None:
