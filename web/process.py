@@ -53,17 +53,17 @@ class WebProcess:
 
     @property
     def runner(self) -> Runner:
-        """What runs are started with."""
+        """The runner that accepts the runs of this process's requests."""
         return self._open()[0]
 
     @property
     def hub(self) -> Hub:
-        """What streams are served by."""
+        """The hub that serves this process's streams."""
         return self._open()[1]
 
     @property
     def journal(self) -> Journal:
-        """What runs are read from."""
+        """The journal that this process reads runs from."""
         return self.runner.journal
 
     def require_ready(self) -> None:

@@ -1,8 +1,8 @@
-"""Server-sent events: passes a stream from the request's thread to the process's loop.
+"""Server-sent events: hands a stream over from the request's thread to the process's loop.
 
-One thread per viewer fails near 700 viewers. So the view only checks the request; then the process's loop takes the
-socket, and one thread serves them all. Where the server does not lend its socket (any server but gunicorn over plain
-HTTP/1), the loop writes to a socket pair, which a generator reads: one thread per viewer.
+A thread per viewer stops scaling near 700 viewers. Therefore the view only checks the request; the process's loop takes
+over the client's socket, and one thread serves all viewers. Where the server does not expose the socket (only gunicorn
+over plain HTTP/1 does), the loop writes to a socket pair that a generator reads, with one thread per viewer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
 
 class StreamResponse(Response):
-    """A response with headers now and events as they come."""
+    """A response that sends its headers at once and each event when it is written."""
 
     def __init__(self, viewers: Viewers, open_stream: Callable[[], Stream], cursor: int = 0) -> None:
         super().__init__(content_type="text/event-stream; charset=utf-8", headers=HEADERS)
@@ -86,7 +86,7 @@ def take_over(lent: socket.socket) -> socket.socket:
 
 
 def portable(viewers: Viewers, viewer: Viewer) -> Iterator[bytes]:
-    """Yield what the viewer is sent, in the server's own thread, from the other end of the viewer's socket."""
+    """Yield the viewer's bytes on the server's own thread, read from the other end of the viewer's socket pair."""
     ours, other = socket.socketpair()
     ours.setblocking(False)
     viewers.welcome(ours, viewer)

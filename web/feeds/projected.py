@@ -1,4 +1,4 @@
-"""A run in another dialect, for one viewer: the same numbered log in other events."""
+"""A run's log for one viewer, with its events translated to another wire format."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Project = Callable[[Line], bytes]
-"""Returns what an event is in the dialect: frames, or nothing."""
+"""Returns the frames of an event in the other format; empty where it has none."""
 
 
 class ProjectedFeed:
-    """Goes from the run's beginning to its end, at the pace its viewer reads: the task waits for room itself."""
+    """Streams a run from its first event to its end, as fast as the viewer reads: its task waits for buffer space."""
 
     def __init__(self, journal: Journal, backlog: Backlog, run_id: str, thread_id: str, project: Project) -> None:
         self._journal = journal

@@ -92,7 +92,7 @@ class Runs:
         found, size = [], 0
         with self._database.read() as connection:
             if not self._database.is_sqlite:  # Postgres's client reads all rows at once, SQLite's one by one
-                query = query.limit(_fitting(connection, query, wanted.get("limit", LIMIT)))
+                query = query.limit(_count_within_budget(connection, query, wanted.get("limit", LIMIT)))
             with connection.execute(query) as rows:
                 for row in rows:
                     found.append(_summary(row))
@@ -212,7 +212,7 @@ def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:
     return pending(connection, row.id) if row.status == "waiting" else []
 
 
-def _fitting(connection: Connection, query: Select[Any], limit: int) -> int:
+def _count_within_budget(connection: Connection, query: Select[Any], limit: int) -> int:
     """Return how many of the rows fit into a page, at least one."""
     size = 0
     lengths = connection.execute(query.with_only_columns(func.length(runs.c.output_json))).scalars()
