@@ -154,9 +154,9 @@ class MessagePayload(Payload):
     @staticmethod
     def log_line(record: Record) -> str:
         cut = " (cut off)" if record.get("partial") else ""
-        thought = _given(record, "reasoning", " <thought: {}>")
-        calls = f" <calls: {_text(record['tool_calls'])}>" if record.get("tool_calls") else ""
-        return f"{record['role']}{cut}: {record.get('content', '')}{thought}{calls}"
+        thought = _given(record, "reasoning", "<thought: {}>")
+        calls = f"<calls: {_calls(record['tool_calls'])}>" if record.get("tool_calls") else ""
+        return f"{record['role']}{cut}: {' '.join(filter(None, (record.get('content'), thought, calls)))}"
 
 
 @event("child")
@@ -239,6 +239,13 @@ def _call(name: Any, arguments: Any) -> str:
     if not isinstance(arguments, Mapping):
         return f"{name}(…)"
     return f"{name}({', '.join(f'{key}={json.dumps(value, ensure_ascii=False)}' for key, value in arguments.items())})"
+
+
+def _calls(calls: Iterable[Any]) -> str:
+    """Return the calls of a message as their tool events show them; a shortened list ends with a text."""
+    return "; ".join(
+        _call(call.get("name"), call.get("arguments")) if isinstance(call, Mapping) else str(call) for call in calls
+    )
 
 
 def ranges_of(numbers: Iterable[int]) -> list[list[int]]:

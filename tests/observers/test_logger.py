@@ -166,6 +166,19 @@ def test_a_line_for_a_person_has_columns(tmp_path: Path) -> None:
     assert re.split(r" {2,}", line) == [*words, "(call=call_1)"]
 
 
+def test_a_message_that_only_calls_tools_is_a_line_for_a_person_too(tmp_path: Path) -> None:
+    logger = SimpleLoggerObserver(tmp_path)
+    room = Room(logger)
+    call = {"call_id": "call_1", "name": "calculator", "arguments": {"expression": "17 * 23"}}
+
+    room.tell(MessagePayload, role="assistant", reasoning="A sum.", tool_calls=[call, call])
+    assert drain(10) == []
+
+    (line,) = lines_of(logger, tmp_path)
+    shown = 'calculator(expression="17 * 23")'
+    assert line.endswith(f"assistant: <thought: A sum.> <calls: {shown}; {shown}>")
+
+
 def test_huge_and_deep_values_are_bounded() -> None:
     deep: list = []
     for _ in range(5000):
