@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli import options
-from cli.commands.remove import confirm, yes_flag
+from cli.confirmation import confirm, yes_flag
 from cli.crashlab.choice import Choice
 from cli.main import FAILED, SUCCEEDED
 from cli.output.json import print_json

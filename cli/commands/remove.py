@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import click
 
 from bus.journal import Who
 from cli import options
+from cli.confirmation import confirm, yes_flag
 from cli.opening import open_runner
 from cli.output.json import print_json
 from config.visible import visible
-
-yes_flag = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 
 @click.command("rm")
@@ -49,24 +47,6 @@ def _ask(is_confirmed: bool, what: str) -> None:
     """Return when the user agrees to the removal, which cannot be undone."""
     if not is_confirmed:
         confirm(f"Remove {what}?")
-
-
-def confirm(question: str) -> None:
-    """Return when the user says yes.
-
-    Raises:
-        click.Abort: the user says no.
-        click.UsageError: standard input ended, so there is no user to ask.
-    """
-    try:
-        agreed = click.confirm(question, err=True)
-    except click.Abort:
-        if sys.stdin.isatty():  # Ctrl-C
-            raise
-        click.echo(err=True)
-        raise click.UsageError("standard input has no answer, so nothing was done; --yes does not ask.") from None
-    if not agreed:
-        raise click.Abort
 
 
 def _named(kind: str, ids: Sequence[str]) -> str:
