@@ -31,11 +31,11 @@ class ClaimedRun:
     held: ExitStack = field(default_factory=ExitStack)
     """What this process holds for the run, such as the quarantine of a suspect; closed when the run leaves it."""
 
-    async def absolve(self, journal: Journal) -> None:
+    async def clear_suspect(self, journal: Journal) -> None:
         """End the quarantine: this run completed the tool calls during which its owners crashed."""
         lease = self.context.lease
         try:
-            is_noted = await journal.absolve(lease)
+            is_noted = await journal.clear_suspect(lease)
         except CallboardError as error:
             log.warning("suspect stays in quarantine until it ends run_id=%s: %s", lease.run_id, error)
             return

@@ -55,8 +55,8 @@ async def _work(journal: Journal, agent: Agent, claimed: ClaimedRun) -> None:
     context = claimed.context
     work = asyncio.create_task(agent.run(), name=f"run {context.lease.run_id}")
     context.halt = context.writer.on_lost = work.cancel
-    if context.lease.can_be_absolved:
-        context.on_calls_over = partial(claimed.absolve, journal)
+    if context.lease.can_be_cleared:
+        context.on_calls_over = partial(claimed.clear_suspect, journal)
     await journal.lease_manager.track(context.writer, context)
     try:
         await work

@@ -7,7 +7,7 @@ one ``Journal``:
 
 - Clients call ``accept``, ``control`` and ``decide``.
 - Readers call ``follow``, ``follow_blocking``, ``wait``, ``page`` and ``with_live``.
-- Owners call ``claim_and_begin``, ``writer``, ``begin_writing``, ``absolve``, ``fail_owned`` and ``disown``.
+- Owners call ``claim_and_begin``, ``writer``, ``begin_writing``, ``clear_suspect``, ``fail_owned`` and ``disown``.
 - ``runs``, ``threads`` and ``workers`` answer questions about them, and remove runs and threads.
 - ``unowned`` has the runs that no process owns, for workers to claim, resume or deliver.
 

@@ -30,7 +30,7 @@ from bus.journal.log.writer import Notify, RunWriter
 from bus.journal.outbox import Publish, Relay, announce
 from bus.journal.ownership.admission import Admission
 from bus.journal.ownership.claim import Claim
-from bus.journal.ownership.crashes import absolve
+from bus.journal.ownership.crashes import clear_suspect
 from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import Lease, claim_on
 from bus.journal.ownership.owner_id import new_owner_id
@@ -155,9 +155,9 @@ class Journal:
         await end_writing(lease.run_id, lease.fence)
         self.hot_log.nudge(self.keys.board, lease.run_id)
 
-    async def absolve(self, lease: Lease) -> bool:
+    async def clear_suspect(self, lease: Lease) -> bool:
         """Clear the suspicion of a run that completed the tool calls of its crashes; False if the fence is stale."""
-        return await self.loop.write(absolve, self.database, lease.run_id, lease.fence)
+        return await self.loop.write(clear_suspect, self.database, lease.run_id, lease.fence)
 
     async def fail_owned(self, lease: Lease, error: CallboardError) -> None:
         """End a claimed run for an error, with a result for every call that earlier owners left open.

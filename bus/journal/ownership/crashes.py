@@ -45,14 +45,14 @@ def is_suspect(crashes: int, notes: Sequence[dict[str, Any]]) -> bool:
     return crashes >= ALWAYS_SUSPECT_AFTER
 
 
-def absolve(database: Database, run_id: str, fence: int) -> bool:
+def clear_suspect(database: Database, run_id: str, fence: int) -> bool:
     """Clear the suspicion of a run that completed the tool calls of its crashes; return False if the fence is stale.
 
     Its crashes still count: after one more it is a suspect again in any case.
     """
     with database.write() as connection:
-        its = runs.c.id == run_id, runs.c.fence == fence, runs.c.status == "running"
-        notes = orjson.loads(connection.execute(select(runs.c.crashes_json).where(*its)).scalar() or "[]")
+        owned = runs.c.id == run_id, runs.c.fence == fence, runs.c.status == "running"
+        notes = orjson.loads(connection.execute(select(runs.c.crashes_json).where(*owned)).scalar() or "[]")
         if not notes:
             return False
         notes[-1]["suspect"] = False

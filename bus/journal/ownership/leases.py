@@ -63,7 +63,7 @@ class Lease:
     """Events that the claim committed; this owner delivers them to observers."""
 
     @property
-    def can_be_absolved(self) -> bool:
+    def can_be_cleared(self) -> bool:
         """Whether it is no suspect any more once the tool calls of its crashes are completed."""
         return self.is_suspect and self.crashes == SUSPECT_AFTER
 
