@@ -103,7 +103,7 @@ class PostgresCluster:
         self._wait()
 
     def stop(self) -> None:
-        """Stop the server at once: who is connected is told that an administrator did it."""
+        """Stop the server at once: its clients get the error that an administrator did it."""
         self._process.send_signal(signal.SIGINT)
         self._process.wait(20)
 

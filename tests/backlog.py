@@ -35,7 +35,7 @@ class Outcome:
     owners: int
     """The most owners one run had."""
     unknown: int
-    """Tool calls of which nobody can tell what came of them."""
+    """Tool calls whose outcome is unknown."""
     calls: Mapping[int, int]
     """How many runs arrived in the ledger how often."""
     given_up: int

@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if DEVELOPERS.search(name) or name in others]:
         del os.environ[name]
     os.environ["CALLBOARD_NO_CONFIG"] = "1"
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background: no child would hear Ctrl-C
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background: no child would get Ctrl-C
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -74,7 +74,7 @@ INSTALLED = frozenset((entry.name, entry.value) for group in GROUPS for entry in
 
 @pytest.fixture(autouse=True)
 def no_plugins_of_the_developers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packages somebody installed for agents of their own offer nothing to a test; those a test makes do."""
+    """Packages that a developer installed for agents of their own offer nothing to a test; those a test makes do."""
 
     def entries(group: str) -> list[EntryPoint]:
         return [entry for entry in entry_points(group=group) if (entry.name, entry.value) not in INSTALLED]

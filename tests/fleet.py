@@ -1,4 +1,4 @@
-"""Real worker processes for journeys: started as anybody starts Celery, gone with the test."""
+"""Real worker processes for journeys: started as users start Celery, gone with the test."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def import_all(modules: list[str]) -> dict[str, str]:
 
 
 def serve(requests: socket.socket) -> tuple[Request, int] | None:
-    """Fork a child for each request until nobody can make one; in a child, return what it is to be."""
+    """Fork a child for each request until none is asked for; in a child, return what it is to be."""
     pipes: dict[int, tuple[int, int]] = {}  # of each child's pidfd: its pid, and the pipe for its status
     poll = select.poll()
     poll.register(requests, select.POLLIN)
@@ -92,7 +92,7 @@ def _report(child: int, pid: int, status: int) -> None:
 
 
 def _write(pipe: int, number: int) -> None:
-    with suppress(BrokenPipeError):  # nobody waits for it
+    with suppress(BrokenPipeError):  # its reader is gone
         os.write(pipe, b"%d\n" % number)
 
 

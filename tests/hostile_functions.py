@@ -198,4 +198,4 @@ IN_PIECES: Mapping[str, Callable[[str], object]] = {
     "OpenAI's stream": _fed(OpenAIWire),
     "Anthropic's stream": _fed(AnthropicWire),
 }
-"""What takes a text in many steps that let others go on."""
+"""Functions that take a text in many steps, between which others continue."""

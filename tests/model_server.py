@@ -91,7 +91,7 @@ class ModelServer:
             self._scripts.setdefault(model, deque()).extend(turns)
 
     def resume(self) -> None:
-        """Let every stalled stream go on."""
+        """Resume every stalled stream."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._resume)
 
@@ -168,12 +168,12 @@ class ModelServer:
 
     def _resume(self) -> None:
         waiting, self._resumed = self._resumed, []
-        for go_on in waiting:
-            go_on()
+        for resume in waiting:
+            resume()
 
-    def on_resume(self, go_on: Callable[[], None]) -> None:
-        """Call ``go_on`` at the next ``resume()``; on the server's loop only."""
-        self._resumed.append(go_on)
+    def on_resume(self, resume: Callable[[], None]) -> None:
+        """Call ``resume`` at the next ``resume()``; on the server's loop only."""
+        self._resumed.append(resume)
 
 
 class _Ticker:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from config.folders import FOLDERS, ROOT
 
 FILES = sorted(path for room in (*FOLDERS, "tests") for path in (ROOT / room).rglob("*.py"))
+TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py") if path.name != "test_words.py")
 SOURCES = sorted(path for room in FOLDERS for end in ("py", "js", "lua") for path in (ROOT / room).rglob(f"*.{end}"))
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 HIDING = re.compile(r"\bits_|\bas\s+wrong\b")
@@ -17,14 +18,16 @@ CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 LINK_TARGET = re.compile(r"\]\([^)]*\)")
 NO_ACTOR = re.compile(
     r"\b(?:nobody|whoever|somebody|everybody|anybody|hears?|heard|unheard|told|untold|by lot|the dead|foresaw|foreseen"
-    r"|stumbled|go(?:es|ing)? on|went on|let(?:s|ting)? go)\b",
+    r"|stumbled|go(?:es|ing)?[ _]on|went[ _]on|let(?:s|ting)?[ _]go)\b",
     re.IGNORECASE,
 )
+PRIVATE_NAMES = re.compile(r"\b(?!test_house\b)(?:\w+_)?(?:world|house|hands|upkeep)\b")
 QUOTING = {
     "agents/models/demo/texts.py",
     "config/database/migrations/versions/0002_survival.py",
+    "tests/backends.py",
 }
-"""Files with a story for the page, and with the name of an index."""
+"""Files with a story for the page, with the name of an index, and with a user of Unix."""
 
 
 def test_no_name_hides_what_it_is() -> None:
@@ -56,11 +59,17 @@ def test_documents_name_who_acts() -> None:
 def test_sources_name_who_acts() -> None:
     found = {
         str(path.relative_to(ROOT)): words
-        for path in SOURCES
+        for path in (*SOURCES, *TESTS)
         if str(path.relative_to(ROOT)) not in QUOTING and (words := words_without_actor(path.read_text()))
     }
 
     assert found == {}, "name who acts, in docstrings, comments, messages and names; a run continues or is released"
+
+
+def test_fixtures_have_the_names_of_their_classes() -> None:
+    found = {str(path.relative_to(ROOT)): names for path in TESTS if (names := PRIVATE_NAMES.findall(path.read_text()))}
+
+    assert found == {}, "harness, fleet_harness, owner, maintenance: the class's name in small letters"
 
 
 def words_without_actor(text: str) -> list[str]:

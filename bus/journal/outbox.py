@@ -106,17 +106,17 @@ class Relay:
             self._thread = None
 
     def _work(self) -> None:
-        next_look, going_on = time.monotonic(), True
-        while going_on:
-            requests, going_on = self._gather(LULL_S if self._tried else max(0.01, next_look - time.monotonic()))
+        next_look, is_open = time.monotonic(), True
+        while is_open:
+            requests, is_open = self._gather(LULL_S if self._tried else max(0.01, next_look - time.monotonic()))
             if requests:
                 self._publish_all(
                     [one.run_id for one in requests], {o.run_id: o.message for o in requests if o.message}
                 )
                 self._tried += len(requests)
-            if self._tried and (not requests or not going_on or self._tried >= BATCH):
+            if self._tried and (not requests or not is_open or self._tried >= BATCH):
                 self._clear()
-            if going_on and time.monotonic() >= next_look:
+            if is_open and time.monotonic() >= next_look:
                 overdue = self._overdue()
                 is_more = self._publish_all(overdue, {}) and len(overdue) == BATCH
                 self._clear()

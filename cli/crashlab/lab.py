@@ -136,7 +136,7 @@ class Lab:
         trial = self._trial(self.undisturbed.returned)
         outcome = self.begin(trial, place, self._patience_s)
         if outcome.end == "killed":
-            outcome = self.go_on(trial, self._patience_s, WATCH)
+            outcome = self.resume(trial, self._patience_s, WATCH)
         self._clear(trial)
         return places_of(outcome.result.passed) if outcome.end == "returned" else ()
 
@@ -146,9 +146,9 @@ class Lab:
         outcome = self.begin(trial, place, self._patience_s)
         was_killed = outcome.end == "killed"
         if was_killed and then is not None:
-            outcome = self.go_on(trial, self._patience_s, then.points)
+            outcome = self.resume(trial, self._patience_s, then.points)
         if outcome.end == "killed":
-            outcome = self.go_on(trial, self._patience_s)
+            outcome = self.resume(trial, self._patience_s)
         entries = ledger.read(trial.ledger)
         self._clear(trial)
         if outcome.end != "returned":
@@ -165,7 +165,7 @@ class Lab:
                 break
         return outcome
 
-    def go_on(self, trial: Trial, patience_s: float, points: str = "") -> ChildOutcome:
+    def resume(self, trial: Trial, patience_s: float, points: str = "") -> ChildOutcome:
         """Return the outcome of the process that resumes the run."""
         return self.fork_runner.run(partial(attempts.bring_to_end, trial, points), patience_s)
 

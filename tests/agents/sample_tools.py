@@ -34,7 +34,7 @@ def echo(text: str) -> str:
 def meet(name: str) -> str:
     """Return when another call has come here too; alone it fails after five seconds."""
     meeting.wait(5)
-    return f"{name} met somebody"
+    return f"{name} met another"
 
 
 @tool(effect="pure")
@@ -60,19 +60,19 @@ def pay() -> str:
 @tool(effect="unsafe", confirm=True)
 def launch() -> str:
     """Do what a person has to agree to."""
-    raise AssertionError("nobody agreed")
+    raise AssertionError("no agreement")
 
 
 @tool(effect="pure")
 async def wait_long() -> str:
-    """Wait for an hour, but hear when it is cancelled."""
+    """Wait for an hour, but notice when it is cancelled."""
     await asyncio.sleep(3600)
     return "unreachable"
 
 
 @tool(effect="pure")
 def wait_in_thread() -> str:
-    """Wait for up to 20 seconds in a thread nobody can stop."""
+    """Wait for up to 20 seconds in a thread that cannot be stopped."""
     time.sleep(20)
     return "too late to matter"
 

@@ -1,4 +1,4 @@
-"""A definition or a tool that breaks while it is loaded is broken itself, says so, and hurts nobody beside it."""
+"""A definition or a tool that breaks while it is loaded is broken itself, says so, and disturbs no other."""
 
 from __future__ import annotations
 

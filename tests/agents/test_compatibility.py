@@ -1,4 +1,4 @@
-"""Code and definitions that change under a run: it goes on with what it began with, or waits, and is never guessed
+"""Code and definitions that change under a run: it continues with what it began with, or waits, and is never guessed
 through."""
 
 from __future__ import annotations
@@ -362,7 +362,7 @@ def test_runs_that_do_not_fit_hide_none_that_does(its: Runs, monkeypatch: pytest
     assert its.take_up() == waiting[-1:]
 
 
-def test_the_process_that_can_go_on_with_a_run_takes_it_itself(its: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_that_can_resume_a_run_claims_it(its: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     its.kit.model.script(WEIGH)
     run_id = its.halfway()
     its.set(run_id, journal=2)
@@ -436,7 +436,7 @@ def test_a_message_of_a_newer_version_is_dropped_and_its_run_found_all_the_same(
 
 
 def _asked(its: Runs) -> tuple[str, str]:
-    """Return a run that asks what became of its unsafe call, which nobody made."""
+    """Return a run that asks what became of its unsafe call, which was never made."""
     run_id = its.halfway()
     assert its.work(run_id) == "waiting"
     with its.kit.runner.journal.database.read() as connection:

@@ -1,4 +1,4 @@
-"""A runner that was opened before a fork works in the child, and goes on working in the parent."""
+"""A runner that was opened before a fork works in the child, and keeps working in the parent."""
 
 from __future__ import annotations
 

@@ -69,14 +69,14 @@ class Lives:
         if self._run.stop_at:
             threading.Thread(target=self._stop, args=(handle,), daemon=True).start()
         while self._row(handle).status not in TERMINAL:
-            self._go_on(handle, file)
+            self._continue(handle, file)
         with self._journal.database.read() as connection:
             record = read_record(connection, handle.thread_id)
         assert record is not None
         self.effects = Effects(record, ledger.read(file))
         return record
 
-    def _go_on(self, run: RunHandle, file: Path) -> None:
+    def _continue(self, run: RunHandle, file: Path) -> None:
         row = self._row(run)
         if row.status == "running":
             lose_owner(self._journal.database, run.run_id)

@@ -111,7 +111,7 @@ def _open() -> Iterator[tuple[Runner, Callable[[], Any]]]:
 
 
 def _answer(run_id: str) -> None:
-    """Nobody ever works on it."""
+    """No worker ever runs it."""
 
 
 def _adopt(settings: Settings) -> None:

@@ -2,7 +2,7 @@
 
     PYTHONPATH=. .venv/bin/python -m tests.bench.commits [--quick] [--json]
 
-Nothing is timed here: commits are counted where SQLAlchemy does them, and told apart by what they wrote. What a
+Nothing is timed here: commits are counted where SQLAlchemy does them, and distinguished by what they wrote. What a
 process does for itself (its heartbeats) is listed, and belongs to no run.
 """
 

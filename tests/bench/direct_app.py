@@ -65,7 +65,7 @@ async def _warm(model_url: str) -> None:
 
 
 async def serve(port: int, model_url: str) -> None:
-    """Serve until told to stop."""
+    """Serve until stopped."""
     import uvicorn
 
     await _warm(model_url)

@@ -130,17 +130,17 @@ def resident_mib(pid: int) -> float:
 
 
 def free_port() -> int:
-    """Return a TCP port nobody listens on."""
+    """Return a TCP port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wait_for_port(port: int, process: Process, timeout_s: float = 60.0) -> None:
-    """Return when somebody accepts connections on ``port``.
+    """Return when a process accepts connections on ``port``.
 
     Raises:
-        NotReady: the process ended, or nobody does.
+        NotReady: the process ended, or none does.
     """
     until = time.monotonic() + timeout_s
     while True:
@@ -153,7 +153,7 @@ def wait_for_port(port: int, process: Process, timeout_s: float = 60.0) -> None:
 
 
 def wait_for_answer(port: int, path: str, process: Process, timeout_s: float = 60.0) -> None:
-    """Return when ``path`` is answered with 200; a bound port alone may have nobody behind it.
+    """Return when ``path`` is answered with 200; a bound port alone may not be served yet.
 
     Raises:
         NotReady: the process ended, or it is not.

@@ -123,7 +123,7 @@ def measure(effort: Effort) -> Report:
 
 
 def _settled(scales: Scales) -> int:
-    """Return what the keys weigh once the run's writer has let go of them; it does so soon behind the end."""
+    """Return what the keys weigh once the run's writer has released them, which it does soon after the end."""
     until_s = time.monotonic() + 10
     while scales.weigh() > AFTER_END_KIB * 1024 and time.monotonic() < until_s:
         time.sleep(0.05)

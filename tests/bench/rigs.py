@@ -29,7 +29,7 @@ from tests.bench.processes import (
 )
 
 NAIVE_SLOTS = 100
-"""Threads of the naive worker and of its web process: enough for 50 viewers, as somebody would set them."""
+"""Threads of the naive worker and of its web process: enough for 50 viewers, as an operator would set them."""
 GRACE_S = 20.0
 """How much longer than it has to a load may take before its streams count as lost."""
 
@@ -187,7 +187,7 @@ def callboard(folder: Path, model_url: str, *, slots: int | None = None) -> Iter
             processes={"web": web},
         )
         open_things.callback(lambda: rig.processes["worker"].stop() if "worker" in rig.processes else None)
-        listener.close()  # it is the web process's now: when that ends, nobody answers
+        listener.close()  # it is the web process's now: when that ends, connections are refused
         wait_for_answer(port, "/health", web)
         fresh_worker(rig, folder)
         yield rig

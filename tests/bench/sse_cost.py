@@ -2,7 +2,7 @@
 
     PYTHONPATH=. python tests/bench/sse_cost.py --viewers 1000 --rate 20 --seconds 8 --rounds 3
 
-Both servers hear the events from the same Redis and are watched by the same clients; only their own
+Both servers receive the events from the same Redis and are watched by the same clients; only their own
 processes' CPU is counted. Ratios are what counts, the figures belong to the machine.
 """
 
@@ -43,7 +43,7 @@ WORDS = [
     "hangs",
     "backstage",
     "and",
-    "everybody",
+    "all-viewers",
     "may",
     "read",
     "what",
@@ -274,7 +274,7 @@ def starlette(url: str, port: int) -> Any:
 def run_rounds(options: argparse.Namespace, folder: Path) -> dict[str, list[Cost]]:
     costs: dict[str, list[Cost]] = {"callboard": [], "starlette": []}
     with redis_server(folder) as url:
-        # Nobody beats for the run: with the default period it would be lost, and taken up, amid the measuring.
+        # No owner extends the lease: with the default period it would expire, and be claimed, amid the measuring.
         settings = Settings(state_dir=folder / "state", redis_url=url, lease_s=3600)
         migrate(settings)
         client = redis_py.Redis.from_url(url)
@@ -296,7 +296,7 @@ def run_rounds(options: argparse.Namespace, folder: Path) -> dict[str, list[Cost
 
 
 def idle(settings: Settings, options: argparse.Namespace) -> Cost:
-    """Return what viewers cost that hear nothing."""
+    """Return what viewers cost that receive nothing."""
     writer = Writer(settings)
     path = f"/v1/runs/{writer.run_id}/events"
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from agents.tools import current_call, tool
 
 STRETCH = 25
-"""Rounds a run goes on for before it is the other's turn."""
+"""Rounds of a run before it is the other's turn."""
 
 
 class Turns:
-    """Lets an old run go on alone for a while, and then in turns with a new one; times every stretch."""
+    """Lets an old run continue alone for a while, and then in turns with a new one; times every stretch."""
 
     def __init__(self, *, alone: int, old_rounds: int, new_rounds: int, on_old_round: Callable[[], None]) -> None:
         self._alone = alone
@@ -32,7 +32,7 @@ class Turns:
         """Seconds a round took in each stretch."""
 
     async def arrive(self, run_id: str) -> None:
-        """Count a round of this run; return when it may go on."""
+        """Count a round of this run; return when it may continue."""
         who = self._names.setdefault(run_id, "new" if self._names else "old")
         self._done[who] += 1
         if who == "old":

@@ -1,4 +1,4 @@
-"""A web process of a test's own whose runs nobody works off: the test is the worker, and the runs wait."""
+"""A web process of a test's own whose runs no worker takes: the test is the worker, and the runs wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAYS = "I have the order in front of me. I am paying it back now."
 
 
 class Counter:
-    """The place where runs wait, and somebody who goes on with them."""
+    """The place where runs wait, and the worker that resumes them."""
 
     def __init__(self, runner: Runner, url: str) -> None:
         self.runner = runner
@@ -39,8 +39,8 @@ class Counter:
         self.journal.publish(asks(self.journal.database, handle.run_id, *(questions or (question(),)), says=SAYS))
         return handle.run_id, handle.thread_id
 
-    def goes_on(self, run_id: str, *results: ToolResultPayload, text: str = "It is paid back.") -> None:
-        """Go on with an answered run to its end, as a worker would."""
+    def resume(self, run_id: str, *results: ToolResultPayload, text: str = "It is paid back.") -> None:
+        """Resume an answered run and end it, as a worker would."""
         lease = owned_again(self.journal.database, run_id)
 
         def tell(payload: Payload) -> None:

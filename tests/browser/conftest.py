@@ -1,4 +1,4 @@
-"""A Callboard as `./callboard up` starts it, with the demo model, and somebody who looks at it."""
+"""A Callboard as `./callboard up` starts it, with the demo model, and a person who looks at it."""
 
 from __future__ import annotations
 

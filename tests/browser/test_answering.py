@@ -28,7 +28,7 @@ LONG: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def counter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
-    """A page whose runs wait until a test goes on with them."""
+    """A page whose runs wait until a test resumes them."""
     with opened_counter(tmp_path_factory.mktemp("counter")) as opened:
         yield opened
 
@@ -118,7 +118,7 @@ def test_run_again_continues_with_the_run(visitor: Visitor, counter: Counter) ->
     done = ToolResultPayload(
         call_id=one.call_id, name=one.name, outcome="done", result={"refund": 7}, step_id=one.step_id
     )
-    counter.goes_on(run_id, done)
+    counter.resume(run_id, done)
     visitor.waits_for_end()
     expect(visitor.page.locator(".tool:not(.ask)")).to_contain_text("refund")
     expect(visitor.answer.last).to_have_text("It is paid back.")

@@ -246,7 +246,7 @@ def test_the_page_continues_beside_a_hostile_answer(browser: Browser, counter: C
     )
 
     counter.journal.decide(Who(), run_id, one.id, Decision(decision="fail"), by="ann")
-    counter.goes_on(run_id, text=unit * (MIB // 4 // len(unit)))
+    counter.resume(run_id, text=unit * (MIB // 4 // len(unit)))
 
     visitor.waits_for_end()
     assert visitor.page.evaluate("window.gap") < SLOW_MS

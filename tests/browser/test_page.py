@@ -239,9 +239,9 @@ def test_a_removed_run_leaves_what_was_said_in_its_place(visitor: Visitor) -> No
 
 
 def test_a_thread_that_does_not_exist_is_explained(visitor: Visitor) -> None:
-    visitor.opens("#/thread/nobody")
+    visitor.opens("#/thread/unknown")
 
-    expect(visitor.page.locator(".notice")).to_contain_text("There is no thread 'nobody'")
+    expect(visitor.page.locator(".notice")).to_contain_text("There is no thread 'unknown'")
     assert visitor.complaints
     assert all("404" in complaint for complaint in visitor.complaints)
     visitor.complaints.clear()

@@ -1,4 +1,4 @@
-"""Somebody at the page: what they can do, what they can see, and what the browser complained about."""
+"""A person at the page: what they can do, what they can see, and what the browser complained about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owners that do by hand what an agent does: stream, call tools, ask, let go, end; on the real journal."""
+"""Owners that do what an agent does, step by step: stream, call tools, ask, release, end; on the real journal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from config.database.tables import steps
 from tests.bus.journal_harness import JournalHarness, Owner
 
 NUMBERS = itertools.count(1)
-"""For ids that are nobody else's in the whole test run, and the same when a failure is played again."""
+"""For ids that are unique in the whole test run, and the same when a failure is played again."""
 LEASE_S = 600.0
 WEEK_MS = 7 * 24 * 3600 * 1000
 Piece = Literal["response", "reasoning", "tool"]
@@ -75,7 +75,7 @@ class Outside:
 
 
 class FakeOwner:
-    """One owner of a run. Whoever lost the run goes on all the same, until the journal says no."""
+    """One owner of a run. An owner that lost the run continues all the same, until the journal refuses."""
 
     def __init__(self, owner: Owner, progress: Progress, thinking: str | None, outside: Outside) -> None:
         self.owner = owner
@@ -151,7 +151,7 @@ class FakeOwner:
         call.state, call.result = "done", f"effect {len(entries)}"
 
     async def result(self, call: Call) -> None:
-        """Commit what came of a call; behind the last one the model goes on."""
+        """Commit what came of a call; after the last one the model is called again."""
         is_last = len(self.calls) == 1
         thinking = f"stp_{next(NUMBERS)}" if is_last else None
         started = [_model_step(thinking)] if thinking else []
@@ -160,10 +160,10 @@ class FakeOwner:
         self.calls.remove(call)
         self.step = thinking
 
-    # --- letting go
+    # --- releasing
 
     async def ask(self, expires_in_ms: int = WEEK_MS) -> list[Question]:
-        """Let the run wait for a person's word on every call nobody knows the outcome of."""
+        """Let the run wait for a person's decision on every call whose outcome is unknown."""
         questions = [_question(call, expires_in_ms) for call in self.calls if not call.is_asked]
         waits = StatusPayload(status="waiting", reason="approval")
         release = Release(status="waiting", reason=Reason.APPROVAL, questions=tuple(questions), detail="a person")
@@ -199,7 +199,7 @@ class FakeOwner:
 
 
 async def take(harness: JournalHarness, run_id: str, owner: str, hot_log: HotLog, outside: Outside) -> FakeOwner | None:
-    """Return the owner of whoever claimed the run just now; None: it cannot be had."""
+    """Return the run's new owner; None: the run cannot be claimed."""
     claimed = await harness.loop.write(_claim, harness, run_id, owner, outside)
     if claimed is None:
         return None
@@ -254,7 +254,7 @@ def _call_event(call: Call) -> ToolPayload:
 
 
 def _result(call: Call) -> tuple[ToolResultPayload, StepEnded, HistoryItem]:
-    """Return what is told, written down and remembered of a call's outcome."""
+    """Return the event, the step's end and the history item of a call's outcome."""
     outcome, text = OUTCOMES[call.state], call.result or call.state
     facts: dict[str, Any] = {"call_id": call.call_id, "name": "tool", "outcome": outcome, "result": text}
     ended = StepEnded(id=call.id, status=outcome, result=text)

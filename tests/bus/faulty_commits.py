@@ -13,7 +13,7 @@ from bus.journal.log import writer as writers
 from config.database.engine import Database
 
 Fault = Literal["busy", "reply_lost", "damaged", "damaged_behind"]
-"""``busy``: not committed, try again. ``reply_lost``: committed, and nobody received. ``damaged``: not committed, and
+"""``busy``: not committed, try again. ``reply_lost``: committed, and the reply is lost. ``damaged``: not committed, and
 trying again is no use. ``damaged_behind``: the same is said, and yet it was committed."""
 _NAMES: dict[Fault, str] = {
     "busy": "SQLITE_BUSY",
@@ -24,7 +24,7 @@ _NAMES: dict[Fault, str] = {
 
 
 class FaultyCommits:
-    """Lets commits of writers fail as ``draw`` says; what anybody else commits is left alone."""
+    """Lets commits of writers fail as ``draw`` says; other commits are left alone."""
 
     def __init__(self, database: Database, monkeypatch: pytest.MonkeyPatch, draw: Callable[[], Fault | None]) -> None:
         self._draw = draw

@@ -102,7 +102,7 @@ def huge() -> dict[str, bytes]:
 
 
 def not_ours() -> dict[str, bytes]:
-    """Return items that are messages, of somebody else."""
+    """Return items that are messages of other applications."""
     return {
         "unknown task": item(headers__task="x.y"),
         "one of Celery's tasks": item(headers__task="celery.chord_unlock"),
@@ -121,7 +121,7 @@ def not_ours() -> dict[str, bytes]:
 
 
 def traps(place: Path) -> dict[str, bytes]:
-    """Return items that make a file at ``place`` if anybody unpickles them."""
+    """Return items that make a file at ``place`` if they are unpickled."""
     pickled = body(pickle.dumps(Trap(place)))
     return {
         name: item(content_type=kind, content_encoding="binary", body=pickled)
@@ -135,7 +135,7 @@ def traps(place: Path) -> dict[str, bytes]:
 
 
 def asking_for_more() -> dict[str, bytes]:
-    """Return wake-ups of ours to which somebody added what Celery would obey."""
+    """Return wake-ups of ours with additional fields that Celery would obey."""
     call = {"task": "celery.chord_unlock", "args": [], "kwargs": {}, "options": {}}
     return {
         "later": item(headers__eta=LATER),

@@ -85,7 +85,7 @@ def suspend(lease_manager: LeaseManager, seconds: float = 1000.0) -> None:
 
 
 class HandWork:
-    """Work a keeper is told about, with one thing to do when it is stopped."""
+    """Work of a run that the lease manager tracks, with one thing to do when it is stopped."""
 
     def __init__(self, on_stop: Callable[[], object] = lambda: None) -> None:
         self.is_within_time = True
@@ -113,7 +113,7 @@ def keyring(secret: str = "5e" * 32) -> Keyring:
 
 
 class Owner:
-    """One owner of a run: its lease, its writer, and what its observers were told."""
+    """One owner of a run: its lease, its writer, and what was delivered to its observers."""
 
     def __init__(self, harness: JournalHarness, lease: Lease, hot_log: HotLog | None = None) -> None:
         self.harness = harness

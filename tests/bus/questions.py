@@ -35,7 +35,7 @@ def question(
     decisions: tuple[str, ...] = UNKNOWN,
     reason: str = WHY,
 ) -> Question:
-    """Return a question about a call nobody knows the outcome of; its ids are its own."""
+    """Return a question about a call whose outcome is unknown; its ids are its own."""
     return Question(
         id=new_id("apr"),
         kind="unknown",
@@ -51,7 +51,7 @@ def question(
 
 
 def asks(database: Database, run_id: str, *questions: Question, says: str | None = None) -> CommitResult:
-    """Have a queued run call a tool, lose its worker, and wait for answers; viewers still have to be told.
+    """Have a queued run call a tool, lose its worker, and wait for answers; viewers are not notified yet.
 
     ``says`` is what the agent said before it called.
     """

@@ -1,4 +1,4 @@
-"""The invariants of the runs of two threads, checked after each operation, and what observers were told of them."""
+"""The invariants of the runs of two threads, checked after each operation, and what was delivered to observers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Rules:
         """Return every question that was asked, in order."""
         return self._rows(ASKED, **self._threads)
 
-    # --- what is told and given out
+    # --- what is delivered and given out
 
     def note_all_delivered(self, fake: FakeOwner) -> None:
         for payload in fake.owner.delivered:
@@ -103,7 +103,7 @@ class Rules:
         assert [*breaches(record), *changes(before, record), *effects.breaches()] == []
         self._records[row.id] = record
         differ = [line for line in record.lines if self._delivered.get((row.id, line.seq), line.data) != line.data]
-        assert differ == [], f"not as observers were told: {differ}"
+        assert differ == [], f"not as delivered to observers: {differ}"
 
     def _check_turns(self, rows: Sequence[Any]) -> None:
         """A run that may begin is announced in the outbox, and the reaper finds it."""
@@ -117,7 +117,7 @@ class Rules:
         with self._harness.database.read() as connection:
             found = {row.id for row in claimable(connection, self._harness.database, 1000)}
         unannounced = [run_id for run_id in free if not self._rows(ANNOUNCED, id_=run_id)]
-        assert unannounced == [], f"may begin, and no worker is told: {unannounced}"
+        assert unannounced == [], f"may begin, and no wake-up is published: {unannounced}"
         mine = found & {row.id for row in rows}
         assert mine == free, f"may begin: {free}; found by the reaper: {mine}"
 

@@ -106,7 +106,7 @@ def chosen(*options: str, **environment: str) -> subprocess.CompletedProcess[str
     )
     return subprocess.run(
         [sys.executable, "-c", code, *options],
-        env=bare_environment(CALLBOARD_BROKER_URL="amqp://nobody@127.0.0.1:1//", **environment),
+        env=bare_environment(CALLBOARD_BROKER_URL="amqp://guest@127.0.0.1:1//", **environment),
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -17,7 +17,7 @@ from config.settings import Settings
 
 
 def application(settings: Settings, **changes: Any) -> Celery:
-    """Return an application set up as ours, and then changed as somebody's code or command line does."""
+    """Return an application set up as ours, and then changed as a user's code or command line does."""
     app = Celery("changed", set_as_current=False)
     app.add_defaults(lambda: celery_config(settings))
     app.conf.update(changes)
@@ -53,7 +53,7 @@ def test_our_own_configuration_breaks_no_rule(settings: Settings, redis_settings
         ({"worker_pool": "gevent"}, "fail", "threads, prefork or solo"),
         ({"task_queues": ["other"]}, "fail", "CALLBOARD_QUEUE"),
         ({"task_routes": {"callboard.*": "other"}}, "fail", "task_routes"),
-        ({"include": ["somebody.tasks"]}, "fail", "handlers.run_agent"),
+        ({"include": ["foreign.tasks"]}, "fail", "handlers.run_agent"),
         ({"task_time_limit": 30.0}, "warn", "30 s"),
         ({"result_backend": "redis://:hunter2hunter2@results/1"}, "warn", "redis://:***@results/1"),
         ({"broker_url": "redis://:hunter2hunter2@elsewhere/0"}, "fail", "redis://:***@elsewhere/0"),

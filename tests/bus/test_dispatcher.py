@@ -24,7 +24,7 @@ async def fail(message: RunAgentMessage) -> None:
     raise ValueError(message.run_id)
 
 
-class Told:
+class RelayRecord:
     def __init__(self) -> None:
         self.run_ids: list[str] = []
         self.messages: list[RunAgentMessage | None] = []
@@ -35,8 +35,8 @@ class Told:
 
 
 @pytest.fixture
-def relay() -> Told:
-    return Told()
+def relay() -> RelayRecord:
+    return RelayRecord()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Signs of life are written while there is somebody to hear them, and a process whose loop is stuck ends."""
+"""Signs of life are written while their reader exists, and a process whose loop is stuck ends."""
 
 from __future__ import annotations
 
@@ -120,14 +120,14 @@ def test_a_listener_who_is_gone_is_no_reason_to_end(pipe: tuple[int, int]):
 def test_nothing_is_written_into_a_file_that_took_the_pipes_number(pipe: tuple[int, int], tmp_path: Path):
     heart = LivenessPipe.inherited()
     assert heart is not None
-    somebody = os.open(tmp_path / "ledger", os.O_CREAT | os.O_WRONLY)
-    os.dup2(somebody, pipe[1])
-    os.close(somebody)
+    foreign = os.open(tmp_path / "ledger", os.O_CREAT | os.O_WRONLY)
+    os.dup2(foreign, pipe[1])
+    os.close(foreign)
 
     heart.beat()
     heart.close()
 
-    os.fstat(pipe[1])  # it is still open: nobody closed what is not ours
+    os.fstat(pipe[1])  # it is still open: what is not ours was left open
     assert (tmp_path / "ledger").read_bytes() == b""
 
 

@@ -289,7 +289,7 @@ def test_enter_decides_nothing(terminal: Terminal, at_terminal: Callable[..., An
 
 
 def finish(run_id: str, text: str = "done") -> None:
-    """Go on with an answered run, as a worker would."""
+    """Resume an answered run, as a worker would."""
     from bus.journal import Commit, HistoryItem
     from bus.payloads import EndPayload, MessagePayload
 
@@ -303,7 +303,7 @@ def finish(run_id: str, text: str = "done") -> None:
 
 
 class Screen(io.StringIO):
-    """Standard error of somebody who watches; ``asked`` is set once they were told how to answer."""
+    """Standard error of a person who watches; ``asked`` is set once it says how to answer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -389,7 +389,7 @@ def test_why_of_one_thread_or_agent(terminal: Terminal) -> None:
     found = orjson.loads(terminal.says("runs", "--why", "--json", "--thread", "one", "--agent", "clerk"))
 
     assert [one["run_id"] for one in found] == [first]
-    assert "there is no agent 'nobody' and no run of one" in terminal.complains("runs", "--why", "--agent", "nobody")
+    assert "there is no agent 'unknown' and no run of one" in terminal.complains("runs", "--why", "--agent", "unknown")
 
 
 def test_an_answer_says_that_workers_are_starting(terminal: Terminal, tmp_path: Path) -> None:

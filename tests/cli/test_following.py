@@ -16,7 +16,7 @@ QUESTION = {"approval_id": "apr_1", "name": "refund", "arguments": {}, "decision
 
 
 class Waits:
-    """A run that waits and, once somebody watches on, ends."""
+    """A run that waits and, once a client watches on, ends."""
 
     run_id, thread_id = "run_1", "thr_1"
 

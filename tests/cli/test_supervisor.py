@@ -190,7 +190,7 @@ def test_children_die_with_a_supervisor_that_is_killed(tmp_path):
 
 
 class TestASinkThatFails:
-    """What cannot be shown is no reason to look after nobody."""
+    """A terminal that cannot be written to is no reason to stop supervising."""
 
     def test_a_killed_child_is_started_again(self, unseen, unwritable):
         child = unseen.keep(python(SLEEP))
@@ -226,7 +226,7 @@ class TestASinkThatFails:
 
 
 class TestPulse:
-    """A child that gives no sign of life is ended and started again; nobody else is."""
+    """A child that gives no sign of life is ended and started again; no other is."""
 
     BEAT = "import os, signal, time; beat = lambda: os.write(int(os.environ['_PULSE_PIPE'].split(':')[0]), b'.'); "
 
@@ -252,7 +252,7 @@ class TestPulse:
     def test_bytes_that_came_while_the_supervisor_was_stopped_count(self):
         pipe = ChildPipe()
         os.write(pipe.write_end, b"..")
-        pipe.close_write_end()  # and nobody else has it: the child is gone
+        pipe.close_write_end()  # and no other process has it: the child is gone
         received = threading.Event()
 
         silent = pipe.listen(1.0, 60.0, received.set)

@@ -155,7 +155,7 @@ def test_locks_of_logs_and_the_sockets_note_are_private(tmp_path: Path) -> None:
 MAKES = {"mkdir", "makedirs", "write_text", "write_bytes", "touch", "open"}
 ELSEWHERE = {
     "config/private_files.py": "the one place",
-    "config/database/backup.py": "writes where it is told to, O_NOFOLLOW and 0600 itself",
+    "config/database/backup.py": "writes where the caller says, O_NOFOLLOW and 0600 itself",
     "config/database/file_turn.py": "beside the database, O_NOFOLLOW and 0600 itself",
     "config/redis/socket.py": "a folder of 0700 in the runtime folder, checked to be ours",
     "cli/supervisor/embedded_redis.py": "a folder of 0700, in place of one set aside",

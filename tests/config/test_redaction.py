@@ -71,11 +71,11 @@ def test_a_cut_or_escaped_pem_block_leaks_nothing(plain):
 
 
 def test_values_of_variables_named_like_secrets_are_gone_whatever_their_form():
-    own = Redactor({"ACME_API_KEY": "plain-looking-value", "DB_PASSWORD": "swordfish1", "HOME": "/home/somebody"})
+    own = Redactor({"ACME_API_KEY": "plain-looking-value", "DB_PASSWORD": "swordfish1", "HOME": "/home/another"})
 
-    text = own("plain-looking-value swordfish1 /home/somebody " + base64.b64encode(b"swordfish1").decode())
+    text = own("plain-looking-value swordfish1 /home/another " + base64.b64encode(b"swordfish1").decode())
 
-    assert text == f"{REDACTED} {REDACTED} /home/somebody {REDACTED}"
+    assert text == f"{REDACTED} {REDACTED} /home/another {REDACTED}"
 
 
 def test_short_values_are_left_alone_because_they_are_words():

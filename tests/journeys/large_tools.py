@@ -1,4 +1,4 @@
-"""A tool that returns more than anybody can read."""
+"""A tool that returns more than a person can read."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from agents.tools import current_call, tool
 
 LAST_S = 600.0
-"""As long as a call lasts that somebody else has to end."""
+"""As long as a call lasts that something else has to end."""
 
 
 def arrived(ledger: str | Path) -> list[str]:
@@ -33,7 +33,7 @@ def _arrive(ledger: str) -> int:
 
 
 def _last(ledger: str) -> str:
-    """Last until killed, or until somebody says that it is over; a second call is quick."""
+    """Last until killed, or until a test ends it; a second call is quick."""
     until_s = time.monotonic() + LAST_S
     if _arrive(ledger) == 1:
         while time.monotonic() < until_s and not Path(f"{ledger}.over").exists():

@@ -15,7 +15,7 @@ FOLDER, WITHOUT, AHEAD_S = "SKEW_FOLDER", "SKEW_WITHOUT", "SKEW_AHEAD_S"
 
 
 def set_clock(ahead_s: int) -> None:
-    """Have this process's wall clock run so far ahead; nobody can set the monotonic ones."""
+    """Have this process's wall clock run so far ahead; the monotonic ones cannot be set."""
     right_ns, right_s = time.time_ns, time.time
     time.time_ns = lambda: right_ns() + ahead_s * 10**9
     time.time = lambda: right_s() + ahead_s

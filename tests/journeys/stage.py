@@ -52,11 +52,11 @@ class OwnRedis:
         self._server.folder.mkdir()
 
     def freeze(self) -> None:
-        """Stop it: its sockets stay open, and nobody answers."""
+        """Stop it: its sockets stay open, without an answer."""
         self._running.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Let it continue."""
         self._running.process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
@@ -150,7 +150,7 @@ class Stage:
         return "\n".join(f"--- {log.name}\n{log.read_text()[-3000:]}" for log in logs)
 
     def assert_calm(self) -> None:
-        """The worker is the one that was started, and nothing is in the logs that nobody meant to be there."""
+        """The worker is the one that was started, and nothing is in the logs that is not meant to be there."""
         assert self.worker.process.poll() is None, f"ended with {self.worker.process.returncode}\n{self.said()}"
         for log in (self.web.log, self.settings.state / "worker.log"):
             text = log.read_text()

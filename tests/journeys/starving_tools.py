@@ -1,4 +1,4 @@
-"""Tools that should not be written like this: they take the event loop, or the interpreter, from everybody."""
+"""Tools that should not be written like this: they take the event loop, or the interpreter, from all others."""
 
 from __future__ import annotations
 

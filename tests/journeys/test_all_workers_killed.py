@@ -33,7 +33,7 @@ OWNED_AGAIN_S = 22.0
 """With the default periods, on a machine where a worker begins within ten seconds."""
 LOOKS_S = 12.0
 """Two looks at the database, give or take a fifth. On a slower machine each run has an owner so long after a worker
-began; before, nobody can own anything."""
+began; before, no worker can own anything."""
 
 
 def supervised(harness: AppHarness) -> Up:

@@ -1,4 +1,4 @@
-"""A database that is locked for 10 s, or restarted: the doors say so within 5 s, and afterwards everything goes on."""
+"""A database that is locked for 10 s, or restarted: clients get an error within 5 s, and runs continue afterwards."""
 
 from __future__ import annotations
 
@@ -169,15 +169,15 @@ def stopped(cluster: PostgresCluster) -> Iterator[None]:
         cluster.start()
 
 
-def test_runs_go_on_after_sqlite_was_locked_for_longer_than_a_lease(by_default: Settings, tmp_path: Path) -> None:
+def test_runs_continue_after_sqlite_was_locked_for_longer_than_a_lease(by_default: Settings, tmp_path: Path) -> None:
     migrate(by_default)
 
-    assert_goes_on(by_default, tmp_path, locked(by_default))
+    assert_continues(by_default, tmp_path, locked(by_default))
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("away", [stopped, PostgresCluster.frozen])
-def test_runs_go_on_after_postgres_was_away_for_longer_than_a_lease(
+def test_runs_continue_after_postgres_was_away_for_longer_than_a_lease(
     by_default: Settings, tmp_path: Path, away: Callable[[PostgresCluster], AbstractContextManager[None]]
 ) -> None:
     need(postgres_tool("initdb"), "Postgres (initdb)")
@@ -185,11 +185,11 @@ def test_runs_go_on_after_postgres_was_away_for_longer_than_a_lease(
         settings = by_default.model_copy(update={"database_url": cluster.new_database()})
         migrate(settings)
 
-        assert_goes_on(settings, tmp_path, away(cluster))
+        assert_continues(settings, tmp_path, away(cluster))
 
 
-def assert_goes_on(settings: Settings, tmp_path: Path, away: AbstractContextManager[None]) -> None:
-    """Take the database away from two runs that stream: their owner writes nothing, and goes on afterwards."""
+def assert_continues(settings: Settings, tmp_path: Path, away: AbstractContextManager[None]) -> None:
+    """Take the database away from two runs that stream: their owner writes nothing, and continues afterwards."""
     words = [f"word{number} " for number in range(240)]
     with ModelServer() as model:
         write_agent(tmp_path / "agents", model)
@@ -209,7 +209,7 @@ def assert_goes_on(settings: Settings, tmp_path: Path, away: AbstractContextMana
                 assert_ordered(events)
                 assert (events[-1]["status"], events[-1]["output"]) == ("succeeded", "".join(words))
                 attempts = [event["attempt"] for event in events if event.get("status") == "running"]
-                assert len(attempts) == 1, "its owner was only cut off, and went on under the same fence"
+                assert len(attempts) == 1, "its owner was only cut off, and continued under the same fence"
                 assert crashes_of(settings, run_id) == 0
             assert len(model.requests) == 2
         assert "heartbeat failed" in worker_log.read_text()

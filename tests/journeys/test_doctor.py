@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
 
 def examine(settings) -> tuple[int, dict[str, list[tuple[str, str]]]]:
-    """Run the doctor as somebody in a terminal does; return its status and what it found, by name."""
+    """Run the doctor as a person in a terminal does; return its status and what it found, by name."""
     env = environment(settings) | {"PYTHONPATH": str(ROOT)}
     ran = run_python("-P", "-m", "cli", "doctor", "--json", env=env)
     found: dict[str, list[tuple[str, str]]] = {}

@@ -1,4 +1,4 @@
-"""SIGTERM: nothing is lost, nothing counts as a crash, and what was under way goes on elsewhere."""
+"""SIGTERM: nothing is lost, nothing counts as a crash, and what was under way continues elsewhere."""
 
 from __future__ import annotations
 

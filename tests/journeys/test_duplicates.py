@@ -55,7 +55,7 @@ def test_fifty_messages_from_the_queue(brisk_harness: AppHarness) -> None:
     brisk_harness.model.script([Turn(text=["once ", "and ", "for all"], pace=5), Turn(text="twice?")])
     log = brisk_harness.settings.state / "worker.log"
 
-    handle = brisk_harness.run("Hello", detached=True)  # nobody hears of it yet
+    handle = brisk_harness.run("Hello", detached=True)  # no worker has got it yet
     message, publish = message_of(brisk_harness, handle.run_id), Publisher(brisk_harness.settings)
     for _ in range(TIMES):
         publish(message)

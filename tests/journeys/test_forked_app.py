@@ -1,4 +1,4 @@
-"""An application of somebody's own on Celery's prefork pool, with a runner at the top of its module."""
+"""A user's own application on Celery's prefork pool, with a runner at the top of its module."""
 
 from __future__ import annotations
 

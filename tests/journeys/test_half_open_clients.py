@@ -1,4 +1,4 @@
-"""Clients that hold back what they began, or never read: a hundred of a kind, and everybody else is answered."""
+"""Clients that hold back what they began, or never read: a hundred of a kind, and all others are answered."""
 
 from __future__ import annotations
 

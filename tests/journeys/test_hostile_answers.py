@@ -57,7 +57,7 @@ HOSTILE: Mapping[str, tuple[str, Callable[[], Turn], str]] = {
     "3 KB of newlines as a structured answer": (STRUCTURED, lambda: Turn(text=["\n" * 3000, "x"]), "output_invalid"),
     "a name a hundred thousand times in arguments": (TOOLS, lambda: _call(_twice()), ""),
 }
-"""The agent, what it is answered, and the code its run fails with (none: it goes on)."""
+"""The agent, what it is answered, and the code its run fails with (none: it continues)."""
 
 
 def _twice() -> str:

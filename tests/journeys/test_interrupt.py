@@ -1,4 +1,4 @@
-"""Ctrl-C on a terminal: the first one stops the run, wherever it is, and the run ends for everybody."""
+"""Ctrl-C on a terminal: the first one stops the run, wherever it is, and the run ends for all its viewers."""
 
 from __future__ import annotations
 

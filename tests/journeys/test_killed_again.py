@@ -1,4 +1,4 @@
-"""kill -9 of every worker twice within a minute, while sixty runs wait for a model: they go on together.
+"""kill -9 of every worker twice within a minute, while sixty runs wait for a model: they resume together.
 
 A run that is killed in a tool twice is suspected and kept apart (`test_deadly_tools.py`); one that only waited
 for its model is not.

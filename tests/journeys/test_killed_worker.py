@@ -1,4 +1,4 @@
-"""kill -9 of a worker, wherever it is: another one goes on, nothing is said twice, no effect is guessed."""
+"""kill -9 of a worker, wherever it is: another one resumes the run, nothing is said twice, no effect is guessed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OWNED_AGAIN_S = 22.0
 SEEN_S = 8.0
 """With the default periods, when it was a process of this machine."""
 OWN_MACHINE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL")
-"""A pid namespace: from outside nobody can tell which process an owner's id means, as on another machine."""
+"""A pid namespace: from outside the process of an owner's id is unknown, as on another machine."""
 
 
 def worker(harness: AppHarness, *options: str, within: tuple[str, ...] = ()) -> Worker:
@@ -101,7 +101,7 @@ def test_with_the_default_periods_it_has_a_new_owner_within_22_seconds(open_harn
 def assert_given_up_with_the_lease(
     harness: AppHarness, other: Callable[[], AbstractContextManager[object]], bar_s: float
 ) -> None:
-    """A worker that nobody can see the process of loses its run to ``other`` within ``bar_s``."""
+    """A worker whose process is invisible loses its run to ``other`` within ``bar_s``."""
     has_it = shutil.which("unshare") is not None
     may = has_it and subprocess.run([*OWN_MACHINE, "true"], check=False, capture_output=True).returncode == 0
     need("unshare" if may else None, "unshare, with the right to make a pid namespace,")
@@ -209,8 +209,10 @@ def test_a_call_that_was_cut_off_is_made_again_or_asked_about_as_its_effect_allo
     expected = [*["succeeded"] * (safe + 2), "failed"][: len(names)]
     assert [end.status for end in ends] == expected
     calls = {"pure": 2, "idempotent": 2, "keyed": 2, "checkable": 1, "unsafe": 1}
-    assert [len(keys) for keys in asked] == [calls[name] for name in names], "before anybody answered"
-    assert [len(set(arrived(ledger))) for ledger in ledgers] == [1] * len(names), "one key a step, whoever calls"
+    assert [len(keys) for keys in asked] == [calls[name] for name in names], "before a person answered"
+    assert [len(set(arrived(ledger))) for ledger in ledgers] == [1] * len(names), (
+        "one key a step, whichever worker calls"
+    )
     assert [len(arrived(ledger)) for ledger in ledgers[safe:]] == [2, 1, 1][: len(names) - safe]
     assert [run_row(harness, handle).crashes for handle in handles] == [1] * len(names)
     results = [

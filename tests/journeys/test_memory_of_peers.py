@@ -109,7 +109,7 @@ def test_bodies_that_grow_when_they_are_decoded(web: Web, body: bytes) -> None:
     print(f"{BODIES} bodies of 2 MiB at once: {watch.more / MIB:+.1f} MiB; answers {sorted(answers)}")
     assert watch.more <= BAR
     assert set(answers) <= {0, 400, 413, 503}
-    assert answers.count(0) <= BODIES // 4, "most are told why"
+    assert answers.count(0) <= BODIES // 4, "most get the reason"
     assert web.ask("/health")[0] == 200
 
 

@@ -43,12 +43,12 @@ class Scenario:
 
 def _stop_at_two(event: Payload, handle: RunHandle) -> None:
     if isinstance(event, ResponsePayload) and event.content == "two ":
-        handle.cancel(by="somebody")
+        handle.cancel(by="ann")
 
 
 def _stop_in_tool(event: Payload, handle: RunHandle) -> None:
     if isinstance(event, ToolPayload) and event.arguments is not None:
-        handle.cancel(by="somebody")
+        handle.cancel(by="ann")
 
 
 SAMPLE = "tests.agents.sample_tools"
@@ -100,10 +100,8 @@ SCENARIOS: dict[str, Scenario] = {
     "stop inside a tool": Scenario(
         agent=f"tools: ['{SAMPLE}:wait_long']", turns=[Turn(calls=[Call(name="wait_long")])], meanwhile=_stop_in_tool
     ),
-    "going on talking": Scenario(
-        before=["My name is Ann."], turns=[Turn(text="Hello Ann."), Turn(text="You are Ann.")]
-    ),
-    "a tool nobody has": Scenario(agent="tools: [no_such_tool]", turns=[]),
+    "a second turn": Scenario(before=["My name is Ann."], turns=[Turn(text="Hello Ann."), Turn(text="You are Ann.")]),
+    "an unknown tool": Scenario(agent="tools: [no_such_tool]", turns=[]),
 }
 
 

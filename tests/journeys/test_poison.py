@@ -86,8 +86,8 @@ class Queue:
         self._client.delete(self._key)
 
     def wait_until_empty(self) -> None:
-        """Return when somebody popped the last item."""
+        """Return when a worker popped the last item."""
         until = time.monotonic() + 30
         while self._client.llen(self._key):
-            assert time.monotonic() < until, "nobody takes what is on the queue"
+            assert time.monotonic() < until, "no worker takes what is on the queue"
             time.sleep(0.05)  # Redis has no event for an empty list

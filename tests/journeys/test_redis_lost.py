@@ -60,7 +60,7 @@ def test_runs_that_stream_and_runs_that_wait_all_end(stage: Stage, fault: Callab
     worked_off_s = stage.until_ended(waiting, QUEUED_S)
 
     print(
-        f"\n{fault.__name__}: {SLOTS} streams went on and ended {ended_s:.1f} s after, {WAITING} waiting runs were "
+        f"\n{fault.__name__}: {SLOTS} streams continued and ended {ended_s:.1f} s after, {WAITING} waiting runs were "
         f"over {worked_off_s:.1f} s after a place was free, a new run in {new_s:.1f} s; a piece took at most "
         f"{max(delays_s(watched, back_ns)):.2f} s"
     )

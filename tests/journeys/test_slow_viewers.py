@@ -1,4 +1,4 @@
-"""Viewers that stop reading in a stream: they cost little, are dropped, come back, and slow nobody down."""
+"""Viewers that stop reading in a stream: they cost little, are dropped, come back, and slow no other down."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def web(redis_settings: Settings, tmp_path: Path) -> Iterator[Web]:
 
 
 class Stopped:
-    """Somebody whose machine sleeps: the connection stays, and nothing is read from it."""
+    """A viewer whose machine sleeps: the connection stays, and nothing is read from it."""
 
     def __init__(self, web: Web, run_id: str) -> None:
         self._socket = socket.socket()

@@ -89,7 +89,7 @@ def outcomes(events: Sequence[Payload]) -> list[str]:
     return [event.outcome for event in events if isinstance(event, ToolResultPayload)]
 
 
-def assert_goes_on(harness: AppHarness, handle: RunHandle) -> None:
+def assert_continues(harness: AppHarness, handle: RunHandle) -> None:
     """The thread takes another run, and the model is shown a result for each call it made."""
     harness.model.script([DONE])
     following = harness.run("And now?", detached=True, thread_id=handle.thread_id)
@@ -116,7 +116,7 @@ def test_while_streaming_the_socket_is_closed_and_what_was_said_is_counted(stage
     assert end.usage["input_tokens"] > 0
     assert 1 <= end.usage["output_tokens"] <= 3
     assert [event.partial for event in events if isinstance(event, MessagePayload)][-1] is True
-    assert_goes_on(stage.harness, handle)
+    assert_continues(stage.harness, handle)
 
 
 def test_while_queued_behind_others(stage: Stage) -> None:
@@ -131,7 +131,7 @@ def test_while_queued_behind_others(stage: Stage) -> None:
 
     assert [event.status for event in events if isinstance(event, StatusPayload)] == ["queued"]
     assert len(stage.harness.model.requests) == stage.places
-    assert_goes_on(stage.harness, waiting)
+    assert_continues(stage.harness, waiting)
 
 
 def test_in_an_async_tool_the_call_is_cancelled(stage: Stage) -> None:
@@ -142,7 +142,7 @@ def test_in_an_async_tool_the_call_is_cancelled(stage: Stage) -> None:
     assert outcomes(events) == ["failed"], "it is pure: nothing is left of it"
     assert end.usage is not None
     assert end.usage["input_tokens"] > 0
-    assert_goes_on(stage.harness, handle)
+    assert_continues(stage.harness, handle)
 
 
 def test_in_an_async_tool_with_an_effect_the_outcome_is_unknown(stage: Stage, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_in_an_async_tool_with_an_effect_the_outcome_is_unknown(stage: Stage, tm
     _, events = stopped(handle)
 
     assert outcomes(events) == ["unknown"]
-    assert_goes_on(stage.harness, handle)
+    assert_continues(stage.harness, handle)
     assert len(arrived(ledger)) == 1
 
 
@@ -162,7 +162,7 @@ def test_in_a_plain_tool_the_call_is_left_behind(stage: Stage, name: str, outcom
     handle = stage.in_a_tool(name, {"ledger": str(ledger)}, ledger)
 
     _, events = stopped(handle)
-    assert_goes_on(stage.harness, handle)
+    assert_continues(stage.harness, handle)
     Path(f"{ledger}.over").touch()  # its thread ends only now
 
     assert outcomes(events) == [outcome]
@@ -182,7 +182,7 @@ def test_while_it_waits_for_an_answer(stage: Stage) -> None:
     assert (end.usage, end.cost_usd) == (orjson.loads(asking["usage_json"]), asking["cost_usd"])
     assert end.usage["input_tokens"] > 0
     assert end.steps == 2
-    assert_goes_on(stage.harness, handle)
+    assert_continues(stage.harness, handle)
 
 
 def test_before_any_worker_lived(open_harness: Callable[..., AppHarness]) -> None:
@@ -196,5 +196,5 @@ def test_before_any_worker_lived(open_harness: Callable[..., AppHarness]) -> Non
 
     assert [event.status for event in events if isinstance(event, StatusPayload)] == ["queued"]
     with Worker(harness.settings, log=harness.settings.state / "late.log"):
-        assert_goes_on(harness, handle)
+        assert_continues(harness, handle)
     assert len(harness.model.requests) == 1, "no worker began the run that was stopped"

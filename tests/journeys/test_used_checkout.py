@@ -1,4 +1,4 @@
-"""A checkout somebody works with: their agents, tools, plugins and settings fail neither the checks nor the tests."""
+"""A developer's checkout: its agents, tools, plugins and settings fail neither the checks nor the tests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TOUCHED = """
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the checkout, used as the README says, and by somebody who is less tidy than we are."""
+    """A copy of the checkout, used as the README says, by an untidy developer."""
     copy = tmp_path_factory.mktemp("used") / "callboard"
     left_out = (".venv", ".git", ".callboard", ".env", "callboard.toml", "requirements.local.txt")
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*left_out))

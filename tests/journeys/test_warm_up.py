@@ -75,7 +75,7 @@ def test_a_worker_works_on_demo_runs_before_its_turn_to_import_litellm(tmp_path:
 
         assert process.stdout.readline().split() == ["hello", "False"]
         fcntl.flock(turn, fcntl.LOCK_UN)
-        said, _ = process.communicate("go on\n", timeout=200)
+        said, _ = process.communicate("continue\n", timeout=200)
 
     assert said.strip() == "True"
 
@@ -84,7 +84,7 @@ def test_a_worker_imports_litellm_first_where_an_agent_needs_it(tmp_path: Path) 
     write_agents(tmp_path, demo="demo/instant", real="openai/gpt-5-mini")
 
     with worker(tmp_path) as process:
-        said, _ = process.communicate("go on\n", timeout=200)
+        said, _ = process.communicate("continue\n", timeout=200)
 
     assert said.split() == ["hello", "True", "True"]
 

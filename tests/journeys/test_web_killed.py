@@ -1,4 +1,4 @@
-"""kill -9 of a web process, with a stream open and requests half answered: another one goes on with both."""
+"""kill -9 of a web process, with a stream open and requests half answered: another one takes over both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that is stuck, in whatever way, is ended and started again; one that is only slow to be heard is not."""
+"""A process that is stuck, in whatever way, is ended and started again; one that is only slow is not."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_supervisor_that_was_stopped_ends_no_child(supervised: Up) -> None:
     assert supervised.stop() == 0
 
 
-def test_a_worker_that_was_stopped_and_went_on_in_time_is_left_alone(supervised: Up) -> None:
+def test_a_worker_that_was_stopped_and_continued_in_time_is_left_alone(supervised: Up) -> None:
     (worker,) = workers_of(supervised)
 
     worker.suspend()
@@ -126,13 +126,13 @@ def test_a_worker_that_was_stopped_and_went_on_in_time_is_left_alone(supervised:
     assert [child.pid for child in workers_of(supervised)] == [worker.pid]
 
 
-@pytest.mark.parametrize("who", ["worker", "everybody"])
+@pytest.mark.parametrize("who", ["worker", "all"])
 def test_a_stopped_web_process_is_replaced_and_the_page_answers(tmp_path: Path, who: str) -> None:
     with Up(tmp_path / "state", "--port", "0", "--workers", "1", **SHORT) as up:
         assert up.get("/ready")
         web = sorted(up.children("gunicorn"), key=lambda child: child.create_time())
 
-        for process in web if who == "everybody" else web[-1:]:
+        for process in web if who == "all" else web[-1:]:
             process.suspend()
 
         up.wait_for("web gave no sign of life for 5 s; it is ended and started again")

@@ -65,7 +65,7 @@ def test_an_hours_skew_of_a_workers_clock_changes_nothing(
         others = [start(clock) for clock in (HOUR_S, -HOUR_S, 0)]
         until("the others are at work", lambda: weighed(tmp_path) >= FEW)
         with runner.journal.database.read() as connection:
-            assert set(connection.execute(select(runs.c.crashes)).scalars()) == {0}, "nobody took a living one's run"
+            assert set(connection.execute(select(runs.c.crashes)).scalars()) == {0}, "no worker took a living one's run"
         os.killpg(lost.process.pid, signal.SIGKILL)
         (tmp_path / "free").touch()
         ends = [handle.result(60) for handle in handles]

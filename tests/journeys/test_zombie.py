@@ -1,4 +1,4 @@
-"""A worker that was stopped for longer than its lease and goes on: whatever it still does changes nothing."""
+"""A worker that was stopped for longer than its lease and continues: whatever it still does changes nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_zombie_that_streams_adds_nothing(open_harness: Callable[..., AppHarne
             read_until_it_speaks(handle)
             os.kill(first.process.pid, signal.SIGCONT)
             began_s = time.monotonic()
-            assert harness.model.closed_early.wait(20), "the zombie goes on asking"
+            assert harness.model.closed_early.wait(20), "the zombie asks again"
             took_s = time.monotonic() - began_s
             seen = list(handle.events())
         assert first.process.poll() is None
@@ -82,7 +82,7 @@ def test_a_zombie_that_comes_back_from_its_tools_delivers_nothing(
             for ledger in ledgers.values():
                 Path(f"{ledger}.over").touch()
             os.kill(first.process.pid, signal.SIGCONT)
-            until(lambda: taken_from(harness, handle.run_id), 20, "the zombie was told that it is none")
+            until(lambda: taken_from(harness, handle.run_id), 20, "the zombie lost the run")
             (question,) = handle.approvals()
             handle.decide(question["approval_id"], Decision(decision="take_as_done", result="paid"))
             end = handle.result(60)

@@ -1,4 +1,4 @@
-"""A real gunicorn for journeys, and somebody who watches a run on it."""
+"""A real gunicorn for journeys, and a viewer who watches a run on it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Web:
 
 
 class Watching:
-    """Somebody who watches a run while other things happen, and comes back by cursor when the stream breaks."""
+    """A viewer who watches a run while other things happen, and comes back by cursor when the stream breaks."""
 
     def __init__(self, web: Web, run_id: str) -> None:
         self.run_id = run_id

@@ -41,7 +41,7 @@ class Room:
 
 
 class Witness(AgentObserver):
-    """Remembers what it was told, and sets ``ended`` at the end of a run."""
+    """Remembers what it received, and sets ``ended`` at the end of a run."""
 
     name = "witness"
     linger_s = 0.0

@@ -33,7 +33,7 @@ def no_observer(): ...
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A package of somebody else's, installed with an entry point of its own."""
+    """A package of another author, installed with an entry point of its own."""
     name = "plugin_for_tests"
     (tmp_path / f"{name}.py").write_text(PLUGIN)
     (tmp_path / "broken_for_tests.py").write_text("raise SystemExit('no licence')")

@@ -8,7 +8,7 @@ from observers.discovery import resolve_observers
 
 
 class Here(AgentObserver):
-    """Somebody's own."""
+    """A user's own."""
 
 
 HERE = f"{__name__}:{Here.__name__}"
@@ -25,11 +25,11 @@ def test_all_of_them_are_there(settings: Settings) -> None:
 
 
 def test_where_one_is_missing_the_others_are_there_in_order(settings: Settings) -> None:
-    observers, missing = resolve_observers(("sse", "nowhere:Nobody", HERE, "logger"), settings)
+    observers, missing = resolve_observers(("sse", "nowhere:Missing", HERE, "logger"), settings)
 
     assert kinds(observers) == ["ServerSideEventAgentObserver", "Here", "SimpleLoggerObserver"]
     assert missing is not None
-    assert missing.facts["name"] == "nowhere:Nobody"
+    assert missing.facts["name"] == "nowhere:Missing"
 
 
 def test_the_shipped_ones_are_not_there_when_they_are_turned_off(settings: Settings) -> None:

@@ -24,7 +24,7 @@ from tests.soak.slowness import LATE_S, busy_machine, health_s, slow_peers
 NAMES = (
     "a worker is killed",
     "all workers are killed",
-    "a worker is told to end",
+    "a worker is asked to end",
     "a worker is frozen for 4 s",
     "the web process is killed",
     "Redis is killed",
@@ -68,7 +68,7 @@ def plan(rnd: random.Random) -> Iterator[Blow]:
 
 
 class Faults:
-    """Breaks what it is told to."""
+    """Breaks what the plan says."""
 
     def __init__(
         self, up: Up, disk: SlowDisk, *, redis_url: str, deployment: str, queue: str, postgres: PostgresCluster | None
@@ -204,7 +204,7 @@ def _lock(path: Path) -> bool:
     with closing(sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)) as connection:
         try:
             connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:  # many write, and it is nobody's turn for sure
+        except sqlite3.OperationalError:  # many write, and no turn is certain
             return False
         time.sleep(AWAY_S)
         connection.execute("ROLLBACK")

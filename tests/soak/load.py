@@ -26,7 +26,7 @@ STARTERS, WATCHERS, ANSWERERS = 2, 3, 2
 WATCHED_AT_ONCE = 2
 """Runs one watcher looks at by turns."""
 MOST_WAITING = 30
-"""With so many runs in the queue nobody starts another: a slow machine has less to do, and gets through."""
+"""With so many runs in the queue no client starts another: a slow machine has less to do, and gets through."""
 CONFLICT = 409
 
 
@@ -54,7 +54,7 @@ class Watched:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answered:
-    """An answer somebody gave, and what became of it."""
+    """An answer of a person, and what became of it."""
 
     approval_id: str
     decision: str
@@ -74,7 +74,7 @@ class Seen:
 
 
 class Load:
-    """Threads that go on until told to stop, each with a random sequence of its own from the seed."""
+    """Threads that work until stopped, each with a random sequence of its own from the seed."""
 
     def __init__(self, address: str, ledger: Path, seed: int) -> None:
         self.seen = Seen()
@@ -88,7 +88,7 @@ class Load:
         ]
 
     def begin(self) -> None:
-        """Start everybody."""
+        """Start all threads."""
         for thread in self._threads:
             thread.start()
 
@@ -97,7 +97,7 @@ class Load:
         self._stop_starting.set()
 
     def end(self) -> None:
-        """Send everybody home."""
+        """Stop all threads."""
         self._stop_all.set()
         for thread in self._threads:
             thread.join(20)
@@ -114,14 +114,14 @@ class Load:
 
     def _keep(self, work: Callable[[], None]) -> None:
         while not self._stop_all.is_set():
-            with suppress(*AWAY):  # the other side is being broken; whoever it was tries again
+            with suppress(*AWAY):  # the other side is being broken; the thread tries again
                 work()
             self._stop_all.wait(0.2)
 
     # --- starting, with a key, until it is answered
 
     def _start_next(self, starts: Iterator[tuple[float, dict[str, str], str]]) -> None:
-        """Start one run, unless nobody starts any more."""
+        """Start one run, unless the load has stopped."""
         pause_s, body, key = next(starts)
         if self._stop_starting.wait(pause_s) or not self._wait_for_room():
             return
@@ -135,7 +135,7 @@ class Load:
                 time.sleep(0.3)
 
     def _wait_for_room(self) -> bool:
-        """Return once few enough runs wait in the queue, or nobody can tell; False when nobody starts any more."""
+        """Return once few enough runs wait in the queue, or that is unknown; False when the load has stopped."""
         with suppress(*AWAY):
             while len(self._ask(f"/v1/runs?status=queued&limit={MOST_WAITING}")["runs"]) >= MOST_WAITING:
                 if self._stop_starting.wait(0.5):

@@ -80,7 +80,7 @@ def look_up(value: str) -> str:
 
 @tool(effect="pure")
 def recite(value: str) -> str:
-    """Look up what is hostile to whoever parses it."""
+    """Look up what is hostile to its parser."""
     _arrive("recite", value)
     return "".join(hostile(value))
 

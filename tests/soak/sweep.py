@@ -190,7 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--postgres", action="store_true", help="On Postgres too.")
     parser.add_argument("--sample", type=int, help="Kill so often in all, at random.")
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--twice", action="store_true", help="And kill who goes on, at every place it passes.")
+    parser.add_argument("--twice", action="store_true", help="And kill the next owner, at every place it passes.")
     parser.add_argument("--workers", action="store_true", help="And kill one real Celery worker for each run.")
     parser.add_argument("--json", action="store_true")
     return parser

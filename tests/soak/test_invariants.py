@@ -103,7 +103,7 @@ def small_soak(tmp_path_factory: pytest.TempPathFactory) -> Kept:
         runner.settle(10)
         runner.close()
     kept = Kept(f"sqlite:///{folder / 'callboard.db'}", folder / "ledger", seen, model.asked)
-    kept.change(lambda connection: connection.execute(delete(outbox)))  # without Redis nobody is told
+    kept.change(lambda connection: connection.execute(delete(outbox)))  # without Redis no wake-up is published
     return kept
 
 

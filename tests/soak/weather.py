@@ -114,7 +114,7 @@ def _soak(
 
 
 def _wait_for_workers(database: Database) -> None:
-    """Return once both workers have begun; what is broken earlier finds nobody at work."""
+    """Return once both workers have begun; what is broken earlier disturbs no run."""
     until_s = time.monotonic() + BEGIN_S
     while time.monotonic() < until_s:
         if len(Workers(database).alive()) >= WORKERS:

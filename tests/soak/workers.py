@@ -1,4 +1,4 @@
-"""The same kill in a real `celery worker` on a real Redis; another worker, started after it, goes on."""
+"""The same kill in a real `celery worker` on a real Redis; another worker, started after it, resumes the run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class WorkerLab(Lab):
                 return ChildOutcome(end="hung", output="the worker was not killed")
         return ChildOutcome(end="killed")
 
-    def go_on(self, trial: Trial, patience_s: float, points: str = "") -> ChildOutcome:
+    def resume(self, trial: Trial, patience_s: float, points: str = "") -> ChildOutcome:
         """Start another worker, and answer what the run asks."""
         with self._worker(trial, points):
             return self.fork_runner.run(partial(attempts.answer_questions, trial), patience_s)

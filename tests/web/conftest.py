@@ -34,7 +34,7 @@ starters: ["What is 17 * 23?"]
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated database nobody has written to; copying it is much quicker than migrating."""
+    """A migrated database without rows; copying it is much quicker than migrating."""
     folder = tmp_path_factory.mktemp("empty")
     migrate(Settings(state_dir=folder, database_url=f"sqlite:///{folder / 'callboard.db'}"))
     return folder / "callboard.db"

@@ -87,11 +87,11 @@ def test_is_asked_once_for_all(app, client) -> None:
 
 def test_a_board_that_ends_while_it_subscribes_costs_the_next_one_no_hints(app, journal, monkeypatch) -> None:
     hub = process_of(app).hub
-    began, may_go_on, subscribed = threading.Event(), asyncio.Event(), threading.Event()
+    began, may_continue, subscribed = threading.Event(), asyncio.Event(), threading.Event()
 
     async def listen(_channel: str, _function: Any) -> None:
         began.set()
-        await may_go_on.wait()
+        await may_continue.wait()
         subscribed.set()
 
     async def look_and_leave() -> None:
@@ -104,7 +104,7 @@ def test_a_board_that_ends_while_it_subscribes_costs_the_next_one_no_hints(app, 
 
     monkeypatch.setattr(journal.hot_log, "listen", listen)
     journal.loop.run(look_and_leave(), 10)
-    journal.loop.loop.call_soon_threadsafe(may_go_on.set)
+    journal.loop.loop.call_soon_threadsafe(may_continue.set)
 
     assert subscribed.wait(5)
 

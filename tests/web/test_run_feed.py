@@ -152,7 +152,7 @@ def test_an_ended_run_with_a_long_streamed_text_is_read_page_by_page_without_a_w
     data = Client(hub, run).read_all()
 
     assert events(data) == list(range(1, 20))
-    assert followed == [], "who follows waits until nothing was heard for a while before it asks for more"
+    assert followed == [], "a follower waits until nothing has arrived for a while before it asks for more"
 
 
 def test_a_gap_that_is_declared_pages_later_is_passed_over(hub: Hub, run, journal) -> None:
@@ -171,7 +171,7 @@ def test_a_gap_that_is_declared_pages_later_is_passed_over(hub: Hub, run, journa
 
 
 class StuckRedis:
-    """A hot log that answers nobody until it may, and counts who waits for it."""
+    """A hot log that answers no reader until it may, and counts the readers that wait."""
 
     def __init__(self, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
         self.waiting = self.most = 0

@@ -130,7 +130,7 @@ def test_runs_are_filtered(client, runner, journal) -> None:
     assert [run["run_id"] for run in client.get("/v1/runs?status=succeeded").json["runs"]] == [other]
     assert [run["run_id"] for run in client.get("/v1/runs?thread_id=two").json["runs"]] == [other]
     assert len(client.get("/v1/runs?status=open").json["runs"]) == 1
-    assert client.get("/v1/runs?agent=nobody").json == {"runs": []}
+    assert client.get("/v1/runs?agent=unknown").json == {"runs": []}
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,6 @@ def resume(connection: Connection, row: Row[Any]) -> CommitResult | None:
     if row.status != RunStatus.WAITING or row.reason != Reason.CODE_VERSION:
         return None
     connection.execute(delete(timers).where(timers.c.run_id == row.id, timers.c.kind == CODE))
-    goes_on = StatusPayload(status=RunStatus.QUEUED, reason=Reason.CODE_VERSION)
-    change = Commit(events=[goes_on])
+    queued = StatusPayload(status=RunStatus.QUEUED, reason=Reason.CODE_VERSION)
+    change = Commit(events=[queued])
     return write(connection, row, change, status=RunStatus.QUEUED, reason=Reason.CODE_VERSION, detail=None)

@@ -45,35 +45,35 @@ def ollama():
 
 
 @pytest.fixture
-def nobody():
+def no_server():
     """An address where nothing listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
-def test_any_other_name_stands_as_it_is(nobody):
-    assert resolve_model("openai/gpt-5-mini", {"ANTHROPIC_API_KEY": "x"}, nobody) == "openai/gpt-5-mini"
+def test_any_other_name_stands_as_it_is(no_server):
+    assert resolve_model("openai/gpt-5-mini", {"ANTHROPIC_API_KEY": "x"}, no_server) == "openai/gpt-5-mini"
 
 
 @pytest.mark.parametrize("variable", BY_KEY)
-def test_a_key_decides(variable, nobody):
-    assert resolve_model("auto", {variable: "x"}, nobody) == BY_KEY[variable]
+def test_a_key_decides(variable, no_server):
+    assert resolve_model("auto", {variable: "x"}, no_server) == BY_KEY[variable]
 
 
 @pytest.mark.parametrize("variable", BY_KEY)
-def test_the_name_of_a_key_that_workers_hold_decides_as_well(variable, nobody):
-    assert resolve_model("auto", without_keys({variable: "sk-0123456789", "LANG": "C"}), nobody) == BY_KEY[variable]
+def test_the_name_of_a_key_that_workers_hold_decides_as_well(variable, no_server):
+    assert resolve_model("auto", without_keys({variable: "sk-0123456789", "LANG": "C"}), no_server) == BY_KEY[variable]
 
 
-def test_the_first_of_several_keys_decides(nobody):
+def test_the_first_of_several_keys_decides(no_server):
     environment = {"OPENAI_API_KEY": "x", "ANTHROPIC_API_KEY": "x"}
 
-    assert resolve_model("auto", environment, nobody).startswith("anthropic/")
+    assert resolve_model("auto", environment, no_server).startswith("anthropic/")
 
 
-def test_an_empty_key_is_none(nobody):
-    assert resolve_model("auto", {"OPENAI_API_KEY": " "}, nobody) == DEMO
+def test_an_empty_key_is_none(no_server):
+    assert resolve_model("auto", {"OPENAI_API_KEY": " "}, no_server) == DEMO
 
 
 def test_ollama_is_used_when_it_answers_and_asked_once(ollama):
@@ -90,7 +90,7 @@ def test_without_key_and_ollama_it_is_the_demo(address):
     assert resolve_model("auto", {}, address) == DEMO
 
 
-def test_a_server_that_says_nothing_is_not_waited_for(nobody):
+def test_a_server_that_says_nothing_is_not_waited_for(no_server):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert resolve_model("auto", {}, f"http://127.0.0.1:{silent.getsockname()[1]}") == DEMO
 

@@ -25,13 +25,13 @@ def test_the_usual_models_have_flat_prices() -> None:
 
 
 def test_unknown_is_not_free() -> None:
-    assert cost_of("openai/nobody-knows-this", Usage(input_tokens=1)) is None
+    assert cost_of("openai/unpriced-model", Usage(input_tokens=1)) is None
     assert cost_of("openai/gpt-5-mini", None) is None
 
 
 @pytest.mark.parity
 def test_a_model_without_a_price_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cost_of("openai/nobody-knows-this-one", Usage(input_tokens=1)) is None
+    assert cost_of("openai/unpriced-model-one", Usage(input_tokens=1)) is None
     monkeypatch.setattr(litellm_module(), "cost_per_token", lambda **_: pytest.fail("asked again"))
 
-    assert cost_of("openai/nobody-knows-this-one", Usage(input_tokens=1)) is None
+    assert cost_of("openai/unpriced-model-one", Usage(input_tokens=1)) is None

@@ -263,7 +263,7 @@ def test_a_silent_provider_is_left_at_the_first_token_timer(
     assert server.closed_early.wait(5)
 
 
-def test_a_call_that_is_cancelled_while_opening_lets_go_of_the_socket(
+def test_a_call_that_is_cancelled_while_opening_closes_the_socket(
     call_of: Callable[..., ModelCall], server: ModelServer, run: Any
 ) -> None:
     server.script([Turn(delay_s=30)])

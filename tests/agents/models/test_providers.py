@@ -1,4 +1,4 @@
-"""Providers LiteLLM cannot know are told before it is imported; those it may know never are."""
+"""Providers LiteLLM cannot know are named in an error before it is imported; those it may know never are."""
 
 import subprocess
 import sys

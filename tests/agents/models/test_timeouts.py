@@ -123,7 +123,7 @@ def test_a_connection_is_used_again_after_a_whole_answer(
 
 
 @PATHS
-def test_a_cancelled_reader_lets_go_of_the_socket(
+def test_a_cancelled_reader_closes_the_socket(
     path: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any
 ) -> None:
     server.script([Turn(text="It begins and then it stops.", stall_after=4)])
@@ -149,7 +149,7 @@ def test_a_cancelled_reader_lets_go_of_the_socket(
 
 
 @PATHS
-def test_a_reader_that_leaves_lets_go_of_the_socket(
+def test_a_reader_that_leaves_closes_the_socket(
     path: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any
 ) -> None:
     server.script([LONG])

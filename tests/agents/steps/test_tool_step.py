@@ -1,4 +1,4 @@
-"""One call: right before it its run is ours and nobody has stopped it; how long it may take, and what came of it."""
+"""One call: right before it the run is ours and was not stopped; how long it may take, and what came of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find_order(key: str) -> str | None:
 
 @tool(effect="checkable", check=find_order, timeout_s=0.1)
 def order_slowly() -> str:
-    """Order over a connection so slow that the order leaves when nobody waits for it any more."""
+    """Order over a connection so slow that the order leaves after its caller has given up."""
     never.wait()
     return "unreachable"
 

@@ -75,7 +75,7 @@ class Shop:
     """Each request that arrives whole is an order, whatever becomes of the connection."""
 
     behaves: Sequence[Behaviour] = (answer,)
-    """How it answers the requests in turn; the last one goes on."""
+    """How it answers the requests in turn; the last one is repeated."""
     arrived: list[Mapping[str, str]] = field(default_factory=list)
     """The headers of each request, names in lower case."""
     _socket: socket.socket = field(init=False)

@@ -132,7 +132,7 @@ def test_a_refused_connection_took_no_effect(post: Callable[[str], Any]) -> None
 
 @pytest.mark.parametrize("post", CLIENTS, ids=lambda post: post.__name__)
 def test_a_host_name_that_does_not_exist_took_no_effect(post: Callable[[str], Any]) -> None:
-    assert not is_ambiguous(raised_by(post, "http://nobody.invalid/orders"))
+    assert not is_ambiguous(raised_by(post, "http://nowhere.invalid/orders"))
 
 
 def test_another_error_on_the_way_out_closes_nothing() -> None:

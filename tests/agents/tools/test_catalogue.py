@@ -1,4 +1,4 @@
-"""Tools by name: through one door for ours and everybody else's."""
+"""Tools by name: through one door for ours and for plugins."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""From a plain function to what the model is told."""
+"""From a plain function to the schema that the model gets."""
 
 import enum
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ def test_arguments_become_what_the_hints_say():
 
 def test_a_schema_may_refer_to_itself():
     def invite(person: Person) -> int:
-        """Invite somebody and their friends."""
+        """Invite a person and their friends."""
         return len(person.friends)
 
     built = build_tool(invite)

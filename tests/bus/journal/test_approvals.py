@@ -1,4 +1,4 @@
-"""What a run asks a person: the first answer counts, once, and the run goes on when nothing is open any more."""
+"""What a run asks a person: the first answer counts, once, and the run resumes when nothing is open any more."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def waiting(harness: JournalHarness, *questions: Any) -> tuple[str, list[str]]:
 
 
 def finish(harness: JournalHarness, run_id: str) -> None:
-    """Go on with an answered run to its end."""
+    """Resume an answered run and end it."""
     owner = Owner(harness, owned_again(harness.database, run_id))
     harness.do(owner.end())
 

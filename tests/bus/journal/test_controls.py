@@ -60,8 +60,8 @@ BACK = Control(
     verb="back",
     kind="back",
     to=Release(status="queued", reason=Reason.CODE_VERSION),
-    request="to go on",
-    help="Go on with RUN.",
+    request="to continue",
+    help="Continue RUN.",
     before="waiting",
 )
 

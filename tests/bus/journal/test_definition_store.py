@@ -64,7 +64,7 @@ def test_it_is_written_once_however_many_runs_are_accepted(harness: JournalHarne
 def test_what_is_kept_stays_as_it_was(harness: JournalHarness) -> None:
     harness.accept(definition_digest=OLD, definition_json='{"as": "it was"}')
     pinned._known.clear()  # as another process
-    harness.accept(definition_digest=OLD, definition_json='{"as": "somebody says"}')
+    harness.accept(definition_digest=OLD, definition_json='{"as": "a client says"}')
 
     assert kept(harness, OLD) == '{"as": "it was"}'
 

@@ -217,11 +217,11 @@ def test_the_board_is_nudged_when_a_wake_up_is_out(make: Make):
     received: list[str] = []
     changed = threading.Event()
 
-    def hear(run_id: str) -> None:
+    def take(run_id: str) -> None:
         received.append(run_id)
         changed.set()
 
-    there.loop.run(there.hot_log.listen(there.keys.board, hear), 20)
+    there.loop.run(there.hot_log.listen(there.keys.board, take), 20)
 
     accepted = here.accept(new_run())
     here.relay.publish_soon(accepted.run_id)

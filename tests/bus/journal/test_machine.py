@@ -198,7 +198,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.owners)
     @rule(who=INDEX, process=INDEX, is_followed=st.booleans())
     def loss(self, who: int, process: int, is_followed: bool) -> None:
-        """An owner dies; perhaps that is noticed, and another one goes on."""
+        """An owner dies; perhaps that is noticed, and another one resumes the run."""
         fake = self.owners[who % len(self.owners)]
         if is_followed:
             self._replace(fake, process)
@@ -284,7 +284,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self._thinking)
     @rule(who=INDEX, count=st.integers(1, 3), took_effect=st.booleans(), is_stopped=STOPPED, further=st.integers(0, 3))
     def doubt(self, who: int, count: int, took_effect: bool, is_stopped: bool, further: int) -> None:
-        """An owner dies over calls nobody can tell the outcome of, and the next one asks a person; who may answer."""
+        """An owner dies during calls whose outcome is unknown, and the next one asks a person; who may answer."""
         fake = self._thinking[who % len(self._thinking)]
         number = self._number(fake.lease.run_id)
         if not self._commit(fake, lambda: fake.message(["unsafe"] * count), None):
@@ -299,7 +299,7 @@ class Machine(RuleBasedStateMachine):
             self._answered(number, further)
 
     def _answered(self, number: int, further: int) -> None:
-        """Every question is answered; perhaps somebody goes on, and perhaps that one dies over it too."""
+        """Every question is answered; perhaps an owner resumes the run, and perhaps that one dies over it too."""
         run_id = self.accepted[number].run_id
         for place, question in enumerate(self._asked()):
             if question.run_id == run_id and question.decision is None:
@@ -310,7 +310,7 @@ class Machine(RuleBasedStateMachine):
                 self._replace(self.owners[-1], further)
 
     def _replace(self, fake: FakeOwner, process: int) -> FakeOwner | None:
-        """Return who goes on after an owner died and that was noticed, if anybody can."""
+        """Return the next owner after one died and that was noticed, if there can be one."""
         number = self._number(fake.lease.run_id)
         self.owners.remove(fake)
         before = list(self.owners)
@@ -361,7 +361,7 @@ class Machine(RuleBasedStateMachine):
         else:
             self.decide(which, what)
 
-    # --- viewers, and what they hear from
+    # --- viewers, and where they read from
 
     @rule(which=INDEX, process=INDEX, what=st.sampled_from(["watch", "watch", "drop", "lose"]), how=LOSSES)
     def viewer(self, which: int, process: int, what: str, how: str) -> None:

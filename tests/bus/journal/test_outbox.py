@@ -1,4 +1,4 @@
-"""Whoever was accepted is told about, once or more often, sooner or later, by somebody."""
+"""The wake-up of every accepted run is published at least once, by any relay."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_an_unexpected_error_does_not_end_the_relay(small_harness: JournalHarnes
     def fail_once(what: str) -> None:
         if what not in failed:
             failed.append(what)
-            raise RuntimeError("nobody foresaw this")
+            raise RuntimeError("this is unexpected")
 
     def shaky_read() -> AbstractContextManager[Connection]:
         fail_once("read")

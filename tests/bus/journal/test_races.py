@@ -126,7 +126,7 @@ def race(number: int, *sides: Callable[[], Any]) -> None:
 
 
 def settle(harness: JournalHarness, run_id: str) -> None:
-    """Do what the next owner does with a run that was told to stop, if there is one."""
+    """Do what the next owner does with a run that was requested to stop, if there is one."""
     if harness.run_row(run_id).status in TERMINAL:
         return
     if harness.run_row(run_id).status == "running":
@@ -134,7 +134,7 @@ def settle(harness: JournalHarness, run_id: str) -> None:
         reap(harness.database, run_id)
     lease = harness.claim(run_id)
     if lease is not None:
-        assert lease.stop_requested, "whoever goes on knows of the stop"
+        assert lease.stop_requested, "the next owner knows of the stop"
         harness.do(Owner(harness, lease).end("cancelled"))
 
 

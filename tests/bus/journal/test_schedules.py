@@ -48,7 +48,7 @@ def chance(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> random.Random:
 
 
 class Actor:
-    """An owner of the run, and what it can do next; a zombie is one that goes on."""
+    """An owner of the run, and what it can do next; a zombie is one that continues."""
 
     def __init__(self, schedule: Schedule, lease: Any, hot_log: HotLog) -> None:
         self.schedule = schedule
@@ -147,7 +147,7 @@ class Schedule:
             await self._let(self.actor)
 
     async def _let(self, actor: Actor) -> None:
-        """Have an owner do something; sometimes go on before it is done."""
+        """Have an owner do something; sometimes continue before it is done."""
         task = asyncio.create_task(self._quietly(actor.choose()))
         self.going.add(task)
         task.add_done_callback(self.going.discard)

@@ -1,4 +1,4 @@
-"""Conversations: listed, searched, paged, and seen by nobody but their owner."""
+"""Conversations: listed, searched, paged, and visible only to their owner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHERS = [Who(principal="eve"), Who(tenant="other")]
 
 @pytest.fixture
 def talks(harness: JournalHarness) -> list[str]:
-    """Three conversations of mine, and one of everybody else's with a name of mine."""
+    """Three conversations of mine, and one of another principal with a name of mine."""
     ids = ["thr_a", "thr_b", "thr_c"]
     for thread_id, title in zip(ids, ["Bread recipes", "100%_sure?", "Ships at sea"], strict=True):
         harness.accept(title, thread_id=thread_id)

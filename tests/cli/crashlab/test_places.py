@@ -1,4 +1,4 @@
-"""Places are told in words that say what was just written down."""
+"""Places are named by what was just committed."""
 
 from cli.crashlab.places import Passed, places_of
 

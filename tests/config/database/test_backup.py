@@ -44,7 +44,7 @@ def filled(settings: Settings) -> Iterator[JournalHarness]:
 
 
 class Writer:
-    """Writes runs, one after the other, until it is told to stop."""
+    """Writes runs, one after the other, until it is stopped."""
 
     def __init__(self, harness: JournalHarness) -> None:
         self.harness = harness
@@ -127,7 +127,7 @@ def test_a_copy_is_one_file_for_its_owner_alone(filled: JournalHarness, settings
     assert made.kind == "sqlite"
 
 
-def test_runs_go_on_in_what_was_restored(filled: JournalHarness, settings: Settings, tmp_path: Path) -> None:
+def test_runs_continue_in_what_was_restored(filled: JournalHarness, settings: Settings, tmp_path: Path) -> None:
     open_run = filled.own().lease
     made = back_up(settings, tmp_path / "copy.db")
     ended(filled, "written later")
@@ -204,7 +204,7 @@ def test_a_damaged_database_is_noticed_and_the_earlier_copy_stays(
 
 
 def damage(file: Path) -> None:
-    """Overwrite pages in the middle of a database that nobody has open."""
+    """Overwrite pages in the middle of a database that no process has open."""
     with sqlite3.connect(file) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()

@@ -1,4 +1,4 @@
-"""Turns of processes at one SQLite file: nobody is starved, and a process that was stopped or ended stops nobody."""
+"""Turns of processes at one SQLite file: none is starved, and a process that was stopped or ended blocks no other."""
 
 from __future__ import annotations
 

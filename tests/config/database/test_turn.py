@@ -1,4 +1,4 @@
-"""Whose turn it is: in the order of coming, urgent ones first, nobody overtakes, and a wait has an end."""
+"""Whose turn it is: in the order of coming, urgent ones first, none overtakes, and a wait has an end."""
 
 from __future__ import annotations
 

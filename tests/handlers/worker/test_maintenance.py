@@ -129,7 +129,7 @@ def test_everything_written_with_the_end_is_delivered_and_nothing_before(mainten
 
 @pytest.mark.parametrize("how", ["cancelled", "expired"])
 def test_a_persons_answer_is_delivered_with_the_end_that_followed_it(maintenance: MaintenanceHarness, how: str) -> None:
-    """Two questions, of which one was answered: nobody owned the run any more."""
+    """Two questions, of which one was answered: the run has no owner any more."""
     handle = maintenance.run()
     answered, late = question(), question(expires_in_s=-1)
     shown = asks(maintenance.database, handle.run_id, answered, late)
@@ -173,7 +173,7 @@ def test_a_database_that_is_busy_for_a_moment_puts_it_off(
     (late,) = [run_id for run_id in (first, second) if not maintenance.row(run_id).observers_told]
     assert (ends_received(first) + ends_received(second), ends_received(late)) == (1, 0)
 
-    assert maintenance.look() == 0, "somebody is at it"
+    assert maintenance.look() == 0, "another process delivers it"
     maintenance.expire_lease()
     assert maintenance.look() == 1
     assert (ends_received(first), ends_received(second)) == (1, 1)
@@ -207,14 +207,14 @@ def test_a_delivery_that_always_fails_is_given_up(
 def test_an_observer_that_is_missing_here_leaves_the_others_theirs(
     maintenance: MaintenanceHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run_id = maintenance.ended("nowhere:Nobody", "logger", WITNESS)
+    run_id = maintenance.ended("nowhere:Missing", "logger", WITNESS)
 
     assert maintenance.look() == 1
 
     assert run_id in maintenance.logged()
     assert ends_received(run_id) == 1
     assert maintenance.row(run_id).observers_told
-    assert "nowhere:Nobody" in caplog.text
+    assert "nowhere:Missing" in caplog.text
 
 
 def test_a_delivery_that_another_worker_holds_is_left_to_it(maintenance: MaintenanceHarness) -> None:

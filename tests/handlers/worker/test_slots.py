@@ -1,4 +1,4 @@
-"""The places of a worker process: whoever finds none, or has to be kept apart, is taken as soon as that can be."""
+"""The slots of a worker process: a run that finds none, or that has to be kept apart, begins as soon as it can."""
 
 from __future__ import annotations
 

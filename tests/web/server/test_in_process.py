@@ -1,4 +1,4 @@
-"""The same server on a thread: clients that wait hold no thread, streams are handed off, and it ends when told."""
+"""The same server on a thread: clients that wait hold no thread, streams are handed off, and it ends on request."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_calls_nothing_when_tools_may_not_be_used():
 
 
 def asked(messages, **more):
-    """Return a call with the tools that ship, as a provider is told of them."""
+    """Return a call with the tools that ship, as a provider gets them."""
     settings = read_settings()
     return ModelCall(
         model="demo/instant",

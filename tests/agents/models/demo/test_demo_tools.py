@@ -1,4 +1,4 @@
-"""Tools the demo model was never told about: those that change nothing are found, the others only obeyed."""
+"""Tools the demo model does not know: it finds those that change nothing, and calls the others only when asked to."""
 
 import json
 import random
@@ -61,7 +61,7 @@ def book(room: str) -> str:
 
 @tool
 def send_note(text: str, to: str) -> str:
-    """Send a note to somebody."""
+    """Send a note to a person."""
     return ""
 
 

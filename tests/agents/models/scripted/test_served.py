@@ -1,4 +1,4 @@
-"""A scripted model whose script is a server of another process: what it streams is read, and how it fails is told."""
+"""A scripted model whose script is a server of another process: its stream is read, and its failures are raised."""
 
 from __future__ import annotations
 

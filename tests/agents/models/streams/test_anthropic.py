@@ -1,4 +1,4 @@
-"""Anthropic's wire, told in OpenAI's words."""
+"""Anthropic's wire, translated to OpenAI's terms."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def test_lone_surrogates_and_broken_utf_8_are_replaced() -> None:
         {"message": "slow down", "code": 429},
         {"message": "slow down", "code": "rate_limit_exceeded"},
         {"message": "Overloaded", "type": "overloaded_error"},
-        {"message": "nobody knows"},
+        {"message": "unknown"},
         "just a text",
     ],
 )

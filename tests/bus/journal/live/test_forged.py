@@ -1,4 +1,4 @@
-"""Somebody else writes to our Redis: what they say there never reaches a viewer, and hurts nobody."""
+"""Another program writes to our Redis: its entries never reach a viewer, and disturb none."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_unsigned_events_are_never_delivered(
     else:
         redis_client.xadd(keys.stream(run.run_id), {"e": forged}, id=f"{run.next_seq}-0")
     late = harness.do(redis_log.read_after(run.run_id, 0))
-    harness.do(run.say("c"))  # stands behind the forgery in the channel, so that was heard when this is
+    harness.do(run.say("c"))  # stands behind the forgery in the channel, so that was received when this is
     harness.do(run.end())
 
     run.assert_true()
@@ -251,7 +251,7 @@ def test_followers_get_each_body_at_once_whatever_a_runs_keys_hold(
 def test_a_forged_fence_ends_nothing(
     harness: JournalHarness, keys: Keys, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("bus.journal.log.reader.IDLE_S", 0.1)  # nothing is heard of it live any more
+    monkeypatch.setattr("bus.journal.log.reader.IDLE_S", 0.1)  # nothing of it arrives live any more
     run = Watched(harness)
     harness.do(run.begin())
 

@@ -139,13 +139,13 @@ def test_a_nudge_reaches_all_listeners(hot_log: HotLog, warm):
         found: list[str] = []
         both = asyncio.Event()
 
-        def hear(text: str) -> None:
+        def take(text: str) -> None:
             found.append(text)
             if len(found) == 2:
                 both.set()
 
-        await hot_log.listen("news", hear)
-        await hot_log.listen("news", hear)
+        await hot_log.listen("news", take)
+        await hot_log.listen("news", take)
         hot_log.nudge("silence", "not this")
         hot_log.nudge("news", "stop run_1")
         async with asyncio.timeout(20):
@@ -473,14 +473,14 @@ def test_redis_away_and_back(own_redis: RedisServer, warm, loop: ProcessLoop, mo
     nudges: list[str] = []
     is_nudged = threading.Event()
 
-    def hear(text: str) -> None:
+    def take(text: str) -> None:
         nudges.append(text)
         is_nudged.set()
 
     async def away() -> None:
         followers.append(Follower())
         await log.follow("run_1", followers[0])
-        await log.listen("news", hear)
+        await log.listen("news", take)
         log.attach("run_1", 1, source)
         log.append("run_1", 1, line(1))
         await followers[0].received(1)
@@ -516,7 +516,7 @@ def test_redis_away_and_back(own_redis: RedisServer, warm, loop: ProcessLoop, mo
         warm(back(gaps))
 
     assert seqs(followers[0].lines) == [1, 3]
-    assert set(nudges) == {"hello"}  # a Redis that had to be taught the script heard it twice
+    assert set(nudges) == {"hello"}  # a Redis that had to be taught the script got it twice
 
 
 def test_many_readers_of_a_new_process_share_its_connections(redis_url: str, deployment: str, redis_client, warm):
@@ -583,7 +583,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def frozen(server: RedisServer) -> Iterator[None]:
-    """Stop a server: its sockets stay open, and nobody answers."""
+    """Stop a server: its sockets stay open, without an answer."""
     server._running.process.send_signal(signal.SIGSTOP)
     try:
         yield
@@ -649,7 +649,7 @@ def test_a_process_that_was_late_itself_does_not_blame_redis(own_redis: RedisSer
             log.append("run_1", seq, line(seq))
             for _ in range(seq):  # until the batch is on its way, at one of these turns of the loop;
                 await asyncio.sleep(0)
-            time.sleep(0.3)  # and nobody looks at the answer for three times as long as Redis may take
+            time.sleep(0.3)  # and the answer is not read for three times as long as Redis may take
             await follower.received(seq)
         await sent(log)
         assert not log.is_down

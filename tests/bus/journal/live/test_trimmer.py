@@ -97,7 +97,7 @@ def test_what_an_earlier_owner_left_goes_with_the_last_one(
     redis_harness: JournalHarness, redis_client: redis.Redis, deployment: str
 ) -> None:
     harness, lost = redis_harness, redis_harness.own()
-    harness.do(stream(lost))  # and nothing more is heard of it
+    harness.do(stream(lost))  # and it writes nothing more
     harness.expire_lease(lost.lease.run_id)
     owner = harness.own(lost.lease.run_id, owner="own_2")
     harness.do(_say_first_and_end(owner))

@@ -1,4 +1,4 @@
-"""Sealed pieces come back byte for byte as they were told, from any cursor, in order, page by page."""
+"""Sealed pieces come back byte for byte as they were delivered, from any cursor, in order, page by page."""
 
 from __future__ import annotations
 

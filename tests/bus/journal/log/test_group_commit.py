@@ -1,4 +1,4 @@
-"""Group commit: many writes share a commit, each stands or falls by itself, and nobody is told before the commit."""
+"""Group commit: many writes share a commit, each succeeds or fails alone, and callers are notified after it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIZE = 20
 
 
 class Held:
-    """A group commit whose thread is kept busy until it is let go, so that everything after waits for it together."""
+    """A group commit whose thread is kept busy until it is released, so that everything after waits for it together."""
 
     def __init__(self, database: Database) -> None:
         self.commits = GroupCommit(database)
@@ -144,7 +144,7 @@ def test_an_error_of_the_database_in_one_write_undoes_no_other(run_ids: list[str
 def test_a_commit_that_fails_is_raised_for_all_and_retried_for_none(
     harness: JournalHarness, run_ids: list[str], held: Held, monkeypatch: pytest.MonkeyPatch, error: Exception
 ):
-    """Nobody knows whether it counted: only the callers can find out, each by its own row."""
+    """Whether it counted is unknown: only the callers can find out, each by its own row."""
     calls: list[str] = []
 
     def work(run_id: str) -> Callable[[Connection], str]:
@@ -288,29 +288,29 @@ def owners(harness: JournalHarness, count: int) -> list[Owner]:
 def test_runs_that_commit_at_the_same_time_share_commits_and_have_whole_logs(
     harness: JournalHarness, committed: list[str]
 ):
-    everybody = owners(harness, SIZE)
+    group = owners(harness, SIZE)
     committed.clear()
 
     async def play() -> None:
-        await asyncio.gather(*(owner.message() for owner in everybody))
-        await asyncio.gather(*(owner.end() for owner in everybody))
+        await asyncio.gather(*(owner.message() for owner in group))
+        await asyncio.gather(*(owner.end() for owner in group))
 
     harness.do(play())
 
-    assert all(harness.kinds(owner.lease.run_id)[-2:] == ["message", "end"] for owner in everybody)
-    assert all(owner.delivered_seqs == [3, 4] for owner in everybody)
+    assert all(harness.kinds(owner.lease.run_id)[-2:] == ["message", "end"] for owner in group)
+    assert all(owner.delivered_seqs == [3, 4] for owner in group)
     if harness.database.is_sqlite:
         assert len(committed) < SIZE, f"{2 * SIZE} changes"
 
 
 def test_a_stale_owner_in_a_group_is_refused_alone(harness: JournalHarness):
-    everybody = owners(harness, 5)
-    stale = everybody[2]
+    group = owners(harness, 5)
+    stale = group[2]
     harness.expire_lease(stale.lease.run_id)
     harness.claim(stale.lease.run_id, "own_2")
 
     async def play() -> list[Any]:
-        return await asyncio.gather(*(owner.message() for owner in everybody), return_exceptions=True)
+        return await asyncio.gather(*(owner.message() for owner in group), return_exceptions=True)
 
     found = harness.do(play())
 
@@ -328,14 +328,14 @@ def test_a_group_whose_commit_fails_is_written_once(
         pytest.skip("the faults are SQLite's own")
     faults = [fault]
     FaultyCommits(harness.database, monkeypatch, lambda: faults.pop() if faults else None)
-    everybody = owners(harness, 5)
+    group = owners(harness, 5)
 
     async def play() -> None:
-        await asyncio.gather(*(owner.message() for owner in everybody))
+        await asyncio.gather(*(owner.message() for owner in group))
 
     harness.do(play())
 
-    for owner in everybody:
+    for owner in group:
         assert harness.kinds(owner.lease.run_id) == ["status", "status", "message"]
         assert harness.run_row(owner.lease.run_id).commits == 1
 
@@ -343,10 +343,10 @@ def test_a_group_whose_commit_fails_is_written_once(
 def test_each_run_passes_its_own_failpoints_in_a_group(harness: JournalHarness, monkeypatch: pytest.MonkeyPatch):
     passed: list[str] = []
     monkeypatch.setattr(writers, "failpoint", passed.append)
-    everybody = owners(harness, 5)
+    group = owners(harness, 5)
 
     async def play() -> None:
-        await asyncio.gather(*(owner.message() for owner in everybody))
+        await asyncio.gather(*(owner.message() for owner in group))
 
     harness.do(play())
 
@@ -356,7 +356,7 @@ def test_each_run_passes_its_own_failpoints_in_a_group(harness: JournalHarness, 
 def test_a_commit_of_its_own_that_is_refused_is_one_line_in_the_log(
     harness: JournalHarness, caplog: pytest.LogCaptureFixture
 ):
-    """Its caller was cancelled meanwhile, so that nobody waits for what it raises."""
+    """Its caller was cancelled meanwhile, so that its error reaches no caller."""
     owner = harness.own()
     harness.expire_lease(owner.lease.run_id)
     harness.claim(owner.lease.run_id, "own_2")

@@ -274,7 +274,7 @@ def test_a_database_that_is_away_for_a_moment_is_asked_again(
     assert len(asked) >= 3
 
 
-def test_a_reader_that_leaves_lets_go(small_harness: JournalHarness):
+def test_a_reader_that_leaves_unsubscribes(small_harness: JournalHarness):
     owner = small_harness.own()
     hot = small_harness.hot_log
     assert isinstance(hot, MemoryHotLog)
@@ -306,7 +306,7 @@ def test_a_run_that_ended_without_an_event_would_be_waited_for(small_harness: Jo
 
 
 class StuckHotLog(MemoryHotLog):
-    """Answers readers when it is told to, as a Redis that is stuck, and nobody hears it, as one that lost its wires."""
+    """Answers when a test lets it, as a Redis that is stuck, and delivers nothing, as one without a connection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -379,10 +379,10 @@ def test_a_reader_that_found_missed_live_events_in_sql_queries_more_often(
         reading = asyncio.ensure_future(collect_from(reader))
         while not waited_s:
             await asyncio.sleep(0)
-        await owner.message("unheard")
+        await owner.message("undelivered")
         while waited_s[-1] != 0.05:
             await asyncio.sleep(0.01)
-        reader._on_lines([(await collect_page(harness, owner))[0]])  # something is heard after all
+        reader._on_lines([(await collect_page(harness, owner))[0]])  # something arrives after all
         while waited_s[-1] != 0.2:
             await asyncio.sleep(0.01)
         await owner.end()

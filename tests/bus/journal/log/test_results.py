@@ -1,4 +1,4 @@
-"""A tool's result is in SQL once, and readers see each event as it was told."""
+"""A tool's result is in SQL once, and readers see each event as it was delivered."""
 
 from __future__ import annotations
 

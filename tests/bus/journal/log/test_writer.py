@@ -175,7 +175,7 @@ def test_a_commit_counts_once_whatever_becomes_of_its_reply(
 def test_a_reply_that_was_lost_is_no_licence_once_the_run_belongs_to_another(
     small_harness: JournalHarness, monkeypatch: pytest.MonkeyPatch, by: str
 ):
-    """The commit counted, and its writer is told to stop all the same: somebody else declared what stands behind it."""
+    """The commit counted, and its writer stops all the same: another owner declared the numbers after it."""
     owner = small_harness.own()
     run_id = owner.lease.run_id
     faults: list[Fault] = ["reply_lost"]
@@ -183,7 +183,7 @@ def test_a_reply_that_was_lost_is_no_licence_once_the_run_belongs_to_another(
     submit = GroupCommit.submit
 
     def lose(written: Future[Any], delivered: Future[Any]) -> None:
-        """Between the lost reply and the second try the run goes to somebody else."""
+        """Between the lost reply and the second try another owner takes the run."""
         small_harness.expire_lease(run_id)
         if by == "stop":
             cancel(small_harness.database, Who(), run_id, "ann")
@@ -210,7 +210,7 @@ def test_a_reply_that_was_lost_is_no_licence_once_the_run_belongs_to_another(
 def test_a_commit_that_was_given_up_is_never_taken_for_the_next_one(
     small_harness: JournalHarness, monkeypatch: pytest.MonkeyPatch
 ):
-    """What is committed next would be told to everybody, and be in SQL nowhere."""
+    """What is committed next would be delivered to all viewers without being in SQL."""
     faults: list[Fault] = ["damaged_behind"]
     FaultyCommits(small_harness.database, monkeypatch, lambda: faults.pop() if faults else None)
     owner = small_harness.own()

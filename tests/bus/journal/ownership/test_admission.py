@@ -16,7 +16,7 @@ def test_a_claim_is_admitted_while_the_database_is_quick() -> None:
         pass
 
 
-def test_claims_wait_while_a_write_takes_too_long_and_go_on_after() -> None:
+def test_claims_wait_while_a_write_takes_too_long_and_continue_after() -> None:
     delays_s = iter([5.0, 5.0, 0.1])
 
     with Admission(lambda: next(delays_s), 1.0).place():

@@ -141,7 +141,7 @@ def test_a_run_this_process_took_again_is_lost_by_its_old_writer_only(
 
 def test_a_beat_that_fails_once_is_no_loss(harness: ManagerHarness, small_harness: JournalHarness):
     owner = small_harness.own()
-    harness.fail = RuntimeError("something nobody foresaw")
+    harness.fail = RuntimeError("something unexpected")
 
     async def play() -> None:
         await harness.track(owner)

@@ -1,4 +1,4 @@
-"""An owner's id tells a neighbour whether its process has ended; where nobody can tell, it has not."""
+"""An owner's id tells a neighbour whether its process has ended; where that is unknown, it has not."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_dead_process_that_may_not_be_looked_at_is_gone_once_it_is_buried(
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it is dead, and stays a zombie
 
-    assert not is_gone(owner), "nobody can tell it from one that lives: the lease decides"
+    assert not is_gone(owner), "it cannot be distinguished from one that lives: the lease decides"
     process.wait(20)
     assert is_gone(owner)
 

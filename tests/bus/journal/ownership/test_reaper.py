@@ -1,4 +1,4 @@
-"""Runs nobody looks after any more go back to the queue, or end; whoever looks, and however many do."""
+"""Runs whose lease expired go back to the queue, or end, however many reapers look."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_a_run_is_suspected_by_what_was_at_work(
         lost(harness, run_id, *([step(number, kind=kind)] if kind else []))
         assert reap(harness.database, run_id) is not None
         lease = harness.claim(run_id)
-        assert lease is not None, "it goes on"
+        assert lease is not None, "it continues"
         seen.append(lease.is_suspect)
         with harness.database.write() as connection:
             end_steps(connection, [StepEnded(id=f"stp_{number}", status="done")])
@@ -357,7 +357,7 @@ def test_a_run_of_a_process_of_another_machine_waits_for_its_lease(harness: Jour
     assert reap(harness.database, owner.lease.run_id) is None
 
 
-# --- questions nobody answers ---------------------------------------------------------------------
+# --- questions without an answer ---------------------------------------------------------------------
 
 
 def test_an_unanswered_question_ends_its_run_with_a_result_for_the_call(harness: JournalHarness) -> None:
@@ -470,7 +470,7 @@ def test_a_run_that_its_process_is_about_to_execute_is_left_to_it_for_a_while(ha
 
 
 def test_a_hold_is_no_lease(harness: JournalHarness) -> None:
-    """Whoever holds a queued run keeps pollers away, and nobody who was told to begin it."""
+    """A process that defers polling of a queued run keeps pollers away, and no message of the run."""
     run_id = harness.accept().run_id
     UnownedRuns(harness.database, "own_1", 60.0, lambda written: None).defer_polling(run_id)
 
@@ -520,7 +520,7 @@ def test_the_reaper_looks_by_itself_and_survives_whatever_goes_wrong(
     assert [row.status for row in statuses] == ["queued", "queued"]
 
 
-@pytest.mark.parametrize("error", [RuntimeError("nobody foresaw this"), StaleOwner("run_1", 1)])
+@pytest.mark.parametrize("error", [RuntimeError("this is unexpected"), StaleOwner("run_1", 1)])
 def test_a_run_that_cannot_be_reaped_keeps_no_other_waiting(
     harness: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -614,7 +614,7 @@ def test_a_process_that_ended_here_has_none(harness: JournalHarness, settings: S
 
 
 class Sweep:
-    """Stands where retention's sweep is: one that lasts until it is let go, or until it is cut off."""
+    """Stands where retention's sweep is: one that lasts until it is released, or until it is cancelled."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.may_end, self.is_over = threading.Event(), threading.Event(), threading.Event()
@@ -681,7 +681,7 @@ def test_a_sweep_that_fails_is_no_end_of_the_reaper(
         tried.append(len(tried))
         if len(tried) == 3:
             again.set()
-        raise DatabaseBusy("locked") if len(tried) == 1 else RuntimeError("nobody foresaw this")
+        raise DatabaseBusy("locked") if len(tried) == 1 else RuntimeError("this is unexpected")
 
     monkeypatch.setattr(reapers, "sweep", fail)
     monkeypatch.setattr(reapers, "SWEEP_EVERY_S", 0.0)

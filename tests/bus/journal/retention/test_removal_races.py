@@ -24,7 +24,7 @@ ME = Who()
 ROUNDS = 40
 Side = Callable[[], Any]
 LOST = (RunOpen, RunUnknown, ThreadUnknown)
-"""What somebody hears who came second."""
+"""The errors of the side that came second."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def racing(database: Database, request: pytest.FixtureRequest) -> JournalHarness
 
 
 def race(sides: Sequence[Side]) -> list[Exception]:
-    """Let all sides go at the same moment and return what those heard that did not get through."""
+    """Let all sides go at the same moment and return the errors of those that did not get through."""
     return [came for came in at_once(len(sides), lambda index: sides[index]()) if isinstance(came, Exception)]
 
 

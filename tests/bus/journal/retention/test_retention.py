@@ -369,7 +369,7 @@ def test_old_files_of_the_logger_go_with_the_rest(sqlite: Database, kept: Settin
 # --- beside writers
 
 
-def test_writers_go_on_while_much_is_removed(
+def test_writers_continue_while_much_is_removed(
     small_harness: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harness = small_harness

@@ -170,7 +170,9 @@ ATTEMPT: dict[str, Callable[[Scene], object]] = {
     "wait": lambda one: one.release_for(Reason.APPROVAL),
     "stop": lambda one: cancel(one.harness.database, ME, one.run_id, "ann"),
     "requeue": lambda one: reap(one.harness.database, one.run_id),
-    "fail claimed": lambda one: fail_owned(one.harness.database, one.run_id, one.fence, OutcomeUnknown("cannot go on")),
+    "fail claimed": lambda one: fail_owned(
+        one.harness.database, one.run_id, one.fence, OutcomeUnknown("cannot continue")
+    ),
     "answer": lambda one: decide(
         one.harness.database, ME, one.run_id, one.asked, Decision(decision="run_again"), by="ann"
     ),
