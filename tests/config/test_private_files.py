@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -173,13 +174,16 @@ def test_files_are_made_in_one_place() -> None:
     folders = [room for room in FOLDERS if room != "tests"]
     sources = [path for room in folders for path in (ROOT / room).rglob("*.py") if "crashlab" not in path.parts]
 
-    found = {str(path.relative_to(ROOT)) for path in sources if any(map(_makes_a_file, ast.walk(_parsed(path))))}
+    found = {str(path.relative_to(ROOT)) for path in sources if _makes_files(path.read_text())}
 
     assert found - ELSEWHERE.keys() == set()
 
 
-def _parsed(path: Path) -> ast.AST:
-    return ast.parse(path.read_text())
+def _makes_files(source: str) -> bool:
+    """Whether the source has a call that may make a file or a folder."""
+    if not re.search(rf"\b(?:{'|'.join(MAKES)})\s*\(", source):  # parsing every file takes a second
+        return False
+    return any(map(_makes_a_file, ast.walk(ast.parse(source))))
 
 
 def _makes_a_file(node: ast.AST) -> bool:

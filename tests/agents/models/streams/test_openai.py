@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.models.errors import ModelFailed, ModelRefused
@@ -93,7 +93,6 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("kind", [OpenAIWire, AnthropicWire])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(bodies=st.lists(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6), min_size=1, max_size=4))
 def test_json_of_any_shape_is_read_or_an_error_of_ours(kind: type[Wire], bodies: list[Any]) -> None:
     wire = kind()
