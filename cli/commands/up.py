@@ -130,7 +130,7 @@ def _keep_redis(supervisor: Supervisor, redis: EmbeddedRedis, output: Output) ->
         if child.quick_deaths == 2 and not child.ready.is_set():
             place = redis.set_aside()
             lost = f"the embedded Redis could not read its data; it was moved to {place}. Nothing is lost."
-            output("up", f"WARNING {lost}")
+            output.warn(lost)
 
     spec = ChildSpec(name="redis", argv=redis.argv, before=prepare, parent_died=signal.SIGTERM, umask=PRIVATE_UMASK)
     return supervisor.keep(spec)

@@ -16,6 +16,7 @@ from typing import TextIO, cast
 
 import click
 
+from config.clock import stamp
 from config.logs import one_line
 from config.private_files import open_private, private_folder
 from config.redaction import redact
@@ -51,19 +52,19 @@ class Output:
     def say(self, line: str) -> None:
         """Show a line of this process on stdout."""
         with self._lock:
-            self._write_log(self._command, line)
+            self._write_own(line)
             _show(line)
 
     def note(self, sentence: str) -> None:
         """Show progress on stderr."""
         with self._lock:
-            self._write_log(self._command, sentence)
+            self._write_own(sentence)
             _show(click.style(sentence, dim=True), err=True)
 
     def warn(self, sentence: str) -> None:
         """Show a warning of this process on stderr."""
         with self._lock:
-            self._write_log(self._command, f"WARNING {sentence}")
+            self._write_own(f"WARNING {sentence}")
             _show_warning(sentence)
 
     def stream(self, name: str) -> TextIO:
@@ -76,6 +77,10 @@ class Output:
             self._file.close()
         _flush_or_discard(sys.stdout)
         _flush_or_discard(sys.stderr)
+
+    def _write_own(self, line: str) -> None:
+        """Write a line of this process with its time, as its children's lines have one."""
+        self._write_log(self._command, f"{stamp()} {line}")
 
     def _write_log(self, name: str, line: str) -> None:
         """Write the line to the log file; warn once on the terminal while that fails."""

@@ -15,6 +15,7 @@ from functools import partial
 
 from cli.supervisor.child import guarded
 from cli.supervisor.liveness_pipe import START_S, ChildPipe
+from config.clock import stamp
 from config.errors import CallboardError
 
 STEADY_S = 5.0
@@ -126,7 +127,7 @@ class Child:
             else:
                 self.quick_deaths += 1
             if status is not None and not self._is_wedged:
-                self._emit(f"WARNING {self.spec.name} ended ({_status_name(status)}); starting it again")
+                self._warn(f"{self.spec.name} ended ({_status_name(status)}); starting it again")
             self._stopping.wait(pause_s(self.quick_deaths, was_ready=self._is_alive))
 
     def _run_once(self) -> int | None:
@@ -139,7 +140,7 @@ class Child:
             self.spec.before(self)
             process, pipe = self._spawn()
         except OSError as error:
-            self._emit(f"WARNING {self.spec.name} could not be started: {error}")
+            self._warn(f"{self.spec.name} could not be started: {error}")
             return None
         if self._stopping.is_set():
             self._signal(signal.SIGKILL)
@@ -192,9 +193,13 @@ class Child:
         if not pipe.listen(self.spec.silence_s, self.spec.start_s, self._on_first_byte) or process.poll() is not None:
             return
         name, silence_s = self.spec.name, self.spec.silence_s if self._is_alive else self.spec.start_s
-        self._emit(f"WARNING {name} gave no sign of life for {silence_s:g} s; it is ended and started again")
+        self._warn(f"{name} gave no sign of life for {silence_s:g} s; it is ended and started again")
         self._is_wedged = True
         _signal_group(process.pid, signal.SIGKILL)
+
+    def _warn(self, sentence: str) -> None:
+        """Pass a line about the child to the sink, in the form of the child's own lines."""
+        self._emit(f"{stamp()} WARNING {sentence}")
 
     def _emit(self, line: str) -> None:
         """Pass a line to the sink; its errors are ignored, since they would end the thread that watches the child."""

@@ -1,5 +1,6 @@
 import contextlib
 import io
+import re
 import resource
 import subprocess
 import sys
@@ -70,12 +71,15 @@ class TestATerminalThatCannotBeWritten:
         output.note("stopping")
         output.warn("everything runs in one process")
 
-        assert [line.split(maxsplit=1)[1] for line in log.read_text().splitlines()] == [
-            WARNING,
+        names, times, lines = zip(*(line.split(maxsplit=2) for line in log.read_text().splitlines()), strict=True)
+        assert names == ("worker-1", "up", "up", "up")
+        assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", time) for time in times)
+        assert lines == (
+            WARNING.split(maxsplit=1)[1],
             "Callboard is up",
             "stopping",
             "WARNING everything runs in one process",
-        ]
+        )
 
     def test_is_tried_again_with_the_next_line(self, output, monkeypatch, capsys):
         with monkeypatch.context() as gone:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from cli.commands import up
 from cli.supervisor.liveness_pipe import ChildPipe
 from cli.supervisor.output import Output
 from cli.supervisor.supervisor import MAX_LINE_BYTES, Child, ChildHopeless, ChildSpec, Supervisor, pause_s
+from config.clock import utc_now
 
 pytestmark = pytest.mark.parity
 
@@ -313,7 +315,8 @@ def test_a_child_that_cannot_be_started_is_not_said_to_have_ended(supervisor, li
 
     supervisor.keep(ChildSpec(name="child", argv=(sys.executable,), before=refuse))
 
-    lines.wait_for("could not be started: [Errno 11] no more processes", times=2)
+    lines.wait_for("WARNING child could not be started: [Errno 11] no more processes", times=2)
+    assert datetime.fromisoformat(lines.seen[0][1].split()[0]) <= utc_now(), "a line has its time"
 
     assert [line for _, line in lines.seen if "ended" in line] == []
 
