@@ -42,13 +42,18 @@ def configure_logging(settings: Settings, process: str, stream: TextIO | None = 
     ``process`` (``web``, ``worker-1``, ``up``) is part of each line.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines(process) if settings.log_format == "json" else TextLines(process))
+    handler.setFormatter(line_format(settings, process))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.DEBUG if settings.debug else logging.INFO)
     for name in NOISY:
         logging.getLogger(name).setLevel(logging.INFO if settings.debug else logging.WARNING)
     logging.captureWarnings(True)
+
+
+def line_format(settings: Settings, process: str) -> logging.Formatter:
+    """Return the configured format of a log line: text or JSON."""
+    return JsonLines(process) if settings.log_format == "json" else TextLines(process)
 
 
 def one_line(text: str) -> str:

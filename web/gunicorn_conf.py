@@ -30,6 +30,7 @@ graceful_timeout = 3
 backlog = 2048
 proc_name = "callboard-web"
 accesslog = None
+logger_class = "web.server.log.ServerLog"
 control_socket_disable = True
 """gunicorn 27 would create one in the user's home."""
 worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
