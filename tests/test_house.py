@@ -247,6 +247,36 @@ def test_processes_of_tests_get_an_environment_without_the_developers_configurat
     assert written_out == [], "use tests.fleet.bare_environment, which leaves .env and callboard.toml unread"
 
 
+def test_tests_reach_the_journal_through_its_interface_or_with_a_reason():
+    """``tests/bus`` tests its inside; others have ``bus.journal`` and ``tests/bus/journal_harness.py``."""
+    reached = {
+        found[1]
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if ROOT / "tests" / "bus" not in path.parents
+        for found in re.finditer(r"(?:from|import|setattr\(\") ?(bus\.journal\.[a-z_.]+)", path.read_text())
+    }
+
+    assert {module for module in reached if not module.startswith(tuple(INSIDE))} == set()
+    assert {module for module in INSIDE if not any(name.startswith(module) for name in reached)} == set()
+
+
+INSIDE = {
+    "bus.journal.closing": "texts that models and people get",
+    "bus.journal.definition_store": "a child of a fork makes what it keeps anew",
+    "bus.journal.journal": "faults of the database at one place",
+    "bus.journal.log.line": "lines that no journal writes",
+    "bus.journal.log.reader": "how often a reader looks",
+    "bus.journal.log.writer": "faults of a commit",
+    "bus.journal.ownership": "limits of crashes, heartbeats that fail, the size of a batch",
+    "bus.journal.queries.run_record": "records of all runs of a soak",
+    "bus.journal.retention.old_files": "which files are private",
+    "bus.journal.steps": "the bench times it alone",
+    "bus.journal.version": "a later version of the journal",
+    "bus.journal.write_probe": "how long a result is kept",
+}
+"""Modules that tests of other rooms reach into, and what for."""
+
+
 def test_the_formatter_formats_every_line():
     exempt = [
         f"{name_of(path)}:{number}"

@@ -17,6 +17,7 @@ from agents import compatibility
 from agents.checkup import deep_check, problem_of
 from agents.process import current_process
 from agents.registry import AgentRegistry
+from agents.testing import AgentKit
 from agents.tools.catalogue import find_tool, tools_of
 from config.definitions import agent as definitions
 from config.definitions.agent import AgentDefinition, DefinitionFields, load_definition, pinned_definition
@@ -24,7 +25,6 @@ from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.settings import read_settings
 from handlers.worker.warm_up import rehearse
 from tests.agents.broken_tools import KINDS
-from tests.app_harness import AppHarness
 from web.api.agents import shown
 
 CHAIN: dict[str, Any] = {f"a{number}": {"$ref": f"#/$defs/a{number + 1}"} for number in range(1500)} | {"a1500": {}}
@@ -125,33 +125,31 @@ def test_a_check_that_fails_is_a_problem_of_its_agent(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("tool", ["builtins:min", "pip:main", *(f"tests.agents.broken_tools:{kind}" for kind in KINDS)])
-def test_a_run_of_a_broken_agent_ends_with_the_true_reason_and_another_is_unhurt(
-    harness: AppHarness, tool: str
-) -> None:
-    harness.agent(f"tools: ['{tool}']", agent_id="broken")
-    harness.agent("tools: [clock]", agent_id="fine")
-    broken, fine = harness.run(agent_id="broken"), harness.run(agent_id="fine")
+def test_a_run_of_a_broken_agent_ends_with_the_true_reason_and_another_is_unhurt(kit: AgentKit, tool: str) -> None:
+    kit.agent("broken", tools=[tool])
+    kit.agent("fine", tools=["clock"])
+    broken, fine = kit.run(agent_id="broken"), kit.run(agent_id="fine")
 
-    assert broken.result(timeout_s=90).status == "failed"
-    assert broken.result(timeout_s=90).reason == "tool_unknown"
-    assert fine.result(timeout_s=90).status == "succeeded"
+    assert broken.result(timeout_s=20).status == "failed"
+    assert broken.result(timeout_s=20).reason == "tool_unknown"
+    assert fine.result(timeout_s=20).status == "succeeded"
 
 
-def test_what_loading_an_agent_raises_ends_its_run_alone(harness: AppHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    harness.agent(agent_id="broken")
+def test_what_loading_an_agent_raises_ends_its_run_alone(kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    kit.agent("broken")
     real = compatibility.load_agent
 
-    def load(here: Any, agent_id: str, digest: str = "") -> Any:
+    def load(process: Any, agent_id: str, digest: str = "") -> Any:
         if agent_id == "broken":
             raise RecursionError("too deep")
-        return real(here, agent_id, digest)
+        return real(process, agent_id, digest)
 
     monkeypatch.setattr(compatibility, "load_agent", load)
-    harness.agent(agent_id="fine")
-    harness.runner.journal.loop.run(rehearse(current_process()))  # as a worker begins
+    kit.agent("fine")
+    kit.runner.journal.loop.run(rehearse(current_process()))  # as a worker begins
 
-    assert harness.run(agent_id="broken").result(timeout_s=90).reason == "internal"
-    assert harness.run(agent_id="fine").result(timeout_s=90).status == "succeeded"
+    assert kit.run(agent_id="broken").result(timeout_s=20).reason == "internal"
+    assert kit.run(agent_id="fine").result(timeout_s=20).status == "succeeded"
 
 
 # --- anything at all in a file ----------------------------------------------------------------------

@@ -130,7 +130,6 @@ class Clock:
 
 @contextlib.contextmanager
 def _open(url: str, folder: Path, *, is_synced: bool) -> Iterator[tuple[JournalHarness, Clock]]:
-    from bus.journal.live.hotlog import MemoryHotLog
     from bus.loop import ProcessLoop
     from config.database.engine import open_database
     from config.database.migrate import migrate
@@ -142,7 +141,7 @@ def _open(url: str, folder: Path, *, is_synced: bool) -> Iterator[tuple[JournalH
         event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
     clock.watch(database)
     try:
-        yield JournalHarness(database, ProcessLoop(), MemoryHotLog()), clock
+        yield JournalHarness(database, ProcessLoop()), clock
     finally:
         database.close()
 

@@ -28,7 +28,7 @@ class FaultyCommits:
 
     def __init__(self, database: Database, monkeypatch: pytest.MonkeyPatch, draw: Callable[[], Fault | None]) -> None:
         self._draw = draw
-        self._here = threading.local()
+        self._thread = threading.local()
         self._commit = database.engine.dialect.do_commit
         monkeypatch.setattr(database.engine.dialect, "do_commit", self._do)
         monkeypatch.setattr(writers, "failpoint", self._pass)
@@ -37,11 +37,11 @@ class FaultyCommits:
     def _pass(self, place: str) -> None:
         """Stand where a writer's transaction is about to be committed, on its thread."""
         if place == "commit-before":
-            self._here.fault = self._draw()
+            self._thread.fault = self._draw()
 
     def _do(self, connection: Any) -> None:
-        fault: Fault | None = getattr(self._here, "fault", None)
-        self._here.fault = None
+        fault: Fault | None = getattr(self._thread, "fault", None)
+        self._thread.fault = None
         if fault in ("busy", "damaged"):
             raise _error(fault)
         self._commit(connection)

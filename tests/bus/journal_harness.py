@@ -12,7 +12,7 @@ from bus.journal.accept import Accepted, NewRun, accept
 from bus.journal.controls import STOP
 from bus.journal.endings import control
 from bus.journal.idempotency import IdempotencyKey
-from bus.journal.live.hotlog import HotLog
+from bus.journal.live.hotlog import HotLog, MemoryHotLog
 from bus.journal.live.signing_keys import Keyring
 from bus.journal.log.commit import Commit
 from bus.journal.log.events import read_after
@@ -161,11 +161,12 @@ def message_commit(text: str = "whole", message_id: str = "msg_1") -> Commit:
 class JournalHarness:
     """One database, one loop, one hot log."""
 
-    def __init__(self, database: Database, loop: ProcessLoop, hot_log: HotLog) -> None:
+    def __init__(self, database: Database, loop: ProcessLoop, hot_log: HotLog | None = None) -> None:
+        """``hot_log``: one in memory unless given."""
         self.database = database
         self.commits = GroupCommit(database, 1 if database.is_sqlite else 4)
         self.loop = loop
-        self.hot_log = hot_log
+        self.hot_log: HotLog = hot_log or MemoryHotLog()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop; a test that hangs fails."""

@@ -18,7 +18,6 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy.engine import make_url
 
-from bus.journal.live.hotlog import MemoryHotLog
 from bus.loop import ProcessLoop, process_loop
 from cli.main import status_of
 from config.database.backup import back_up
@@ -37,7 +36,7 @@ def filled(settings: Settings) -> Iterator[JournalHarness]:
     """A migrated database in which a run ended."""
     migrate(settings)
     database = open_database(settings.database)
-    harness = JournalHarness(database, process_loop(), MemoryHotLog())
+    harness = JournalHarness(database, process_loop())
     ended(harness)
     yield harness
     database.close()
@@ -133,7 +132,7 @@ def test_runs_continue_in_what_was_restored(filled: JournalHarness, settings: Se
     ended(filled, "written later")
 
     copy = opened(made.file)
-    restored = JournalHarness(copy, filled.loop, MemoryHotLog())
+    restored = JournalHarness(copy, filled.loop)
     restored.expire_lease(open_run.run_id)
     owner = restored.own(open_run.run_id, "own_2")
     restored.do(owner.end())
@@ -260,7 +259,7 @@ def test_an_archive_of_postgres_made_while_others_write_restores(
     postgres_settings: Settings, postgres_cluster: Any, wide_loop: ProcessLoop, tmp_path: Path
 ) -> None:
     database = open_database(postgres_settings.database)
-    harness = JournalHarness(database, wide_loop, MemoryHotLog())
+    harness = JournalHarness(database, wide_loop)
     with Writer(harness) as writer:
         writer.wait_for_more(3)
         with_password = postgres_settings.database.replace("callboard@", "callboard:secret@")
