@@ -271,7 +271,7 @@ class Machine(RuleBasedStateMachine):
             assert self._row(fake.lease.run_id).status == status
 
     def beat(self, fake: FakeOwner, _fault: Fault | None) -> None:
-        """As a keeper does it."""
+        """As a lease manager does it."""
         lease = fake.lease
         row = self._row(lease.run_id)
         found = beat(self.database, lease.owner, LEASE_S, [(lease.run_id, lease.fence)])

@@ -34,11 +34,11 @@ PATIENCE_S = 20.0
 
 
 class ManagerHarness:
-    """A keeper and what became of the runs it keeps."""
+    """A lease manager, and its heartbeats."""
 
     def __init__(self, journal_harness: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
         self.journal_harness = journal_harness
-        self.keys = Keys("keeper")
+        self.keys = Keys("manager")
         self.beats: list[list[str]] = []
         self.fail: BaseException | None = None
         self.is_silent = False
@@ -55,7 +55,7 @@ class ManagerHarness:
         return self._beat(database, owner, lease_s, owned)
 
     async def track(self, owner: Owner) -> tuple[asyncio.Event, asyncio.Event]:
-        """Keep a run; return what is set when it is stopped, and when it is lost."""
+        """Track a run; return what is set when it is stopped, and when it is lost."""
         stopped, lost = asyncio.Event(), asyncio.Event()
         owner.writer.on_lost = lost.set
         await self.lease_manager.track(owner.writer, HandWork(stopped.set))
