@@ -88,8 +88,8 @@ def _note(tool: Tool, mark: str, arguments: Mapping[str, Any], result: Any = Non
 
 
 def write(path: Path, entry: Entry) -> None:
-    """Append a line and sync it to the disk."""
-    line = orjson.dumps(dataclasses.asdict(entry), default=str, option=orjson.OPT_NON_STR_KEYS) + b"\n"
+    """Append a line and sync it to the disk; an empty line before it ends one that a kill truncated."""
+    line = b"\n%s\n" % orjson.dumps(dataclasses.asdict(entry), default=str, option=orjson.OPT_NON_STR_KEYS)
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, line)
@@ -99,8 +99,16 @@ def write(path: Path, entry: Entry) -> None:
 
 
 def read(path: Path) -> Sequence[Entry]:
-    """Return the lines in order, without one that a kill truncated."""
+    """Return the entries in order, without those that a kill truncated."""
     if not path.exists():
         return ()
     lines = path.read_bytes().split(b"\n")[:-1]
-    return tuple(Entry(**orjson.loads(line)) for line in lines)
+    return tuple(Entry(**orjson.loads(line)) for line in lines if _is_whole(line))
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return True

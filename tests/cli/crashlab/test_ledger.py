@@ -119,3 +119,13 @@ def test_tools_are_wrapped_as_they_are_before_the_agents_overrides(settings):
     assert seen == [("pay", "unsafe")]
     assert tools["pay"].effect is Effect.PURE
     assert find_tool("tests.soak.tools:pay", settings).effect is Effect.UNSAFE
+
+
+def test_a_line_behind_one_that_a_kill_truncated_is_read(tmp_path):
+    entry = ledger.Entry(mark=ledger.BEGAN, tool="order", says=None, key="k", call_id="c", arguments={})
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(b'{"mark":"beg')
+
+    ledger.write(path, entry)
+
+    assert ledger.read(path) == (entry,)
