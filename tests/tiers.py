@@ -14,14 +14,18 @@ from typing import Any
 import pytest
 
 MARKERS = ("journey", "browser", "postgres", "parity")
+JOURNEY_S = 180
+"""Seconds after which a journey counts as hung, unless it says otherwise: others use the processors meanwhile."""
 SERVERS = frozenset({"redis_server", "own_redis", "model", "server", "elsewhere", "type_", "maintenance"})
 """Fixtures that start a server; a test that asks for one is in the parity tier unless it has a marker."""
 REMEDY = "a unit test opens no socket, starts no process and imports no LiteLLM; mark the test `parity`"
 
 
 def mark_tiers(items: Iterable[pytest.Item]) -> None:
-    """Every test that needs a server has a tier's marker afterwards."""
+    """Every test that needs a server has a tier's marker afterwards, and a journey has time."""
     for item in items:
+        if item.get_closest_marker("journey") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(JOURNEY_S))
         if SERVERS.intersection(getattr(item, "fixturenames", ())) and is_unit(item):
             item.add_marker("parity")
 
