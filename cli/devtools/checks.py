@@ -125,6 +125,10 @@ def _spread(group: str, beside: bool) -> tuple[str, ...]:
         # Journeys start processes of their own and wait for them half of the time: more at once would be late for each
         # other's sake. Those of a file share what they started; those that take longest begin first.
         return ("-n", str(min(cores, 2) + beside), "--dist", "loadfile", "--no-loadscope-reorder")
+    if group == "unit" and not beside:
+        # One more than the processors: a third of these tests' time they wait, for timeouts and other threads. Each
+        # process begins with a run of neighbours, which share what their module has set up.
+        return ("-n", str(min(cores + 1, MOST_TEST_PROCESSES)), "--dist", "worksteal")
     most = 2 if group in ("browser", "postgres") else MOST_TEST_PROCESSES
     count = min(max(1, cores // 2) if beside else cores, most)
     return ("-n", str(count), "--dist", "loadfile" if group == "postgres" else "load")
