@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from agents.tools import executor
 from agents.tools.errors import PathRefused, ToolTimeout
-from agents.tools.executor import call_tool
+from agents.tools.executor import MAX_THREADS, call_tool
 from agents.tools.results import MAX_BYTES, to_result
 from agents.tools.schema import build_tool
 from agents.tools.tool import current_call
@@ -132,7 +132,7 @@ def test_a_result_that_cannot_be_written_is_a_failure(call):
 @pytest.fixture
 def free() -> int:
     """Places that are free: tools of other tests of this process may hang in the rest."""
-    return executor._slots._value
+    return slots_returned(MAX_THREADS, 1)
 
 
 def test_a_plain_tool_that_never_returns_keeps_its_place_until_it_does(context, caplog, free):
@@ -162,11 +162,16 @@ def test_a_plain_tool_that_never_returns_keeps_its_place_until_it_does(context, 
     assert_slots_return(free)
 
 
+def slots_returned(count: int, timeout_s: float) -> int:
+    """Wait until so many slots are free, for a while at most, and return how many are."""
+    until_s = time.monotonic() + timeout_s
+    while executor._slots._value < count and time.monotonic() < until_s:
+        time.sleep(0.01)  # the thread of a tool gives its slot back at its end
+    return executor._slots._value
+
+
 def assert_slots_return(free: int) -> None:
-    until_s = time.monotonic() + 10
-    while executor._slots._value < free and time.monotonic() < until_s:
-        time.sleep(0.01)  # the thread of a tool gives its slot back at its end; those of other tests never do
-    assert executor._slots._value == free
+    assert slots_returned(free, 10) == free
 
 
 def test_a_place_that_comes_free_is_taken_by_the_call_that_waits(context, free):
