@@ -53,8 +53,7 @@ def open_process(with_settings: Settings) -> Process:
     If they name no Redis and `up` runs on the same state folder, its Redis is used, so that live events arrive.
     """
     with_settings = with_running_redis(with_settings)
-    publisher = Publisher(with_settings)
-    journal = Journal(with_settings, publish=publisher, post=publisher.post)
+    journal = Journal(with_settings, publish=Publisher(with_settings))
     require_current(journal.database)
     return Process(settings=with_settings, journal=journal, registry=AgentRegistry(with_settings.agent_folders))
 

@@ -37,8 +37,8 @@ app.add_defaults(_configuration)  # called when Celery first looks, not now
 class Publisher:
     """Publishes each message to its queue at the configured broker, over a connection of its own.
 
-    To be called on the relay's thread. It raises errors of the connection or of kombu while the broker is unreachable,
-    and reconnects at the next message.
+    To be used on the relay's thread. It raises the errors of redis-py or kombu while the broker is unreachable, and
+    reconnects at the next message.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -56,12 +56,6 @@ class Publisher:
         except Exception:
             self.close()
             raise
-
-    def post(self, message: RunAgentMessage) -> None:
-        """Send a message, which is then published, if that is possible without waiting. For any thread."""
-        producer = self._producer
-        if isinstance(producer, RedisProducer):
-            producer.post(message, message.queue or self._settings.queue)
 
     def close(self) -> None:
         """Close the connection; the next message opens another."""

@@ -21,7 +21,7 @@ from config.redis.errors import RedisUnreachable
 
 Command = tuple[str | bytes | int, ...]
 # The library's type annotation is wrong: it names tuples of one element.
-packed: Callable[[Command], bytes] = cast(Any, hiredis.pack_command)
+_packed: Callable[[Command], bytes] = cast(Any, hiredis.pack_command)
 CONNECT_TIMEOUT_S = 2.0
 
 
@@ -100,7 +100,7 @@ class RedisWire(asyncio.Protocol):
             future.set_exception(ConnectionError("the Redis connection is closed"))
             return future
         self._waiting.append((len(commands), [], future))
-        self._transport.write(b"".join(map(packed, commands)))
+        self._transport.write(b"".join(map(_packed, commands)))
         return future
 
     async def subscribe(self, channel: str) -> None:
@@ -135,7 +135,7 @@ class RedisWire(asyncio.Protocol):
             future.exception()  # marks it as retrieved: a caller that unsubscribes does not await it
             return future
         self._confirmations[answer] = future
-        self._transport.write(packed(command))
+        self._transport.write(_packed(command))
         return future
 
     # asyncio.Protocol

@@ -61,15 +61,8 @@ class Journal:
     """The access of one process to all runs: accept, claim, write, read, stop and answer."""
 
     def __init__(
-        self,
-        settings: Settings,
-        *,
-        publish: Publish,
-        post: Publish = lambda message: None,
-        loop: ProcessLoop | None = None,
-        database: Database | None = None,
+        self, settings: Settings, *, publish: Publish, loop: ProcessLoop | None = None, database: Database | None = None
     ) -> None:
-        """``publish`` and ``post`` send wake-ups; see ``Relay``."""
         self.settings = settings
         self.loop = loop or process_loop()
         self.database: Database = database or open_database(
@@ -79,7 +72,7 @@ class Journal:
         self.hot_log: HotLog = _open_hot_log(settings, self.keys, Keyring(self._live_secret))
         self.owner = new_owner_id()
         # The board is notified when the wake-up is published, so that accepting a run does not wait for Redis.
-        self.relay = Relay(self.database, publish, every_s=settings.reap_s, on_published=self.nudge_board, post=post)
+        self.relay = Relay(self.database, publish, every_s=settings.reap_s, on_published=self.nudge_board)
         self.lease_manager = LeaseManager(self.owner, settings, self.database, self.loop, self.hot_log, self.keys)
         self.commits = GroupCommit(self.database, 1 if self.database.is_sqlite else POSTGRES_WRITERS)
         self.admission = Admission(self._delay_s, settings.lease_s * SLOW)

@@ -52,11 +52,7 @@ class Relay:
         *,
         every_s: float,
         on_published: Callable[[str], None] = lambda run_id: None,
-        post: Publish = lambda message: None,
     ) -> None:
-        """``publish`` is called on the relay's thread. ``post`` is called before, by the thread that accepted the run:
-        it sends the message if that is possible without waiting, and ``publish`` then waits for the reply."""
-        self._post = post
         self._database = database
         self._publish = publish
         self._every_s = every_s
@@ -85,8 +81,6 @@ class Relay:
 
     def publish_soon(self, run_id: str, message: RunAgentMessage | None = None) -> None:
         """Queue this run's wake-up for publishing and return at once; without ``message`` it is read from SQL."""
-        if message is not None:
-            self._post(message)
         with self._settled:
             self._pending += 1
         self._requests.put(_Request(run_id, message))

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import base64
-import signal
-import time
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -16,7 +12,6 @@ import redis
 from bus.celery_app import CeleryProducer, Publisher
 from bus.messages import RunAgentMessage
 from bus.redis_producer import RedisProducer, plain_redis
-from config.redis.errors import RedisUnreachable
 from config.settings import Settings
 from tests.backends import RedisServer
 
@@ -74,80 +69,3 @@ def test_a_connection_that_redis_closed_costs_no_wake_up(own_redis: RedisServer,
         publish.close()
 
         assert client.llen(f"callboard:{settings.deployment}:gpu") == 2
-
-
-@pytest.fixture
-def producer(own_redis: RedisServer) -> Iterator[RedisProducer]:
-    """A producer that is connected, its first message taken from the queue again."""
-    made = RedisProducer(own_redis.url, "")
-    made.publish(MESSAGE, "gpu")
-    with redis.Redis.from_url(own_redis.url) as client:
-        client.delete("gpu")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def server(own_redis: RedisServer) -> Iterator[redis.Redis]:
-    """A client that looks into that Redis."""
-    with redis.Redis.from_url(own_redis.url) as client:
-        yield client
-
-
-def of_run(number: int) -> RunAgentMessage:
-    return replace(MESSAGE, run_id=f"run_{number}")
-
-
-def test_a_posted_message_is_published_once(producer: RedisProducer, server: redis.Redis):
-    for number in (1, 2, 3):
-        producer.post(of_run(number), "gpu")
-    for number in (2, 3, 1):  # threads that post at once may reach the relay in another order
-        producer.publish(of_run(number), "gpu")
-
-    assert server.llen("gpu") == 3
-
-
-def test_a_message_beside_posted_ones_gets_its_own_reply(producer: RedisProducer, server: redis.Redis):
-    producer.post(of_run(1), "gpu")
-    producer.publish(of_run(2), "gpu")
-    producer.publish(of_run(1), "gpu")
-
-    assert server.llen("gpu") == 2
-
-
-def test_nothing_is_posted_before_there_is_a_connection(own_redis: RedisServer, server: redis.Redis):
-    producer = RedisProducer(own_redis.url, "")
-
-    producer.post(MESSAGE, "gpu")
-
-    assert server.llen("gpu") == 0
-
-
-def test_a_posted_message_that_was_lost_with_its_connection_is_sent_again(producer: RedisProducer, server: redis.Redis):
-    server.client_kill_filter(_type="normal", skipme=True)
-    producer.post(MESSAGE, "gpu")
-
-    producer.publish(MESSAGE, "gpu")
-
-    assert server.llen("gpu") >= 1
-
-
-def test_a_posted_message_that_redis_refuses_is_not_taken_for_published(producer: RedisProducer, server: redis.Redis):
-    server.set("gpu", "no list")
-    producer.post(MESSAGE, "gpu")
-
-    with pytest.raises(RedisUnreachable, match="WRONGTYPE"):
-        producer.publish(MESSAGE, "gpu")
-
-
-def test_a_frozen_redis_holds_up_no_thread_that_posts(own_redis: RedisServer, producer: RedisProducer):
-    redis_server = own_redis._running.process
-    redis_server.send_signal(signal.SIGSTOP)
-    began_s = time.monotonic()
-
-    for number in range(2000):  # more than the socket's buffers take
-        producer.post(of_run(number), "gpu")
-    took_s = time.monotonic() - began_s
-    redis_server.send_signal(signal.SIGCONT)
-
-    assert took_s < 4

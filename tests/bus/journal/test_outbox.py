@@ -117,24 +117,6 @@ def test_the_board_is_notified_of_each_published_run(small_harness: JournalHarne
     assert shown == [accepted.run_id]
 
 
-def test_a_wake_up_is_posted_by_the_thread_that_accepted_the_run(small_harness: JournalHarness, post: Post):
-    posted: list[tuple[str, str]] = []
-    relay = Relay(
-        small_harness.database,
-        post,
-        every_s=30,
-        post=lambda message: posted.append((message.run_id, threading.current_thread().name)),
-    )
-    accepted = small_harness.accept()
-
-    relay.publish_soon(accepted.run_id, accepted.message)
-    assert relay.settle(20)
-    relay.stop()
-
-    assert posted == [(accepted.run_id, threading.current_thread().name)]
-    assert post.run_ids == [accepted.run_id]
-
-
 def test_settled_means_that_it_was_tried(harness: JournalHarness, relay: Relay, post: Post):
     assert relay.settle(0)
     for _ in range(20):
