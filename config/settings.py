@@ -23,6 +23,14 @@ from config.spelling import did_you_mean
 
 QUEUE_NAME = r"[A-Za-z0-9_.-]{1,60}"
 """What a queue may be called."""
+QUEUE_NAME_FORM = "a queue's name: 1 to 60 letters, digits, '_', '-' and '.'"
+_FORMS = {
+    "deployment": "has to be a name: 1 to 40 letters, digits, '_', '-' and '.'",
+    "queue": f"has to be {QUEUE_NAME_FORM}",
+    "queues": f"has to be queues with commas between them, each {QUEUE_NAME_FORM}",
+    "tool_modules": "has to be names of Python modules with commas between them",
+}
+"""Setting -> the form of its value, said in place of the regular expression that checks it."""
 ROOT = Path(__file__).resolve().parent.parent
 """The checkout's folder, from which Callboard runs."""
 
@@ -249,8 +257,9 @@ def read_settings(**overrides: object) -> Settings:
         first = error.errors(include_url=False)[0]
         name = "_".join(str(part) for part in first["loc"])
         variable = f"CALLBOARD_{name.upper()} " if name else ""
+        problem = _FORMS.get(name) or first["msg"].removeprefix("Value error, ")
         raise SettingInvalid(
-            f"{variable}cannot be used{_shown(first)}: {first['msg'].removeprefix('Value error, ')}. "
+            f"{variable}cannot be used{_shown(first)}: {problem}. "
             "Correct it in the environment, .env or callboard.toml."
         ) from error
     for urls in filter(None, (found.redis_url, found.broker_url, found.database_url)):

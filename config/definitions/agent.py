@@ -21,7 +21,7 @@ from config.definitions.json_schema import SchemaRefused, check_schema
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.effects import Effect
 from config.redaction import register_secrets, secrets_in_url
-from config.settings import QUEUE_NAME
+from config.settings import QUEUE_NAME, QUEUE_NAME_FORM
 from config.spelling import did_you_mean
 
 AGENT_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -275,7 +275,7 @@ def _problem(error: Any) -> str:
     if kind == "string_pattern_mismatch" and name == "api_key_env":
         return "has to be the name of an environment variable, like OPENAI_API_KEY, and never the key itself."
     if kind == "string_pattern_mismatch" and name == "queue":
-        return "has to be a queue's name: 1 to 60 letters, digits, '_', '-' and '.'."
+        return f"has to be {QUEUE_NAME_FORM}."
     if kind == "string_pattern_mismatch":
         return "has to be a built-in tool's name or `package.module:function`."
     if kind in ("tuple_type", "list_type"):

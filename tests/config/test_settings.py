@@ -9,7 +9,7 @@ import pytest
 
 from config import settings as module
 from config.errors import SettingInvalid
-from config.settings import adopt_env_file, read_settings, unknown_variables
+from config.settings import Settings, adopt_env_file, read_settings, unknown_variables
 
 
 def test_the_environment_goes_before_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,6 +35,19 @@ def test_a_value_that_does_not_fit_is_named(name: str, value: str, monkeypatch: 
 
     with pytest.raises(SettingInvalid, match=f"CALLBOARD_{name} cannot be used"):
         read_settings()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, field in Settings.model_fields.items() if any(hasattr(one, "pattern") for one in field.metadata)],
+)
+def test_the_form_of_a_value_is_said_in_words(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"CALLBOARD_{name.upper()}", "a b/c")
+
+    with pytest.raises(SettingInvalid, match=f"CALLBOARD_{name.upper()} cannot be used .*: has to be ") as caught:
+        read_settings()
+
+    assert "pattern" not in str(caught.value)
 
 
 def test_periods_that_contradict_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
