@@ -8,14 +8,14 @@ are not affected.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import httpx
 
 from agents.models.address import address_of
 from agents.models.errors import ModelFailed, ModelRefused
-from agents.models.http.inflate import Inflated, InflatedSync, inflater_of
+from agents.models.http.inflate import inflated
 from agents.models.http.provider_call import in_provider_call
 from config.redaction import redact_start
 
@@ -76,56 +76,50 @@ async def _checked(answer: httpx.Response, *, stream: bool) -> httpx.Response:
         ModelFailed: it is too long, or compressed by a method that was not asked for.
     """
     _refuse_redirect(answer)
-    inflater = inflater_of(answer)
+    unpacked = inflated(answer)
     if answer.is_success and stream:
-        return answer if inflater is None else _remade(answer, stream=Inflated(answer, inflater))
+        return answer if unpacked is None else _remade(answer, stream=unpacked)
     body = bytearray()
-    pieces = answer.aiter_raw() if inflater is None else Inflated(answer, inflater)
-    if answer.is_success:
-        async for piece in pieces:
-            _grow(body, piece)
-    else:
-        with suppress(TimeoutError, httpx.HTTPError, ModelFailed):  # the status says more than the broken rest
-            async with asyncio.timeout(ERROR_BODY_S):
-                async for piece in pieces:
-                    body += piece
-                    if len(body) >= MAX_ERROR_BYTES:
-                        break
+    with _excused(answer):
+        async with asyncio.timeout(None if answer.is_success else ERROR_BODY_S):
+            async for piece in unpacked or answer.aiter_raw():
+                if _is_enough(answer, body, piece):
+                    break
     await answer.aclose()
-    return _remade(answer, content=_cut(body, answer))
+    return _remade(answer, content=bytes(body))
 
 
 def _checked_sync(answer: httpx.Response, *, stream: bool) -> httpx.Response:
-    """Return the answer of a client that blocks as LiteLLM may read it; raises what ``_checked`` raises."""
+    """Do what ``_checked`` does, for a client that blocks; only the body's time is not limited."""
     _refuse_redirect(answer)
-    inflater = inflater_of(answer)
+    unpacked = inflated(answer)
     if answer.is_success and stream:
-        return answer if inflater is None else _remade(answer, stream=InflatedSync(answer, inflater))
+        return answer if unpacked is None else _remade(answer, stream=unpacked)
     body = bytearray()
-    pieces = answer.iter_raw() if inflater is None else iter(InflatedSync(answer, inflater))
-    if answer.is_success:
-        for piece in pieces:
-            _grow(body, piece)
-    else:
-        with suppress(httpx.HTTPError, ModelFailed):
-            for piece in pieces:
-                body += piece
-                if len(body) >= MAX_ERROR_BYTES:
-                    break
+    with _excused(answer):
+        for piece in unpacked or answer.iter_raw():
+            if _is_enough(answer, body, piece):
+                break
     answer.close()
-    return _remade(answer, content=_cut(body, answer))
+    return _remade(answer, content=bytes(body))
 
 
-def _grow(body: bytearray, piece: bytes) -> None:
+def _excused(answer: httpx.Response) -> AbstractContextManager[object]:
+    """Suppress what breaks an error's body: its status says more than the rest."""
+    return nullcontext() if answer.is_success else suppress(TimeoutError, httpx.HTTPError, ModelFailed)
+
+
+def _is_enough(answer: httpx.Response, body: bytearray, piece: bytes) -> bool:
+    """Add a piece to the body; return whether it is an error's, and has all that is read of one."""
     body += piece
-    if len(body) > MAX_WHOLE_BYTES:
-        raise ModelFailed(
-            f"the provider sent more than {MAX_WHOLE_BYTES // 1024**2} MiB at once; it was not read further."
-        )
-
-
-def _cut(body: bytearray, answer: httpx.Response) -> bytes:
-    return bytes(body if answer.is_success else body[:MAX_ERROR_BYTES])
+    if answer.is_success:
+        if len(body) > MAX_WHOLE_BYTES:
+            raise ModelFailed(
+                f"the provider sent more than {MAX_WHOLE_BYTES // 1024**2} MiB at once; it was not read further."
+            )
+        return False
+    del body[MAX_ERROR_BYTES:]
+    return len(body) == MAX_ERROR_BYTES
 
 
 def _remade(answer: httpx.Response, **body: Any) -> httpx.Response:

@@ -21,19 +21,19 @@ _GZIP_OR_ZLIB = 47
 """zlib's ``wbits`` that recognises both headers."""
 
 
-class Inflater:
-    """Decompresses one body, gzip or zlib."""
+class Inflated(httpx.AsyncByteStream, httpx.SyncByteStream):
+    """The decompressed body of a response, gzip or zlib; on a loop, other tasks run between two steps.
 
-    def __init__(self) -> None:
+    Reading it raises ModelFailed where the body is malformed, or a decompression bomb.
+    """
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self._answer = answer
         self._zlib = zlib.decompressobj(_GZIP_OR_ZLIB)
         self._taken = self._given = 0
 
-    def steps(self, data: bytes) -> Iterator[bytes]:
-        """Yield the decompressed form of the next bytes, in pieces of at most ``PIECE_BYTES``.
-
-        Raises:
-            ModelFailed: the body is malformed, or a decompression bomb.
-        """
+    def _steps(self, data: bytes) -> Iterator[bytes]:
+        """Yield the decompressed form of the next bytes, in pieces of at most ``PIECE_BYTES``."""
         self._taken += len(data)
         try:
             while data:
@@ -47,9 +47,25 @@ class Inflater:
         except zlib.error as error:
             raise ModelFailed("the provider's answer is compressed and broken; it cannot be read.") from error
 
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for data in self._answer.aiter_raw():
+            for piece in self._steps(data):
+                yield piece
+                await asyncio.sleep(0)
 
-def inflater_of(answer: httpx.Response) -> Inflater | None:
-    """Return the decompressor for the response's body; None where it is not compressed.
+    def __iter__(self) -> Iterator[bytes]:
+        for data in self._answer.iter_raw():
+            yield from self._steps(data)
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+    def close(self) -> None:
+        self._answer.close()
+
+
+def inflated(answer: httpx.Response) -> Inflated | None:
+    """Return the response's body decompressed; None where it is not compressed.
 
     Raises:
         ModelFailed: the body is compressed by another method than gzip and deflate.
@@ -63,36 +79,4 @@ def inflater_of(answer: httpx.Response) -> Inflater | None:
             "asked for; check `api_base:` and the proxies before it.",
             provider_status=answer.status_code,
         )
-    return Inflater()
-
-
-class Inflated(httpx.AsyncByteStream):
-    """The body of a compressed response; other tasks run between two steps."""
-
-    def __init__(self, answer: httpx.Response, inflater: Inflater) -> None:
-        self._answer = answer
-        self._inflater = inflater
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for data in self._answer.aiter_raw():
-            for piece in self._inflater.steps(data):
-                yield piece
-                await asyncio.sleep(0)
-
-    async def aclose(self) -> None:
-        await self._answer.aclose()
-
-
-class InflatedSync(httpx.SyncByteStream):
-    """The body of a compressed response for a blocking client."""
-
-    def __init__(self, answer: httpx.Response, inflater: Inflater) -> None:
-        self._answer = answer
-        self._inflater = inflater
-
-    def __iter__(self) -> Iterator[bytes]:
-        for data in self._answer.iter_raw():
-            yield from self._inflater.steps(data)
-
-    def close(self) -> None:
-        self._answer.close()
+    return Inflated(answer)
