@@ -43,3 +43,8 @@ class ModelRefused(Permanent):
 
     code = "model_refused"
     status = 502
+
+
+def is_temporary(status: int) -> bool:
+    """Return whether a request that was answered with this HTTP status may succeed later."""
+    return status >= 500 or status in (408, 409, 425, 429)

@@ -10,11 +10,10 @@ import email.utils
 import math
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agents.models.error_bodies import FINAL_KINDS, MAX_READ_CHARS, ProviderMessage, parse_error_body
-from agents.models.errors import ModelFailed, ModelKeyMissing, ModelRefused, ModelTimeout, ModelUnknown
+from agents.models.errors import ModelFailed, ModelKeyMissing, ModelRefused, ModelTimeout, ModelUnknown, is_temporary
 from agents.models.lite import litellm_module
 from agents.models.providers import unknown_provider
 from config.clock import utc_now
@@ -22,17 +21,6 @@ from config.errors import CallboardError
 
 if TYPE_CHECKING:
     from agents.models.call import ModelCall
-
-_MAY_PASS = frozenset({408, 409, 425, 429})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Answer:
-    """The provider's answer."""
-
-    status: int | None
-    headers: Any
-    explanation: ProviderMessage
 
 
 def failure_of(error: BaseException, call: ModelCall) -> CallboardError:
@@ -48,23 +36,30 @@ def failure_of(error: BaseException, call: ModelCall) -> CallboardError:
         if isinstance(link, httpx.TimeoutException):
             return too_slow("first_token_s", call)
         if isinstance(link, (httpx.ReadError, httpx.RemoteProtocolError)):
-            return broken_off(call)
+            return ModelFailed(
+                f"the connection to {call.address} broke before the answer was complete.", model=call.model
+            )
     answer = _answer_of(chain)
     if answer is not None:
-        return _answered(answer, call)
+        return _answered(*answer, _explanation(chain), call)
     if any(isinstance(link, (httpx.NetworkError, httpx.ProtocolError, OSError)) for link in chain):
         return _unreachable(chain, call)
     return _never_sent(chain, call)
 
 
-def key_missing(call: ModelCall) -> ModelKeyMissing | None:
-    """Return the error for a call whose key is known to be absent, before anything is sent."""
+def require_key(call: ModelCall) -> None:
+    """Check, before anything is sent, that no key is known to be missing.
+
+    Raises:
+        ModelKeyMissing: a variable has to be set.
+    """
     if call.api_key_env is not None:
-        return None if call.api_key else _key_error(call, [call.api_key_env])
-    if call.api_base is not None:
-        return None
-    missing = _missing_keys(call.model)
-    return _key_error(call, missing) if missing and all(name.endswith("_API_KEY") for name in missing) else None
+        if not call.api_key:
+            raise _key_error(call, [call.api_key_env])
+    elif call.api_base is None:
+        missing = _missing_keys(call.model)
+        if missing and all(name.endswith("_API_KEY") for name in missing):
+            raise _key_error(call, missing)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -80,33 +75,27 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         waiting += [getattr(link, "original_exception", None), link.__cause__ or link.__context__]
 
 
-def _answer_of(chain: list[BaseException]) -> _Answer | None:
-    """Return the provider's answer: from the HTTP error where there is one, else from LiteLLM's status."""
+def _answer_of(chain: list[BaseException]) -> tuple[int, Any] | None:
+    """Return the status and headers of the provider's answer: from the HTTP error if there is one, else LiteLLM's."""
     import httpx
 
     for link in chain:
         if isinstance(link, httpx.HTTPStatusError):
-            return _Answer(
-                status=link.response.status_code, headers=link.response.headers, explanation=_explanation(chain)
-            )
+            return link.response.status_code, link.response.headers
     for link in chain:
         status = getattr(link, "status_code", None)
-        if isinstance(status, int) and status != 500 and getattr(link, "message", None):
-            headers = getattr(link, "litellm_response_headers", None) or getattr(link, "headers", None)
-            return _Answer(status=status, headers=headers or {}, explanation=_explanation(chain))
+        if isinstance(status, int) and status not in (0, 500) and getattr(link, "message", None):
+            return status, getattr(link, "litellm_response_headers", None) or getattr(link, "headers", None)
     return None
 
 
 def _explanation(chain: list[BaseException]) -> ProviderMessage:
     """Return the provider's explanation: from its body where the chain has it, else from LiteLLM's message."""
-    explanation = [parse_error_body(body) for link in chain if (body := _body_of(link))]
-    explanation += [
-        parse_error_body(_without_prefixes(str(text)))
-        for link in reversed(chain)
-        if (text := getattr(link, "message", None))
-    ]
-    found = next((one for one in explanation if one.text), None)
-    return found or ProviderMessage(text=parse_error_body(_without_prefixes(str(chain[0]))).text or "no reason given")
+    bodies = [body for link in chain if (body := _body_of(link))]
+    messages = [message for link in reversed(chain) if (message := getattr(link, "message", None))]
+    texts = [_without_prefixes(str(text)) for text in (*messages, chain[0])]
+    found = (parse_error_body(each) for each in (*bodies, *texts))
+    return next((each for each in found if each.text), ProviderMessage(text="no reason given"))
 
 
 def _body_of(link: BaseException) -> bytes:
@@ -126,35 +115,32 @@ def _without_prefixes(text: str) -> str:
     return text
 
 
-def _answered(answer: _Answer, call: ModelCall) -> CallboardError:
-    status = answer.status or 500
-    explanation = answer.explanation.text
+def _answered(status: int, headers: Any, said: ProviderMessage, call: ModelCall) -> CallboardError:
     facts = {"model": call.model, "provider_status": status}
-    if status == 401 or status == 403:
-        return _key_refused(status, explanation, call)
+    provider = f"the provider of '{call.model}'"
+    if status in (401, 403):
+        return _key_refused(f"{provider} did not accept the key (HTTP {status}): {said.text}.", facts, call)
     if status == 404:
         return ModelUnknown(
-            f"the provider does not know model '{call.model}' at {call.address}: {explanation}. "
+            f"the provider does not know model '{call.model}' at {call.address}: {said.text}. "
             "Check `model:` and `api_base:` in the agent's definition.",
             **facts,
         )
-    if answer.explanation.kinds & FINAL_KINDS:
+    if said.kinds & FINAL_KINDS:
         return ModelRefused(
-            f"the provider of '{call.model}' gives no more (HTTP {status}): {explanation}. "
+            f"{provider} gives no more (HTTP {status}): {said.text}. "
             "Trying again will not help; check the plan and the credit of the account behind the key.",
             **facts,
         )
-    if status >= 500 or status in _MAY_PASS:
+    if is_temporary(status):
         what = "asks to wait" if status == 429 else "failed"
         return ModelFailed(
-            f"the provider of '{call.model}' {what} (HTTP {status}): {explanation}.",
-            retry_after_s=retry_after_s(answer.headers),
-            **facts,
+            f"{provider} {what} (HTTP {status}): {said.text}.", retry_after_s=retry_after_s(headers), **facts
         )
     if not _provider_known(call):
         return unknown_provider(call.model)
     return ModelRefused(
-        f"the provider of '{call.model}' refused the request (HTTP {status}): {explanation}. "
+        f"{provider} refused the request (HTTP {status}): {said.text}. "
         "It will refuse it again; change the request or the agent's definition.",
         **facts,
     )
@@ -168,11 +154,9 @@ def _provider_known(call: ModelCall) -> bool:
     return True
 
 
-def _key_refused(status: int, explanation: str, call: ModelCall) -> CallboardError:
-    if call.api_key is None and call.api_base is None:
-        missing = _missing_keys(call.model)
-        if missing:
-            return _key_error(call, missing)
+def _key_refused(refusal: str, facts: dict[str, Any], call: ModelCall) -> CallboardError:
+    if call.api_key is None and call.api_base is None and (missing := _missing_keys(call.model)):
+        return _key_error(call, missing)
     if call.api_key_env is None and call.api_base is not None:
         remedy = (
             "No key was sent, because keys of the environment do not travel to an `api_base:`; "
@@ -180,11 +164,7 @@ def _key_refused(status: int, explanation: str, call: ModelCall) -> CallboardErr
         )
     else:
         remedy = f"Check the key in {call.api_key_env or 'the environment'} and what it may do."
-    return ModelRefused(
-        f"the provider of '{call.model}' did not accept the key (HTTP {status}): {explanation}. {remedy}",
-        model=call.model,
-        provider_status=status,
-    )
+    return ModelRefused(f"{refusal} {remedy}", **facts)
 
 
 def _key_error(call: ModelCall, names: list[str]) -> ModelKeyMissing:
@@ -205,24 +185,6 @@ def _missing_keys(model: str) -> list[str]:
     return [] if found.get("keys_in_environment") else list(found.get("missing_keys") or [])
 
 
-def refused_unprocessed(call: ModelCall) -> ModelRefused:
-    """Return the error for LiteLLM opening nothing: it drops parameters after a 422, and then gives up silently."""
-    return ModelRefused(
-        f"the provider of '{call.model}' refused the request (HTTP 422), also without the parameters it named; "
-        "change the agent's params.",
-        model=call.model,
-        provider_status=422,
-    )
-
-
-def unguarded(call: ModelCall) -> ModelUnknown:
-    """Return the error for a route whose redirects and error bodies cannot be kept in bounds."""
-    name = call.model.partition("/")[2]
-    return ModelUnknown(
-        f"model '{call.model}' takes a route that follows redirects; write it as openai/{name}.", model=call.model
-    )
-
-
 def too_slow(which: str, call: ModelCall) -> ModelTimeout:
     """Return the error for the timer ``which``, a field of the call's timeouts."""
     limit = f"{getattr(call.timeouts, which):g} s"
@@ -236,10 +198,6 @@ def too_slow(which: str, call: ModelCall) -> ModelTimeout:
 
 
 def _unreachable(chain: list[BaseException], call: ModelCall) -> CallboardError:
-    import httpx
-
-    if any(isinstance(link, (httpx.ReadError, httpx.RemoteProtocolError)) for link in chain):
-        return broken_off(call)
     certificate = next((link for link in chain if isinstance(link, ssl.SSLCertVerificationError)), None)
     if certificate is not None:
         return ModelRefused(
@@ -251,11 +209,6 @@ def _unreachable(chain: list[BaseException], call: ModelCall) -> CallboardError:
         f"{call.address} does not answer; check that the model server runs, `api_base:` and the network.",
         model=call.model,
     )
-
-
-def broken_off(call: ModelCall) -> ModelFailed:
-    """Return the error for a connection that broke during the answer."""
-    return ModelFailed(f"the connection to {call.address} broke before the answer was complete.", model=call.model)
 
 
 def _never_sent(chain: list[BaseException], call: ModelCall) -> CallboardError:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.models.call import ModelCall
-from agents.models.failures import failure_of, key_missing, refused_unprocessed, too_slow, unguarded
+from agents.models.errors import ModelRefused, ModelUnknown
+from agents.models.failures import failure_of, require_key, too_slow
 from agents.models.http.provider_call import provider_call
 from agents.models.in_process import is_in_process, open_in_process
 from agents.models.lite import litellm_module
@@ -55,10 +56,11 @@ async def open_stream(call: ModelCall) -> ModelStream:
 async def _opened_by_litellm(call: ModelCall, started: float) -> ChunkReader:
     litellm = litellm_module()
     if call.model.startswith(_UNGUARDED):
-        raise unguarded(call)
-    missing = key_missing(call)
-    if missing is not None:
-        raise missing
+        name = call.model.removeprefix(_UNGUARDED)
+        raise ModelUnknown(
+            f"model '{call.model}' takes a route that follows redirects; write it as openai/{name}.", model=call.model
+        )
+    require_key(call)
     patience = min(call.timeouts.first_token_s, call.timeouts.total_s)
     prepare_on_loop()
     try:
@@ -69,8 +71,13 @@ async def _opened_by_litellm(call: ModelCall, started: float) -> ChunkReader:
         raise too_slow("first_token_s" if patience < call.timeouts.total_s else "total_s", call) from late
     except Exception as error:
         raise failure_of(error, call) from error
-    if opened is None:
-        raise refused_unprocessed(call)
+    if opened is None:  # LiteLLM drops parameters after a 422, and then gives up silently
+        raise ModelRefused(
+            f"the provider of '{call.model}' refused the request (HTTP 422), also without the parameters it named; "
+            "change the agent's params.",
+            model=call.model,
+            provider_status=422,
+        )
     return fast_reader(opened, call) or WrapperReader(opened, call)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from agents.models.error_bodies import FINAL_KINDS, parse_error_body
-from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.errors import ModelFailed, ModelRefused, is_temporary
 from agents.models.streams.chunk import Chunk
 from agents.models.streams.sse_lines import EventLines
 from config.errors import CallboardError
@@ -181,17 +181,13 @@ def carried_error(error: Any) -> CallboardError:
     facts = error if isinstance(error, dict) else {"message": str(error)}
     said = parse_error_body(facts)
     status = _status(facts)
-    if said.kinds & FINAL_KINDS:
-        refused = True
-    elif status is not None:
-        refused = 400 <= status < 500 and status not in (408, 409, 425, 429)
+    if status is not None:
+        may_pass = is_temporary(status)
     else:
-        refused = bool(said.kinds & _REFUSED_WORDS) and not said.kinds & _RETRYABLE_WORDS
+        may_pass = bool(said.kinds & _RETRYABLE_WORDS) or not said.kinds & _REFUSED_WORDS
+    kind = ModelFailed if may_pass and not said.kinds & FINAL_KINDS else ModelRefused
     sentence = f"the provider broke off its answer with an error: {said.text or 'no reason given'}."
-    kinds = sorted(redact(kind) for kind in said.kinds)
-    if refused:
-        return ModelRefused(sentence, provider_status=status, kinds=kinds)
-    return ModelFailed(sentence, provider_status=status, kinds=kinds)
+    return kind(sentence, provider_status=status, kinds=sorted(map(redact, said.kinds)))
 
 
 def _status(facts: dict[str, Any]) -> int | None:
