@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
-from agents.models.address import address_of
 from config.definitions.agent import Timeouts
 from config.effects import Effect
 
@@ -49,3 +49,15 @@ class ModelCall:
     def address(self) -> str:
         """The provider or address, as errors name it."""
         return address_of(self.api_base, self.model)
+
+
+def address_of(url: str | None, model: str) -> str:
+    """Return scheme, host and path without credentials or query, or the provider's name where there is no URL."""
+    if not url:
+        return f"the provider '{model.partition('/')[0]}'"
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return url.partition("?")[0][:80]
+    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}" if parts.hostname else url[:80]

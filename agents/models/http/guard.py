@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from agents.models.address import address_of
+from agents.models.call import address_of
 from agents.models.errors import ModelFailed, ModelRefused
 from agents.models.http.inflate import inflated
 from agents.models.http.provider_call import in_provider_call
