@@ -17,7 +17,7 @@ import pytest
 
 from config.settings import SEED_NAMES, Settings
 from tests import examples
-from tests.backends import PostgresCluster, RedisServer
+from tests.backends import PostgresCluster, RedisServer, find_chromium
 from tests.slow_disk import SlowDisk
 from tests.statements import share_statements
 from tests.template import use_template
@@ -181,4 +181,4 @@ def slow_disk() -> Iterator[SlowDisk]:
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """The path of a Chromium for playwright."""
-    return need(shutil.which("chromium") or shutil.which("chromium-browser"), "chromium")
+    return need(find_chromium(), "chromium-headless-shell or chromium")

@@ -7,7 +7,6 @@ A real ``up`` with the demo agents answers, and headless Chromium looks at the p
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tempfile
 import urllib.request
@@ -18,6 +17,7 @@ from playwright.sync_api import expect, sync_playwright
 
 from agents.models.auto import BY_KEY
 from config.folders import ROOT
+from tests.backends import find_chromium
 from tests.browser.visitor import Scheme, Visitor
 from tests.journeys.up import Up
 
@@ -43,8 +43,8 @@ WIDE, PHONE = (1440, 900), (390, 844)
 
 def main(folder: Path, *, is_preview: bool) -> None:
     """Make the pictures in both colour schemes."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert chromium, "install Debian's chromium"
+    chromium = find_chromium()
+    assert chromium, "install Debian's chromium-headless-shell or chromium"
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="callboard-pictures-") as state, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
