@@ -12,7 +12,9 @@ import contextvars
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -88,18 +90,17 @@ async def check_call(tool: Tool, context: ToolContext, timeout_s: float) -> Any:
 
 
 def _failed(tool: Tool, error: BaseException) -> ModelVisible:
-    text = redact_start(_text_of(error), MAX_MESSAGE)
+    kind, text = type(error).__name__, redact_start(_text_of(error), MAX_MESSAGE)
     if is_ambiguous(error):
-        return ToolCutOff(f"{type(error).__name__}: {text}"[:MAX_MESSAGE], kind=type(error).__name__)
+        return ToolCutOff(f"{kind}: {text}"[:MAX_MESSAGE], kind=kind)
     if isinstance(error, CallboardError):
-        return ToolFailed(text[:MAX_MESSAGE], kind=type(error).__name__)
-    kind = type(error).__name__
+        return ToolFailed(text[:MAX_MESSAGE], kind=kind)
     log.info("a tool raised", extra={"tool": tool.name, "kind": kind})
     return ToolFailed(f"{kind}: {text}"[:MAX_MESSAGE] if text else kind, kind=kind)
 
 
 def _tame(error: BaseException) -> Exception:
-    """Return an exception that a future accepts, in place of ``SystemExit``, ``StopIteration`` and the like."""
+    """Return an exception that a task may raise, in place of ``SystemExit``, ``StopIteration`` and the like."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__}: {_text_of(error)}")
@@ -140,13 +141,50 @@ def _forget(task: asyncio.Task[Any]) -> None:
 
 
 async def _in_thread(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Any:
-    """Call the tool on a thread; the caller has taken a slot, which the thread frees."""
-    call = _ThreadCall(tool, asyncio.get_running_loop())
-    call.start(tool.function, arguments, context)
+    """Call the tool on a fresh thread that does not keep the process alive, and that frees the caller's slot."""
+    answer: Future[tuple[Any, Exception | None]] = Future()
+    thread = threading.Thread(
+        target=contextvars.copy_context().run,
+        args=(_answer, answer, asyncio.get_running_loop(), tool, arguments, context),
+        name=f"{_THREAD}{tool.name}",
+        daemon=True,
+    )
     try:
-        return await call.answer
+        thread.start()
+    except RuntimeError:  # the machine gives no more threads
+        _slots.release()
+        raise
+    try:
+        value, error = await asyncio.wrap_future(answer)
     finally:
-        call.abandon()
+        if answer.cancel():
+            log.warning("tool %s was left behind: its thread continues and keeps its slot until it ends", tool.name)
+    if error is not None:
+        raise error
+    return value
+
+
+def _answer(
+    answer: Future[tuple[Any, Exception | None]],
+    loop: asyncio.AbstractEventLoop,
+    tool: Tool,
+    arguments: dict[str, Any],
+    context: ToolContext,
+) -> None:
+    """Call the tool, free its slot, and answer with the result or error unless the call was given up."""
+    value, error = None, None
+    try:
+        enter_call(context)
+        value = to_result(tool.function(**arguments))
+    except BaseException as raised:  # also SystemExit: a tool may not end a worker
+        error = _tame(raised)
+    finally:
+        _slots.release()
+    if loop.is_closed() and not answer.cancelled():  # no task waits for it
+        log.info("a tool answered after its loop had ended", extra={"tool": tool.name})
+        return
+    with suppress(InvalidStateError):  # given up meanwhile
+        answer.set_result((value, error))  # not set_exception(), which takes some kinds for a cancellation
 
 
 async def _take_slot(tool: Tool, timeout_s: float) -> None:
@@ -165,71 +203,3 @@ async def _take_slot(tool: Tool, timeout_s: float) -> None:
         raise ToolFailed(
             f"{tool.name} was not called: all {MAX_THREADS} places for tools are taken by calls that do not end."
         ) from error
-
-
-class _ThreadCall:
-    """One plain tool on its own thread, which returns its slot when the tool returns."""
-
-    def __init__(self, tool: Tool, loop: asyncio.AbstractEventLoop) -> None:
-        self._tool = tool
-        self._loop = loop
-        self._left = False
-        self._lock = threading.Lock()
-        self.answer: asyncio.Future[Any] = loop.create_future()
-
-    def start(self, function: Callable[..., Any], arguments: dict[str, Any], context: ToolContext) -> None:
-        """Begin the call on a fresh thread that does not keep the process alive."""
-        variables = contextvars.copy_context()
-        thread = threading.Thread(
-            target=variables.run,
-            args=(self._run, function, arguments, context),
-            name=f"{_THREAD}{self._tool.name}",
-            daemon=True,
-        )
-        try:
-            thread.start()
-        except RuntimeError:  # the machine gives no more threads
-            self._leave()
-            _slots.release()
-            raise
-
-    def abandon(self) -> None:
-        """Abandon the thread if it still runs; it keeps its slot until the tool returns."""
-        if self._leave():
-            log.warning(
-                "tool %s was left behind: its thread continues and keeps its slot until it ends", self._tool.name
-            )
-
-    def _run(self, function: Callable[..., Any], arguments: dict[str, Any], context: ToolContext) -> None:
-        try:
-            self._call(function, arguments, context)
-        finally:
-            _slots.release()
-
-    def _call(self, function: Callable[..., Any], arguments: dict[str, Any], context: ToolContext) -> None:
-        enter_call(context)
-        value: Any = None
-        error: BaseException | None = None
-        try:
-            value = to_result(function(**arguments))
-        except BaseException as raised:  # also SystemExit: a tool may not end a worker
-            error = _tame(raised)
-        if self._leave():
-            try:
-                self._loop.call_soon_threadsafe(self._settle, value, error)
-            except RuntimeError:  # the loop ended meanwhile, so no task waits for it
-                log.info("a tool answered after its loop had ended", extra={"tool": self._tool.name})
-
-    def _settle(self, value: Any, error: BaseException | None) -> None:
-        if self.answer.done():
-            return
-        if error is not None:
-            self.answer.set_exception(error)
-        else:
-            self.answer.set_result(value)
-
-    def _leave(self) -> bool:
-        """Mark the call as ended or given up; returns whether this was the first time."""
-        with self._lock:
-            first, self._left = not self._left, True
-        return first
