@@ -20,9 +20,14 @@ def to_result(value: Any) -> Any:
     """Return ``value`` as plain JSON data; text stays text, and a longer result is truncated with a note."""
     if isinstance(value, str):
         return _bounded(value.encode("utf-8", "replace"))
-    if value is None or isinstance(value, bool):
-        return value
-    return _decoded(*_encode(value))
+    plain, is_whole = _plain(value), True
+    try:
+        encoded = orjson.dumps(plain, default=_known, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # half a surrogate pair, a number beyond 64 bits, a loop
+        cleaner = _Cleaner()
+        encoded = orjson.dumps(cleaner.cleaned(plain, 0), default=_known, option=orjson.OPT_NON_STR_KEYS)
+        is_whole = cleaner.left > 0
+    return _decoded(encoded, is_whole)
 
 
 async def to_result_beside_loop(value: Any) -> Any:
@@ -32,7 +37,7 @@ async def to_result_beside_loop(value: Any) -> Any:
     if isinstance(value, str):
         return to_result(value)
     try:
-        encoded = orjson.dumps(_plain(value, 0), option=orjson.OPT_NON_STR_KEYS)
+        encoded = orjson.dumps(_plain(value), option=orjson.OPT_NON_STR_KEYS)
     except TypeError:  # also half a surrogate pair and a number beyond 64 bits
         return await asyncio.to_thread(to_result, value)
     return _decoded(encoded, is_whole=True)
@@ -42,21 +47,11 @@ def _decoded(encoded: bytes, is_whole: bool) -> Any:
     return _bounded(encoded, is_whole) if len(encoded) > MAX_BYTES or not is_whole else orjson.loads(encoded)
 
 
-def _encode(value: Any) -> tuple[bytes, bool]:
-    """Return the value's JSON, and whether it is all of it."""
-    plain = _plain(value, 0)
-    try:
-        return orjson.dumps(plain, default=_known, option=orjson.OPT_NON_STR_KEYS), True
-    except TypeError:  # half a surrogate pair, a number beyond 64 bits, a loop
-        cleaner = _Cleaner()
-        cleaned = cleaner.cleaned(plain, 0)
-        return orjson.dumps(cleaned, default=_known, option=orjson.OPT_NON_STR_KEYS), cleaner.left > 0
-
-
-def _plain(value: Any, depth: int) -> Any:
+def _plain(value: Any) -> Any:
+    """Return a model's or a dataclass's fields as a dict, and anything else as it is."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type) and depth == 0:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return value
 
@@ -87,10 +82,7 @@ class _Cleaner:
             return self._text(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return value if -(2**63) <= value < 2**64 else self._text(_digits(value))
-        if isinstance(value, BaseModel):
-            value = value.model_dump()
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        value = value.model_dump() if isinstance(value, BaseModel) else _plain(value)
         if isinstance(value, dict):
             return {
                 self._text(str(key)): self.cleaned(item, depth + 1) for key, item in self._while_room(value.items())
