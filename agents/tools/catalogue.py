@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from agents.tools.schema import build_tool
-from agents.tools.tool import MARKS, Tool
+from agents.tools.tool import Tool
 from config.definitions import plugins
 from config.definitions.agent import AgentDefinition
 from config.definitions.dotted_path import NotImportable, reason_of, require_own
@@ -133,12 +133,9 @@ def _as_tool(thing: Any, path: str, name: str | None, settings: Settings) -> Too
     return as_tool(thing, name)
 
 
-def as_tool(thing: Tool | Callable[..., Any], name: str | None = None) -> Tool:
-    """Return a function as a tool, called ``name`` unless it has a name of its own; return a tool unchanged."""
-    if isinstance(thing, Tool):
-        return thing
-    marks = getattr(thing, MARKS, None)
-    return build_tool(thing, name=(marks.name if marks else None) or name)
+def as_tool(thing: Tool | Callable[..., Any], registered: str | None = None) -> Tool:
+    """Return a function as a tool, ``registered`` under a name or none; return a tool unchanged."""
+    return thing if isinstance(thing, Tool) else build_tool(thing, registered)
 
 
 def _accepts(thing: Any) -> bool:

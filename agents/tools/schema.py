@@ -12,8 +12,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PydanticInvalidForJsonSchema,
-    PydanticSchemaGenerationError,
     PydanticUserError,
     TypeAdapter,
     ValidationError,
@@ -23,7 +21,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from agents.tools.docstring import describe
 from agents.tools.errors import ArgumentsInvalid
-from agents.tools.tool import MARKS, Tool, ToolMarks
+from agents.tools.tool import MARKS, Tool
 from config.definitions.errors import ToolUnknown
 from config.definitions.json_schema import SchemaRefused, check_schema
 
@@ -36,51 +34,53 @@ _KINDS: Mapping[Any, str] = {
 }
 
 
-def build_tool(function: Callable[..., Any], *, name: str | None = None) -> Tool:
+def build_tool(function: Callable[..., Any], registered: str | None = None) -> Tool:
     """Return ``function`` as a tool, with the JSON Schema of its arguments.
+
+    It is called as ``@tool`` says, else by the name it is ``registered`` under, else by its own.
 
     Raises:
         ToolUnknown: the function cannot be a tool; the message names what to change.
     """
-    marks: ToolMarks | None = getattr(function, MARKS, None)
-    own_name = str(getattr(function, "__name__", type(function).__name__))
-    called: str = name or (marks.name if marks else None) or own_name
+    marks: dict[str, Any] = dict(getattr(function, MARKS, {}))
+    called = str(marks.pop("name", None) or registered or getattr(function, "__name__", type(function).__name__))
     where = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', called)}"
+    who = f"tool '{called[:80]}' ({where})"
     if not _NAME.fullmatch(called):
-        raise ToolUnknown(f"tool '{called[:80]}' ({where}) needs a name of letters, digits, '_' and '-', at most 64.")
+        raise ToolUnknown(f"{who} needs a name of letters, digits, '_' and '-', at most 64.")
     said = describe(function)
     if not said.text:
-        raise ToolUnknown(f"tool '{called}' ({where}) has no docstring; write what it does, the model reads it.")
-    model = _model(function, called, where, said.arguments)
-    parameters = _parameters(model, called, where)
-    facts: dict[str, Any] = {}
-    if marks is not None:
-        facts = {"effect": marks.effect, "timeout_s": marks.timeout_s, "confirm": marks.confirm, "check": marks.check}
-    return Tool(
-        name=called, description=said.text, parameters=parameters, function=_converting(function, model), **facts
-    )
+        raise ToolUnknown(f"{who} has no docstring; write what it does, the model reads it.")
+    model, parameters = _model(called, who, _fields(function, who, said.arguments))
+    converting = _converting(function, model)
+    return Tool(name=called, description=said.text, parameters=parameters, function=converting, **marks)
 
 
-def _model(function: Callable[..., Any], called: str, where: str, descriptions: Mapping[str, str]) -> type[BaseModel]:
-    fields = _fields(function, called, where, descriptions)
+def _model(called: str, who: str, fields: dict[str, Any]) -> tuple[type[BaseModel], Mapping[str, Any]]:
+    """Return the arguments as a pydantic model, and its JSON Schema."""
     try:
-        return create_model(called, __config__=ConfigDict(extra="forbid"), **fields)
-    except (PydanticSchemaGenerationError, PydanticUserError) as error:
-        raise _no_schema(called, where, {info.alias: hint for hint, info in fields.values()}) from error
-
-
-def _parameters(model: type[BaseModel], called: str, where: str) -> Mapping[str, Any]:
-    try:
+        model = create_model(called, __config__=ConfigDict(extra="forbid"), **fields)
         schema = model.model_json_schema(schema_generator=_Short)
         schema.setdefault("properties", {})
         schema.pop("title", None)
         check_schema(schema)
-    except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
-        hints = {info.alias: info.annotation for info in model.model_fields.values()}
-        raise _no_schema(called, where, hints) from error
+    except PydanticUserError as error:
+        guilty = next((f"'{info.alias}'" for hint, info in fields.values() if _has_no_schema(hint)), "an argument")
+        raise ToolUnknown(
+            f"{who}: the type of {guilty} has no JSON Schema; "
+            "use str, int, float, bool, list, dict, Literal, an Enum, a dataclass or a pydantic model."
+        ) from error
     except SchemaRefused as error:
-        raise ToolUnknown(f"tool '{called}' ({where}): {error}") from error
-    return schema
+        raise ToolUnknown(f"{who}: {error}") from error
+    return model, schema
+
+
+def _has_no_schema(hint: Any) -> bool:
+    try:
+        TypeAdapter(hint).json_schema()
+    except PydanticUserError:
+        return True
+    return False
 
 
 def _converting(function: Callable[..., Any], model: type[BaseModel]) -> Callable[..., Any]:
@@ -117,47 +117,31 @@ class _Short(GenerateJsonSchema):
         return False
 
 
-def _fields(function: Callable[..., Any], called: str, where: str, descriptions: Mapping[str, str]) -> dict[str, Any]:
+def _fields(function: Callable[..., Any], who: str, descriptions: Mapping[str, str]) -> dict[str, Any]:
+    """Return pydantic's fields of the arguments.
+
+    Raises:
+        ToolUnknown: an argument has no type, or a kind that no schema can describe.
+    """
     try:
         hints = get_type_hints(function, include_extras=True)
     except Exception as error:  # evaluates the user's annotations, which may raise anything
-        raise ToolUnknown(f"tool '{called}' ({where}): its annotations cannot be read: {error}.") from error
+        raise ToolUnknown(f"{who}: its annotations cannot be read: {error}.") from error
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError) as error:  # functions written in C often have none
+        raise ToolUnknown(f"{who}: its arguments cannot be read; wrap it in a Python function.") from error
     fields: dict[str, Any] = {}
-    for parameter in _signature(function, called, where).parameters.values():
+    for parameter in parameters.values():
         problem = _KINDS.get(parameter.kind)
         if problem is not None:
-            raise ToolUnknown(f"tool '{called}' ({where}) {problem.format(name=parameter.name)}.")
+            raise ToolUnknown(f"{who} {problem.format(name=parameter.name)}.")
         if parameter.name not in hints:
-            raise ToolUnknown(
-                f"tool '{called}' ({where}): '{parameter.name}' has no type; write `{parameter.name}: str`, "
-                "or what it is."
-            )
+            name = parameter.name
+            raise ToolUnknown(f"{who}: '{name}' has no type; write `{name}: str`, or what it is.")
         default = ... if parameter.default is parameter.empty else parameter.default
         text = descriptions.get(parameter.name)
         hint = Annotated[hints[parameter.name], Field(description=text)] if text else hints[parameter.name]
         # Under an alias any name is allowed, also one that pydantic keeps for itself (`_x`, `model_config`).
         fields[f"argument_{len(fields)}"] = (hint, Field(default, alias=parameter.name))
     return fields
-
-
-def _signature(function: Callable[..., Any], called: str, where: str) -> inspect.Signature:
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError) as error:  # functions written in C often have none
-        raise ToolUnknown(
-            f"tool '{called}' ({where}): its arguments cannot be read; wrap it in a Python function."
-        ) from error
-
-
-def _no_schema(called: str, where: str, hints: Mapping[str | None, Any]) -> ToolUnknown:
-    guilty = "an argument"
-    for name, hint in hints.items():
-        try:
-            TypeAdapter(hint).json_schema()
-        except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError):
-            guilty = f"'{name}'"
-            break
-    return ToolUnknown(
-        f"tool '{called}' ({where}): the type of {guilty} has no JSON Schema; "
-        "use str, int, float, bool, list, dict, Literal, an Enum, a dataclass or a pydantic model."
-    )

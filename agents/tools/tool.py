@@ -91,18 +91,8 @@ def enter_call(context: ToolContext) -> None:
     _current.set(context)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ToolMarks:
-    """The arguments of ``@tool``, kept on the function until the schema is built."""
-
-    name: str | None
-    effect: Effect
-    timeout_s: float | None
-    confirm: bool
-    check: Callable[[str], Any] | None
-
-
 MARKS = "__callboard_tool__"
+"""The attribute of a function with what ``@tool`` says of it: fields of its ``Tool``, kept until that is built."""
 
 
 @overload
@@ -136,7 +126,7 @@ def tool(
         confirm: whether a person has to agree to each call.
         check: for ``checkable`` tools, see ``Tool.check``.
     """
-    marks = ToolMarks(name=name, effect=Effect(effect), timeout_s=timeout_s, confirm=confirm, check=check)
+    marks = {"name": name, "effect": Effect(effect), "timeout_s": timeout_s, "confirm": confirm, "check": check}
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
         setattr(target, MARKS, marks)
