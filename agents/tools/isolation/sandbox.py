@@ -71,7 +71,8 @@ class Sandbox:
             size = _plain_file(descriptor, path)
             if size > MAX_READ:
                 raise _refused(path, f"it has {size:,} bytes and at most {MAX_READ:,} are read")
-            return _read(descriptor).decode("utf-8", "replace")
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read(MAX_READ).decode("utf-8", "replace")
 
     def write_text(self, path: str, text: str) -> int:
         """Write ``text`` to the file ``path``, create missing folders, and return the size in bytes.
@@ -178,21 +179,12 @@ def _plain_file(descriptor: int, path: str) -> int:
     return facts.st_size
 
 
-def _read(descriptor: int) -> bytes:
-    data = b""
-    while len(data) <= MAX_READ and (piece := os.read(descriptor, MAX_READ + 1 - len(data))):
-        data += piece
-    return data[:MAX_READ]
-
-
 def _replace(folder: int, name: str, data: bytes) -> None:
     temporary = f"{_TEMPORARY}{secrets.token_hex(8)}"
     descriptor = os.open(temporary, _NEW_FLAGS, 0o600, dir_fd=folder)
     try:
-        with _closing(descriptor):
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
+        with open(descriptor, "wb") as file:
+            file.write(data)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):
