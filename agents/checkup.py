@@ -96,7 +96,7 @@ class _Check:
         try:
             yield from look()
         except (Exception, SystemExit) as error:
-            yield self._wrong((), f"its {look.__name__} could not be checked ({reason_of(error)}).", "internal")
+            yield self._problem((), f"its {look.__name__} could not be checked ({reason_of(error)}).", "internal")
 
     def model(self) -> Iterator[Problem]:
         """Yield what is wrong with the model: its name, then its key."""
@@ -112,12 +112,12 @@ class _Check:
             near = _nearest_model(name, litellm)
             text = f"LiteLLM knows no provider for '{name}'.{near} Write provider/model, for example openai/gpt-5-mini."
             log.debug("LiteLLM found no provider", extra={"reason": str(error)[:200]})
-            yield self._wrong(("model",), text, "model_unknown")
+            yield self._problem(("model",), text, "model_unknown")
             return
         if not self._is_known(name, model, provider, litellm):
             near = _nearest_model(name, litellm)
             text = f"LiteLLM's list has no model '{name}'; it may be newer than the list.{near}"
-            yield self._warn(("model",), text, "model_unknown")
+            yield self._problem(("model",), text, "model_unknown", "warning")
         yield from self._key(name, provider, litellm)
 
     def tools(self) -> Iterator[Problem]:
@@ -128,13 +128,13 @@ class _Check:
                 find_tool(path, self._settings)
             except ToolUnknown as error:
                 broken = True
-                yield self._wrong(("tools", position), str(error), error.code)
+                yield self._problem(("tools", position), str(error), error.code)
         if broken:
             return
         try:
             tools_of(self._agent, self._settings)
         except DefinitionInvalid as error:
-            yield self._wrong(_place_of(str(error.facts["field"])), problem_of(error).text, error.code)
+            yield self._problem(_place_of(str(error.facts["field"])), problem_of(error).text, error.code)
 
     def observers(self) -> Iterator[Problem]:
         """Yield each observer that is not known or cannot be used."""
@@ -144,21 +144,21 @@ class _Check:
             try:
                 OBSERVERS.find(name, self._settings)
             except PluginUnknown as error:
-                yield self._wrong(("observers", position), str(error), error.code)
+                yield self._problem(("observers", position), str(error), error.code)
 
     def _key(self, name: str, provider: str, litellm: Any) -> Iterator[Problem]:
         named = self._agent.api_key_env
         if named is not None:
             if not self._environment.get(named, "").strip():
                 text = f"the variable {named} is not set; the model will refuse the run."
-                yield self._warn(("api_key_env",), text, "model_key_missing")
+                yield self._problem(("api_key_env",), text, "model_key_missing", "warning")
             return
         if provider in _LOCAL or self._agent.api_base is not None:
             return
         missing = _missing_keys(name, litellm, self._environment)
         if missing:
             text = f"the key is missing; set {' or '.join(missing)}, or use demo/assistant, which needs none."
-            yield self._warn(("model",), text, "model_key_missing")
+            yield self._problem(("model",), text, "model_key_missing", "warning")
 
     def _is_known(self, name: str, model: str, provider: str, litellm: Any) -> bool:
         if self._agent.api_base is not None or provider in _ANY_NAME:
@@ -166,13 +166,7 @@ class _Check:
         costs = litellm.model_cost
         return name in costs or model in costs or f"{provider}/{model}" in costs
 
-    def _wrong(self, place: Place, text: str, code: str) -> Problem:
-        return self._problem("error", place, text, code)
-
-    def _warn(self, place: Place, text: str, code: str) -> Problem:
-        return self._problem("warning", place, text, code)
-
-    def _problem(self, severity: Severity, place: Place, text: str, code: str) -> Problem:
+    def _problem(self, place: Place, text: str, code: str, severity: Severity = "error") -> Problem:
         line = self._lines.line_of(place) if self._lines else None
         field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
         return Problem(severity=severity, file=self._agent.file, line=line, field=field, text=text, code=code)

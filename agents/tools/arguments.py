@@ -38,8 +38,11 @@ def parse_arguments(text: str) -> dict[str, Any]:
         return {}
     if _is_too_deep(text):
         raise ArgumentsInvalid(f"the arguments are nested more than {MAX_DEPTH} levels deep.")
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_bounded_int, parse_float=_finite
+    )
     try:
-        value = _decoder().decode(text.strip())
+        value = decoder.decode(text.strip())
     except json.JSONDecodeError as error:
         raise ArgumentsInvalid(f"the arguments are not JSON: {error.msg} at character {error.pos}.") from error
     if not isinstance(value, dict):
@@ -60,12 +63,6 @@ def validate_arguments(tool: Tool, arguments: Mapping[str, Any]) -> None:
     found = schema_errors(tool.parameters, dict(arguments))
     if found:
         raise ArgumentsInvalid(f"the arguments of {tool.name} do not fit: {'; '.join(found)}.", misfits=found)
-
-
-def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(
-        object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_bounded_int, parse_float=_finite
-    )
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -105,7 +102,8 @@ def _is_too_deep(text: str) -> bool:
         if len(shorter) == len(brackets):
             break
         brackets = shorter
-    return _TOO_DEEP.search(brackets) is not None or _opens(brackets)
+    has_pairs = b"[]" in brackets or b"{}" in brackets  # although each round removed some
+    return has_pairs or _TOO_DEEP.search(brackets) is not None
 
 
 def _outside_strings(text: str) -> bytes:
@@ -118,11 +116,6 @@ def _outside_strings(text: str) -> bytes:
         found += b"".join(pieces[is_inside::2])
         is_inside ^= len(pieces) % 2 == 0
     return bytes(found)
-
-
-def _opens(brackets: bytes) -> bool:
-    """Return whether pairs are left although each round found some."""
-    return b"[]" in brackets or b"{}" in brackets
 
 
 def _reason(error: Exception) -> str:
