@@ -22,6 +22,8 @@ UNKNOWN = ("run_again", "take_as_done", "fail")
 """The answers to a question about a call whose outcome is unknown."""
 EXPIRY = "approval"
 """The kind of the timer that ends an unanswered question."""
+UNANSWERED = approvals.c.decision.is_(None)
+IN_ORDER = (approvals.c.created_ms, approvals.c.id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,19 +108,14 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
 
 def pending(connection: Connection, run_id: str) -> list[dict[str, Any]]:
     """Return the unanswered questions of a run as the API shows them, the oldest first."""
-    query = (
-        select(approvals)
-        .where(approvals.c.run_id == run_id, approvals.c.decision.is_(None))
-        .order_by(approvals.c.created_ms, approvals.c.id)
-    )
+    query = select(approvals).where(approvals.c.run_id == run_id, UNANSWERED).order_by(*IN_ORDER)
     return [_shown(row) for row in connection.execute(query)]
 
 
 def pending_chars(connection: Connection, run_id: str) -> int:
     """Return the characters of the arguments in the run's open questions, without reading the arguments."""
     chars = func.coalesce(func.sum(func.length(approvals.c.arguments_json)), 0)
-    query = select(chars).where(approvals.c.run_id == run_id, approvals.c.decision.is_(None))
-    return int(connection.execute(query).scalar_one())
+    return int(connection.execute(select(chars).where(approvals.c.run_id == run_id, UNANSWERED)).scalar_one())
 
 
 def last_decided(connection: Connection, run_id: str) -> ApprovalDecided | None:
@@ -169,16 +166,15 @@ def _decision(row: Row[Any]) -> Decision:
 
 
 def _shown(row: Row[Any]) -> dict[str, Any]:
-    fields = {
+    return {
         "approval_id": row.id,
         "kind": row.kind,
         "call_id": row.call_id,
         "name": row.name,
-        "arguments": orjson.loads(row.arguments_json) if row.arguments_json else None,
+        "arguments": orjson.loads(row.arguments_json),
         "digest": row.digest,
         "decisions": orjson.loads(row.decisions_json),
         "reason": row.reason,
-        "expires_at": stamp(row.expires_ms) if row.expires_ms else None,
+        "expires_at": stamp(row.expires_ms),
         "asked_at": stamp(row.created_ms),
     }
-    return {name: value for name, value in fields.items() if value is not None}

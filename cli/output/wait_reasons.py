@@ -28,7 +28,7 @@ def mark_of(status: str) -> str:
 def print_why(settings: Settings, agent: str | None, thread_id: str | None, limit: int, as_json: bool) -> int:
     """Print what open runs wait for; only those of an agent or thread if one is given."""
     with open_runner(settings) as runner:
-        found = runner.journal.runs.explain_runs(Who(), agent=agent, thread_id=thread_id)
+        found = runner.journal.runs.explain(Who(), agent=agent, thread_id=thread_id)
         if not found and agent is not None:
             require_known_agent(runner, agent)
     wanted = [with_starting(one, runner.settings.state) for one in found[:limit]]

@@ -104,8 +104,7 @@ class Runs:
             return list(connection.execute(query).all())
 
     def why(self, run_id: str) -> str:
-        found = self._journal.runs.explain_run(Who(), run_id)
-        assert found is not None
+        (found,) = self._journal.runs.explain(Who(), run_id=run_id)
         return f"{found.waits_for}: {found.sentence}"
 
     def timers(self, run_id: str) -> int:

@@ -38,8 +38,7 @@ def queues_of_owner(harness: AppHarness, run: RunHandle) -> list[str]:
 
 def reason(harness: AppHarness, run: RunHandle) -> str:
     journal = harness.runner.journal
-    explained = journal.runs.explain_run(Who(), run.run_id)
-    return explained.sentence if explained is not None else ""
+    return "".join(explained.sentence for explained in journal.runs.explain(Who(), run_id=run.run_id))
 
 
 def test_each_run_is_worked_off_by_the_worker_that_serves_its_queue(harness: AppHarness) -> None:

@@ -72,8 +72,8 @@ def one(run_id: str) -> Response:
 
 
 def _why(run_id: str, is_wanted: int) -> dict[str, str]:
-    explained = current_process().journal.runs.explain_run(current_who(), run_id) if is_wanted else None
-    return {"why": with_starting(explained, current_process().settings.state).sentence} if explained else {}
+    explained = current_process().journal.runs.explain(current_who(), run_id=run_id) if is_wanted else []
+    return {"why": with_starting(explained[0], current_process().settings.state).sentence} if explained else {}
 
 
 @runs.delete("/v1/runs/<run_id>")

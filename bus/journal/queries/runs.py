@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, case, func, select
 
 from bus.journal.approvals import last_decided, pending, pending_chars
 from bus.journal.errors import ApprovalDecided, CursorAhead, RunUnknown
 from bus.journal.idempotency import IdempotencyKey, used_before
 from bus.journal.log.events import last_error
-from bus.journal.log.pages import PAGE_BYTES
-from bus.journal.queries.wait_reasons import WaitReason, explain_run, explain_runs
+from bus.journal.log.pages import Pages
+from bus.journal.queries.lists import is_of, newest_first, present
+from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.retention.removal import remove_runs, require_over
 from bus.journal.states.conditions import OPEN
 from bus.journal.who import Who
@@ -88,23 +89,14 @@ class Runs:
         A page ends where the runs' outputs reach 1 MB, and has at least one run: models and clients decide how long
         outputs are.
         """
-        query = _newest(who, **wanted)
-        found, size = [], 0
+        order = (runs.c.created_ms.desc(), runs.c.id.desc())
         with self._database.read() as connection:
-            if not self._database.is_sqlite:  # Postgres's client reads all rows at once, SQLite's one by one
-                query = query.limit(_count_within_budget(connection, query, wanted.get("limit", LIMIT)))
-            with connection.execute(query) as rows:
-                for row in rows:
-                    found.append(_summary(row))
-                    size += len(row.output_json or "")
-                    if size >= PAGE_BYTES:
-                        return found, True
-        return found, False
+            rows, is_cut = Pages(query=_newest(who, **wanted), text=runs.c.output_json, order=order).read(connection)
+        return [_summary(row) for row in rows], is_cut
 
     def board(self, who: Who, *, ended: int = ON_BOARD) -> list[dict[str, Any]]:
         """Return every open run and the last ``ended`` ended ones, the newest first, without large fields."""
-        mine = (runs.c.tenant == who.tenant, runs.c.principal == who.principal)
-        newest = select(*_BRIEF).where(*mine).order_by(runs.c.created_ms.desc())
+        newest = select(*_BRIEF).where(is_of(who, runs)).order_by(runs.c.created_ms.desc())
         going = newest.where(runs.c.status.in_(OPEN)).limit(500)
         over = newest.where(runs.c.ended_ms.is_not(None)).limit(ended)
         with self._database.read() as connection:
@@ -169,15 +161,13 @@ class Runs:
         with self._database.read() as connection:
             return last_decided(connection, _find(connection, who, run_id, runs.c.id).id)
 
-    def explain_runs(self, who: Who, *, agent: str | None = None, thread_id: str | None = None) -> list[WaitReason]:
+    def explain(
+        self, who: Who, *, run_id: str | None = None, agent: str | None = None, thread_id: str | None = None
+    ) -> list[WaitReason]:
         """Return what each open run (of one agent or thread, where given) waits for, the oldest run first."""
-        with self._database.read() as connection:
-            return explain_runs(connection, self._database, who, agent=agent, thread_id=thread_id)
-
-    def explain_run(self, who: Who, run_id: str) -> WaitReason | None:
-        """Return what one run waits for; None where it has ended."""
-        with self._database.read() as connection:
-            return explain_run(connection, self._database, who, run_id)
+        wanted = ((runs.c.id, run_id), (runs.c.agent_id, agent), (runs.c.thread_id, thread_id))
+        which = [column == value for column, value in wanted if value is not None]
+        return explain(self._database, is_of(who, runs), *which)
 
     # --- removing
 
@@ -196,8 +186,7 @@ class Runs:
 
 
 def _find(connection: Connection, who: Who, run_id: str, *columns: ColumnElement[Any]) -> Row[Any]:
-    mine = (runs.c.id == run_id, runs.c.tenant == who.tenant, runs.c.principal == who.principal)
-    row = connection.execute(select(*columns).where(*mine)).first()
+    row = connection.execute(select(*columns).where(runs.c.id == run_id, is_of(who, runs))).first()
     if row is None:
         raise RunUnknown(run_id)
     return row
@@ -212,17 +201,6 @@ def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:
     return pending(connection, row.id) if row.status == "waiting" else []
 
 
-def _count_within_budget(connection: Connection, query: Select[Any], limit: int) -> int:
-    """Return how many of the rows fit into a page, at least one."""
-    size = 0
-    lengths = connection.execute(query.with_only_columns(func.length(runs.c.output_json))).scalars()
-    for count, length in enumerate(lengths, 1):
-        size += length or 0
-        if size >= PAGE_BYTES:
-            return count
-    return limit
-
-
 def _newest(
     who: Who,
     status: str | None = None,
@@ -232,7 +210,7 @@ def _newest(
     before_ms: int | None = None,
     before_id: str = "",
 ) -> Select[Any]:
-    query = select(runs).where(runs.c.tenant == who.tenant, runs.c.principal == who.principal)
+    query = select(runs).where(is_of(who, runs))
     if status == "open":
         query = query.where(runs.c.status.in_(OPEN))
     elif status is not None:
@@ -243,10 +221,7 @@ def _newest(
         query = query.where(runs.c.agent_id == agent)
     if thread_id is not None:
         query = query.where(runs.c.thread_id == thread_id)
-    if before_ms is not None:
-        same = and_(runs.c.created_ms == before_ms, runs.c.id < before_id)
-        query = query.where(or_(runs.c.created_ms < before_ms, same))
-    return query.order_by(runs.c.created_ms.desc(), runs.c.id.desc()).limit(limit)
+    return newest_first(query, runs.c.created_ms, runs.c.id, limit=limit, before_ms=before_ms, before_id=before_id)
 
 
 def _summary(row: Any) -> dict[str, Any]:
@@ -255,7 +230,7 @@ def _summary(row: Any) -> dict[str, Any]:
         "output": orjson.loads(row.output_json) if row.output_json else None,
         "metadata": orjson.loads(row.metadata_json) if row.metadata_json else None,
     }
-    return _brief(row) | {name: value for name, value in large.items() if value is not None}
+    return _brief(row) | present(large)
 
 
 def _brief(row: Any) -> dict[str, Any]:
@@ -282,4 +257,4 @@ def _brief(row: Any) -> dict[str, Any]:
         "ended_at": stamp(row.ended_ms) if row.ended_ms else None,
         "duration_ms": max(0, row.ended_ms - row.created_ms) if row.ended_ms else None,
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    return present(fields)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, and_, bindparam, insert, or_, select, tuple_
+from sqlalchemy import Connection, bindparam, insert, select, tuple_
 
 from bus.journal.errors import ThreadUnknown
 from bus.journal.log.pages import Pages
+from bus.journal.queries.lists import is_of, newest_first, present
 from bus.journal.retention.removal import remove_threads, require_no_open_run
 from bus.journal.who import Who
 from config.clock import stamp
@@ -31,13 +32,11 @@ class Threads:
         self, who: Who, *, search: str | None = None, limit: int = 50, before_ms: int | None = None, before_id: str = ""
     ) -> list[dict[str, Any]]:
         """Return threads, the last used one first; the next page begins after the last one's time and id."""
-        query = select(threads).where(threads.c.tenant == who.tenant, threads.c.principal == who.principal)
+        query = select(threads).where(is_of(who, threads))
         if search:
             query = query.where(threads.c.title.icontains(search, autoescape=True))
-        if before_ms is not None:
-            same = and_(threads.c.updated_ms == before_ms, threads.c.id < before_id)
-            query = query.where(or_(threads.c.updated_ms < before_ms, same))
-        query = query.order_by(threads.c.updated_ms.desc(), threads.c.id.desc()).limit(limit)
+        place = threads.c.updated_ms, threads.c.id
+        query = newest_first(query, *place, limit=limit, before_ms=before_ms, before_id=before_id)
         with self._database.read() as connection:
             return [_summary(row) for row in connection.execute(query)]
 
@@ -48,7 +47,7 @@ class Threads:
             row = _find(connection, who, thread_id)
             found = connection.execute(query.where(runs.c.thread_key == row.key)).all()
         runs_ = [
-            _present({"run_id": r.id, "status": r.status, "reason": r.reason, "created_at": stamp(r.created_ms)})
+            present({"run_id": r.id, "status": r.status, "reason": r.reason, "created_at": stamp(r.created_ms)})
             for r in found
         ]
         return _summary(row) | {"runs": runs_}
@@ -117,17 +116,14 @@ _MESSAGES = Pages(
 
 
 def _find(connection: Connection, who: Who, thread_id: str) -> Any:
-    query = select(threads).where(
-        threads.c.tenant == who.tenant, threads.c.principal == who.principal, threads.c.id == thread_id
-    )
-    row = connection.execute(query).first()
+    row = connection.execute(select(threads).where(threads.c.id == thread_id, is_of(who, threads))).first()
     if row is None:
         raise ThreadUnknown(thread_id)
     return row
 
 
 def _summary(row: Any) -> dict[str, Any]:
-    return _present(
+    return present(
         {
             "thread_id": row.id,
             "title": row.title,
@@ -140,7 +136,7 @@ def _summary(row: Any) -> dict[str, Any]:
 
 
 def _shown(row: Any) -> dict[str, Any]:
-    return _present(
+    return present(
         {
             "number": row.number,
             "turn": row.turn,
@@ -152,8 +148,3 @@ def _shown(row: Any) -> dict[str, Any]:
             **orjson.loads(row.data_json),
         }
     )
-
-
-def _present(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields without None values: the wire has no nulls."""
-    return {name: value for name, value in fields.items() if value is not None}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, Connection, delete, select
 
 from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
+from bus.journal.queries.lists import is_of
 from bus.journal.states.conditions import is_open
 from bus.journal.states.rows import delete_rows
 from bus.journal.who import Who
@@ -57,9 +58,7 @@ def require_over(connection: Connection, who: Who, run_ids: Sequence[str]) -> No
     Raises:
         RunUnknown, RunOpen: see ``remove_runs``.
     """
-    query = select(runs.c.id, runs.c.status).where(
-        runs.c.id.in_(run_ids), runs.c.tenant == who.tenant, runs.c.principal == who.principal
-    )
+    query = select(runs.c.id, runs.c.status).where(runs.c.id.in_(run_ids), is_of(who, runs))
     found = {row.id: row.status for row in connection.execute(query.order_by(runs.c.id).with_for_update())}
     for run_id in run_ids:
         if run_id not in found:
@@ -74,9 +73,7 @@ def require_no_open_run(connection: Connection, who: Who, thread_ids: Sequence[s
     Raises:
         ThreadUnknown, RunOpen: see ``remove_threads``.
     """
-    query = select(threads.c.id, threads.c.key).where(
-        threads.c.id.in_(thread_ids), threads.c.tenant == who.tenant, threads.c.principal == who.principal
-    )
+    query = select(threads.c.id, threads.c.key).where(threads.c.id.in_(thread_ids), is_of(who, threads))
     found = {row.id: row.key for row in connection.execute(query.order_by(threads.c.key).with_for_update())}
     for thread_id in thread_ids:
         if thread_id not in found:

@@ -14,7 +14,6 @@ from bus.journal.ownership.leases import beat
 from bus.journal.ownership.reaper import claimable, due, unowned_runs
 from bus.journal.ownership.workers import WorkerRow, Workers, alive
 from bus.journal.queries.runs import Runs
-from bus.journal.queries.wait_reasons import explain_run
 from bus.journal.retention.retention import sweep
 from bus.journal.who import Who
 from bus.payloads import EndPayload
@@ -183,15 +182,14 @@ def test_durations_are_measured_by_one_clock(many_machines: JournalHarness, cloc
     accepted = harness.accept()
     clock.set(skew_s)
     owner = harness.own(accepted.run_id)
-    with harness.database.read() as connection:
-        why = explain_run(connection, harness.database, Who(), accepted.run_id)
+    why = Runs(harness.database).explain(Who(), run_id=accepted.run_id)
     harness.do(owner.end())
 
     row = harness.run_row(accepted.run_id)
     assert 0 <= owner.lease.age_ms < 60_000
     assert 0 <= row.started_ms - row.created_ms < 60_000
     assert 0 <= row.ended_ms - row.started_ms < 60_000
-    assert why is not None
+    assert why
 
 
 @pytest.mark.postgres

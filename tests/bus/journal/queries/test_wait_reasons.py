@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import update
 
 from bus.journal.ownership.workers import WorkerRow, Workers
-from bus.journal.queries.wait_reasons import explain_run, explain_runs, short_call
+from bus.journal.queries.runs import Runs
+from bus.journal.queries.wait_reasons import MAX_CALL_CHARS, short_call
 from bus.journal.steps import StepStarted, start_steps
 from bus.journal.who import Who
 from config.clock import epoch_ms
@@ -20,8 +21,7 @@ ME = Who()
 
 
 def sentences(harness: JournalHarness) -> dict[str, tuple[str, str]]:
-    with harness.database.read() as connection:
-        return {one.run_id: (one.waits_for, one.sentence) for one in explain_runs(connection, harness.database, ME)}
+    return {one.run_id: (one.waits_for, one.sentence) for one in Runs(harness.database).explain(ME)}
 
 
 def alive(harness: JournalHarness, owner: str = "own_1", slots: int = 4, busy: int = 0, **more: Any) -> None:
@@ -141,9 +141,8 @@ def test_ended_and_other_principals_runs_are_not_explained(harness: JournalHarne
     cancel(harness.database, ME, ended, by="ann")
     foreign = harness.accept(principal="eve").run_id
 
-    with harness.database.read() as connection:
-        assert explain_runs(connection, harness.database, ME) == []
-        assert [explain_run(connection, harness.database, ME, run_id) for run_id in (ended, foreign)] == [None, None]
+    assert Runs(harness.database).explain(ME) == []
+    assert [Runs(harness.database).explain(ME, run_id=run_id) for run_id in (ended, foreign)] == [[], []]
 
 
 def test_of_one_thread_or_agent_none_is_missed_behind_many_others(
@@ -153,10 +152,9 @@ def test_of_one_thread_or_agent_none_is_missed_behind_many_others(
         harness.accept(thread_id=thread_id, agent_id=thread_id)
     monkeypatch.setattr("bus.journal.queries.wait_reasons.MOST", 1)
 
-    with harness.database.read() as connection:
-        of_thread = explain_runs(connection, harness.database, ME, thread_id="mine")
-        of_agent = explain_runs(connection, harness.database, ME, agent="mine")
-        of_neither = explain_runs(connection, harness.database, ME, agent="mine", thread_id="theirs")
+    of_thread = Runs(harness.database).explain(ME, thread_id="mine")
+    of_agent = Runs(harness.database).explain(ME, agent="mine")
+    of_neither = Runs(harness.database).explain(ME, agent="mine", thread_id="theirs")
 
     assert [one.thread_id for one in (*of_thread, *of_agent)] == ["mine", "mine"]
     assert of_neither == []
@@ -166,14 +164,13 @@ def test_one_run_is_explained_as_in_the_list(harness: JournalHarness) -> None:
     harness.accept(thread_id="mine")
     second = harness.accept(thread_id="mine").run_id
 
-    with harness.database.read() as connection:
-        one = explain_run(connection, harness.database, ME, second)
-        assert one in explain_runs(connection, harness.database, ME)
+    (one,) = Runs(harness.database).explain(ME, run_id=second)
+    assert one in Runs(harness.database).explain(ME)
 
 
 def test_a_long_call_is_cut() -> None:
-    call = short_call("write_file", {"path": "a.txt", "content": "x" * 5000}, most=60)
+    call = short_call("write_file", {"path": "a.txt", "content": "x" * 5000})
 
-    assert len(call) == 60
+    assert len(call) == MAX_CALL_CHARS
     assert call.startswith('write_file(path="a.txt", content="xxx')
     assert call.endswith("…)")
