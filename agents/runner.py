@@ -1,4 +1,4 @@
-"""The runner: accepts runs, and sends their messages to a transport."""
+"""The runner: accepts runs; this process executes them inline, or the relay publishes their wake-ups."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from agents.handle import RunHandle
 from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
 from agents.registry import AgentRegistry
-from bus.dispatcher import INLINE, OTHERS, Dispatcher
 from bus.journal import IdempotencyKey, Journal, NewRun, Who
-from bus.routes import BrokerTransport, InlineTransport
+from bus.routes import InlineTransport
 from config.definitions.agent import AgentDefinition
 from config.errors import BadRequest, CallboardError
 from config.forks import leave_to_parent
@@ -24,7 +23,7 @@ MAX_THREAD_ID = 128
 
 
 class Runner:
-    """Accepts runs and sends their messages; one per process.
+    """Accepts runs, and decides who executes each: this process where the caller waits, or a worker; one per process.
 
     In a forked process (a child of Celery's prefork pool, of gunicorn with ``preload_app``, of ``multiprocessing``) the
     first use of the runner or a handle opens a journal of its own.
@@ -37,8 +36,6 @@ class Runner:
     def _bind(self, process: Process) -> None:
         self._process = process
         self._inline = InlineTransport(process.journal.loop)
-        inline = {INLINE: self._inline} if self._works_inline else {}
-        self._dispatcher = Dispatcher({**inline, OTHERS: BrokerTransport(process.journal.relay)})
         self._pid = os.getpid()
 
     def _own(self) -> Process:
@@ -88,7 +85,7 @@ class Runner:
         metadata: Mapping[str, Any] | None = None,
         idempotency: IdempotencyKey | None = None,
     ) -> RunHandle:
-        """Accept a run: commit it, send its message, and return a handle on it.
+        """Accept a run: commit it, have it executed, and return a handle on it.
 
         Args:
             objective: the task, a sentence or a page.
@@ -129,15 +126,15 @@ class Runner:
         return self._accept(new, who, tuple(one for one in observers if isinstance(one, AgentObserver)))
 
     def _accept(self, new: NewRun, who: Who, local: tuple[AgentObserver, ...]) -> RunHandle:
-        """Commit a run and send its message, unless an earlier request made the run."""
-        own, route = self._own(), self._dispatcher.route(new.queue, detached=new.detached)
-        if local and route is not self._inline:
+        """Commit a run, and execute it where it is inline, unless an earlier request made the run."""
+        own, is_inline = self._own(), self._works_inline and not new.detached
+        if local and not is_inline:
             raise ObserverTravels(type(observer).__name__ for observer in local)
-        accepted = own.journal.accept(new, route.record)
-        if accepted.message is not None:
+        accepted = own.journal.accept(new, is_inline=is_inline)
+        if accepted.message is not None and is_inline:
             if local:
                 own.local_observers[accepted.run_id] = local
-            route.send(accepted.message)
+            self._inline.send(accepted.message)
         return RunHandle(lambda: self.journal, accepted.run_id, accepted.thread_id, who, is_new=accepted.is_new)
 
     def _started_before(self, who: Who, key: IdempotencyKey | None) -> RunHandle | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,13 +68,10 @@ class Accepted:
         return self.message is not None
 
 
-Record = Callable[[Connection, str], int | None]
-
-
-def accept(database: Database, new: NewRun, record: Record = announce) -> Accepted:
+def accept(database: Database, new: NewRun, *, is_inline: bool = False) -> Accepted:
     """Commit a new run and return it; if anything is raised, nothing of it is in SQL.
 
-    ``record`` is called with the run's id in the same transaction, and returns the outbox row that it wrote, if any.
+    With ``is_inline`` no wake-up is asked for: this process executes the run itself.
 
     Raises:
         IdempotencyConflict: the key was used with another body.
@@ -82,7 +79,7 @@ def accept(database: Database, new: NewRun, record: Record = announce) -> Accept
     for attempt in (1, 2, 3):  # lost the race for the thread, then the one for the key
         try:
             with database.write() as connection:
-                accepted = _accept(connection, new, record)
+                accepted = _accept(connection, new, is_inline)
                 failpoint("accept-before")
             if accepted.is_new:
                 remember_pinned(database, new.definition_digest)
@@ -94,7 +91,7 @@ def accept(database: Database, new: NewRun, record: Record = announce) -> Accept
     raise AssertionError("unreachable")
 
 
-def _accept(connection: Connection, new: NewRun, record: Record) -> Accepted:
+def _accept(connection: Connection, new: NewRun, is_inline: bool) -> Accepted:
     now = epoch_ms()
     if new.idempotency is not None:
         earlier = _earlier(connection, new, new.idempotency)
@@ -127,7 +124,7 @@ def _accept(connection: Connection, new: NewRun, record: Record) -> Accepted:
         definition_digest=new.definition_digest,
         queue=new.queue,
     )
-    row = record(connection, run_id)
+    row = None if is_inline else announce(connection, run_id)
     if new.idempotency is not None:
         remember(connection, Who(tenant=new.tenant, principal=new.principal), new.idempotency, run_id)
     return Accepted(run_id=run_id, thread_id=thread_id, message=message, outbox_row=row)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from bus.errors import LoopBlocked
 from bus.journal import accept as accepting
 from bus.journal import decisions, endings
-from bus.journal.accept import Accepted, NewRun, Record
+from bus.journal.accept import Accepted, NewRun
 from bus.journal.approvals import Decision
 from bus.journal.controls import Control
 from bus.journal.decisions import Decided
@@ -27,7 +27,7 @@ from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.line import Line
 from bus.journal.log.reader import Reader, with_live
 from bus.journal.log.writer import Notify, RunWriter
-from bus.journal.outbox import Publish, Relay, announce
+from bus.journal.outbox import Publish, Relay
 from bus.journal.ownership.admission import Admission
 from bus.journal.ownership.claim import Claim
 from bus.journal.ownership.crashes import clear_suspect
@@ -85,11 +85,12 @@ class Journal:
 
     # --- writing
 
-    def accept(self, new: NewRun, record: Record = announce) -> Accepted:
-        """Return once the run is committed; see ``bus.journal.accept``."""
-        accepted = accepting.accept(self.database, new, record)
+    def accept(self, new: NewRun, *, is_inline: bool = False) -> Accepted:
+        """Return once the run is committed, and publish its wake-up unless ``is_inline``; see ``journal/accept.py``."""
+        accepted = accepting.accept(self.database, new, is_inline=is_inline)
         if accepted.outbox_row is not None:
             self.relay.expect(accepted.run_id, accepted.outbox_row)
+            self.relay.publish_soon(accepted.run_id, accepted.message)
         return accepted
 
     async def claim(self, run_id: str) -> Lease | None:
