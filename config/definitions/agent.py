@@ -27,34 +27,25 @@ from config.spelling import did_you_mean
 AGENT_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Valid names of an agent's file, without its extension."""
 
-OURS: Mapping[str, str] = {
-    "model": "write it as the agent's `model:`",
-    "messages": "they are the thread's",
-    "stream": "every answer is streamed",
-    "stream_options": "every answer is streamed",
-    "n": "a message has one answer",
-    "tools": "write them as the agent's `tools:`",
-    "functions": "write them as the agent's `tools:`",
-    "response_format": "write it as the agent's `output_schema:`",
-    "timeout": "write it under `timeouts:`",
-    "request_timeout": "write it under `timeouts:`",
-    "stream_timeout": "write it under `timeouts:`",
-    "max_retries": "Callboard tries again itself",
-    "num_retries": "Callboard tries again itself",
-    "retry_policy": "Callboard tries again itself",
-    "fallbacks": "a run is recorded with the one model it was accepted with",
-    "context_window_fallback_dict": "a run is recorded with the one model it was accepted with",
-    "model_list": "a run is recorded with the one model it was accepted with",
-    "api_key": "name the variable that holds it as `api_key_env:`",
-    "api_base": "write it as the agent's `api_base:`",
-    "base_url": "write it as the agent's `api_base:`",
-    "custom_llm_provider": "write it before the slash of `model:`",
-    "mock_response": "use `model: demo/assistant`",
-    "mock_tool_calls": "use `model: demo/assistant`",
-    "client": "clients are made by the worker",
-    "acompletion": "calls are made by the worker",
-    "metadata": "it is the run's",
+_REMEDIES = {
+    "write it as the agent's `model:`": "model",
+    "they are the thread's": "messages",
+    "every answer is streamed": "stream stream_options",
+    "a message has one answer": "n",
+    "write them as the agent's `tools:`": "tools functions",
+    "write it as the agent's `output_schema:`": "response_format",
+    "write it under `timeouts:`": "timeout request_timeout stream_timeout",
+    "Callboard tries again itself": "max_retries num_retries retry_policy",
+    "a run is recorded with the one model it was accepted with": "fallbacks context_window_fallback_dict model_list",
+    "name the variable that holds it as `api_key_env:`": "api_key",
+    "write it as the agent's `api_base:`": "api_base base_url",
+    "write it before the slash of `model:`": "custom_llm_provider",
+    "use `model: demo/assistant`": "mock_response mock_tool_calls",
+    "clients are made by the worker": "client",
+    "calls are made by the worker": "acompletion",
+    "it is the run's": "metadata",
 }
+OURS = {name: remedy for remedy, names in _REMEDIES.items() for name in names.split()}
 """Parameters of LiteLLM that are Callboard's to set, and what to write instead."""
 
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
@@ -192,13 +183,21 @@ def pinned_definition(agent_id: str, digest: str, content_json: str) -> AgentDef
     """
     origin = f"the definition {digest[:12]} of '{agent_id}'"
     with _only_definition_errors(origin):
-        content = orjson.loads(content_json)
-        try:
-            fields = DefinitionFields.model_validate(content)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise DefinitionInvalid(origin, None, dotted(tuple(first["loc"])), _problem(first)) from error
-        return _definition(fields, agent_id, content, origin)
+        return _definition(agent_id, origin, orjson.loads(content_json))
+
+
+def load_definition(path: Path) -> AgentDefinition:
+    """Return the agent defined in ``path``.
+
+    Raises:
+        DefinitionInvalid: the message names the file, the line, the field and what to write instead.
+    """
+    if not AGENT_ID.fullmatch(path.stem):
+        problem = "an agent's file name may have letters, digits, '_', '-' and '.', at most 64 of them."
+        raise DefinitionInvalid(str(path), None, None, problem)
+    with _only_definition_errors(str(path)):
+        written = read_yaml(path)
+        return _definition(path.stem, str(path), written.data, written)
 
 
 @contextmanager
@@ -216,7 +215,13 @@ def _only_definition_errors(origin: str) -> Iterator[None]:
         raise DefinitionInvalid(origin, None, None, problem) from error
 
 
-def _definition(fields: DefinitionFields, agent_id: str, content: Mapping[str, Any], file: str) -> AgentDefinition:
+def _definition(
+    agent_id: str, file: str, content: Mapping[str, Any], written: LinedYaml | None = None
+) -> AgentDefinition:
+    try:
+        fields = DefinitionFields.model_validate(content)
+    except ValidationError as error:
+        raise _first_error(error, file, written) from error
     if fields.api_key_env is not None:
         register_secrets([os.environ.get(fields.api_key_env, "")])
     register_secrets(secrets_in_url(fields.api_base or ""))
@@ -226,66 +231,33 @@ def _definition(fields: DefinitionFields, agent_id: str, content: Mapping[str, A
     return AgentDefinition(**values, id=agent_id, digest=digest, content_json=canonical.decode(), file=file)
 
 
-def load_definition(path: Path) -> AgentDefinition:
-    """Return the agent defined in ``path``.
-
-    Raises:
-        DefinitionInvalid: the message names the file, the line, the field and what to write instead.
-    """
-    if not AGENT_ID.fullmatch(path.stem):
-        raise DefinitionInvalid(
-            str(path),
-            None,
-            None,
-            "an agent's file name may have letters, digits, '_', '-' and '.', at most 64 of them.",
-        )
-    with _only_definition_errors(str(path)):
-        written = read_yaml(path)
-        try:
-            fields = DefinitionFields.model_validate(written.data)
-        except ValidationError as error:
-            raise _first_error(error, written, path) from error
-        return _definition(fields, path.stem, written.data, str(path))
-
-
-def _first_error(exc: ValidationError, written: LinedYaml, path: Path) -> DefinitionInvalid:
+def _first_error(exc: ValidationError, file: str, written: LinedYaml | None) -> DefinitionInvalid:
     errors = exc.errors(include_url=False)
     # An unknown field explains a missing one (`sytem_prompt`), so it is reported first.
     error = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
     place = tuple(error["loc"])
+    if written is None:
+        return DefinitionInvalid(file, None, dotted(place), _problem(error))
     named = re.search(r"`(\w+)`", error["msg"]) if error["type"] == "value_error" else None
     if named and (*place, named[1]) in written.lines:
         place = (*place, named[1])
-    return DefinitionInvalid(str(path), written.line_of(place), dotted(place), _problem(error))
+    return DefinitionInvalid(file, written.line_of(place), dotted(place), _problem(error))
 
 
-def _problem(error: Any) -> str:
-    """Return the remedy for one of pydantic's errors, without the value, which may be a secret."""
-    kind, place, facts = error["type"], error["loc"], error.get("ctx", {})
-    name = str(place[-1])
-    if kind == "extra_forbidden":
-        known = _fields_at(place)
-        return f"there is no such field.{did_you_mean(name, known)} Known fields: {', '.join(known)}."
-    if kind == "missing":
-        return f"is missing; add it, for example `{_EXAMPLES.get(name, name + ': ...')}`."
-    if kind == "literal_error":
-        return f"has to be {facts['expected']}."
-    if kind == "string_type":
-        return "has to be text; put it in quotes."
-    if kind == "string_pattern_mismatch" and name == "api_key_env":
-        return "has to be the name of an environment variable, like OPENAI_API_KEY, and never the key itself."
-    if kind == "string_pattern_mismatch" and name == "queue":
-        return f"has to be {QUEUE_NAME_FORM}."
-    if kind == "string_pattern_mismatch":
-        return "has to be a built-in tool's name or `package.module:function`."
-    if kind in ("tuple_type", "list_type"):
-        return f"has to be a list, for example `{name}: [one, two]`."
-    if kind in ("dict_type", "model_type"):
-        return "has to be a mapping of fields to values."
-    text = str(error["msg"]).removeprefix("Value error, ")
-    return f"{text[0].lower()}{text[1:]}."
-
-
+_SENTENCES = {
+    "literal_error": "has to be {expected}.",
+    "string_type": "has to be text; put it in quotes.",
+    "string_pattern_mismatch": "has to be a built-in tool's name or `package.module:function`.",
+    "string_pattern_mismatch api_key_env": (
+        "has to be the name of an environment variable, like OPENAI_API_KEY, and never the key itself."
+    ),
+    "string_pattern_mismatch queue": f"has to be {QUEUE_NAME_FORM}.",
+    "tuple_type": "has to be a list, for example `{name}: [one, two]`.",
+    "list_type": "has to be a list, for example `{name}: [one, two]`.",
+    "dict_type": "has to be a mapping of fields to values.",
+    "model_type": "has to be a mapping of fields to values.",
+}
+"""The remedy by pydantic's name of an error, or by that and the field's name."""
 _EXAMPLES = {
     "name": "name: Assistant",
     "model": "model: auto",
@@ -293,7 +265,18 @@ _EXAMPLES = {
 }
 
 
-def _fields_at(place: tuple[int | str, ...]) -> list[str]:
-    if len(place) == 1:
-        return list(DefinitionFields.model_fields)
-    return list((Timeouts if place[0] == "timeouts" else ToolOverride).model_fields)
+def _problem(error: Any) -> str:
+    """Return the remedy for one of pydantic's errors, without the value, which may be a secret."""
+    kind, place, facts = error["type"], error["loc"], error.get("ctx", {})
+    name = str(place[-1])
+    if kind == "extra_forbidden":
+        section = DefinitionFields if len(place) == 1 else Timeouts if place[0] == "timeouts" else ToolOverride
+        known = list(section.model_fields)
+        return f"there is no such field.{did_you_mean(name, known)} Known fields: {', '.join(known)}."
+    if kind == "missing":
+        return f"is missing; add it, for example `{_EXAMPLES.get(name, name + ': ...')}`."
+    sentence = _SENTENCES.get(f"{kind} {name}") or _SENTENCES.get(kind)
+    if sentence is not None:
+        return sentence.format(name=name, **facts)
+    text = str(error["msg"]).removeprefix("Value error, ")
+    return f"{text[0].lower()}{text[1:]}."

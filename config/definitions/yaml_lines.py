@@ -75,11 +75,9 @@ def read_yaml(path: Path) -> LinedYaml:
     except yaml.YAMLError as error:
         raise _not_yaml(path, text, error) from error
     except ValueError as error:  # an integer of thousands of digits
-        raise DefinitionInvalid(str(path), None, None, "holds a number of thousands of digits.") from error
+        raise _refused(path, "holds a number of thousands of digits.") from error
     if not isinstance(data, dict):
-        raise DefinitionInvalid(
-            str(path), 1, None, "has no fields; begin with `name: ...`, `model: auto` and `system_prompt: ...`."
-        )
+        raise _refused(path, "has no fields; begin with `name: ...`, `model: auto` and `system_prompt: ...`.", 1)
     _check_values(data, (), path, lines)
     return LinedYaml(data=data, lines=lines)
 
@@ -88,16 +86,14 @@ def _text_of(path: Path) -> str:
     try:
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode):
-            raise DefinitionInvalid(str(path), None, None, "is not a regular file.")
+            raise _refused(path, "is not a regular file.")
         if facts.st_size > MAX_BYTES:
-            raise DefinitionInvalid(
-                str(path), None, None, f"has {facts.st_size:,} bytes and the limit is {MAX_BYTES:,}; make it shorter."
-            )
+            raise _refused(path, f"has {facts.st_size:,} bytes and the limit is {MAX_BYTES:,}; make it shorter.")
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise DefinitionInvalid(str(path), None, None, f"cannot be read: {error.strerror}.") from error
+        raise _refused(path, f"cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise DefinitionInvalid(str(path), None, None, "is not UTF-8 text; save it as UTF-8.") from error
+        raise _refused(path, "is not UTF-8 text; save it as UTF-8.") from error
 
 
 def _check_depth(text: str, path: Path) -> None:
@@ -107,7 +103,7 @@ def _check_depth(text: str, path: Path) -> None:
             depth += 1
             if depth > MAX_DEPTH:
                 line = event.start_mark.line + 1 if event.start_mark else None
-                raise DefinitionInvalid(str(path), line, None, f"is nested more than {MAX_DEPTH} levels deep.")
+                raise _refused(path, f"is nested more than {MAX_DEPTH} levels deep.", line)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
@@ -121,10 +117,10 @@ def _lines_of(root: yaml.Node, path: Path) -> Iterator[tuple[Place, int]]:
         seen += 1
         line = node.start_mark.line + 1
         if seen > MAX_NODES or len(place) > MAX_DEPTH:
-            raise DefinitionInvalid(str(path), line, None, "its aliases unfold into far too many values.")
+            raise _refused(path, "its aliases unfold into far too many values.", line)
         if node.tag not in _PLAIN:
             problem = f"the tag {node.tag} is not plain data; write text, numbers, lists and mappings."
-            raise DefinitionInvalid(str(path), line, dotted(place), problem)
+            raise _refused(path, problem, line, place)
         if isinstance(node, yaml.MappingNode):
             for key, value in _pairs(node, place, path):
                 key_place = (*place, key.value)
@@ -141,18 +137,13 @@ def _pairs(node: yaml.MappingNode, place: Place, path: Path) -> Iterator[tuple[y
     for key, value in node.value:
         line = key.start_mark.line + 1
         if key.tag == "tag:yaml.org,2002:merge":
-            raise DefinitionInvalid(
-                str(path), line, dotted(place), "merge keys (<<) are not supported; write the fields out."
-            )
+            raise _refused(path, "merge keys (<<) are not supported; write the fields out.", line, place)
         if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
             name = repr(str(key.value)[:40]) if isinstance(key, yaml.ScalarNode) else "a list or mapping"
-            raise DefinitionInvalid(
-                str(path), line, dotted(place), f"{name} as a key has to be text; put it in quotes."
-            )
+            raise _refused(path, f"{name} as a key has to be text; put it in quotes.", line, place)
         if key.value in keys:
-            raise DefinitionInvalid(
-                str(path), line, dotted((*place, key.value)), "is written twice; keep one of them, the other is lost."
-            )
+            problem = "is written twice; keep one of them, the other is lost."
+            raise _refused(path, problem, line, (*place, key.value))
         keys.add(key.value)
         yield key, value
 
@@ -166,13 +157,17 @@ def _check_values(value: Any, place: Place, path: Path, lines: dict[Place, int])
         for position, item in enumerate(value):
             _check_values(item, (*place, position), path, lines)
     elif isinstance(value, str) and "\0" in value:
-        field = (dotted(place) or "").replace("\0", "\\0")
         problem = "the text has the character NUL, which a database cannot keep; leave it out."
-        raise DefinitionInvalid(str(path), lines.get(place), field or None, problem)
+        raise _refused(path, problem, lines.get(place), place)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise DefinitionInvalid(str(path), lines.get(place), dotted(place), f"{value} is not a number JSON can hold.")
+        raise _refused(path, f"{value} is not a number JSON can hold.", lines.get(place), place)
     elif isinstance(value, int) and value.bit_length() > 64:
-        raise DefinitionInvalid(str(path), lines.get(place), dotted(place), "the number is too large.")
+        raise _refused(path, "the number is too large.", lines.get(place), place)
+
+
+def _refused(path: Path, problem: str, line: int | None = None, place: Place = ()) -> DefinitionInvalid:
+    field = (dotted(place) or "").replace("\0", "\\0")
+    return DefinitionInvalid(str(path), line, field or None, problem)
 
 
 def _not_yaml(path: Path, text: str, error: yaml.YAMLError) -> DefinitionInvalid:
@@ -184,7 +179,7 @@ def _not_yaml(path: Path, text: str, error: yaml.YAMLError) -> DefinitionInvalid
         line = text.count("\n", 0, getattr(error, "position", 0) or 0) + 1
         problem = str(getattr(error, "reason", None) or "it cannot be parsed")
     hint = " Indent with blanks instead of tabs." if "\t" in text and ("token" in problem or "tab" in problem) else ""
-    return DefinitionInvalid(str(path), line, None, f"is not YAML: {problem}.{hint}")
+    return _refused(path, f"is not YAML: {problem}.{hint}", line)
 
 
 def dotted(place: Place) -> str | None:
