@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import traceback
+from concurrent.futures import Future
 from functools import lru_cache, partial
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import EntryPoint
@@ -71,7 +72,7 @@ def require_own(function: Any, path: str, settings: Settings) -> None:
     Raises:
         NotImportable: it is defined elsewhere; the sentence names the module and the setting.
     """
-    if ":".join(_split(path)) in _registered(settings):
+    if ":".join(_split(path)) in _registered(settings)[0]:
         return
     origin = _origin_of(function)
     home = str(getattr(origin, "__module__", None) or "builtins")
@@ -118,10 +119,9 @@ def require_allowed(path: str, settings: Settings) -> None:
 
 def _is_allowed(path: str, settings: Settings) -> bool:
     module_name, attribute = _split(path)
+    paths, packages = _registered(settings)
     allowed = settings.tool_module_names
-    if f"{module_name}:{attribute}" in _registered(settings):
-        return True
-    if _is_beneath(module_name, (*allowed, *_plugin_modules(settings))):
+    if f"{module_name}:{attribute}" in paths or _is_beneath(module_name, (*allowed, *packages)):
         return True
     top = module_name.partition(".")[0]
     spec = _spec_of(top)
@@ -163,28 +163,17 @@ def _is_beneath(module_name: str, packages: tuple[str, ...]) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _plugin_modules(settings: Settings) -> tuple[str, ...]:
-    """Return the packages of installed plugins and of ``CALLBOARD_PLUGINS``."""
-    named = [entry.value for group in GROUPS for entry in installed_entries(group).values()]
-    modules = [path.partition(":")[0].strip() for path in (*named, *settings.plugin_paths)]
-    packages = {module.rpartition(".")[0] or module for module in modules}
-    return tuple(sorted(package for package in packages if package.partition(".")[0] not in FOLDERS))
+def _registered(settings: Settings) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the paths that an entry point or the settings register one by one, and the packages of installed plugins.
 
-
-@lru_cache(maxsize=8)
-def _registered(settings: Settings) -> frozenset[str]:
-    """Return the paths that are registered one by one, by an entry point or as a plugin of the settings.
-
-    Of Callboard's own modules only these paths may be named.
+    Of Callboard's own modules only the paths of its own entry points may be named.
     """
-    others = [entry.value for group in GROUPS for entry in installed_entries(group).values()]
-    named = (*others, *settings.plugin_paths)
-    return frozenset(
-        (
-            *(f"{entry.module}:{entry.attr}" for entry in _shipped()),
-            *(":".join(_split(path)) for path in named if path.partition(".")[0].strip() not in FOLDERS),
-        )
-    )
+    installed = [entry.value for group in GROUPS for entry in installed_entries(group).values()]
+    named = [_split(path) for path in (*installed, *settings.plugin_paths)]
+    others = [(module, attribute) for module, attribute in named if module.partition(".")[0] not in FOLDERS]
+    shipped = [(entry.module, entry.attr) for entry in _shipped()]
+    packages = {module.rpartition(".")[0] or module for module, _ in others}
+    return frozenset(":".join(path) for path in (*shipped, *others)), tuple(packages)
 
 
 def _shipped() -> list[EntryPoint]:
@@ -223,25 +212,9 @@ def _is_in_working_folder(spec: ModuleSpec) -> bool:
 # --- importing --------------------------------------------------------------------------------------
 
 
-class _Import(threading.Thread):
-    """Imports one module; whatever it raises, also SystemExit, ends only this thread."""
-
-    def __init__(self, module_name: str) -> None:
-        super().__init__(name=f"import {module_name}", daemon=True)
-        self.module_name = module_name
-        self.ends_s = time.monotonic() + IMPORT_S
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            importlib.import_module(self.module_name)
-        except BaseException as error:
-            self.error = error
-
-
 _lock = threading.Lock()
-_at_work: dict[str, _Import] = {}
-"""Imports that run, or whose end no caller has seen."""
+_at_work: dict[str, tuple[Future[Any], float]] = {}
+"""Imports that run, or whose end no caller has seen, each with the time at which it takes too long."""
 _imported: set[str] = set()
 
 
@@ -255,33 +228,41 @@ def _renew() -> None:
 def forget() -> None:
     """Clear the caches, so that the next call reads the entry points again."""
     _imported.clear()
-    _plugin_modules.cache_clear()
     _registered.cache_clear()
 
 
 def _module(module_name: str) -> Any:
-    if module_name not in _imported or module_name not in sys.modules:
-        _import(module_name)
-        _imported.add(module_name)
-    return sys.modules[module_name]
+    if module_name in _imported and module_name in sys.modules:
+        return sys.modules[module_name]
+    with _lock:
+        if module_name not in _at_work:
+            _at_work[module_name] = _begin_import(module_name)
+        work, ends_s = _at_work[module_name]
+    try:
+        error = work.exception(max(0.0, ends_s - time.monotonic()))
+    except TimeoutError:
+        problem = f"cannot be imported ({module_name} did not finish within {IMPORT_S:g} seconds)."
+        raise NotImportable(problem) from None
+    with _lock:
+        _at_work.pop(module_name, None)
+    if error is not None:
+        raise _not_imported(module_name, error) from error
+    _imported.add(module_name)
+    return work.result()
 
 
-def _import(module_name: str) -> None:
-    with _lock:
-        work = _at_work.get(module_name)
-        if work is None or not work.is_alive():  # a forked child has none of the parent's threads
-            work = _at_work[module_name] = _Import(module_name)
-            work.start()
-    work.join(max(0.0, work.ends_s - time.monotonic()))
-    if work.is_alive():
-        raise NotImportable(f"cannot be imported ({module_name} did not finish within {IMPORT_S:g} seconds).")
-    with _lock:
-        if _at_work.get(module_name) is work:
-            del _at_work[module_name]
-    if work.error is not None:
-        raise _not_imported(module_name, work.error) from work.error
-    if module_name not in sys.modules:
-        raise NotImportable("cannot be imported (it took itself out of the loaded modules).")
+def _begin_import(module_name: str) -> tuple[Future[Any], float]:
+    """Import a module on a thread of its own; whatever it raises, also SystemExit, ends only that thread."""
+    work: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            work.set_result(importlib.import_module(module_name))
+        except BaseException as error:
+            work.set_exception(error)
+
+    threading.Thread(target=run, name=f"import {module_name}", daemon=True).start()
+    return work, time.monotonic() + IMPORT_S
 
 
 def _not_imported(module_name: str, error: BaseException) -> NotImportable:

@@ -47,10 +47,11 @@ class PluginLoader(Generic[T]):
             ToolUnknown, PluginUnknown: none has that name, or it cannot be imported or used; the message says why.
         """
         if ":" in name:
-            return self._load(name, None, settings)
+            return self.build(self._imported(name, settings), name, None, settings)
         entries = self.entries(settings)
         if name in entries:
-            return self._load(entries[name].value, name, settings)
+            path = entries[name].value
+            return self.build(self._imported(path, settings), path, name, settings)
         listed = self.listed(settings)
         if name in listed:
             return listed[name]
@@ -80,9 +81,6 @@ class PluginLoader(Generic[T]):
             except Exception as error:
                 log.warning("plugin '%s' cannot be used: %s", path, reason_of(error))
         return found
-
-    def _load(self, path: str, name: str | None, settings: Settings) -> T:
-        return self.build(self._imported(path, settings), path, name, settings)
 
     def _imported(self, path: str, settings: Settings) -> Any:
         try:
