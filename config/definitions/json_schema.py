@@ -6,7 +6,7 @@ that grows faster than its size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -113,8 +113,7 @@ def _path(parts: list[str | int]) -> str:
 def _has_more_values(value: Any, limit: int) -> bool:
     count, waiting = 0, [value]
     while waiting and count <= limit:
-        item = waiting.pop()
-        inner = item.values() if isinstance(item, Mapping) else item if isinstance(item, list | tuple) else ()
+        inner = _inside(waiting.pop())
         count += len(inner)
         waiting.extend(inner if count <= limit else ())
     return count > limit
@@ -127,9 +126,14 @@ def _depth_of(value: Any) -> int:
         deepest = max(deepest, depth)
         if depth > 1000:
             return depth
-        inner = item.values() if isinstance(item, Mapping) else item if isinstance(item, list | tuple) else ()
-        waiting.extend((part, depth + 1) for part in inner)
+        waiting.extend((part, depth + 1) for part in _inside(item))
     return deepest
+
+
+def _inside(value: Any) -> Collection[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _references(schema: Any) -> Iterator[tuple[str, str]]:
@@ -140,9 +144,7 @@ def _references(schema: Any) -> Iterator[tuple[str, str]]:
             # A property may be named $ref; then its value is a schema, not a string.
             keywords = _MOVING if item is not schema else ("$ref", "$dynamicRef")
             yield from ((key, item[key]) for key in keywords if isinstance(item.get(key), str))
-            waiting.extend(item.values())
-        elif isinstance(item, list | tuple):
-            waiting.extend(item)
+        waiting.extend(_inside(item))
 
 
 def _check_branches(schema: Mapping[str, Any]) -> None:
@@ -166,12 +168,9 @@ def _check_branches(schema: Mapping[str, Any]) -> None:
     waiting: list[Any] = [schema]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Mapping):
-            if count(part) > MAX_BRANCHES:
-                raise SchemaRefused("its allOf, anyOf and $ref multiply into too many checks.")
-            waiting.extend(part.values())
-        elif isinstance(part, list | tuple):
-            waiting.extend(part)
+        if isinstance(part, Mapping) and count(part) > MAX_BRANCHES:
+            raise SchemaRefused("its allOf, anyOf and $ref multiply into too many checks.")
+        waiting.extend(_inside(part))
 
 
 def _in_place(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Any]:
