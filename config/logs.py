@@ -76,12 +76,8 @@ class TextLines(logging.Formatter):
         return " ".join(parts)
 
 
-class JsonLines(logging.Formatter):
+class JsonLines(TextLines):
     """One JSON object per line: ``at``, ``level``, ``process``, ``logger``, ``message``, and the fields."""
-
-    def __init__(self, process: str) -> None:
-        super().__init__()
-        self._process = process
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -89,12 +85,13 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "process": self._process,
             "logger": record.name,
-            "message": redact(_text(record)),
+            "message": _clean(_text(record)),
         }
-        line.update({name: _plain(value) for name, value in _fields(record)})
+        for name, value in _fields(record):
+            line[name] = value if isinstance(value, int | float | bool) else _clean(str(value))
         if record.exc_info:
-            line["traceback"] = redact(self.formatException(record.exc_info))
-        return escaped_json(orjson.dumps(_encodable(line)).decode())
+            line["traceback"] = _clean(self.formatException(record.exc_info))
+        return escaped_json(orjson.dumps(line).decode())
 
 
 def _text(record: logging.LogRecord) -> str:
@@ -118,14 +115,6 @@ def _quoted(value: str) -> str:
     return value if plain else '"' + value.replace('"', '\\"') + '"'
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, int | float | bool) else redact(str(value))
-
-
-def _encodable(line: dict[str, Any]) -> dict[str, Any]:
-    """Return the line without lone surrogates, which JSON cannot encode."""
-    return {name: _without_surrogates(value) if isinstance(value, str) else value for name, value in line.items()}
-
-
-def _without_surrogates(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+def _clean(text: str) -> str:
+    """Return the text without secrets and without lone surrogates, which JSON cannot encode."""
+    return redact(text).encode("utf-8", "backslashreplace").decode()

@@ -12,8 +12,13 @@ from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from config.errors import SettingInvalid
 from config.provider_keys import may_adopt
@@ -147,11 +152,12 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
+        seeds = {name: os.environ[seed] for seed, name in SEED_NAMES.items() if os.environ.get(seed)}
+        seed_settings = InitSettingsSource(settings_cls, seeds)
         if not reads_files():
             no_file = TomlConfigSettingsSource(settings_cls, toml_file=None)
-            return init_settings, env_settings, no_file, SeedNames(settings_cls)
-        toml_settings = TomlConfigSettingsSource(settings_cls)
-        return init_settings, env_settings, dotenv_settings, toml_settings, SeedNames(settings_cls)
+            return init_settings, env_settings, no_file, seed_settings
+        return init_settings, env_settings, dotenv_settings, TomlConfigSettingsSource(settings_cls), seed_settings
 
     @field_validator("redis_url", "broker_url", "database_url", mode="before")
     @classmethod
@@ -212,19 +218,6 @@ class Settings(BaseSettings):
     def tool_module_names(self) -> tuple[str, ...]:
         """The modules a dotted path may name, in order; ``.`` stands for those of the working folder."""
         return tuple(part.strip() for part in self.tool_modules.split(",") if part.strip())
-
-
-class SeedNames(PydanticBaseSettingsSource):
-    """Reads the variables of Callboard's predecessors for settings that are not set."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[str | None, str, bool]:
-        """Return a field's value under its earlier name, or None."""
-        earlier = next((name for name, ours in SEED_NAMES.items() if ours == field_name), "")
-        return os.environ.get(earlier) or None, field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        values = {name: os.environ.get(earlier) for earlier, name in SEED_NAMES.items()}
-        return {name: value for name, value in values.items() if value}
 
 
 def reads_files() -> bool:

@@ -44,25 +44,18 @@ def back_up(settings: Settings, file: Path, *, force: bool = False) -> Backup:
         BackupFailed: there is nothing to copy, no space, or no ``pg_dump``.
     """
     url = make_url(settings.database)
-    _require_free(file, url, force=force)
+    database = Path(url.database or "") if url.get_backend_name() == "sqlite" else None
+    if file.exists():
+        if database is not None and database.exists() and file.samefile(database):
+            raise BackupExists(f"{file} is the database itself; name another file.")
+        if not force or not file.is_file():
+            raise BackupExists(f"{file} exists already; name another file, or replace it with --force.")
     with _part(file) as part:
-        if url.get_backend_name() == "sqlite":
-            _copy_sqlite(Path(url.database or ""), part)
+        if database is not None:
+            _copy_sqlite(database, part)
         else:
             _dump_postgres(url, settings, part)
-    return Backup(
-        file=file, size=file.stat().st_size, kind="sqlite" if url.get_backend_name() == "sqlite" else "postgres"
-    )
-
-
-def _require_free(file: Path, url: URL, *, force: bool) -> None:
-    if not file.exists():
-        return
-    database = Path(url.database or "") if url.get_backend_name() == "sqlite" else None
-    if database is not None and database.exists() and file.samefile(database):
-        raise BackupExists(f"{file} is the database itself; name another file.")
-    if not force or not file.is_file():
-        raise BackupExists(f"{file} exists already; name another file, or replace it with --force.")
+    return Backup(file=file, size=file.stat().st_size, kind="postgres" if database is None else "sqlite")
 
 
 @contextmanager
@@ -90,19 +83,10 @@ def _part(file: Path) -> Iterator[Path]:
             raise
     finally:
         os.close(fd)
-    _sync_folder(file.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some file systems do not support it
-            os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-# --- SQLite ---------------------------------------------------------------------------------------
+    folder = os.open(file.parent, os.O_RDONLY)
+    with contextlib.suppress(OSError):  # some file systems do not support it
+        os.fsync(folder)
+    os.close(folder)
 
 
 def _copy_sqlite(database: Path, part: Path) -> None:
@@ -130,12 +114,10 @@ def _open(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_TIMEOUT_MS / 1000)
 
 
-# --- Postgres -------------------------------------------------------------------------------------
-
-
 def _dump_postgres(url: URL, settings: Settings, part: Path) -> None:
     """Let ``pg_dump`` write an archive: one snapshot of the database, without locks that block writers."""
-    server = _server_version(settings)
+    with closing(open_database(settings.database)) as database, database.read() as connection:
+        server = int(connection.execute(text("SHOW server_version_num")).scalar_one()) // 10_000
     password = url.password or url.query.get("password")
     # ``set(password=None)`` would change nothing. Other users of this machine can read command lines.
     shown = url.set(drivername="postgresql").difference_update_query(["password"])._replace(password=None)
@@ -156,15 +138,6 @@ def _dump_postgres(url: URL, settings: Settings, part: Path) -> None:
         lines = ran.stderr.strip().splitlines() or ["it gave no reason"]
         said = next((line for line in lines if "error:" in line), lines[0])
         raise BackupFailed(f"{said[:300]}; nothing was written.")
-
-
-def _server_version(settings: Settings) -> int:
-    database = open_database(settings.database)
-    try:
-        with database.read() as connection:
-            return int(connection.execute(text("SHOW server_version_num")).scalar_one()) // 10_000
-    finally:
-        database.close()
 
 
 def _version(tool: str) -> int:

@@ -16,7 +16,6 @@ from sqlalchemy import (
     create_engine,
     event,
     literal,
-    literal_column,
     select,
 )
 from sqlalchemy.engine import make_url
@@ -58,7 +57,7 @@ class _WallMs(FunctionElement[int]):
 
 @compiles(_WallMs, "postgresql")
 def _postgres_now(*_: Any, **__: Any) -> str:
-    return PG_NOW_MS
+    return "(extract(epoch from clock_timestamp()) * 1000)::bigint"
 
 
 @compiles(_WallMs, "sqlite")
@@ -68,7 +67,6 @@ def _sqlite_now(*_: Any, **__: Any) -> str:
 
 WALL_MS = _WallMs()
 """Now, for every column that one machine writes and another compares: the machines' clocks may differ by hours."""
-PG_NOW_MS = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
 
 
 class Database:
@@ -147,12 +145,12 @@ class Database:
         Postgres has one clock for all its clients. SQLite uses each caller's wall clock, so leases use the machine's
         boot clock there, which cannot be set.
         """
-        return literal(boot_ms(), BigInteger) if self.is_sqlite else _PG_NOW_MS
+        return literal(boot_ms(), BigInteger) if self.is_sqlite else WALL_MS
 
     @property
     def lease_now(self) -> ColumnElement[int]:
         """``lease_clock`` for a statement that is built once; ``lease_values`` supplies its value."""
-        return bindparam("boot_ms", type_=BigInteger) if self.is_sqlite else _PG_NOW_MS
+        return bindparam("boot_ms", type_=BigInteger) if self.is_sqlite else WALL_MS
 
     def lease_values(self) -> dict[str, int]:
         """Return the current parameters of ``lease_now``."""
@@ -177,9 +175,6 @@ class Database:
             yield
         except (DBAPIError, PoolTimeout) as error:
             raise self.named(error) from error
-
-
-_PG_NOW_MS: ColumnElement[int] = literal_column(PG_NOW_MS, BigInteger)
 
 
 def wall_ms(connection: Connection) -> int:

@@ -11,13 +11,6 @@ class InstallationMissing(Permanent):
     code = "installation_missing"
     status = 404
 
-    def __init__(self, state_dir: str) -> None:
-        super().__init__(
-            f"there is no installation in {state_dir}: it has no callboard.db. Correct --state-dir (or "
-            "CALLBOARD_STATE_DIR), or create one there with `./callboard up` or `./callboard run`.",
-            state_dir=state_dir,
-        )
-
 
 class StateDirUnwritable(Permanent):
     code = "state_dir_unwritable"
@@ -42,24 +35,10 @@ class SchemaOld(Permanent):
     code = "schema_old"
     status = 503
 
-    def __init__(self, found: str | None, wanted: str) -> None:
-        super().__init__(
-            f"the database's schema is {found or 'missing'} and this code needs {wanted}; run `./callboard migrate`.",
-            found=found,
-            wanted=wanted,
-        )
-
 
 class SchemaNew(Permanent):
     code = "schema_new"
     status = 503
-
-    def __init__(self, found: str, wanted: str) -> None:
-        super().__init__(
-            f"the database's schema {found} is newer than this code knows ({wanted}); update the code on this machine.",
-            found=found,
-            wanted=wanted,
-        )
 
 
 class DatabaseUnreachable(Retryable):

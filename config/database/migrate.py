@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from config.database.engine import Database, open_database
 from config.database.errors import InstallationMissing, SchemaNew, SchemaOld, StateDirUnwritable
@@ -46,9 +45,11 @@ def require_current(database: Database) -> None:
     """
     found = current_version(database)
     if found is None or found < HEAD:
-        raise SchemaOld(found, HEAD)
+        problem = f"is {found or 'missing'} and this code needs {HEAD}; run `./callboard migrate`."
+        raise SchemaOld(f"the database's schema {problem}", found=found, wanted=HEAD)
     if found > HEAD:
-        raise SchemaNew(found, HEAD)
+        problem = f"{found} is newer than this code knows ({HEAD}); update the code on this machine."
+        raise SchemaNew(f"the database's schema {problem}", found=found, wanted=HEAD)
 
 
 def require_schema(settings: Settings) -> None:
@@ -63,13 +64,13 @@ def migrate(settings: Settings) -> bool:
     Several processes may call it at once: the second one waits and changes nothing.
     """
     make_folder(settings)
-    _make_file(settings)
+    file = _default_file(settings)
+    if settings.database_url is None and not file.exists():
+        os.close(open_private(file))  # SQLite copies its permissions to the files beside it
     with closing(open_database(settings.database)) as database:
-        found = current_version(database)
-        if found == HEAD:
+        with suppress(SchemaOld):
+            require_current(database)
             return False
-        if found is not None and found > HEAD:
-            raise SchemaNew(found, HEAD)
         with patience(math.inf):
             upgrade(database)
         return True
@@ -100,14 +101,11 @@ def require_installation(settings: Settings) -> None:
         InstallationMissing: it does not exist.
     """
     if settings.database_url is None and not _default_file(settings).exists():
-        raise InstallationMissing(str(settings.state))
-
-
-def _make_file(settings: Settings) -> None:
-    """Create the database with private permissions, which SQLite copies to the files beside it."""
-    place = _default_file(settings)
-    if settings.database_url is None and not place.exists():
-        os.close(open_private(place))
+        raise InstallationMissing(
+            f"there is no installation in {settings.state}: it has no callboard.db. Correct --state-dir (or "
+            "CALLBOARD_STATE_DIR), or create one there with `./callboard up` or `./callboard run`.",
+            state_dir=str(settings.state),
+        )
 
 
 def _default_file(settings: Settings) -> Path:
@@ -120,16 +118,10 @@ def upgrade(database: Database) -> None:
 
     config = Config()
     config.set_main_option("script_location", str(FOLDER))
-    with _alone(database) as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-
-
-@contextmanager
-def _alone(database: Database) -> Iterator[Connection]:
     with database.write() as connection:
         if not database.is_sqlite:
             # A concurrent migration waits, however long it takes.
             connection.execute(text("SET LOCAL lock_timeout = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
-        yield connection
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
