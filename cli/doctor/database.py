@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
+from functools import wraps
 
 from cli.doctor.disk import sqlite_file
-from cli.doctor.finding import Verdicts, ok, warn
+from cli.doctor.finding import Check, Verdicts, ok, warn
 from config.database.engine import Database, open_database
 from config.database.errors import DatabaseUnreachable, SchemaNew, SchemaOld
 from config.database.migrate import HEAD, current_version, require_current
 from config.settings import Settings
-
-NO_SCHEMA = "has no schema yet; `./callboard up` or `./callboard migrate` makes it"
 
 
 def check_database(settings: Settings) -> Verdicts:
     """Yield whether the database can be used."""
     with closing(open_database(settings.database)) as database:
         if not _is_there(settings) or current_version(database) is None:
-            yield warn(NO_SCHEMA)
+            yield warn("has no schema yet; `./callboard up` or `./callboard migrate` makes it")
+        else:
+            require_current(database)
+            yield ok(f"{database.engine.dialect.name} answers, schema {HEAD}")
+
+
+def reading_database(check: Callable[[Settings, Database], Verdicts]) -> Check:
+    """Return the check with the database as its second argument.
+
+    It is skipped without a word if the database does not exist yet, and with a warning if it cannot be used.
+    """
+
+    @wraps(check)
+    def checked(settings: Settings) -> Verdicts:
+        if not _is_there(settings):
             return
-        require_current(database)
-        yield ok(f"{database.engine.dialect.name} answers, schema {HEAD}")
+        with closing(open_database(settings.database)) as database:
+            try:
+                require_current(database)
+            except (DatabaseUnreachable, SchemaOld, SchemaNew):
+                yield warn("could not be checked, because the database above cannot be used")
+            else:
+                yield from check(settings, database)
 
-
-@contextmanager
-def usable_database(settings: Settings) -> Iterator[Database | None]:
-    """Yield the database, or None if it cannot be used, which ``check_database`` reports."""
-    with closing(open_database(settings.database)) as database:
-        yield database if _is_there(settings) and _is_current(database) else None
-
-
-def skipped_check(settings: Settings) -> Verdicts:
-    """Yield that the check was skipped because the database is unusable; nothing if the database does not exist yet."""
-    if _is_there(settings):
-        yield warn("could not be checked, because the database above cannot be used")
-
-
-def _is_current(database: Database) -> bool:
-    try:
-        require_current(database)
-    except (DatabaseUnreachable, SchemaOld, SchemaNew):
-        return False
-    return True
+    return checked
 
 
 def _is_there(settings: Settings) -> bool:

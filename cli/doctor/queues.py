@@ -10,9 +10,10 @@ from agents.registry import AgentRegistry
 from bus.celery_config import MEMORY_BROKER, queue_of
 from bus.journal import Runs, Workers
 from bus.keys import Keys
-from cli.doctor.database import skipped_check, usable_database
+from cli.doctor.database import reading_database
 from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
 from cli.doctor.servers import redis_in_use
+from config.database.engine import Database
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.redis.server import CONNECT_TIMEOUT_S, ask, require_broker
@@ -25,15 +26,11 @@ PRIORITY = "\x06\x16"
 """What kombu puts between a queue's name and a priority."""
 
 
-def check_queues(settings: Settings) -> Verdicts:
+@reading_database
+def check_queues(settings: Settings, database: Database) -> Verdicts:
     """Yield the queues that no live worker serves, with the runs and messages that wait in them."""
-    with usable_database(settings) as database:
-        if database is None:
-            yield from skipped_check(settings)
-            return
-        fleet = Workers(database).alive()
-        consumed = {name for worker in fleet for name in worker["queues"] or [settings.queue]}
-        queued = Runs(database).queued(settings.queue)
+    consumed = {name for worker in Workers(database).alive() for name in worker["queues"] or [settings.queue]}
+    queued = Runs(database).queued(settings.queue)
     agents = _agents_by_queue(settings)
     try:
         messages = waiting(settings, {*agents, *queued})
@@ -41,12 +38,11 @@ def check_queues(settings: Settings) -> Verdicts:
         yield warn(
             "the messages in it could not be counted, since the broker does not answer; start it, or correct its URL"
         )
-        messages = {}
-        default = _default_queue(settings, consumed, queued.get(settings.queue, 0), None)
-        if default[0] != "ok":
-            yield default
-    else:
-        yield _default_queue(settings, consumed, queued.get(settings.queue, 0), messages.get(settings.queue, 0))
+        messages = None
+    verdict, text = _default_queue(settings, consumed, queued.get(settings.queue, 0), messages)
+    if messages is not None or verdict != "ok":
+        yield verdict, text
+    messages = messages or {}
     for name in sorted({*agents, *queued, *messages} - consumed - {settings.queue}):
         yield _unserved(settings, name, queued.get(name, 0), messages.get(name, 0), agents.get(name, []))
 
@@ -73,9 +69,10 @@ def _unserved(settings: Settings, name: str, queued: int, messages: int, agents:
     )
 
 
-def _default_queue(settings: Settings, consumed: set[str], queued: int, messages: int | None) -> Judged:
-    """Return whether a worker serves the default queue; ``messages`` is None where they could not be counted."""
-    counted = "" if messages is None else f" and {_many(messages, 'message')}"
+def _default_queue(settings: Settings, consumed: set[str], queued: int, messages: dict[str, int] | None) -> Judged:
+    """Return whether a worker serves the default queue; ``messages`` is None if they could not be counted."""
+    in_broker = None if messages is None else messages.get(settings.queue, 0)
+    counted = "" if in_broker is None else f" and {_many(in_broker, 'message')}"
     waits = f"{_many(queued, 'run')}{counted} waiting"
     if settings.queue in consumed:
         return ok(f"'{settings.queue}' is consumed; {waits}")
@@ -86,7 +83,7 @@ def _default_queue(settings: Settings, consumed: set[str], queued: int, messages
             f"with one CALLBOARD_QUEUE: restart the workers with CALLBOARD_QUEUE={settings.queue}, or set it to theirs "
             "here."
         )
-    if queued or messages:
+    if queued or in_broker:
         return fail(f"{waits} in '{settings.queue}', and no worker is alive. Start `./callboard worker` (or `up`).")
     return warn("no worker is alive; nothing waits yet. `./callboard up` or `./callboard worker` starts some.")
 

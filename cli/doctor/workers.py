@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from bus.journal import Workers
-from cli.doctor.database import skipped_check, usable_database
+from cli.doctor.database import reading_database
 from cli.doctor.finding import Verdicts, fail, ok, warn
 from config.clock import epoch_ms
 from config.database.engine import Database, wall_ms
@@ -21,16 +21,13 @@ SKEW_WRONG_MS = 60_000
 Worker = Mapping[str, Any]
 
 
-def check_workers(settings: Settings) -> Verdicts:
+@reading_database
+def check_workers(_: Settings, database: Database) -> Verdicts:
     """Yield the problems of the live workers, and of this machine's clock."""
-    with usable_database(settings) as database:
-        if database is None:
-            yield from skipped_check(settings)
-            return
-        workers = Workers(database).alive()
-        findings = [*hosts(workers, database), *releases(workers)]
-        if not database.is_sqlite:  # SQLite uses the caller's clock
-            findings += clocks([*workers, {"skew_ms": own_skew_ms(database)}])
+    workers = Workers(database).alive()
+    findings = [*hosts(workers, database), *releases(workers)]
+    if not database.is_sqlite:  # SQLite uses the caller's clock
+        findings += clocks([*workers, {"skew_ms": own_skew_ms(database)}])
     yield from findings
     if not findings:
         machines = len({worker["host"] for worker in workers})
