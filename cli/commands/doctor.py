@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from importlib import import_module
+from pkgutil import resolve_name
 
 import click
 
@@ -24,7 +24,7 @@ CHECKS = {
     "periods": "periods:check_periods",
     "state folder": "disk:check_state_folder",
     "disk": "disk:check_disks",
-    "folders": "rooms:check_rooms",
+    "folders": "packages:check_folders",
     "packages": "packages:check_packages",
     "redis": "servers:check_redis",
     "broker": "servers:check_broker",
@@ -33,7 +33,7 @@ CHECKS = {
     "workers": "workers:check_workers",
     "queues": "queues:check_queues",
     "plugins": "plugins:check_plugins",
-    "celery": "celery_conf:check_celery",
+    "celery": "queues:check_celery",
     "agents": "agents:check_agents",
     "model": "agents:check_model",
 }
@@ -61,16 +61,11 @@ def examine(settings: Settings) -> Iterator[Finding]:
     """Yield the findings of every check; a check that raises is a finding itself."""
     for about, place in CHECKS.items():
         try:
-            for verdict, text in _load(place)(settings):
+            check: Check = resolve_name(f"cli.doctor.{place}")
+            for verdict, text in check(settings):
                 yield Finding(about=about, verdict=verdict, text=redact(text))
         except CallboardError as error:
             yield Finding(about=about, verdict="fail", text=redact(f"{error} [{error.code}]"))
         except Exception as error:  # a check with a bug must not hide the findings of others
             text = redact(f"could not be checked: {type(error).__name__}: {error}")
             yield Finding(about=about, verdict="fail", text=text)
-
-
-def _load(place: str) -> Check:
-    module, _, function = place.partition(":")
-    check: Check = getattr(import_module(f"cli.doctor.{module}"), function)
-    return check

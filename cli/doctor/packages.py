@@ -1,4 +1,4 @@
-"""Checks of what is installed: LiteLLM's release, and files that run code whenever Python starts."""
+"""Checks of what is installed: LiteLLM's release, files that run code whenever Python starts, names of our folders."""
 
 from __future__ import annotations
 
@@ -13,11 +13,28 @@ from sysconfig import get_path
 
 from agents.models.releases import REMEDY, TROJAN_FILE, TROJANED, installed_release
 from cli.doctor.finding import Verdicts, fail, ok, warn
+from config.folders import foreign_packages, require_own_folders
 from config.project import own_version
 from config.settings import Settings
 
-VIRTUALENV = ("_virtualenv.pth", "import _virtualenv")
+VIRTUALENV = ("_virtualenv.pth", b"import _virtualenv")
 """The file that virtualenv and uv put into each environment; it belongs to no package."""
+
+
+START = "runs code whenever Python starts"
+INSPECT = "Inspect it, and delete it if you did not put it there."
+
+
+def check_folders(_: Settings) -> Verdicts:
+    """Yield the installed packages that have the name of a folder of ours."""
+    require_own_folders()
+    found = foreign_packages()
+    for folder, file in found.items():
+        yield warn(
+            f"{file} has the name of our folder {folder}/; ours wins while ./callboard starts things. Uninstall it."
+        )
+    if not found:
+        yield ok("each import finds Callboard's own folder")
 
 
 def check_packages(_: Settings) -> Verdicts:
@@ -45,19 +62,15 @@ def start_files(folders: Sequence[Path]) -> Verdicts:
     for folder in folders:
         recorded = {file.name: file for file in _recorded(folder)}
         for path in sorted(folder.glob("*.pth")):
-            content = path.read_bytes()
+            content, entry = path.read_bytes(), recorded.get(path.name)
             if path.name == TROJAN_FILE:
                 yield fail(f"{path} is a remnant of a trojaned LiteLLM and runs whenever Python starts; {REMEDY}")
-            elif _runs_code(content) and not _is_virtualenvs(path.name, content):
-                yield from _answered_for(path, content, recorded.get(path.name))
-
-
-def _answered_for(path: Path, content: bytes, entry: PackagePath | None) -> Verdicts:
-    remedy = "Inspect it, and delete it if you did not put it there."
-    if entry is None:
-        yield warn(f"{path} runs code whenever Python starts, and belongs to no installed package. {remedy}")
-    elif not _has_digest(entry, content):
-        yield warn(f"{path} runs code whenever Python starts, and was changed after its installation. {remedy}")
+            elif not _runs_code(content) or (path.name, content.strip()) == VIRTUALENV:
+                continue
+            elif entry is None:
+                yield warn(f"{path} {START}, and belongs to no installed package. {INSPECT}")
+            elif not _has_digest(entry, content):
+                yield warn(f"{path} {START}, and was changed after its installation. {INSPECT}")
 
 
 def _recorded(folder: Path) -> Iterator[PackagePath]:
@@ -67,13 +80,8 @@ def _recorded(folder: Path) -> Iterator[PackagePath]:
 
 def _runs_code(content: bytes) -> bool:
     """Return whether ``site`` would execute a line of the file."""
-    return any(
-        line.startswith((b"import ", b"import\t")) for line in content.removeprefix(b"\xef\xbb\xbf").splitlines()
-    )
-
-
-def _is_virtualenvs(name: str, content: bytes) -> bool:
-    return (name, content.decode(errors="replace").strip()) == VIRTUALENV
+    lines = content.removeprefix(b"\xef\xbb\xbf").splitlines()
+    return any(line.startswith((b"import ", b"import\t")) for line in lines)
 
 
 def _has_digest(entry: PackagePath, content: bytes) -> bool:

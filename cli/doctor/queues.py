@@ -1,13 +1,15 @@
-"""Check of the queues: a live worker serves each queue that has runs or messages, or that an agent names."""
+"""Checks of Celery: its effective configuration, and that a live worker serves each queue that is used or named."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from kombu import Connection as BrokerConnection
 
 from agents.registry import AgentRegistry
 from bus.celery_config import MEMORY_BROKER, queue_of
+from bus.celery_rules import broken_rules
 from bus.journal import Runs, Workers
 from bus.keys import Keys
 from cli.doctor.database import reading_database
@@ -17,6 +19,7 @@ from config.database.engine import Database
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.redis.server import CONNECT_TIMEOUT_S, ask, require_broker
+from config.redis.socket import with_running_redis
 from config.redis.url import broker_form, redis_form
 from config.settings import Settings
 
@@ -24,6 +27,19 @@ MAX_ROUNDS = 500
 """Most scans, of a thousand keys each, of a Redis that may be full of other keys."""
 PRIORITY = "\x06\x16"
 """What kombu puts between a queue's name and a priority."""
+
+
+def check_celery(settings: Settings) -> Verdicts:
+    """Yield the settings that lose work. Only a worker knows its own command line, so it checks that itself.
+
+    What is checked is our file, the plugins and the environment combined.
+    """
+    from bus.celery_app import app
+
+    broken = list(broken_rules(app.conf, with_running_redis(settings), os.environ))
+    yield from ((each.verdict, each.text) for each in broken)
+    if not broken:
+        yield ok("JSON alone, no remote control, early acknowledgement")
 
 
 @reading_database

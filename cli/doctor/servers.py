@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
+from cli.doctor.finding import Verdicts, fail, ok, warn
 from cli.supervisor.embedded_redis import program_of
 from cli.supervisor.serving import is_loopback
 from config.redis.errors import RedisRefused, RedisUnreachable
@@ -52,7 +52,12 @@ def check_redis(settings: Settings) -> Verdicts:
 def check_broker(settings: Settings) -> Verdicts:
     """Yield whether the broker answers; a Redis as broker must not evict keys either."""
     if not settings.broker_url:
-        yield _broker_is_redis(settings)
+        try:
+            if (url := redis_in_use(settings)) is not None:
+                ask(url)
+            yield ok("is the Redis above")
+        except RedisUnreachable:
+            yield warn("could not be checked: it is the Redis above, which does not answer")
         return
     require_broker(settings.broker_url)
     as_redis = redis_form(settings.broker_url)
@@ -63,16 +68,6 @@ def check_broker(settings: Settings) -> Verdicts:
             yield fail(str(error))
             return
     yield ok("answers")
-
-
-def _broker_is_redis(settings: Settings) -> Judged:
-    url = redis_in_use(settings)
-    try:
-        if url is not None:
-            ask(url)
-    except RedisUnreachable:
-        return warn("could not be checked: it is the Redis above, which does not answer")
-    return ok("is the Redis above")
 
 
 def check_addresses(settings: Settings) -> Verdicts:
@@ -94,13 +89,12 @@ def _exposure(url: SplitResult, is_trusted: bool) -> Verdicts:
     query = {name.lower(): values[-1].lower() for name, values in parse_qs(url.query).items()}
     encrypted = url.scheme in ENCRYPTED or query.get("ssl") in ("true", "1")
     secure = "amqps" if "amqp" in url.scheme else "rediss"
+    problem = READ_BY_OTHERS if _has_password(url) else USED_BY_OTHERS
+    remedy = f"Use a password and {secure}://, or a tunnel that ends on loopback."
     if encrypted:
         if query.get("ssl_cert_reqs") in UNCHECKED:
             yield warn("the certificate is not verified; remove ssl_cert_reqs, or set it to required.")
-        return
-    problem = READ_BY_OTHERS if _has_password(url) else USED_BY_OTHERS
-    remedy = f"Use a password and {secure}://, or a tunnel that ends on loopback."
-    if is_trusted:
+    elif is_trusted:
         yield warn(f"{problem} {remedy}")
     else:
         yield fail(f"{problem} {remedy} If no other host is on that network, set CALLBOARD_TRUSTED_NETWORK=true.")

@@ -193,7 +193,7 @@ def test_a_look_that_breaks_hides_no_other(monkeypatch, tmp_path, own_celery):
     from cli.commands import doctor
     from config.settings import Settings
 
-    monkeypatch.setitem(doctor.CHECKS, "folders", "nowhere:check_rooms")
+    monkeypatch.setitem(doctor.CHECKS, "folders", "nowhere:check_folders")
 
     found = {each.about: each for each in doctor.examine(Settings(state_dir=tmp_path, agents_dir=str(tmp_path)))}
 

@@ -1,6 +1,6 @@
 import pytest
 
-from cli.doctor.celery_conf import check_celery
+from cli.doctor.queues import check_celery
 from tests.cli.doctor.conftest import only, verdicts
 
 pytestmark = pytest.mark.parity

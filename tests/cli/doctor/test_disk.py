@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.disk import check_disks
-from cli.doctor.mounts import mount_of, read_mounts
+from cli.doctor.disk import check_disks, mount_of, read_mounts
 from tests.cli.doctor.conftest import only
 
 LAPTOP = """\
