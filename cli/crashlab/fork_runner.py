@@ -1,7 +1,7 @@
 """A warm parent process that forks a child for each attempt at a run.
 
 The parent has imported everything, and has no thread, event loop or connection, which a fork would break. A child does
-its work, hands back the result and ends, or is killed at a failpoint.
+its work, hands back the result in a file and ends, or is killed at a failpoint.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import logging
 import os
 import pickle
 import resource
-import select
 import signal
 import sys
 import threading
@@ -22,13 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from cli.supervisor.child import die_with
 from config.logs import NOISY
 
-PR_SET_PDEATHSIG = 1
 ASKED_TO_END = (signal.SIGINT, signal.SIGTERM)
 TAIL_CHARS = 4000
 LAST_WORDS_S = 5.0
 """How long a hanging child has to print its stacks."""
+POLL_S = 0.002
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,45 +49,52 @@ class ForkRunner:
 
     def __init__(self, log: Path) -> None:
         self._log = log
+        self._handed = log.with_suffix(".result")
 
     def run(self, work: Callable[[], Any], time_s: float) -> ChildOutcome:
         """Fork a child that does ``work`` within ``time_s`` seconds, and return its outcome."""
-        self._log.unlink(missing_ok=True)
-        reading, writing = os.pipe()
+        for file in (self._log, self._handed):
+            file.unlink(missing_ok=True)
         parent = os.getpid()
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ASKED_TO_END)  # Python loses one during a fork
         pid = os.fork()
         if pid == 0:
-            os.close(reading)
-            _be_a_child(work, parent, writing, self._log)
-        os.close(writing)
+            self._be_a_child(work, parent)
         try:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
-            return self._wait(pid, reading, time_s)
+            status = _wait(pid, time_s)
+            if status is None:
+                os.kill(pid, signal.SIGABRT)  # faulthandler prints every thread's stack
+                if _wait(pid, LAST_WORDS_S) is None:
+                    _kill(pid)
         except BaseException:  # Ctrl-C, SIGTERM
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+            _kill(pid)
             raise
+        return self._outcome(status)
+
+    def _outcome(self, status: int | None) -> ChildOutcome:
+        output = self._log.read_text(errors="replace")[-TAIL_CHARS:] if self._log.exists() else ""
+        if status is None:
+            return ChildOutcome(end="hung", output=output)
+        if status == -signal.SIGKILL:
+            return ChildOutcome(end="killed", output=output)
+        if status != 0 or not self._handed.exists():  # os._exit(0) in a tool hands nothing back
+            return ChildOutcome(end="raised", output=output, status=status)
+        return ChildOutcome(end="returned", result=pickle.loads(self._handed.read_bytes()), output=output)
+
+    def _be_a_child(self, work: Callable[[], Any], parent: int) -> None:
+        """Do the work and end this process without the parent's exit handlers."""
+        status = 1
+        try:
+            die_with(parent, signal.SIGKILL)
+            _set_up(self._log)
+            self._handed.write_bytes(pickle.dumps(work()))
+            status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
-            os.close(reading)
-
-    def _wait(self, pid: int, reading: int, time_s: float) -> ChildOutcome:
-        handed, is_over = _read(pid, reading, time.monotonic() + time_s)
-        if not is_over:
-            os.kill(pid, signal.SIGABRT)  # faulthandler prints every thread's stack
-            if not _read(pid, reading, time.monotonic() + LAST_WORDS_S)[1]:
-                os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            return ChildOutcome(end="hung", output=self._output())
-        _, status = os.waitpid(pid, 0)
-        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-            return ChildOutcome(end="killed", output=self._output())
-        if status != 0 or not handed:  # os._exit(0) in a tool hands nothing back
-            return ChildOutcome(end="raised", output=self._output(), status=os.waitstatus_to_exitcode(status))
-        return ChildOutcome(end="returned", result=pickle.loads(handed), output=self._output())  # our own child's
-
-    def _output(self) -> str:
-        return self._log.read_text(errors="replace")[-TAIL_CHARS:] if self._log.exists() else ""
+            sys.stderr.flush()
+            os._exit(status)
 
 
 def other_threads() -> list[str]:
@@ -95,45 +102,23 @@ def other_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
 
 
-def _read(pid: int, reading: int, until_s: float) -> tuple[bytes, bool]:
-    """Return what the child handed back, and whether it has ended."""
-    handed, is_over = bytearray(), False
-    while (left_s := until_s - time.monotonic()) > 0:
-        if not select.select([reading], [], [], 0 if is_over else min(left_s, 0.5))[0]:
-            if is_over:
-                return bytes(handed), True
-            is_over = _has_ended(pid)  # a process that a tool forked may keep the pipe open
-            continue  # and read what it wrote since
-        piece = os.read(reading, 1 << 20)
-        if not piece:
-            return bytes(handed), True
-        handed += piece
-    return bytes(handed), False
+def _wait(pid: int, time_s: float) -> int | None:
+    """Return the exit status of the child, as ``ChildOutcome`` has it; None if it does not end in time."""
+    until_s = time.monotonic() + time_s
+    while time.monotonic() < until_s:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(POLL_S)
+    return None
 
 
-def _has_ended(pid: int) -> bool:
-    """Return whether the child has ended, without reaping it."""
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+def _kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
-def _be_a_child(work: Callable[[], Any], parent: int, writing: int, log: Path) -> None:
-    """Do the work and end this process without the parent's exit handlers."""
-    status = 1
-    try:
-        _set_up(parent, log)
-        handed = memoryview(pickle.dumps(work()))
-        while handed:
-            handed = handed[os.write(writing, handed) :]
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-
-
-def _set_up(parent: int, log: Path) -> None:
-    _die_with(parent)
+def _set_up(log: Path) -> None:
     for asked in ASKED_TO_END:
         signal.signal(asked, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ASKED_TO_END)
@@ -147,14 +132,3 @@ def _set_up(parent: int, log: Path) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, force=True)
     for name in NOISY:
         logging.getLogger(name).setLevel(logging.WARNING)
-
-
-def _die_with(parent: int) -> None:
-    """Make the kernel kill this process when its parent dies (Linux)."""
-    if sys.platform != "linux":
-        return
-    import ctypes
-
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # the parent died before the call
-        os._exit(1)

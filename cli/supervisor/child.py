@@ -20,14 +20,16 @@ def guarded(argv: Sequence[str], parent_died: signal.Signals = signal.SIGTERM) -
     return [*shim, *argv] if sys.platform == "linux" else list(argv)
 
 
-def _become(parent: int, number: int, argv: list[str]) -> None:
-    import ctypes
+def die_with(parent: int, number: int) -> None:
+    """Make the kernel send this process a signal when its parent dies; end it if that is the case already."""
+    if sys.platform == "linux":
+        import ctypes
 
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
-    if os.getppid() != parent:  # the parent died before the call
-        sys.exit(1)
-    os.execvp(argv[0], argv)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
+        if os.getppid() != parent:
+            os._exit(1)
 
 
 if __name__ == "__main__":
-    _become(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+    die_with(int(sys.argv[1]), int(sys.argv[2]))
+    os.execvp(sys.argv[3], sys.argv[3:])
