@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bus.journal import run_of_thread, steps_of
@@ -64,61 +65,48 @@ class Recorder:
 
 def places_of(passed: Sequence[Passed]) -> list[Place]:
     """Return the passed places in order, each with its number and description."""
-    counted: dict[str, int] = {}
-    places = []
-    words = _words(passed)
+    counted: Counter[str] = Counter()
+    numbered = []
     for one in passed:
-        number = counted[one.place] = counted.get(one.place, 0) + 1
-        base = one.place.removesuffix("-before")
-        what = words.get((base, number), base)
-        where = f"just before {what}" if one.place.endswith("-before") else f"after {what}"
-        places.append(Place(name=one.place, number=number, where=_of_a_call(one) or where))
-    return places
+        counted[one.place] += 1
+        numbered.append((one, counted[one.place]))
+    changes = _changes(numbered)
+    return [Place(name=one.place, number=number, where=_where(one, number, changes)) for one, number in numbered]
 
 
-def _words(passed: Sequence[Passed]) -> dict[tuple[str, int], str]:
-    """Return what each commit changed, by place and number."""
-    words: dict[tuple[str, int], str] = {}
-    counted: dict[str, int] = {}
-    first = passed[0] if passed else None
-    before, status = (first.steps, first.status) if first is not None else ({}, "")
-    for one in passed:
-        if one.place in ("accept", "claim", "commit", "unowned"):
-            number = counted[one.place] = counted.get(one.place, 0) + 1
-            words[one.place, number] = _commit_text(one, before, status)
-            before, status = one.steps, one.status
-        elif one.place == "publish":
-            number = counted[one.place] = counted.get(one.place, 0) + 1
-            words[one.place, number] = "the wake-up"
-    return words
+def _changes(numbered: Sequence[tuple[Passed, int]]) -> dict[tuple[str, int], str]:
+    """Return what each commit changed, and each wake-up, by place and number."""
+    changes = {}
+    before = None
+    for one, number in numbered:
+        before = before or one
+        if one.place == "publish":
+            changes[one.place, number] = "the wake-up"
+        elif one.place in ("accept", "claim", "commit", "unowned"):
+            changes[one.place, number] = f"the commit that {' and '.join(_changed(before, one)) or 'added to the log'}"
+            before = one
+    return changes
 
 
-def _commit_text(one: Passed, before: Steps, status: str) -> str:
-    began = [
-        what for step_id, (what, state) in one.steps.items() if state == "started" and _state(before, step_id) != state
-    ]
-    ended = [what for step_id, (what, state) in one.steps.items() if _state(before, step_id) == "started" != state]
-    parts = []
+def _changed(before: Passed, one: Passed) -> Iterator[str]:
+    was_started = {step_id for step_id, (_, state) in before.steps.items() if state == "started"}
+    is_started = {step_id for step_id, (_, state) in one.steps.items() if state == "started"}
     if one.place == "accept":
-        parts.append("accepted the run")
+        yield "accepted the run"
     if one.place == "claim":
-        parts.append("claimed the run")
-    if ended:
-        parts.append(f"ended {', '.join(ended)}")
-    if began:
-        parts.append(f"started {', '.join(began)}")
-    if one.place != "claim" and status and one.status != status:
-        parts.append(f"left the run {one.status}")
-    return f"the commit that {' and '.join(parts) or 'added to the log'}"
+        yield "claimed the run"
+    if ended := [what for step_id, (what, _) in one.steps.items() if step_id in was_started - is_started]:
+        yield f"ended {', '.join(ended)}"
+    if began := [what for step_id, (what, _) in one.steps.items() if step_id in is_started - was_started]:
+        yield f"started {', '.join(began)}"
+    if one.place != "claim" and before.status and one.status != before.status:
+        yield f"left the run {one.status}"
 
 
-def _of_a_call(one: Passed) -> str:
-    if one.place not in ("tool", "tool-after"):
-        return ""
-    open_calls = [what for what, state in one.steps.values() if state == "started" and what.startswith("`")]
-    name = open_calls[0] if len(open_calls) == 1 else f"one of {', '.join(open_calls)}"
-    return f"{'before' if one.place == 'tool' else 'after'} {name} was called"
-
-
-def _state(before: Steps, step_id: str) -> str:
-    return before.get(step_id, ("", ""))[1]
+def _where(one: Passed, number: int, changes: Mapping[tuple[str, int], str]) -> str:
+    if one.place in ("tool", "tool-after"):
+        open_calls = [what for what, state in one.steps.values() if state == "started" and what.startswith("`")]
+        name = open_calls[0] if len(open_calls) == 1 else f"one of {', '.join(open_calls)}"
+        return f"{'before' if one.place == 'tool' else 'after'} {name} was called"
+    base = one.place.removesuffix("-before")
+    return f"{'after' if base == one.place else 'just before'} {changes.get((base, number), base)}"
