@@ -21,7 +21,8 @@ from cli.main import FAILED, SUCCEEDED
 from cli.output.json import print_json
 
 if TYPE_CHECKING:
-    from cli.crashlab.lab import Case, Lab, Subject
+    from cli.crashlab.attempts import Subject
+    from cli.crashlab.lab import Case, Lab
     from config.definitions.agent import AgentDefinition
     from config.settings import Settings
 
@@ -53,7 +54,7 @@ def crashtest(agent: str, text: str, route: str, model: str | None, yes: bool, a
     from agents.models.auto import resolve_model
     from agents.registry import AgentRegistry
     from agents.runner import check_objective
-    from cli.crashlab.lab import Subject
+    from cli.crashlab.attempts import Subject
 
     if not hasattr(os, "fork"):
         raise click.ClickException("the crash lab needs os.fork, which this system lacks; use Linux or macOS.")

@@ -31,18 +31,29 @@ PUBLISH_S = 3.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Trial:
-    """One run under test, whichever processes execute it."""
+class Subject:
+    """The run that a lab repeats."""
 
     agent_id: str
     objective: str
+    is_detached: bool = False
+    stop_at: str | None = None
+    """The run is cancelled when its answer contains this; then only its end and the effects are compared."""
+    is_same_each_time: bool = False
+    """Whether the model's answers are deterministic, so that whole conversations can be compared."""
+    trust_overrides: bool = False
+    """Whether the agent's file may declare a tool safer than the tool does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """One repetition, whichever processes execute it."""
+
+    subject: Subject
     thread_id: str
     """The trial's own thread, by which every process finds the run."""
     settings: Settings
     ledger: Path
-    is_detached: bool = False
-    stop_at: str | None = None
-    """The run is cancelled when its answer contains this."""
     returned: Mapping[str, Any] = field(default_factory=dict)
     """Results of the undisturbed run's calls by ``call_name``, used to answer approvals."""
 
@@ -66,22 +77,20 @@ WATCH = "watch"
 def accept(trial: Trial, points: str) -> AttemptResult:
     """Accept the run as detached, and leave it to another process."""
     runner, recorder = _open(trial, points)
-    handle = runner.run(trial.objective, trial.agent_id, thread_id=trial.thread_id, detached=True)
-    handle.settle(PUBLISH_S)
+    _begin(trial, runner).settle(PUBLISH_S)
     return _result(runner, trial, recorder)
 
 
 def bring_to_end(trial: Trial, points: str) -> AttemptResult:
     """Start the run, or resume it if another process died, answer its approvals, and return after its end."""
     runner, recorder = _open(trial, points)
-    record, arrived = _result(runner, trial, None).record, len(ledger.read(trial.ledger))
-    recorded = (
-        frozenset(s["idempotency_key"] for s in record.steps if s["ended_ms"] is not None) if record else frozenset()
-    )
+    record, arrived = _record(runner, trial), len(ledger.read(trial.ledger))
+    steps = record.steps if record is not None else ()
+    recorded = frozenset(step["idempotency_key"] for step in steps if step["ended_ms"] is not None)
     handle: RunHandle | None = None
     while (run := _row(runner, trial)) is None or run.status not in TERMINAL:
         if run is None:
-            handle = runner.run(trial.objective, trial.agent_id, thread_id=trial.thread_id, detached=trial.is_detached)
+            handle = _begin(trial, runner)
             _stop_in_time(trial, handle)
             _work_off(trial, runner, handle)
             continue
@@ -96,6 +105,11 @@ def bring_to_end(trial: Trial, points: str) -> AttemptResult:
         elif not runner.journal.reaper.look():
             time.sleep(PAUSE_S)
     return replace(_result(runner, trial, recorder), recorded=recorded, arrived_before=arrived)
+
+
+def _begin(trial: Trial, runner: Runner) -> RunHandle:
+    subject = trial.subject
+    return runner.run(subject.objective, subject.agent_id, thread_id=trial.thread_id, detached=subject.is_detached)
 
 
 def _work_off(trial: Trial, runner: Runner, handle: RunHandle) -> None:
@@ -115,7 +129,7 @@ def answer_questions(trial: Trial) -> AttemptResult:
         if run is not None and run.status == "waiting":
             _answer(trial, runner, runner.handle(run.id))
         time.sleep(PAUSE_S)
-    return _result(runner, trial, None)
+    return _result(runner, trial)
 
 
 # --- a process --------------------------------------------------------------------------------------
@@ -138,10 +152,13 @@ def environment(trial_settings: Settings) -> dict[str, str]:
     return {f"CALLBOARD_{name.upper()}": "" if value is None else str(value) for name, value in given.items()}
 
 
-def _result(runner: Runner, trial: Trial, recorder: Recorder | None) -> AttemptResult:
+def _result(runner: Runner, trial: Trial, recorder: Recorder | None = None) -> AttemptResult:
+    return AttemptResult(record=_record(runner, trial), passed=recorder.passed if recorder is not None else ())
+
+
+def _record(runner: Runner, trial: Trial) -> RunRecord | None:
     with runner.journal.database.read() as connection:
-        record = read_record(connection, trial.thread_id)
-    return AttemptResult(record=record, passed=recorder.passed if recorder is not None else ())
+        return read_record(connection, trial.thread_id)
 
 
 def _row(runner: Runner, trial: Trial) -> Any:
@@ -154,15 +171,17 @@ def _row(runner: Runner, trial: Trial) -> Any:
 
 def _stop_in_time(trial: Trial, handle: RunHandle) -> None:
     """Cancel the run in a thread when its answer contains ``stop_at``."""
-    if trial.stop_at is not None:
-        threading.Thread(target=_stop, args=(trial.stop_at, handle), name="person", daemon=True).start()
+    word = trial.subject.stop_at
+    if word is None:
+        return
 
+    def stop() -> None:
+        for event in handle.events():
+            if isinstance(event, ResponsePayload) and word in event.content:
+                handle.cancel(by="crash lab")
+                return
 
-def _stop(word: str, handle: RunHandle) -> None:
-    for event in handle.events():
-        if isinstance(event, ResponsePayload) and word in event.content:
-            handle.cancel(by="crash lab")
-            return
+    threading.Thread(target=stop, name="person", daemon=True).start()
 
 
 def _answer(trial: Trial, runner: Runner, handle: RunHandle) -> bool:

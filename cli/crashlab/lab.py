@@ -6,7 +6,8 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 from bus.journal import RunRecord
 from cli.crashlab import attempts, ledger
-from cli.crashlab.attempts import WATCH, AttemptResult, Trial, call_name
+from cli.crashlab.attempts import WATCH, AttemptResult, Subject, Trial, call_name
 from cli.crashlab.effects import Effects
 from cli.crashlab.fork_runner import ChildOutcome, ForkRunner
 from cli.crashlab.invariants import differences, not_recovered
@@ -34,21 +35,6 @@ Database = Callable[[Path], str]
 
 class LabFailed(Exception):
     """The undisturbed run failed, so there is nothing to compare with; the text is the reason."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Subject:
-    """The run that the lab repeats."""
-
-    agent_id: str
-    objective: str
-    is_detached: bool = False
-    stop_at: str | None = None
-    """The run is cancelled when its answer contains this; then only its end and the effects are compared."""
-    is_same_each_time: bool = False
-    """Whether the model's answers are deterministic, so that whole conversations can be compared."""
-    trust_overrides: bool = False
-    """Whether the agent's file may declare a tool safer than the tool does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,19 +93,19 @@ class Lab:
         return self._first
 
     def _undisturbed(self) -> Undisturbed:
-        trial, began_s = self._trial({}), time.monotonic()
+        began_s = time.monotonic()
         passed: list[Passed] = []
         record: RunRecord | None = None
-        for part in self._parts:
-            outcome = self.fork_runner.run(partial(part, trial, WATCH), FIRST_S)
-            if outcome.end != "returned":
-                raise LabFailed(f"the undisturbed run {_ending(outcome)}\n{outcome.output}")
-            attempt: AttemptResult = outcome.result
-            passed += attempt.passed
-            record = attempt.record
-        entries = ledger.read(trial.ledger)
-        self._clear(trial)
-        effects = self._effects(record, entries)
+        with self._trial({}) as trial:
+            for part in self._parts:
+                outcome = self.fork_runner.run(partial(part, trial, WATCH), FIRST_S)
+                if outcome.end != "returned":
+                    raise LabFailed(f"the undisturbed run {_ending(outcome)}\n{outcome.output}")
+                attempt: AttemptResult = outcome.result
+                passed += attempt.passed
+                record = attempt.record
+            entries = ledger.read(trial.ledger)
+        effects = Effects(record, entries, trust_overrides=self._subject.trust_overrides)
         violations = [*not_recovered(record), *effects.breaches()]
         if violations or record is None:
             raise LabFailed("the undisturbed run breaks a rule: " + "; ".join(violations))
@@ -133,49 +119,49 @@ class Lab:
 
     def places_after(self, place: Place) -> Sequence[Place]:
         """Return the places that the resuming process passes after a kill at ``place``."""
-        trial = self._trial(self.undisturbed.returned)
-        outcome = self.begin(trial, place, self._patience_s)
-        if outcome.end == "killed":
-            outcome = self.resume(trial, self._patience_s, WATCH)
-        self._clear(trial)
+        with self._trial(self.undisturbed.returned) as trial:
+            outcome = self.begin(trial, place)
+            if outcome.end == "killed":
+                outcome = self.resume(trial, WATCH)
         return places_of(outcome.result.passed) if outcome.end == "returned" else ()
 
     def kill(self, place: Place, then: Place | None = None) -> Case:
         """Kill a run's process at ``place``, and the process that resumes it at ``then``; return the outcome."""
-        trial = self._trial(self.undisturbed.returned)
-        outcome = self.begin(trial, place, self._patience_s)
-        was_killed = outcome.end == "killed"
-        if was_killed and then is not None:
-            outcome = self.resume(trial, self._patience_s, then.points)
-        if outcome.end == "killed":
-            outcome = self.resume(trial, self._patience_s)
-        entries = ledger.read(trial.ledger)
-        self._clear(trial)
+        with self._trial(self.undisturbed.returned) as trial:
+            outcome = self.begin(trial, place)
+            was_killed = outcome.end == "killed"
+            if was_killed and then is not None:
+                outcome = self.resume(trial, then.points)
+            if outcome.end == "killed":
+                outcome = self.resume(trial)
+            entries = ledger.read(trial.ledger)
         if outcome.end != "returned":
             violation = f"the {'resuming ' if was_killed else ''}process {_ending(outcome)}\n{outcome.output}"
             return Case(place=place, was_killed=was_killed, record=None, effects=Counter(), violations=[violation])
         return self._case(place, was_killed, outcome.result, entries)
 
-    def begin(self, trial: Trial, place: Place, patience_s: float) -> ChildOutcome:
+    def begin(self, trial: Trial, place: Place) -> ChildOutcome:
         """Return the outcome of the first processes, of which one is to be killed at ``place``."""
         outcome = ChildOutcome(end="returned")
         for part in self._parts:
-            outcome = self.fork_runner.run(partial(part, trial, place.points), patience_s)
+            outcome = self.fork_runner.run(partial(part, trial, place.points), self.patience_s)
             if outcome.end != "returned":
                 break
         return outcome
 
-    def resume(self, trial: Trial, patience_s: float, points: str = "") -> ChildOutcome:
+    def resume(self, trial: Trial, points: str = "") -> ChildOutcome:
         """Return the outcome of the process that resumes the run."""
-        return self.fork_runner.run(partial(attempts.bring_to_end, trial, points), patience_s)
+        return self.fork_runner.run(partial(attempts.bring_to_end, trial, points), self.patience_s)
 
     @property
-    def _patience_s(self) -> float:
+    def patience_s(self) -> float:
+        """Seconds an attempt may take."""
         return PATIENCE_S + 10 * self.undisturbed.took_s
 
     def _case(self, place: Place, was_killed: bool, attempt: AttemptResult, entries: Sequence[Entry]) -> Case:
         subject, first, record = self._subject, self.undisturbed, attempt.record
-        effects = self._effects(record, entries, attempt if was_killed else None)
+        resumed = attempt if was_killed else None
+        effects = Effects(record, entries, trust_overrides=subject.trust_overrides, attempt=resumed)
         violations, took_effect = [*not_recovered(record), *effects.breaches()], effects.counted()
         if record is not None and record.is_over and subject.is_same_each_time:
             if record.run["status"] != first.record.run["status"]:
@@ -186,36 +172,22 @@ class Lab:
                 violations.append(f"its effects are {dict(took_effect)} instead of {dict(first.effects)}")
         return Case(place=place, was_killed=was_killed, record=record, effects=took_effect, violations=violations)
 
-    def _effects(
-        self, record: RunRecord | None, entries: Sequence[Entry], attempt: AttemptResult | None = None
-    ) -> Effects:
-        return Effects(record, entries, trust_overrides=self._subject.trust_overrides, attempt=attempt)
-
     @property
     def _parts(self) -> Sequence[Callable[[Trial, str], AttemptResult]]:
         """The work of the processes that an undisturbed run needs, in order."""
         return (attempts.accept, attempts.bring_to_end) if self._subject.is_detached else (attempts.bring_to_end,)
 
-    def _trial(self, returned: dict[str, Any]) -> Trial:
+    @contextmanager
+    def _trial(self, returned: dict[str, Any]) -> Iterator[Trial]:
+        """Yield a trial with a folder and a database of its own, and remove the folder."""
         self._count += 1
         name = f"case-{self._count}"
         state = self._folder / name
         state.mkdir()
         settings = self._settings.model_copy(update={"state_dir": state, "database_url": self._database(state)})
-        return Trial(
-            agent_id=self._subject.agent_id,
-            objective=self._subject.objective,
-            thread_id=name,
-            settings=settings,
-            ledger=state / "ledger.jsonl",
-            is_detached=self._subject.is_detached,
-            stop_at=self._subject.stop_at,
-            returned=returned,
-        )
-
-    @staticmethod
-    def _clear(trial: Trial) -> None:
-        shutil.rmtree(trial.settings.state, ignore_errors=True)
+        trial_ledger = state / "ledger.jsonl"
+        yield Trial(subject=self._subject, thread_id=name, settings=settings, ledger=trial_ledger, returned=returned)
+        shutil.rmtree(state, ignore_errors=True)
 
 
 def _ending(outcome: ChildOutcome) -> str:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import orjson
 
-from cli.crashlab.lab import Case, Lab, Subject, Undisturbed
+from cli.crashlab.attempts import Subject
+from cli.crashlab.lab import Case, Lab, Undisturbed
 from cli.crashlab.places import Place
 from cli.crashlab.setting_up import SqliteTemplate, lab_settings, warm
 from config.database.migrate import migrate

@@ -28,22 +28,22 @@ def place_for_a_worker(first: Undisturbed, draw: random.Random) -> Place:
 class WorkerLab(Lab):
     """A lab whose lives are worker processes."""
 
-    def begin(self, trial: Trial, place: Place, patience_s: float) -> ChildOutcome:
+    def begin(self, trial: Trial, place: Place) -> ChildOutcome:
         """Start a worker that will be killed, and give it the run."""
         with self._worker(trial, place.points) as worker:
-            accepted = self.fork_runner.run(partial(attempts.accept, trial, ""), patience_s)
+            accepted = self.fork_runner.run(partial(attempts.accept, trial, ""), self.patience_s)
             if accepted.end != "returned":
                 return accepted
             try:
-                worker.process.wait(patience_s)
+                worker.process.wait(self.patience_s)
             except subprocess.TimeoutExpired:
                 return ChildOutcome(end="hung", output="the worker was not killed")
         return ChildOutcome(end="killed")
 
-    def resume(self, trial: Trial, patience_s: float, points: str = "") -> ChildOutcome:
+    def resume(self, trial: Trial, points: str = "") -> ChildOutcome:
         """Start another worker, and answer what the run asks."""
         with self._worker(trial, points):
-            return self.fork_runner.run(partial(attempts.answer_questions, trial), patience_s)
+            return self.fork_runner.run(partial(attempts.answer_questions, trial), self.patience_s)
 
     @contextmanager
     def _worker(self, trial: Trial, points: str) -> Iterator[Worker]:
