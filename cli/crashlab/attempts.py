@@ -87,16 +87,11 @@ def bring_to_end(trial: Trial, points: str) -> AttemptResult:
     record, arrived = _record(runner, trial), len(ledger.read(trial.ledger))
     steps = record.steps if record is not None else ()
     recorded = frozenset(step["idempotency_key"] for step in steps if step["ended_ms"] is not None)
-    handle: RunHandle | None = None
-    while (run := _row(runner, trial)) is None or run.status not in TERMINAL:
-        if run is None:
-            handle = _begin(trial, runner)
-            _stop_in_time(trial, handle)
-            _work_off(trial, runner, handle)
-            continue
-        if handle is None:
-            handle = runner.handle(run.id)
-            _stop_in_time(trial, handle)
+    handle = runner.handle(record.run["id"]) if record is not None else _begin(trial, runner)
+    _stop_in_time(trial, handle)
+    if record is None:
+        _work_off(trial, runner, handle)
+    while (run := _row(runner, trial)).status not in TERMINAL:
         if run.status == "queued":
             run_agent(RunAgentMessage.of_run(run).to_wire())  # as a worker's thread handles the message
         elif run.status == "waiting":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -102,13 +102,8 @@ def read(path: Path) -> Sequence[Entry]:
     """Return the entries in order, without those that a kill truncated."""
     if not path.exists():
         return ()
-    lines = path.read_bytes().split(b"\n")[:-1]
-    return tuple(Entry(**orjson.loads(line)) for line in lines if _is_whole(line))
-
-
-def _is_whole(line: bytes) -> bool:
-    try:
-        orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return False
-    return True
+    entries = []
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        with suppress(orjson.JSONDecodeError):
+            entries.append(Entry(**orjson.loads(line)))
+    return tuple(entries)
