@@ -47,39 +47,33 @@ def load_agent(process: Process, agent_id: str, digest: str = "") -> LoadedAgent
         CodeVersion: the run was accepted with another definition, and this code cannot read it or lacks its tools; a
             worker of the release that accepted the run may have them.
     """
-    current = _current_definition(process, agent_id)
-    is_own = isinstance(current, AgentDefinition) and current.digest == digest
-    then = _recorded_definition(process, agent_id, digest) if digest and not is_own else None
-    if then is None:
-        if isinstance(current, CallboardError):
-            raise current
-        return current, tools_of(current, process.settings, process.tools)
+    current: AgentDefinition | CallboardError
     try:
-        return then, tools_of(then, process.settings, process.tools)
-    except (DefinitionInvalid, ToolUnknown) as error:
-        raise CodeVersion(f"this worker lacks what the definition the run began with names: {error}") from error
-
-
-def _current_definition(process: Process, agent_id: str) -> AgentDefinition | CallboardError:
-    try:
-        return process.registry.get(agent_id)
+        current = process.registry.get(agent_id)
     except (AgentUnknown, DefinitionInvalid) as error:
-        return error
+        current = error
+    if digest and not (isinstance(current, AgentDefinition) and current.digest == digest):
+        recorded = _load_recorded(process, agent_id, digest)
+        if recorded is not None:
+            return recorded
+    if isinstance(current, CallboardError):
+        raise current
+    return current, tools_of(current, process.settings, process.tools)
 
 
-def _recorded_definition(process: Process, agent_id: str, digest: str) -> AgentDefinition | None:
-    """Return the definition with this digest; None where the journal has none.
-
-    Raises:
-        CodeVersion: this code cannot read it.
-    """
+def _load_recorded(process: Process, agent_id: str, digest: str) -> LoadedAgent | None:
+    """Return the definition with this digest and its tools; None where the journal has none."""
     content_json = process.journal.recorded_definition(digest)
     if content_json is None:
         return None
     try:
-        return pinned_definition(agent_id, digest, content_json)
+        definition = pinned_definition(agent_id, digest, content_json)
     except DefinitionInvalid as error:
         raise CodeVersion(f"this worker's code does not take the definition the run began with: {error}") from error
+    try:
+        return definition, tools_of(definition, process.settings, process.tools)
+    except (DefinitionInvalid, ToolUnknown) as error:
+        raise CodeVersion(f"this worker lacks what the definition the run began with names: {error}") from error
 
 
 def compatible_agent(loaded: LoadedAgent | CallboardError, context: RunContext, progress: Progress) -> Agent:
