@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 
-from agents.claimed_run import ClaimedRun
-from agents.execution import execute
+from agents.compatibility import LoadedAgent, try_load
+from agents.execution import ClaimedRun, begin_run, execute, import_for
 from agents.process import Process, current_process
 from bus.celery_app import app
+from bus.journal import Claim, Lease
 from bus.messages import MessageInvalid, RunAgentMessage
 from bus.queues import ServedQueues, served_queues
 from config.errors import CallboardError, Retryable
-from handlers.worker.claims import Claims
 from handlers.worker.inline import InlineRun
 from handlers.worker.slots import slot_pool
 
@@ -24,16 +27,28 @@ PAUSE_S = 0.5
 """Seconds between two retries."""
 
 
-class RunAgentHandler:
-    """Handles messages of many runs at once; a run is worked on by one owner at a time.
+class _Quarantined(Exception):
+    """This process works on another suspect run."""
 
-    If a message is delivered twice, late, or for a run that ended, the claim returns None and the handler does nothing.
+
+class _NotServed(Exception):
+    """The run's queue is none of those that this worker serves."""
+
+
+class _Mismatch(Exception):
+    """The message's agent or definition differs from SQL's, in the lease; the message may be forged."""
+
+
+class RunAgentHandler:
+    """Claims the runs of messages, many at once; a run is worked on by one owner at a time.
+
+    If a message is delivered twice, late, or for a run that ended, the claim returns None and there is nothing to do.
     """
 
     def __init__(self, process: Process, queues: ServedQueues | None = None) -> None:
         """With ``queues``, runs of other queues are left to the workers that serve those."""
         self._process = process
-        self._claims = Claims(process, queues)
+        self._queues = queues
 
     def take(self, message: RunAgentMessage) -> ClaimedRun | None:
         """Claim the run and return it with its agent; None when there is nothing to do. Blocks a plain thread.
@@ -44,7 +59,7 @@ class RunAgentHandler:
         patience_ends_s = time.monotonic() + PATIENCE_S
         while True:
             try:
-                return self._claims.claim(message)
+                return self.claim(message)
             except CallboardError as error:
                 if not isinstance(error, Retryable) or time.monotonic() >= patience_ends_s:
                     log.warning("could not take a queued run run_id=%s: %s", message.run_id, error)
@@ -52,26 +67,70 @@ class RunAgentHandler:
                 log.warning("could not claim yet run_id=%s: %s", message.run_id, error)
             time.sleep(PAUSE_S)  # on a thread of its own
 
-    async def work_off(self, claimed: ClaimedRun) -> None:
-        """Execute the run until it ends, waits or is released; errors of the run itself are recorded, not raised."""
-        await execute(self._process.journal, claimed)
+    def claim(self, message: RunAgentMessage) -> ClaimedRun | None:
+        """Claim the run and return it with its agent; None when there is nothing to do.
 
-    async def work_inline(self, message: RunAgentMessage) -> bool:
-        """Claim and execute the run in this process; return False where it cannot be claimed now.
+        To be called on a plain thread: the first call imports the agent's modules.
 
         Raises:
             Retryable: the database is locked or unreachable; the run stays queued.
         """
-        claimed = await self._process.journal.loop.wait(self._claims.claim, message)
-        if claimed is not None:
-            await self.work_off(claimed)
-        return claimed is not None
+        problem = import_for(self._process, message.run_id)
+        try:
+            return self._claim(message, problem)
+        except _Mismatch as error:  # loading may import modules, which must not happen in the claim's transaction
+            lease: Lease = error.args[0]
+            message = replace(message, agent_id=lease.agent_id, definition_digest=lease.definition_digest)
+            return self._claim(message, problem)
+
+    def _claim(self, message: RunAgentMessage, problem: CallboardError | None) -> ClaimedRun | None:
+        journal = self._process.journal
+        with ExitStack() as undo:
+            loaded = problem or try_load(self._process, message.agent_id, message.definition_digest)
+            try:
+                claimed = journal.claim_and_begin(message.run_id, partial(self._begin, message, loaded, undo))
+            except _Quarantined:
+                log.info("run waits for a process without another that crashed as often run_id=%s", message.run_id)
+                return None
+            except _NotServed:
+                log.info("run is left to workers that serve its queue run_id=%s", message.run_id)
+                journal.relay.publish_soon(message.run_id)
+                return None
+            return replace(claimed, held=undo.pop_all()) if claimed is not None else None
+
+    def _begin(
+        self,
+        message: RunAgentMessage,
+        loaded: LoadedAgent | CallboardError,
+        undo: ExitStack,
+        claim: Claim,
+    ) -> ClaimedRun:
+        """Begin the claimed run in the claim's transaction; an exception rolls the claim back.
+
+        It is called again where the transaction was rolled back; ``undo`` reverts what the first call did in memory.
+
+        Raises:
+            _NotServed: the message came through another queue: from an older release, or forged.
+            _Mismatch: the message names another agent or definition than SQL.
+            _Quarantined: this process works on another suspect.
+        """
+        undo.close()
+        lease = claim.lease
+        if self._queues is not None and not self._queues.has(lease.queue):
+            raise _NotServed
+        if (lease.agent_id, lease.definition_digest) != (message.agent_id, message.definition_digest):
+            raise _Mismatch(lease)
+        if lease.is_suspect:
+            if not slot_pool().quarantine(lease.run_id):
+                raise _Quarantined
+            undo.callback(slot_pool().end_quarantine, lease.run_id)
+        return begin_run(claim, self._process, loaded)
 
 
 async def handle(message: RunAgentMessage) -> None:
     """Handle a message of the inline route; returns when the run has ended, or when the process shuts down."""
     process = current_process()
-    await InlineRun(process, message, RunAgentHandler(process).work_inline).follow()
+    await InlineRun(process, message, RunAgentHandler(process).claim).follow()
 
 
 @app.task(name=RunAgentMessage.name, ignore_result=True)  # type: ignore[untyped-decorator]  # celery has no types
@@ -86,7 +145,7 @@ def run_agent(wire: object = None, *_more: object, **_extra: object) -> None:
     with slot_pool().slot_for(message.run_id) as has_slot:
         if not has_slot:
             return  # the run stays queued; the next free slot of any worker takes it
-        handler = RunAgentHandler(process, served_queues(process.settings))
-        claimed = handler.take(message)  # on this thread, which has nothing else to do
+        # on this thread, which has nothing else to do
+        claimed = RunAgentHandler(process, served_queues(process.settings)).take(message)
         if claimed is not None:
-            process.journal.loop.run(handler.work_off(claimed))
+            process.journal.loop.run(execute(process.journal, claimed))

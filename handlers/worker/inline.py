@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
+from agents.execution import ClaimedRun, execute
 from agents.process import Process
 from bus.messages import RunAgentMessage
 from bus.payloads import TERMINAL
@@ -29,13 +30,12 @@ class InlineRun:
     """
 
     def __init__(
-        self, process: Process, message: RunAgentMessage, work: Callable[[RunAgentMessage], Awaitable[bool]]
+        self, process: Process, message: RunAgentMessage, claim: Callable[[RunAgentMessage], ClaimedRun | None]
     ) -> None:
-        """``work`` claims and executes the run; it returns False where the run could not be claimed."""
         self._process = process
         self._journal = process.journal
         self._message = message
-        self._work = work
+        self._claim = claim
         self._deferred_s = 0.0  # when polling of the run was last deferred
 
     async def follow(self) -> None:
@@ -68,9 +68,11 @@ class InlineRun:
             return status
 
     async def _work_if_free(self) -> str | None:
-        was_claimed = await self._work(self._message)
+        claimed = await self._journal.loop.wait(self._claim, self._message)
+        if claimed is not None:
+            await execute(self._journal, claimed)
         status = await self.read_status()
-        if status == "queued" and not was_claimed:
+        if status == "queued" and claimed is None:
             await self._defer_polling()
         return status
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 
+from agents.execution import execute
 from agents.process import Process
 from bus.messages import RunAgentMessage
 from bus.queues import served_queues
@@ -86,4 +87,4 @@ class Poller:
             claimed = await self._journal.loop.wait(self._handler.take, message)
             if claimed is not None:
                 log.info("took a run that no message brought run_id=%s", message.run_id)
-                await self._handler.work_off(claimed)
+                await execute(self._journal, claimed)

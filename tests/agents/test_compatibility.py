@@ -13,6 +13,7 @@ from sqlalchemy import func, select, update
 
 import bus.journal.log.writer
 import bus.journal.version
+from agents.execution import execute
 from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import catalogue
@@ -50,14 +51,13 @@ class Runs:
     def work(self, run_id: str) -> str:
         """Let one owner work until the run ended, waits or was lost, and return what it is then."""
         row = self.row(run_id)
-        handler = RunAgentHandler(current_process())
-        begun = handler.take(
+        begun = RunAgentHandler(current_process()).take(
             RunAgentMessage(
                 run_id=run_id, agent_id=row.agent_id, thread_id=row.thread_id, definition_digest=row.definition_digest
             )
         )
         if begun is not None:
-            self._journal.loop.run(handler.work_off(begun), 30)
+            self._journal.loop.run(execute(self._journal, begun), 30)
         return str(self.row(run_id).status)
 
     def lose_owner(self, run_id: str) -> None:

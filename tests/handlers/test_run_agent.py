@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select, update
 
 from agents.compatibility import try_load
+from agents.execution import execute
 from agents.handle import RunHandle
 from agents.models import lite
 from agents.models.call import ModelCall
@@ -23,8 +24,7 @@ from config.database.errors import DatabaseBusy, DatabaseUnreachable
 from config.database.tables import runs
 from handlers import run_agent
 from handlers.run_agent import RunAgentHandler
-from handlers.worker import claims, inline
-from handlers.worker.claims import Claims
+from handlers.worker import inline
 from handlers.worker.inline import InlineRun
 from handlers.worker.slots import slot_pool
 from observers.base import AgentFacts, AgentObserver, RunFacts
@@ -111,7 +111,7 @@ def test_a_message_whose_run_cannot_be_claimed_is_done_with_one_line_and_the_run
     run = kit.run(detached=True)
     monkeypatch.setattr(run_agent, "PATIENCE_S", 0.0)
     full = DatabaseBusy("the database is too slow for more runs in this process; the run stays queued.")
-    monkeypatch.setattr(Claims, "claim", failing(10**6, full, Claims.claim)[0])
+    monkeypatch.setattr(RunAgentHandler, "claim", failing(10**6, full, RunAgentHandler.claim)[0])
     wire = RunAgentMessage.of_run(row(kit, run)).to_wire()
 
     run_agent.run_agent(wire)
@@ -326,11 +326,12 @@ def test_a_forged_message_imports_nothing_while_others_wait_for_their_commits(
         loaded_on.append(threading.current_thread().name)
         return try_load(process, agent_id, digest)
 
-    monkeypatch.setattr(claims, "try_load", note)
-    handler = RunAgentHandler(current_process())
-    begun = handler.take(RunAgentMessage(run_id=run.run_id, agent_id="another", thread_id=run.thread_id))
+    monkeypatch.setattr(run_agent, "try_load", note)
+    begun = RunAgentHandler(current_process()).take(
+        RunAgentMessage(run_id=run.run_id, agent_id="another", thread_id=run.thread_id)
+    )
     assert begun is not None
-    kit.runner.journal.loop.run(handler.work_off(begun), 20)
+    kit.runner.journal.loop.run(execute(kit.runner.journal, begun), 20)
 
     assert run.result(20).status == "succeeded"
     assert begun.context.lease.agent_id == "tester"
@@ -357,10 +358,9 @@ def test_a_claim_that_is_rolled_back_and_made_again_has_its_quarantine_once(
         return claim(run_id, begin_twice)
 
     monkeypatch.setattr(journal, "claim_and_begin", claim_twice)
-    handler = RunAgentHandler(current_process())
-    begun = handler.take(RunAgentMessage.of_run(row(kit, run)))
+    begun = RunAgentHandler(current_process()).take(RunAgentMessage.of_run(row(kit, run)))
     assert begun is not None
-    kit.runner.journal.loop.run(handler.work_off(begun), 20)
+    kit.runner.journal.loop.run(execute(kit.runner.journal, begun), 20)
 
     assert run.result(20).status == "succeeded"
     assert slot_pool().quarantine("run_of_another")
