@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from agents.models.demo.own_tools import Offer, command_in, lookup_in, offers_of
 from agents.models.demo.schema_filler import fill
 from agents.models.demo.shipped_tools import RULES, calls_in
 from agents.models.demo.texts import NOT_KNOWN, NOTE, THOUGHTS, listed, rendered, story
+from agents.models.errors import ModelFailed
+from agents.models.scripted.script import Call, Turn, words
 
 if TYPE_CHECKING:
     from agents.models.call import ModelCall
@@ -29,20 +32,8 @@ PlannedCall = tuple[str, Mapping[str, Any]]
 """A tool and its arguments."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DemoAnswer:
-    """A complete answer, and how it is streamed."""
-
-    reasoning: str
-    text: str = ""
-    calls: Sequence[tuple[str, str, str]] = ()
-    """Id, tool and arguments as JSON."""
-    is_slow: bool = False
-    failure: str | None = None
-    """``at once``, ``halfway`` or ``once``, where the sentence asks for it."""
-
-
-def answer(call: ModelCall) -> DemoAnswer:
+def answer(call: ModelCall) -> Turn:
+    """Return the answer to ``call``: the same each time, but for "fail once"."""
     start = max((at for at, each in enumerate(call.messages) if each.get("role") == "user"), default=0)
     before, asked, after = call.messages[:start], call.messages[start : start + 1], call.messages[start + 1 :]
     sentence = "".join(map(text_of, asked)).strip()[:MAX_CHARS]
@@ -51,15 +42,30 @@ def answer(call: ModelCall) -> DemoAnswer:
     reasoning = THOUGHTS if "think hard" in sentence.lower() and not results else ""
     if calls:
         reasoning += "".join(f"This is for {name}: {', '.join(map(str, said.values()))}. " for name, said in calls)
-        wire = [_wire_call(call.messages, position, *each) for position, each in enumerate(calls)]
-        return DemoAnswer(reasoning=reasoning, calls=wire)
+        return Turn(
+            reasoning=reasoning, calls=[_wire_call(call, position, *each) for position, each in enumerate(calls)]
+        )
     if isinstance(call.response_format, Mapping) and "json_schema" in call.response_format:
         text = json.dumps(fill(call.response_format["json_schema"]["schema"], sentence), ensure_ascii=False, indent=2)
-    elif not _WORDS.search(sentence) and not any(message.get("role") == "assistant" for message in before):
+    elif not _WORDS.search(sentence) and not any(each.get("role") == "assistant" for each in before):
         text = f"{text}\n\n{NOTE}"
+    return Turn(reasoning=reasoning, text=text, **_failure(call, sentence, text))
+
+
+def _failure(call: ModelCall, sentence: str, text: str) -> dict[str, Any]:
+    """Return the error of a turn that the sentence asks for, and the pieces before it."""
     failing = _FAIL.match(sentence)
-    failure = (failing[1] or "at once").lower() if failing else None
-    return DemoAnswer(reasoning=reasoning, text=text, is_slow="slow" in sentence.lower(), failure=failure)
+    manner = (failing[1] or "at once").lower() if failing else None
+    if manner is None or (manner == "once" and next(_attempts(repr(call.messages)))):
+        return {}
+    error = ModelFailed(f"the call of '{call.model}' failed: the demo model was asked to fail.", model=call.model)
+    return {"error": error, "error_after": len(words(text)) // 2 if manner == "halfway" else 0}
+
+
+@lru_cache(maxsize=256)
+def _attempts(_messages: str) -> Iterator[int]:
+    """Return the counter of the attempts to answer these messages in this process."""
+    return count()
 
 
 def text_of(message: Mapping[str, Any]) -> str:
@@ -116,9 +122,9 @@ def _data(text: str) -> Any:
         return text
 
 
-def _wire_call(
-    messages: Sequence[Mapping[str, Any]], position: int, name: str, said: Mapping[str, Any]
-) -> tuple[str, str, str]:
+def _wire_call(call: ModelCall, position: int, name: str, said: Mapping[str, Any]) -> Call:
+    """Return the call with an id that is the same when a lost answer is made again."""
     arguments = json.dumps(said, ensure_ascii=False)
-    seed = f"{len(messages)}/{position}/{name}/{arguments}/{messages[-1]}"
-    return f"call_{hashlib.sha256(seed.encode('utf-8', 'replace')).hexdigest()[:24]}", name, arguments
+    seed = f"{len(call.messages)}/{position}/{name}/{arguments}/{call.messages[-1]}"
+    digest = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()
+    return Call(id=f"call_{digest[:24]}", name=name, arguments=arguments)

@@ -1,4 +1,4 @@
-"""The stream of a scripted model's answer."""
+"""The stream of an answer that is known beforehand, of the scripted model and the demo model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from agents.models.errors import ModelRefused
-from agents.models.scripted.script import ScriptedModel, Turn, scripted_model, words
+from agents.models.scripted.script import Turn, scripted_model, words
 from agents.models.streams.chunk import Chunk, ToolDelta, Usage
 
 if TYPE_CHECKING:
@@ -19,53 +19,61 @@ PIECE_CHARS = 8
 _call_numbers = count(1)
 
 
-class ScriptedReader:
+class TurnReader:
     """Reads one turn, a chunk at a time."""
 
-    def __init__(self, call: ModelCall) -> None:
-        self._model = _model_of(call)
-        self._turn = self._model.take(call)
-        self._chunks = iter(_chunks_of(self._turn))
-        self._sent = 0
+    def __init__(self, turn: Turn) -> None:
+        pieces = list(_pieces_of(turn))
+        reason = turn.finish_reason or ("tool_calls" if turn.calls else "stop")
+        usage = turn.usage or Usage(input_tokens=10, output_tokens=len(pieces))
+        self.turn = turn
+        self.chunks = [*pieces, Chunk(finish_reason=reason, usage=usage)]
+        self.sent = 0
         self.finished = False
         self.done = False
-        if self._turn.error is not None and not self._turn.error_after:
-            raise self._turn.error
 
     async def read(self) -> list[Chunk] | None:
-        if self._turn.error is not None and self._sent == self._turn.error_after:
-            raise self._turn.error
-        if self._sent == self._turn.stall_after:
-            await self._model.stall()
-        chunk = next(self._chunks, None)
+        if self.turn.error is not None and self.sent == self.turn.error_after:
+            raise self.turn.error
+        chunk = self.chunks[self.sent] if self.sent < len(self.chunks) else None
+        await self.pause(chunk)
         if chunk is None:
             return None
-        await asyncio.sleep(0)  # as with a socket, other tasks run between two chunks
-        self._sent += 1
+        self.sent += 1
         self.finished = self.done = chunk.finish_reason is not None
         return [chunk]
+
+    async def pause(self, chunk: Chunk | None) -> None:
+        """Let time pass before a chunk, or before the end; other tasks run meanwhile, as with a socket."""
+        await asyncio.sleep(0)
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+class ScriptedReader(TurnReader):
+    """Reads what a scripted model of this process answers."""
+
+    def __init__(self, call: ModelCall) -> None:
+        model = scripted_model(call.model)
+        if model is None:
+            raise ModelRefused(
+                f"there is no model '{call.model}' in this process: a scripted model is made by a test "
+                "(docs/testing.md)."
+            )
+        self._model = model
+        super().__init__(model.take(call))
+        if self.turn.error is not None and not self.turn.error_after:
+            raise self.turn.error
+
+    async def pause(self, chunk: Chunk | None) -> None:
+        if self.sent == self.turn.stall_after:
+            await self._model.stall()
+        await super().pause(chunk)
 
     async def aclose(self) -> None:
         if not self.finished:
             self._model.closed_early.set()
-
-
-def _model_of(call: ModelCall) -> ScriptedModel:
-    model = scripted_model(call.model)
-    if model is None:
-        raise ModelRefused(
-            f"there is no model '{call.model}' in this process: a scripted model is made by a test (docs/testing.md)."
-        )
-    return model
-
-
-def _chunks_of(turn: Turn) -> Iterator[Chunk]:
-    said = 0
-    for chunk in _pieces_of(turn):
-        said += 1
-        yield chunk
-    reason = turn.finish_reason or ("tool_calls" if turn.calls else "stop")
-    yield Chunk(finish_reason=reason, usage=turn.usage or Usage(input_tokens=10, output_tokens=said))
 
 
 def _pieces_of(turn: Turn) -> Iterator[Chunk]:

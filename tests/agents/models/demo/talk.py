@@ -5,7 +5,8 @@ import json
 from collections.abc import Sequence
 
 from agents.models.call import ModelCall
-from agents.models.demo.answer import DemoAnswer, answer
+from agents.models.demo.answer import answer
+from agents.models.scripted.script import Turn
 from agents.prompt import offered
 from agents.tools.catalogue import find_tool
 from agents.tools.executor import call_tool
@@ -42,18 +43,19 @@ class Talk:
             given = self._answer()
             if not given.calls:
                 return given.text
-            self.rounds.append([name for _, name, _ in given.calls])
-            for call_id, name, text in given.calls:
-                self.messages.append({"role": "tool", "tool_call_id": call_id, "content": self.result(name, text)})
+            self.rounds.append([call.name for call in given.calls])
+            for call in given.calls:
+                result = self.result(call.name, call.text)
+                self.messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
         raise AssertionError("the model never stopped calling tools")
 
-    def _answer(self) -> DemoAnswer:
+    def _answer(self) -> Turn:
         effects = {name: tool.effect for name, tool in self.tools.items()}
         given = answer(
             ModelCall(model="demo/instant", messages=self.messages, tools=offered(self.tools), effects=effects)
         )
         self.reasoning += given.reasoning
-        calls = [{"id": call_id, "function": {"name": name, "arguments": text}} for call_id, name, text in given.calls]
+        calls = [{"id": each.id, "function": {"name": each.name, "arguments": each.text}} for each in given.calls]
         self.messages.append({"role": "assistant", "content": given.text, "tool_calls": calls or None})
         return given
 

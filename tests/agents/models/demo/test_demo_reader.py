@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from agents.models.call import ModelCall
-from agents.models.demo.reader import pieces_of
+from agents.models.demo.reader import DemoReader
 from agents.models.errors import ModelFailed
 from agents.models.open import open_stream
 from agents.steps.streaming import StreamedResponseWrapper
@@ -91,16 +91,21 @@ def test_fails_once_and_then_works():
 
 
 def test_breaks_off_in_the_middle_of_its_words():
-    pieces = pieces_of(asked("fail halfway"))
-    spoken = [next(pieces)[1].text]
+    spoken = []
+
+    async def read():
+        async with StreamedResponseWrapper(await open_stream(asked("fail halfway"))) as stream:
+            async for batch in stream:
+                spoken.extend(chunk.text for chunk in batch)
 
     with pytest.raises(ModelFailed, match="asked to fail"):
-        spoken.extend(chunk.text for _, chunk in pieces)
+        asyncio.run(read())
     assert "".join(spoken).startswith("This time")
 
 
 def seconds(sentence, model, **params):
-    return sum(wait_s for wait_s, _ in pieces_of(asked(sentence, model, params=params)))
+    reader = DemoReader(asked(sentence, model, params=params))
+    return sum(map(reader.seconds_before, reader.chunks))
 
 
 def test_speaks_at_a_readable_pace_and_instantly_when_asked():

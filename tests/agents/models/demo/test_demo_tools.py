@@ -94,7 +94,7 @@ def said_to(sentence, *functions, starters=()):
 
 
 def calls_of(sentence, *functions):
-    return [(name, json.loads(text)) for _, name, text in said_to(sentence, *functions).calls]
+    return [(each.name, json.loads(each.text)) for each in said_to(sentence, *functions).calls]
 
 
 @pytest.mark.parametrize(
@@ -295,10 +295,12 @@ def test_each_argument_of_a_call_with_effects_stands_in_the_sentence_and_no_word
                 model="demo/instant", messages=[{"role": "user", "content": sentence}], tools=tools, effects=effect
             )
         )
-        for _, name, text in given.calls:
+        for each in given.calls:
             called += 1
-            required = next(t for t in tools if t["function"]["name"] == name)["function"]["parameters"]["required"]
-            arguments = json.loads(text)
+            required = next(t for t in tools if t["function"]["name"] == each.name)["function"]["parameters"][
+                "required"
+            ]
+            arguments = json.loads(each.text)
             assert set(required) <= set(arguments), sentence
             assert_plainly_said(sentence, list(arguments.values()))
 
