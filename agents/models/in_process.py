@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from agents.models.streams.reader import ChunkReader
 
 PROVIDERS = {
-    "demo": "agents.models.demo.reader:DemoReader",
-    "scripted": "agents.models.scripted:open_script",
+    "demo": "agents.models.demo.reader:open_demo",
+    "scripted": "agents.models.scripted.reader:open_script",
 }
 """By the word before the slash of ``model:``, the function that opens an answer."""
 
@@ -21,8 +21,8 @@ def is_in_process(model: str) -> bool:
     return model.partition("/")[0] in PROVIDERS
 
 
-def open_in_process(call: ModelCall) -> ChunkReader:
+async def open_in_process(call: ModelCall) -> ChunkReader:
     """Return the answer to ``call`` of a model that answers in this process."""
     module, _, name = PROVIDERS[call.model.partition("/")[0]].partition(":")
-    reader: ChunkReader = getattr(import_module(module), name)(call)
+    reader: ChunkReader = await getattr(import_module(module), name)(call)
     return reader

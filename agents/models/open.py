@@ -48,12 +48,16 @@ async def open_stream(call: ModelCall) -> ModelStream:
         ModelFailed, ModelTimeout: a retry may succeed.
     """
     started = asyncio.get_running_loop().time()
-    if is_in_process(call.model):
-        return ModelStream(call=call, reader=open_in_process(call), started_at=started)
-    return ModelStream(call=call, reader=await _opened_by_litellm(call, started), started_at=started)
+    patience = min(call.timeouts.first_token_s, call.timeouts.total_s)
+    try:
+        async with asyncio.timeout_at(started + patience):
+            reader = await (open_in_process if is_in_process(call.model) else _open_by_litellm)(call)
+    except TimeoutError as late:
+        raise too_slow("first_token_s" if patience < call.timeouts.total_s else "total_s", call) from late
+    return ModelStream(call=call, reader=reader, started_at=started)
 
 
-async def _opened_by_litellm(call: ModelCall, started: float) -> ChunkReader:
+async def _open_by_litellm(call: ModelCall) -> ChunkReader:
     litellm = litellm_module()
     if call.model.startswith(_UNGUARDED):
         name = call.model.removeprefix(_UNGUARDED)
@@ -61,14 +65,10 @@ async def _opened_by_litellm(call: ModelCall, started: float) -> ChunkReader:
             f"model '{call.model}' takes a route that follows redirects; write it as openai/{name}.", model=call.model
         )
     require_key(call)
-    patience = min(call.timeouts.first_token_s, call.timeouts.total_s)
     prepare_on_loop()
     try:
-        async with asyncio.timeout_at(started + patience):
-            with provider_call():
-                opened = await litellm.acompletion(**arguments_of(call))
-    except TimeoutError as late:
-        raise too_slow("first_token_s" if patience < call.timeouts.total_s else "total_s", call) from late
+        with provider_call():
+            opened = await litellm.acompletion(**arguments_of(call))
     except Exception as error:
         raise failure_of(error, call) from error
     if opened is None:  # LiteLLM drops parameters after a 422, and then gives up silently

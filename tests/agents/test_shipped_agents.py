@@ -44,7 +44,8 @@ def test_each_starter_works_on_the_demo_model(agent_id, starter, tmp_path):
     if agent.output_schema is not None:
         wanted = {"type": "json_schema", "json_schema": {"schema": agent.output_schema}}
         messages = [{"role": "user", "content": starter}]
-        given = json.loads(answer(ModelCall(model="demo/instant", messages=messages, response_format=wanted)).text)
+        turn = answer(ModelCall(model="demo/instant", messages=messages, response_format=wanted))
+        given = json.loads("".join(turn.text))
         assert schema_errors(agent.output_schema, given) == []
         assert given["date"]
         return

@@ -13,6 +13,7 @@ from agents.models.streams.chunk import Chunk, ToolDelta, Usage
 
 if TYPE_CHECKING:
     from agents.models.call import ModelCall
+    from agents.models.streams.reader import ChunkReader
 
 PIECE_CHARS = 8
 """Characters of a call's arguments in one chunk."""
@@ -74,6 +75,15 @@ class ScriptedReader(TurnReader):
     async def aclose(self) -> None:
         if not self.finished:
             self._model.closed_early.set()
+
+
+async def open_script(call: ModelCall) -> ChunkReader:
+    """Return the answer of this process's script, or with an ``api_base``, of the script served there."""
+    if call.api_base is None:
+        return ScriptedReader(call)
+    from agents.models.scripted.served import open_served  # imports httpx
+
+    return await open_served(call)
 
 
 def _pieces_of(turn: Turn) -> Iterator[Chunk]:

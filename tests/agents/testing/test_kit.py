@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,6 @@ def test_a_scripted_model_that_is_not_there_is_refused() -> None:
         call = ModelCall(model="scripted/none", messages=[])
 
         with pytest.raises(ModelRefused, match="made by a test"):
-            open_in_process(call)
+            asyncio.run(open_in_process(call))
 
     assert kit.model.requests == []

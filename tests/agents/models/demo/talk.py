@@ -42,7 +42,7 @@ class Talk:
         for _ in range(6):
             given = self._answer()
             if not given.calls:
-                return given.text
+                return "".join(given.text)
             self.rounds.append([call.name for call in given.calls])
             for call in given.calls:
                 result = self.result(call.name, call.text)
@@ -54,7 +54,7 @@ class Talk:
         given = answer(
             ModelCall(model="demo/instant", messages=self.messages, tools=offered(self.tools), effects=effects)
         )
-        self.reasoning += given.reasoning
+        self.reasoning += "".join(given.reasoning)
         calls = [{"id": each.id, "function": {"name": each.name, "arguments": each.text}} for each in given.calls]
         self.messages.append({"role": "assistant", "content": given.text, "tool_calls": calls or None})
         return given

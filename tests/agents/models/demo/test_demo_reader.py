@@ -91,7 +91,7 @@ def test_fails_once_and_then_works():
 
 
 def test_breaks_off_in_the_middle_of_its_words():
-    spoken = []
+    spoken: list[str] = []
 
     async def read():
         async with StreamedResponseWrapper(await open_stream(asked("fail halfway"))) as stream:

@@ -16,7 +16,7 @@ from tests.model_server import Call, ModelServer, Turn
 def read(server: ModelServer, api_base: str | None = None) -> list[Chunk]:
     async def work() -> list[Chunk]:
         call = ModelCall(model="scripted/any", messages=[{"role": "user", "content": "Hi"}], api_base=api_base)
-        reader = open_in_process(call)
+        reader = await open_in_process(call)
         chunks: list[Chunk] = []
         try:
             while (batch := await reader.read()) is not None:
