@@ -84,7 +84,7 @@ class Agent:
         progress = self._progress
         if progress.calls:
             self._calls = [self._resumed(step) for step in progress.calls]
-            used = [step.approval_id for step in progress.calls if step.approval_id is not None]
+            used = [step.approval_id for step in progress.calls if step.approval_id and step.decision]
             return FirstCommit(restarted=[call.id for call in self._calls if call.will_run], answers_used=used)
         if progress.asking is not None:
             self._step = self._model_step(prior=progress.asking)

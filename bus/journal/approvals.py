@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import orjson
-from sqlalchemy import Connection, Row, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, func, insert, select, update
 
 from bus.journal.errors import ApprovalDecided
 from bus.payloads import ApprovalPayload
@@ -130,24 +130,15 @@ def last_decided(connection: Connection, run_id: str) -> ApprovalDecided | None:
     return ApprovalDecided(row.id, row.decision, row.decided_by)
 
 
-def answers(connection: Connection, run_id: str) -> dict[str, tuple[str, Decision]]:
-    """Return the answers to act on, by step id: the approval's id and the decision.
+def answers(connection: Connection, run_id: str) -> dict[str, tuple[str, Decision | None]]:
+    """Return the answers to act on, by step id: the approval's id, and the decision; None where it is unanswered.
 
     ``run_again`` is valid for one owner. The other decisions have no effect outside the journal, so each owner gets
     them until one has committed the result.
     """
-    query = select(approvals).where(
-        approvals.c.run_id == run_id,
-        approvals.c.decision.is_not(None),
-        or_(approvals.c.used_ms.is_(None), approvals.c.decision != "run_again"),
-    )
+    is_used = approvals.c.used_ms.is_not(None) & (approvals.c.decision == "run_again")
+    query = select(approvals).where(approvals.c.run_id == run_id, ~is_used).order_by(*IN_ORDER)
     return {row.step_id: (row.id, _decision(row)) for row in connection.execute(query)}
-
-
-def asked_steps(connection: Connection, run_id: str) -> frozenset[str]:
-    """Return the ids of the steps whose questions are unanswered."""
-    query = select(approvals.c.step_id).where(approvals.c.run_id == run_id, approvals.c.decision.is_(None))
-    return frozenset(connection.execute(query).scalars())
 
 
 def use(connection: Connection, approval_ids: Sequence[str]) -> None:
@@ -160,7 +151,9 @@ def use(connection: Connection, approval_ids: Sequence[str]) -> None:
         )
 
 
-def _decision(row: Row[Any]) -> Decision:
+def _decision(row: Row[Any]) -> Decision | None:
+    if row.decision is None:
+        return None
     given = orjson.loads(row.decision_json)
     return Decision(decision=row.decision, result=given["result"], message=given["message"])
 

@@ -7,7 +7,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select
 
@@ -37,9 +36,8 @@ def announce(connection: Connection, run_id: str) -> int:
 _ANNOUNCE = insert(outbox).values(created_ms=WALL_MS).returning(outbox.c.id)
 
 
-class _Request(NamedTuple):
-    run_id: str
-    message: RunAgentMessage | None
+_Request = tuple[str, RunAgentMessage | None]
+"""A run, and its wake-up; None is read from SQL."""
 
 
 class Relay:
@@ -83,7 +81,7 @@ class Relay:
         """Queue this run's wake-up for publishing and return at once; without ``message`` it is read from SQL."""
         with self._settled:
             self._pending += 1
-        self._requests.put(_Request(run_id, message))
+        self._requests.put((run_id, message))
         if self._thread is None:
             self.start()
 
@@ -104,15 +102,16 @@ class Relay:
         while is_open:
             requests, is_open = self._gather(LULL_S if self._tried else max(0.01, next_look - time.monotonic()))
             if requests:
-                self._publish_all(
-                    [one.run_id for one in requests], {o.run_id: o.message for o in requests if o.message}
-                )
+                wake_ups = dict[str, RunAgentMessage | None]()
+                for run_id, message in requests:
+                    wake_ups[run_id] = message or wake_ups.get(run_id)
+                self._publish_all(wake_ups)
                 self._tried += len(requests)
             if self._tried and (not requests or not is_open or self._tried >= BATCH):
                 self._clear()
             if is_open and time.monotonic() >= next_look:
                 overdue = self._overdue()
-                is_more = self._publish_all(overdue, {}) and len(overdue) == BATCH
+                is_more = self._publish_all(dict.fromkeys(overdue)) and len(overdue) == BATCH
                 self._clear()
                 next_look = time.monotonic() + (0.0 if is_more else self._every_s)
 
@@ -130,7 +129,7 @@ class Relay:
 
     def _gather(self, timeout_s: float) -> tuple[list[_Request], bool]:
         """Return queued requests, at most ``BATCH``, and False after ``stop``."""
-        requests: list[_Request] = []
+        requests = []
         try:
             item = self._requests.get(timeout=timeout_s)
             while item is not None:
@@ -151,14 +150,15 @@ class Relay:
             log.warning("looking for overdue wake-ups failed: %s", _shown_error(error))
             return []
 
-    def _publish_all(self, run_ids: list[str], known: Mapping[str, RunAgentMessage]) -> bool:
-        """Publish the wake-ups of these runs and return whether that went well; unknown ones are looked up."""
-        if not run_ids:
+    def _publish_all(self, wake_ups: Mapping[str, RunAgentMessage | None]) -> bool:
+        """Publish these wake-ups and return whether that went well."""
+        if not wake_ups:
             return True
         try:
-            rows = self._rows(run_ids)
-            unknown = [run_id for run_id in run_ids if run_id not in known]
-            for message in [*known.values(), *(self._messages(unknown) if unknown else ())]:
+            rows = self._rows(list(wake_ups))
+            known = [message for message in wake_ups.values() if message is not None]
+            unknown = [run_id for run_id, message in wake_ups.items() if message is None]
+            for message in [*known, *(self._messages(unknown) if unknown else ())]:
                 self._publish(message)
                 failpoint("publish")
                 self._on_published(message.run_id)
@@ -170,14 +170,12 @@ class Relay:
         except BrokerMissing as error:
             log.debug("wake-ups stay in the outbox: %s", error)
         except Exception as error:  # kombu raises its transports' own errors
-            self._say_failing(_shown_error(error))
+            # Warn once an outage: each run that is accepted meanwhile fails in the same way.
+            level = logging.DEBUG if self.is_failing else logging.WARNING
+            text = "wake-ups stay in the outbox until they can be published; workers look there: %s"
+            log.log(level, text, _shown_error(error))
         self.is_failing = True
         return False
-
-    def _say_failing(self, error: str) -> None:
-        """Warn once an outage: each run that is accepted meanwhile fails in the same way."""
-        level = logging.DEBUG if self.is_failing else logging.WARNING
-        log.log(level, "wake-ups stay in the outbox until they can be published; workers look there: %s", error)
 
     def _rows(self, run_ids: list[str]) -> list[int]:
         """Return the outbox rows of these runs as of now; a row added later asks for another wake-up."""

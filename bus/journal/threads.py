@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, insert, select, tuple_, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, tuple_, update
 
 from bus.journal.outbox import announce
 from bus.journal.states.conditions import is_open
@@ -16,6 +16,9 @@ from config.database.engine import WALL_MS
 from config.database.tables import messages, runs, threads
 from config.ids import new_id
 from config.redaction import redact
+
+if TYPE_CHECKING:
+    from bus.journal.ownership.leases import Lease
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,8 +35,13 @@ class HistoryItem:
 
     @property
     def chars(self) -> int:
-        """The characters of the message as it is stored."""
-        return len(_data_json(self))
+        """The characters of ``data_json``."""
+        return len(self.data_json)
+
+    @property
+    def data_json(self) -> str:
+        """The message as it is stored."""
+        return orjson.dumps(dict(self.data)).decode()
 
     @property
     def can_open(self) -> bool:
@@ -129,28 +137,8 @@ _FOLLOWING = (
 _ADD_MESSAGES = insert(messages).inline()
 
 
-class RunOfThread(Protocol):
-    """A run's place in its thread: a lease, or the row that ``lock_run`` returned."""
-
-    @property
-    def run_id(self) -> str:
-        """The run."""
-
-    @property
-    def thread_id(self) -> str:
-        """The thread's name for its client."""
-
-    @property
-    def thread_key(self) -> int:
-        """The thread's row."""
-
-    @property
-    def turn(self) -> int:
-        """The number of the user's message that the run answers."""
-
-
-def add_messages(connection: Connection, run: RunOfThread, items: Sequence[HistoryItem]) -> None:
-    """Insert messages into the run's thread, numbered after those of its turn."""
+def add_messages(connection: Connection, run: Lease | Row[Any], items: Sequence[HistoryItem]) -> None:
+    """Insert messages into the run's thread, numbered after those of its turn; ``run`` as in ``commit.record``."""
     if not items:
         return
     asked = {"key_": run.thread_key, "count": len(items)}
@@ -163,7 +151,7 @@ def add_messages(connection: Connection, run: RunOfThread, items: Sequence[Histo
             "run_id": run.run_id,
             "id": item.id,
             "role": item.role,
-            "data_json": _data_json(item),
+            "data_json": item.data_json,
             "partial": item.partial,
             "created_ms": epoch_ms(),
         }
@@ -172,11 +160,7 @@ def add_messages(connection: Connection, run: RunOfThread, items: Sequence[Histo
     connection.execute(_ADD_MESSAGES, rows)
 
 
-def _data_json(item: HistoryItem) -> str:
-    return orjson.dumps(dict(item.data)).decode()
-
-
-def close_thread(connection: Connection, run: RunOfThread) -> str | None:
+def close_thread(connection: Connection, run: Lease | Row[Any]) -> str | None:
     """Free the thread of the run that ended; announce and return its next queued run, if there is one."""
     connection.execute(_CLOSE_THREAD, {"key_": run.thread_key, "run_": run.run_id})
     following = connection.execute(_FOLLOWING, {"thread_": run.thread_key, "run_": run.run_id}).scalar()

@@ -76,6 +76,7 @@ def answer_of(database: Database, run_id: str) -> Decision:
     """Return the one answer to the run's questions that no owner has used yet."""
     with database.read() as connection:
         ((_, decision),) = approvals.answers(connection, run_id).values()
+    assert decision is not None
     return decision
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from bus.journal.log.events import event_row, insert_rows
 from bus.journal.log.results import refer_to_messages
 from bus.journal.states.release import Release
 from bus.journal.steps import StepEnded, StepStarted, end_steps, leave_steps, start_steps
-from bus.journal.threads import HistoryItem, RunOfThread, add_messages, close_thread
+from bus.journal.threads import HistoryItem, add_messages, close_thread
 from bus.payloads import EndPayload, Payload
+
+if TYPE_CHECKING:
+    from bus.journal.ownership.leases import Lease
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +39,7 @@ class Commit:
 
 def record(
     connection: Connection,
-    run: RunOfThread,
+    run: Lease | Row[Any],
     fence: int,
     change: Commit,
     numbered: Sequence[Payload],
@@ -44,8 +47,9 @@ def record(
 ) -> str | None:
     """Write all of ``change`` but the run's row; return the thread's next queued run if this one ended.
 
-    ``numbered`` are its events with their numbers, ``blocks`` the rows of sealed deltas. Called after the transition
-    that checked the ownership, which has locked the run's row.
+    ``run`` is its lease, or its row as ``lock_run`` returned it; ``numbered`` are its events with their numbers,
+    ``blocks`` the rows of sealed deltas. Called after the transition that checked the ownership, which has locked the
+    run's row.
     """
     written, ended = refer_to_messages(numbered, change.ended, change.history)
     rows = [event_row(payload, run.run_id, run.thread_id, fence) for payload in written]

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, bindparam, case, select
 
-from bus.journal.approvals import Decision, answers, asked_steps
+from bus.journal.approvals import Decision, answers
 from bus.journal.totals import Totals, total_of
 from config.database.tables import messages, steps
 
@@ -31,12 +31,16 @@ class OpenStep:
     attempt: int
     arguments_digest: str
     approval_id: str | None = None
-    """The approval whose answer is to be used, if there is one."""
+    """The question to a person about it, if there is one."""
     decision: Decision | None = None
-    is_asked: bool = False
-    """Whether it has an unanswered question."""
+    """The answer, which is to be used; None while there is none."""
     arguments_text: str | None = None
     """The arguments as the model wrote them; None where the message that made the call cannot be read."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it has an unanswered question."""
+        return self.approval_id is not None and self.decision is None
 
     @property
     def may_be_called(self) -> bool:
@@ -68,18 +72,14 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
     results = [orjson.loads(row.result_json) for row in done]
     unended = [row for row in rows if row.ended_ms is None]
     tools = [row for row in unended if row.kind == "tool"]
-    decided = answers(connection, run_id) if tools else {}
-    asked = asked_steps(connection, run_id) if tools else frozenset[str]()
+    answered = answers(connection, run_id) if tools else {}
     calls_of = results[-1].get("message_id", "") if results else ""
     written = _written(connection, run_id, calls_of) if tools else {}
     return Progress(
         totals=total_of(rows),
         rounds=sum(1 for result in results if result.get("calls")),
         asking=next((_open(row) for row in reversed(unended) if row.kind == "model"), None),
-        calls=tuple(
-            _open(row, *decided.get(row.id, (None, None)), is_asked=row.id in asked, text=written.get(row.call_id))
-            for row in tools
-        ),
+        calls=tuple(_open(row, answered.get(row.id), written.get(row.call_id)) for row in tools),
         calls_of=calls_of,
         repair=next((result["repair"] for result in results if "repair" in result), None),
     )
@@ -107,14 +107,8 @@ def _written(connection: Connection, run_id: str, message_id: str) -> dict[str, 
     return {call["call_id"]: call["arguments_text"] for call in calls or ()}
 
 
-def _open(
-    row: Any,
-    approval_id: str | None = None,
-    decision: Decision | None = None,
-    *,
-    is_asked: bool = False,
-    text: str | None = None,
-) -> OpenStep:
+def _open(row: Any, answer: tuple[str, Decision | None] | None = None, text: str | None = None) -> OpenStep:
+    approval_id, decision = answer or (None, None)
     return OpenStep(
         id=row.id,
         name=row.name,
@@ -126,6 +120,5 @@ def _open(
         arguments_digest=row.arguments_digest,
         approval_id=approval_id,
         decision=decision,
-        is_asked=is_asked,
         arguments_text=text,
     )
