@@ -15,7 +15,7 @@ from bus.journal.idempotency import IdempotencyKey
 from bus.journal.live.hotlog import HotLog, MemoryHotLog
 from bus.journal.live.signing_keys import Keyring
 from bus.journal.log.commit import Commit
-from bus.journal.log.events import read_after
+from bus.journal.log.events import log_page
 from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.line import Line
 from bus.journal.log.reader import Reader
@@ -214,7 +214,7 @@ class JournalHarness:
         thread_id = thread_id or self.run_row(run_id).thread_id
         lines: list[Line] = []
         with self.database.read() as connection:
-            while page := read_after(connection, run_id, thread_id, lines[-1].seq if lines else cursor):
+            while page := log_page(connection, run_id, thread_id, lines[-1].seq if lines else cursor)[0]:
                 lines += page
         return lines
 

@@ -21,15 +21,20 @@ PAGE = 500
 
 
 def event_row(payload: Payload, run_id: str, thread_id: str, fence: int) -> dict[str, Any]:
+    """Return the row of a committed event."""
+    return _row(run_id, fence, payload, payload, payload.event_type, encode(payload, run_id, thread_id))
+
+
+def _row(run_id: str, fence: int, first: Payload, last: Payload, type_: str, data: bytes) -> dict[str, Any]:
     return {
         "run_id": run_id,
-        "first_seq": payload.seq,
-        "seq": payload.seq,
-        "type": payload.event_type,
+        "first_seq": first.seq,
+        "seq": last.seq,
+        "type": type_,
         "fence": fence,
-        "message_id": getattr(payload, "message_id", None) or None,
-        "step_id": getattr(payload, "step_id", None) or None,
-        "data_json": encode(payload, run_id, thread_id).decode(),
+        "message_id": getattr(first, "message_id", None) or None,
+        "step_id": getattr(first, "step_id", None) or None,
+        "data_json": data.decode(),
     }
 
 
@@ -51,36 +56,20 @@ def block_row(pieces: Sequence[tuple[Payload, int]], run_id: str, fence: int) ->
     A row has segments of deltas of one type with consecutive numbers. A segment has their joined text and the length
     of each, so that a reader can resume between any two.
     """
-    first, last = pieces[0][0], pieces[-1][0]
+    (first, base_ms), (last, _) = pieces[0], pieces[-1]
     segments: list[dict[str, Any]] = []
-    base_ms, is_text = pieces[0][1], True
+    following = None  # the type and number with which a delta continues the segment
     for payload, at_ms in pieces:
-        segment = segments[-1] if segments else None
-        text = getattr(payload, "content", None) or ""
-        kind = payload.event_type
-        if segment is None or not is_text or segment["type"] != kind or segment["next"] != payload.seq:
-            is_text = isinstance(payload, TextPayload)
-            segment = {"type": kind, "seq": payload.seq, "text": "", "cuts": [], "ms": [], "next": payload.seq}
-            if not is_text:
-                segment |= {name: getattr(payload, name) for name in payload.required}
-            segments.append(segment)
-        segment["text"] += text
-        segment["cuts"].append(len(text))
-        segment["ms"].append(at_ms - base_ms)
-        segment["next"] = payload.seq + 1
-    for segment in segments:
-        del segment["next"]
-    message_id, step_id = getattr(first, "message_id", ""), getattr(first, "step_id", "")
-    return {
-        "run_id": run_id,
-        "first_seq": first.seq,
-        "seq": last.seq,
-        "type": "block",
-        "fence": fence,
-        "message_id": message_id or None,
-        "step_id": step_id or None,
-        "data_json": orjson.dumps({"base_ms": base_ms, "segments": segments}).decode(),
-    }
+        kind, is_text = payload.event_type, isinstance(payload, TextPayload)
+        text = payload.content if isinstance(payload, TextPayload) else ""
+        if not is_text or (kind, payload.seq) != following:
+            other = {} if is_text else {name: getattr(payload, name) for name in payload.required}
+            segments.append({"type": kind, "seq": payload.seq, "text": "", "cuts": [], "ms": [], **other})
+        segments[-1]["text"] += text
+        segments[-1]["cuts"].append(len(text))
+        segments[-1]["ms"].append(at_ms - base_ms)
+        following = (kind, payload.seq + 1)
+    return _row(run_id, fence, first, last, "block", orjson.dumps({"base_ms": base_ms, "segments": segments}))
 
 
 def block_payloads(row: Any) -> Iterator[Payload]:
@@ -100,21 +89,14 @@ def block_payloads(row: Any) -> Iterator[Payload]:
 
 # --- reading --------------------------------------------------------------------------------------
 
+_LATER = select(*events.c["first_seq", "seq", "type", "message_id", "step_id", "data_json"]).where(
+    events.c.run_id == bindparam("run_id"), events.c.seq > bindparam("cursor")
+)
 _AFTER = Pages(
-    query=select(
-        events.c.first_seq, events.c.seq, events.c.type, events.c.message_id, events.c.step_id, events.c.data_json
-    )
-    .where(events.c.run_id == bindparam("run_id"), events.c.seq > bindparam("cursor"))
-    .order_by(events.c.first_seq)
-    .limit(bindparam("rows")),
+    query=_LATER.order_by(events.c.first_seq).limit(bindparam("rows")),
     text=events.c.data_json,
     order=(events.c.first_seq,),
 )
-
-
-def read_after(connection: Connection, run_id: str, thread_id: str, cursor: int) -> list[Line]:
-    """Return the lines of ``log_page``; empty after the last page."""
-    return log_page(connection, run_id, thread_id, cursor)[0]
 
 
 def log_page(connection: Connection, run_id: str, thread_id: str, cursor: int) -> tuple[list[Line], bool]:
@@ -218,10 +200,7 @@ def undeclared(connection: Connection, run_id: str, after: int, upto: int) -> li
     that an earlier ``withdrawn`` declared. Earlier owners declared everything up to ``after``, so that a run with
     many owners is not read from its beginning each time.
     """
-    query = select(
-        events.c.first_seq, events.c.seq, events.c.type, events.c.message_id, events.c.step_id, events.c.data_json
-    ).where(events.c.run_id == run_id, events.c.seq > after)
-    rows = connection.execute(query).all()
+    rows = connection.execute(_LATER, {"run_id": run_id, "cursor": after}).all()
     final = {row.message_id for row in rows if row.type == "message"}
     kept: set[int] = set()
     for row in rows:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 from bus.journal.errors import RunUnknown
 from bus.journal.live.hotlog import HotLog
-from bus.journal.log.events import read_after, require_run
+from bus.journal.log.events import log_page, require_run
 from bus.journal.log.line import Line
 from bus.loop import ProcessLoop
 from config.database.engine import Database
@@ -222,7 +222,7 @@ class Reader:
 
     def _read_page(self, cursor: int) -> list[Line]:
         with self._database.read() as connection:
-            lines = read_after(connection, self._run_id, self._thread_id, cursor)
+            lines, _ = log_page(connection, self._run_id, self._thread_id, cursor)
             if not lines:
                 require_run(connection, self._run_id)
             return lines

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 from sqlalchemy import Connection, Row, bindparam, select
 
-from bus.journal.log.events import read_after
+from bus.journal.log.events import log_page
 from bus.journal.log.line import Line
 from bus.journal.steps import steps_of
 from bus.payloads import TERMINAL
@@ -81,7 +81,7 @@ def record_of(connection: Connection, row: Any) -> RunRecord:
     """Return what the journal has about the run of this row."""
     run = {"run_": row.id, "thread_": row.thread_key}
     lines: list[Line] = []
-    while page := read_after(connection, row.id, row.thread_id, lines[-1].seq if lines else 0):
+    while page := log_page(connection, row.id, row.thread_id, lines[-1].seq if lines else 0)[0]:
         lines += page
     stored = connection.execute(_MESSAGES, run)
     return RunRecord(

@@ -16,7 +16,6 @@ from bus.journal.log.events import (
     insert_rows,
     last_committed,
     log_page,
-    read_after,
     undeclared,
 )
 from bus.journal.log.line import Line, to_line
@@ -66,7 +65,7 @@ def store(harness: JournalHarness, *rows: dict) -> None:
 
 def read(harness: JournalHarness, run_id: str, cursor: int) -> list[Line]:
     with harness.database.read() as connection:
-        return read_after(connection, run_id, "thr_1", cursor)
+        return log_page(connection, run_id, "thr_1", cursor)[0]
 
 
 @pytest.fixture

@@ -260,15 +260,15 @@ def test_a_database_that_is_away_for_a_moment_is_asked_again(
 ):
     owner = small_harness.own()
     small_harness.do(owner.end())
-    asked, read_after = [], log.read_after
+    asked, log_page = [], log.log_page
 
     def fail_twice(*where):
         asked.append(where)
         if len(asked) < 3:
             raise DatabaseUnreachable("gone")
-        return read_after(*where)
+        return log_page(*where)
 
-    monkeypatch.setattr(readers, "read_after", fail_twice)
+    monkeypatch.setattr(readers, "log_page", fail_twice)
 
     assert_whole(small_harness.do(collect(small_harness, owner.lease)))
     assert len(asked) >= 3

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, func, select
 
 from bus.journal.log.commit import Commit
-from bus.journal.log.events import event_row, insert_rows, read_after
+from bus.journal.log.events import event_row, insert_rows, log_page
 from bus.journal.log.pages import PAGE_BYTES
 from bus.journal.log.results import GONE, LONG_BYTES, refer_to_messages
 from bus.journal.retention.removal import remove_threads
@@ -95,7 +95,7 @@ def test_a_page_ends_where_the_results_it_refers_to_make_a_megabyte(harness: Jou
     owner = played(harness, ["z" * 262_000 for _ in range(12)])
 
     with harness.database.read() as connection:
-        page = read_after(connection, owner.lease.run_id, owner.lease.thread_id, 0)
+        page, _ = log_page(connection, owner.lease.run_id, owner.lease.thread_id, 0)
     every = harness.lines(owner.lease.run_id, 0, owner.lease.thread_id)
 
     assert PAGE_BYTES < sum(len(line.data) for line in page) < 2 * PAGE_BYTES
