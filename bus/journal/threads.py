@@ -1,24 +1,17 @@
-"""Threads: conversations with a private history, one open run at a time."""
+"""The messages of a thread, and how many of the newest a run is given."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, insert, select, tuple_, update
+from sqlalchemy import Connection, bindparam, select, tuple_
 
-from bus.journal.outbox import announce
-from bus.journal.states.conditions import is_open
-from config.clock import epoch_ms
-from config.database.engine import WALL_MS
-from config.database.tables import messages, runs, threads
+from config.database.tables import messages
 from config.ids import new_id
 from config.redaction import redact
-
-if TYPE_CHECKING:
-    from bus.journal.ownership.leases import Lease
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,53 +110,3 @@ _NEWEST = (
     .limit(bindparam("page"))
 )
 _SENTENCE = _MESSAGE.where(messages.c.number == bindparam("turn"), messages.c.role == "user")
-_TAKE_NUMBERS = (
-    update(threads)
-    .where(threads.c.key == bindparam("key_"))
-    .values(next_message=threads.c.next_message + bindparam("count"), updated_ms=WALL_MS)
-    .returning(threads.c.next_message)
-)
-_CLOSE_THREAD = (
-    update(threads)
-    .where(threads.c.key == bindparam("key_"), threads.c.open_run == bindparam("run_"))
-    .values(open_run=None)
-)
-_FOLLOWING = (
-    select(runs.c.id)
-    .where(runs.c.thread_key == bindparam("thread_"), is_open(runs), runs.c.id != bindparam("run_"))
-    .order_by(runs.c.turn)
-    .limit(1)
-)
-_ADD_MESSAGES = insert(messages).inline()
-
-
-def add_messages(connection: Connection, run: Lease | Row[Any], items: Sequence[HistoryItem]) -> None:
-    """Insert messages into the run's thread, numbered after those of its turn; ``run`` as in ``commit.record``."""
-    if not items:
-        return
-    asked = {"key_": run.thread_key, "count": len(items)}
-    first = connection.execute(_TAKE_NUMBERS, asked).scalar_one() - len(items)
-    rows = [
-        {
-            "thread_key": run.thread_key,
-            "number": first + i,
-            "turn": run.turn,
-            "run_id": run.run_id,
-            "id": item.id,
-            "role": item.role,
-            "data_json": item.data_json,
-            "partial": item.partial,
-            "created_ms": epoch_ms(),
-        }
-        for i, item in enumerate(items)
-    ]
-    connection.execute(_ADD_MESSAGES, rows)
-
-
-def close_thread(connection: Connection, run: Lease | Row[Any]) -> str | None:
-    """Free the thread of the run that ended; announce and return its next queued run, if there is one."""
-    connection.execute(_CLOSE_THREAD, {"key_": run.thread_key, "run_": run.run_id})
-    following = connection.execute(_FOLLOWING, {"thread_": run.thread_key, "run_": run.run_id}).scalar()
-    if following is not None:
-        announce(connection, following)
-    return following

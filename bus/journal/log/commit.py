@@ -1,22 +1,25 @@
-"""A commit: what one transaction adds to a run."""
+"""A commit: what one transaction adds to a run and to its thread."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from bus.journal.log.events import event_row, insert_rows
 from bus.journal.log.results import refer_to_messages
+from bus.journal.outbox import announce
+from bus.journal.ownership.leases import Lease
+from bus.journal.states.conditions import is_open
 from bus.journal.states.release import Release
 from bus.journal.steps import StepEnded, StepStarted, end_steps, leave_steps, start_steps
-from bus.journal.threads import HistoryItem, add_messages, close_thread
+from bus.journal.threads import HistoryItem
 from bus.payloads import EndPayload, Payload
-
-if TYPE_CHECKING:
-    from bus.journal.ownership.leases import Lease
+from config.clock import epoch_ms
+from config.database.engine import WALL_MS
+from config.database.tables import messages, runs, threads
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +61,59 @@ def record(
     start_steps(connection, run.run_id, fence, change.started)
     leave_steps(connection, change.planned, "planned")
     leave_steps(connection, change.unknown, "unknown")
-    add_messages(connection, run, change.history)
+    _add_messages(connection, run, change.history)
     is_over = any(isinstance(payload, EndPayload) for payload in numbered)
     return close_thread(connection, run) if is_over else None
+
+
+def _add_messages(connection: Connection, run: Lease | Row[Any], items: Sequence[HistoryItem]) -> None:
+    """Insert messages into the run's thread, numbered after those of its turn."""
+    if not items:
+        return
+    asked = {"key_": run.thread_key, "count": len(items)}
+    first = connection.execute(_TAKE_NUMBERS, asked).scalar_one() - len(items)
+    rows = [
+        {
+            "thread_key": run.thread_key,
+            "number": first + i,
+            "turn": run.turn,
+            "run_id": run.run_id,
+            "id": item.id,
+            "role": item.role,
+            "data_json": item.data_json,
+            "partial": item.partial,
+            "created_ms": epoch_ms(),
+        }
+        for i, item in enumerate(items)
+    ]
+    connection.execute(_ADD_MESSAGES, rows)
+
+
+def close_thread(connection: Connection, run: Lease | Row[Any]) -> str | None:
+    """Free the thread of the run that ended; announce and return its next queued run, if there is one."""
+    connection.execute(_CLOSE_THREAD, {"key_": run.thread_key, "run_": run.run_id})
+    following = connection.execute(_FOLLOWING, {"thread_": run.thread_key, "run_": run.run_id}).scalar()
+    if following is not None:
+        announce(connection, following)
+    return following
+
+
+# Built once: building a statement takes longer than executing it.
+_TAKE_NUMBERS = (
+    update(threads)
+    .where(threads.c.key == bindparam("key_"))
+    .values(next_message=threads.c.next_message + bindparam("count"), updated_ms=WALL_MS)
+    .returning(threads.c.next_message)
+)
+_CLOSE_THREAD = (
+    update(threads)
+    .where(threads.c.key == bindparam("key_"), threads.c.open_run == bindparam("run_"))
+    .values(open_run=None)
+)
+_FOLLOWING = (
+    select(runs.c.id)
+    .where(runs.c.thread_key == bindparam("thread_"), is_open(runs), runs.c.id != bindparam("run_"))
+    .order_by(runs.c.turn)
+    .limit(1)
+)
+_ADD_MESSAGES = insert(messages).inline()

@@ -10,9 +10,10 @@ import pytest
 from sqlalchemy import delete, insert, update
 
 from bus.journal.errors import ThreadUnknown
+from bus.journal.log.commit import close_thread
 from bus.journal.ownership.leases import claim_on
 from bus.journal.queries.threads import Threads
-from bus.journal.threads import Past, close_thread, history
+from bus.journal.threads import Past, history
 from bus.journal.who import Who
 from config.database.tables import messages, runs, threads
 from tests.bus.journal_harness import JournalHarness
