@@ -13,8 +13,8 @@ import orjson
 from flask import request
 
 from config.errors import BadRequest
-from config.spelling import did_you_mean
 from web.errors import MediaTypeRefused
+from web.parameters import limited, require_known
 from web.process import current_process
 
 MAX_DEPTH = 64
@@ -33,21 +33,14 @@ class Body:
     def __init__(self, fields: Mapping[str, Any], known: Iterable[str]) -> None:
         self.raw = fields
         self._known = tuple(known)
-        for name in fields:
-            if name not in self._known:
-                raise BadRequest(
-                    f"there is no field '{name[:80]}' here.{did_you_mean(name[:80], self._known)} "
-                    f"Known fields: {', '.join(self._known) or 'none'}."
-                )
+        require_known("field", fields, self._known)
 
     def text(self, name: str, default: str | None = None, *, max_chars: int | None = None) -> str:
         """Return a text; without ``default`` it has to be there."""
         value = self._get(name, default)
         if not isinstance(value, str):
             raise BadRequest(f"'{name}' has to be text.")
-        if max_chars is not None and len(value) > max_chars:
-            raise BadRequest(f"'{name}' has {len(value):,} characters and the limit is {max_chars:,}.")
-        return value
+        return value if max_chars is None else limited(name, value, max_chars)
 
     def optional_text(self, name: str, *, max_chars: int = 128) -> str | None:
         """Return a text, or None when the field is not there."""
@@ -96,19 +89,16 @@ def read_body(*known: str, optional: bool = False) -> Body:
         MediaTypeRefused: it is not said to be JSON.
         BadRequest: it is not a JSON object, is ambiguous, or has unknown fields.
     """
-    with current_process().large_work() if _may_be_large() else nullcontext():
+    # Without a body or when it is chunked, there is no Content-Length.
+    may_be_large = (request.content_length or 0) > SMALL_BYTES or "Transfer-Encoding" in request.headers
+    with current_process().large_work() if may_be_large else nullcontext():
         data = request.get_data(cache=False)
         if not data and optional:
             return Body({}, known)
         if request.mimetype != "application/json":
-            raise MediaTypeRefused(request.mimetype)
+            found = request.mimetype[:80] or "of no type"
+            raise MediaTypeRefused(f"the body is '{found}'; send JSON, with the header Content-Type: application/json.")
         return Body(parse_object(data), known)
-
-
-def _may_be_large() -> bool:
-    """Return whether this request's body needs a slot for large work; one without a body never does."""
-    length = request.content_length or 0  # None where there is no body, and where it is chunked
-    return length > SMALL_BYTES or "Transfer-Encoding" in request.headers
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
@@ -179,21 +169,15 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _require_plain(value: Any) -> None:
-    """Refuse too deep nesting, without recursion, numbers that overflowed to infinity, and NUL."""
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
-        level = [item for part in level for item in _inside(part)]
-        if not level:
-            return
-    raise BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels.")
-
-
-def _inside(part: Any) -> Iterable[Any]:
-    """Return the names and values inside a value."""
-    if isinstance(part, str) and "\0" in part:
-        raise BadRequest("the body has the character NUL (\\u0000), which a database cannot keep; leave it out.")
-    if isinstance(part, float) and not math.isfinite(part):
-        raise BadRequest("the body has a number out of range.")
-    if isinstance(part, dict):
-        return (*part, *part.values())
-    return part if isinstance(part, list) else ()
+    """Refuse NUL and numbers that overflowed to infinity; the nesting was limited before."""
+    waiting: list[Any] = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            waiting += (*part, *part.values())
+        elif isinstance(part, list):
+            waiting += part
+        elif isinstance(part, str) and "\0" in part:
+            raise BadRequest("the body has the character NUL (\\u0000), which a database cannot keep; leave it out.")
+        elif isinstance(part, float) and not math.isfinite(part):
+            raise BadRequest("the body has a number out of range.")

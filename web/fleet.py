@@ -17,8 +17,16 @@ START_UP_S = 90.0
 
 
 def workers_starting(state: Path, alive: int = 0) -> int:
-    """Return how many workers `up` is starting on this state folder besides the live ones."""
-    return max(0, _expected(state / "up.lock") - alive)
+    """Return how many workers a recently started `up` is starting on this state folder besides the live ones."""
+    lock = state / "up.lock"
+    try:
+        if time.time() - lock.stat().st_mtime > START_UP_S:
+            return 0
+        owner = json.loads(lock.read_text())
+        os.kill(int(owner["pid"]), 0)
+        return max(0, int(owner["workers"]) - alive)
+    except (OSError, ValueError, KeyError, TypeError):  # no `up`, one that ended, or one of an older release
+        return 0
 
 
 def without_worker(state: Path) -> str:
@@ -32,15 +40,3 @@ def with_starting(explained: WaitReason, state: Path) -> WaitReason:
     if explained.waits_for != "worker" or not workers_starting(state):
         return explained
     return replace(explained, sentence=f"queued; {without_worker(state)}.")
-
-
-def _expected(lock: Path) -> int:
-    """Return how many workers a recently started `up` keeps; 0 without one."""
-    try:
-        if time.time() - lock.stat().st_mtime > START_UP_S:
-            return 0
-        owner = json.loads(lock.read_text())
-        os.kill(int(owner["pid"]), 0)
-        return int(owner["workers"])
-    except (OSError, ValueError, KeyError, TypeError):  # no `up`, one that ended, or one of an older release
-        return 0

@@ -7,11 +7,25 @@ import tempfile
 import threading
 from typing import Any
 
+from gunicorn import glogging
+
 from bus.gc_tuning import freeze_gc, return_large_blocks
 from bus.liveness import start_liveness
 from bus.loop import process_loop
 from config.errors import CallboardError
+from config.logs import line_format
 from config.settings import settings
+
+
+class ServerLog(glogging.Logger):  # type: ignore[misc]  # gunicorn has no types
+    """gunicorn's own log in Callboard's format: its times in UTC, its lines JSON where that is configured."""
+
+    def setup(self, cfg: Any) -> None:
+        """Open the log; gunicorn calls it at the start and after a reload of the configuration."""
+        super().setup(cfg)
+        for handler in self.error_log.handlers:
+            handler.setFormatter(line_format(settings(), "web"))
+
 
 bind = f"{settings().host}:{settings().port}"
 workers = int(os.environ.get("WEB_CONCURRENCY", "1"))
@@ -30,7 +44,7 @@ graceful_timeout = 3
 backlog = 2048
 proc_name = "callboard-web"
 accesslog = None
-logger_class = "web.server.log.ServerLog"
+logger_class = ServerLog
 control_socket_disable = True
 """gunicorn 27 would create one in the user's home."""
 worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()

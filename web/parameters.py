@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -21,20 +21,29 @@ MAX_KEY_CHARS = 255
 
 def only(*known: str) -> None:
     """Refuse unknown parameters, since a misspelt filter would otherwise show everything."""
-    for name in request.args:
+    require_known("parameter", request.args, known)
+
+
+def require_known(kind: str, names: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse the first name that is not known."""
+    for name in names:
         if name not in known:
             raise BadRequest(
-                f"there is no parameter '{name[:80]}' here.{did_you_mean(name[:80], known)} "
-                f"Known parameters: {', '.join(known) or 'none'}."
+                f"there is no {kind} '{name[:80]}' here.{did_you_mean(name[:80], known)} "
+                f"Known {kind}s: {', '.join(known) or 'none'}."
             )
+
+
+def limited(name: str, value: str, max_chars: int) -> str:
+    """Return the value if it is short enough."""
+    if len(value) > max_chars:
+        raise BadRequest(f"'{name}' has {len(value):,} characters and the limit is {max_chars:,}.")
+    return value
 
 
 def text(name: str, max_chars: int = 200) -> str | None:
     """Return a parameter, or None if it is missing or empty."""
-    value = request.args.get(name)
-    if value and len(value) > max_chars:
-        raise BadRequest(f"'{name}' has {len(value):,} characters and the limit is {max_chars}.")
-    return value or None
+    return limited(name, request.args.get(name, ""), max_chars) or None
 
 
 def number(name: str, default: int, least: int, most: int) -> int:

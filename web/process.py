@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from flask import current_app
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from agents.runner import Runner
     from bus.journal import Journal
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 OPENING_S = 1.5
@@ -54,26 +53,39 @@ class WebProcess:
     @property
     def runner(self) -> Runner:
         """The runner that accepts the runs of this process's requests."""
-        return self._open()[0]
+        return self.require_ready()[0]
 
     @property
     def hub(self) -> Hub:
         """The hub that serves this process's streams."""
-        return self._open()[1]
+        return self.require_ready()[1]
 
     @property
     def journal(self) -> Journal:
         """The journal that this process reads runs from."""
         return self.runner.journal
 
-    def require_ready(self) -> None:
-        """Open the runner and the hub if necessary, and return if the database has the schema this code needs.
+    def require_ready(self) -> tuple[Runner, Hub]:
+        """Return the runner and the hub, opened if necessary, if the database has the schema this code needs.
 
         Raises:
             SchemaOld, SchemaNew: it has another.
             DatabaseUnreachable: it does not answer.
         """
-        self._open()
+        # One request at a time opens the process; an unreachable database would block each of them for seconds.
+        busy = DatabaseBusy("other requests are opening the database still; try again in a moment.")
+        with _holding(self._opening, OPENING_S, busy):
+            if self._runner is None or self._hub is None or self._pid != os.getpid():
+                from agents.runner import Runner
+
+                require_schema(self.settings)
+                self._runner = self._given or Runner.open(self.settings, inline=False)
+                # Web processes run relay and reaper too, so that unowned work is found without a worker.
+                self._runner.journal.relay.start()
+                self._runner.journal.reaper.start()
+                self._hub = Hub(self._runner.journal)
+                self._pid = os.getpid()
+            return self._runner, self._hub
 
     def require_writes(self) -> None:
         """Return if the database accepted a write within the last second.
@@ -83,9 +95,7 @@ class WebProcess:
         """
         self.journal.write_probe.require()
 
-    def wait(
-        self, wait_s: float, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
-    ) -> T | None:
+    def wait(self, wait_s: float, work: Callable[[], Awaitable[T]]) -> T | None:
         """Return the result of ``work`` on the loop, or None if it takes longer than ``wait_s``.
 
         Raises:
@@ -98,7 +108,7 @@ class WebProcess:
             "try again in a moment."
         )
         with _holding(self._waiting, 0, Overloaded(busy, retry_after_s=5)):
-            return self.journal.loop.run(_within(wait_s, work(*args, **kwargs)))
+            return self.journal.loop.run(_within(wait_s, work))
 
     def large_work(self) -> AbstractContextManager[None]:
         """Limit the concurrent requests that need much memory; raises `Overloaded` after two seconds without a slot."""
@@ -116,22 +126,6 @@ class WebProcess:
             self._runner.close()
         self._runner = self._hub = None
 
-    def _open(self) -> tuple[Runner, Hub]:
-        # One request at a time opens the process; an unreachable database would block each of them for seconds.
-        busy = DatabaseBusy("other requests are opening the database still; try again in a moment.")
-        with _holding(self._opening, OPENING_S, busy):
-            if self._runner is None or self._hub is None or self._pid != os.getpid():
-                from agents.runner import Runner
-
-                require_schema(self.settings)
-                self._runner = self._given or Runner.open(self.settings, inline=False)
-                # Web processes run relay and reaper too, so that unowned work is found without a worker.
-                self._runner.journal.relay.start()
-                self._runner.journal.reaper.start()
-                self._hub = Hub(self._runner.journal)
-                self._pid = os.getpid()
-            return self._runner, self._hub
-
 
 @contextmanager
 def _holding(lock: threading.Lock | threading.Semaphore, timeout_s: float, busy: CallboardError) -> Iterator[None]:
@@ -144,10 +138,10 @@ def _holding(lock: threading.Lock | threading.Semaphore, timeout_s: float, busy:
         lock.release()
 
 
-async def _within(wait_s: float, work: Awaitable[T]) -> T | None:
+async def _within(wait_s: float, work: Callable[[], Awaitable[T]]) -> T | None:
     try:
         async with asyncio.timeout(wait_s):
-            return await work
+            return await work()
     except TimeoutError:
         return None
 

@@ -78,7 +78,11 @@ def require_host(host: str, settings: Settings) -> None:
     name = found[1].lower() if found else ""
     if name in LOOPBACK or (settings.no_auth and name and is_offered(name, settings)):
         return
-    raise HostRefused(host)
+    raise HostRefused(
+        f"the host '{host[:80]}' is not one this server answers to; use 127.0.0.1 or localhost, or name it in "
+        "CALLBOARD_ALLOWED_HOSTS (read together with --no-auth).",
+        host=host[:80],
+    )
 
 
 def is_offered(name: str, settings: Settings) -> bool:
@@ -106,4 +110,5 @@ def require_own_origin(origin: str | None, host: str) -> None:
         return
     scheme, _, authority = origin.partition("://")
     if scheme not in ("http", "https") or authority.lower() != host.lower():
-        raise OriginRefused(origin)
+        problem = f"requests from pages of '{origin[:80]}' are not answered; open Callboard's own page instead."
+        raise OriginRefused(problem, origin=origin[:80])

@@ -51,7 +51,7 @@ def _page(process: WebProcess, run_id: str, thread_id: str, cursor: int, wait_s:
         lines = _read(process, run_id, thread_id, cursor)
         if lines or not wait_s:
             return _page_of(lines, cursor, limit)
-    found = process.wait(wait_s, _first_batch, process, run_id, thread_id, cursor)
+    found = process.wait(wait_s, lambda: anext(process.journal.follow(run_id, thread_id, cursor), ()))
     return _page_of(found or (), cursor, limit)
 
 
@@ -69,12 +69,6 @@ def _read(process: WebProcess, run_id: str, thread_id: str, cursor: int) -> Sequ
     journal = process.journal
     stored, has_more = journal.page(run_id, thread_id, cursor)
     return journal.loop.run(journal.with_live(run_id, cursor, stored, has_more=has_more))
-
-
-async def _first_batch(process: WebProcess, run_id: str, thread_id: str, cursor: int) -> Sequence[Line]:
-    async for batch in process.journal.follow(run_id, thread_id, cursor):
-        return batch
-    return ()
 
 
 def _fitting(lines: Sequence[Line], limit: int) -> Sequence[Line]:

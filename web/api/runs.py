@@ -39,7 +39,7 @@ def start() -> Response:
     )
     links = {"Location": url_for("runs.one", run_id=handle.run_id)}
     if not detached:
-        end = process.wait(wait_s, process.journal.wait, handle.run_id, handle.thread_id)
+        end = process.wait(wait_s, lambda: process.journal.wait(handle.run_id, handle.thread_id))
         if end is not None:
             return Response(end.data, 200, links, content_type="application/json")
     status = "queued" if handle.is_new and detached else status_of(handle)

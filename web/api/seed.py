@@ -49,7 +49,8 @@ def process() -> Response:
     echo = {"correlation_id": correlation_id} if correlation_id is not None else {}
     handle = _start(body, body.text("message"), correlation_id)
     ids = {"thread_id": handle.thread_id, **echo}
-    end = current_process().wait(WAIT_S, current_process().journal.wait, handle.run_id, handle.thread_id)
+    journal = current_process().journal
+    end = current_process().wait(WAIT_S, lambda: journal.wait(handle.run_id, handle.thread_id))
     if end is None:
         events_url = url_for("events.of_run", run_id=handle.run_id)
         return answer({"run_id": handle.run_id, "status": status_of(handle), "events_url": events_url, **ids}, 202)

@@ -11,6 +11,7 @@ from typing import Any
 
 from gunicorn.config import Config
 
+from web import gunicorn_conf
 from web.server.worker import ThreadWorker
 
 STOP_S = 5.0
@@ -22,7 +23,9 @@ class InProcessServer:
     """Serves an application on a listening socket, which the caller closes."""
 
     def __init__(self, listener: socket.socket, app: Any) -> None:
-        config = _config()
+        config = Config()
+        for name in SHARED:
+            config.set(name, getattr(gunicorn_conf, name))
         self._worker = _Worker(0, os.getppid(), [listener.dup()], None, 0, config, _Log())
         self._worker.wsgi = app
         self._worker.tpool = self._worker.get_thread_pool()
@@ -46,15 +49,6 @@ class _Worker(ThreadWorker):
     def is_parent_alive(self) -> bool:
         """Return True: the parent is no arbiter but a shell or program that may end first."""
         return True
-
-
-def _config() -> Config:
-    from web import gunicorn_conf
-
-    config = Config()
-    for name in SHARED:
-        config.set(name, getattr(gunicorn_conf, name))
-    return config
 
 
 class _Log(logging.LoggerAdapter[logging.Logger]):

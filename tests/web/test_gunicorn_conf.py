@@ -11,7 +11,7 @@ import pytest
 from gunicorn.config import Config
 
 from config.settings import settings
-from web.server.log import ServerLog
+from web.gunicorn_conf import ServerLog
 
 
 @pytest.fixture(autouse=True)
