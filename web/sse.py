@@ -42,16 +42,13 @@ class StreamResponse(Response):
         if lent is None:
             self.response = portable(self._viewers, viewer)
             return super().__call__(environ, start_response)
-        viewer.head = self._head()
-        self._viewers.welcome(take_over(lent), viewer)
-        raise StopIteration  # gunicorn closes its socket silently, as it does behind a WebSocket
-
-    def _head(self) -> bytes:
         self.headers.pop("Content-Length", None)
         self.headers["Connection"] = "close"
         self.headers["Date"] = formatdate(usegmt=True)
         lines = [f"{name}: {value}\r\n" for name, value in self.headers]
-        return f"HTTP/1.1 200 OK\r\n{''.join(lines)}\r\n".encode("latin-1")
+        viewer.head = f"HTTP/1.1 200 OK\r\n{''.join(lines)}\r\n".encode("latin-1")
+        self._viewers.welcome(take_over(lent), viewer)
+        raise StopIteration  # gunicorn closes its socket silently, as it does behind a WebSocket
 
 
 # --- taking the socket -----------------------------------------------------------------------------

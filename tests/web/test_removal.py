@@ -15,7 +15,7 @@ from tests.bus.ended_runs import DAY_MS, remove_old
 from tests.web.conftest import RunOwner, accept, eventually, process_of
 from tests.web.test_board import Board
 from tests.web.test_run_feed import Client, events
-from web.feeds.frames import RETRY
+from web.feeds.page import RETRY
 from web.feeds.projected import ProjectedFeed
 from web.feeds.viewers import Viewer
 

@@ -18,7 +18,7 @@ from tests.web.conftest import RunOwner, accept, eventually, process_of
 from web.feeds import run as run_module
 from web.feeds import viewers as viewers_module
 from web.feeds.backlog import Backlog
-from web.feeds.frames import RETRY, frame
+from web.feeds.page import RETRY, frame
 from web.feeds.hub import Hub
 from web.feeds.page import PAGES_AT_ONCE, PageReader
 from web.feeds.viewers import Viewer

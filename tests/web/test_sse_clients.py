@@ -11,7 +11,7 @@ import pytest
 from httpx_sse import EventSource
 
 from bus.journal import Line
-from web.feeds.frames import BEAT, RETRY, frame
+from web.feeds.page import BEAT, RETRY, frame
 
 FIRST, LAST = 8, 12
 """Numbers of one digit and of two."""

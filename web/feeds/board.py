@@ -11,7 +11,7 @@ import orjson
 
 from bus.journal import Line
 from config.errors import CallboardError
-from web.feeds.frames import frame
+from web.feeds.page import frame
 from web.feeds.viewers import Viewer
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ class BoardFeed:
         self._subscribe = subscribe
         self._on_stopped = on_stopped
         self._viewers: set[Viewer] = set()
-        self._live: set[Viewer] = set()
         self._known: dict[str, bytes] = {}
         self._number = 0
         self._is_database_away = False  # logged once per outage
@@ -63,16 +62,14 @@ class BoardFeed:
 
     def detach(self, viewer: Viewer) -> None:
         self._viewers.discard(viewer)
-        self._live.discard(viewer)
         if not self._viewers:
             self.stop()
 
     def paused(self, viewer: Viewer) -> None:
-        self._live.discard(viewer)
+        """Do nothing: changes are sent to those that read, and a snapshot to one that reads again."""
 
     def resumed(self, viewer: Viewer) -> None:
         if self._number:  # else the first query sends it
-            self._live.add(viewer)
             viewer.write(self._snapshot_frame())
             self.nudge()
 
@@ -129,7 +126,6 @@ class BoardFeed:
         if is_first:
             self._number = 1
             for viewer in tuple(self._viewers):
-                self._live.add(viewer)
                 viewer.write(self._snapshot_frame())
         elif fresh:
             self._send_changes(fresh)
@@ -143,8 +139,9 @@ class BoardFeed:
             self._number += 1
             frames.append(frame(Line(self._number, "run", data)))
         joined = b"".join(frames)
-        for viewer in tuple(self._live):
-            viewer.write(joined)
+        for viewer in tuple(self._viewers):
+            if not viewer.stuck_since:
+                viewer.write(joined)
 
     def _snapshot_frame(self) -> bytes:
         if self._snapshot is None:

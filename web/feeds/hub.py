@@ -31,28 +31,22 @@ class Hub:
 
     def run_feed(self, run_id: str, thread_id: str) -> RunFeed:
         """Return the one feed of a run."""
-        feed = self._runs.get(run_id)
-        if feed is None:
-            feed = self._runs[run_id] = RunFeed(
-                run_id, thread_id, self._journal, self._pages, self.viewers.backlog, on_stopped=self._forget_run
+        if run_id not in self._runs:
+            self._runs[run_id] = RunFeed(
+                run_id, thread_id, self._journal, self._pages, self.viewers.backlog, on_stopped=self._forget
             )
-        return feed
+        return self._runs[run_id]
 
     def board_feed(self, who: Who) -> BoardFeed:
         """Return the one board of a principal."""
-        feed = self._boards.get(who)
-        if feed is None:
-            feed = self._boards[who] = BoardFeed(
-                who, self._journal, subscribe=self._subscribe, on_stopped=self._forget_board
-            )
-        return feed
+        if who not in self._boards:
+            self._boards[who] = BoardFeed(who, self._journal, subscribe=self._subscribe, on_stopped=self._forget)
+        return self._boards[who]
 
-    def _forget_run(self, feed: RunFeed) -> None:
-        if self._runs.get(feed.run_id) is feed:
+    def _forget(self, feed: RunFeed | BoardFeed) -> None:
+        if isinstance(feed, RunFeed) and self._runs.get(feed.run_id) is feed:
             del self._runs[feed.run_id]
-
-    def _forget_board(self, feed: BoardFeed) -> None:
-        if self._boards.get(feed.who) is feed:
+        if isinstance(feed, BoardFeed) and self._boards.get(feed.who) is feed:
             del self._boards[feed.who]
 
     async def _subscribe(self) -> None:
@@ -68,8 +62,7 @@ class Hub:
 
     async def _close(self) -> None:
         self.viewers.drop_all()
-        for feed in tuple(self._runs.values()):
+        feeds: list[RunFeed | BoardFeed] = [*self._runs.values(), *self._boards.values()]
+        for feed in feeds:
             feed.stop()
-        for board in tuple(self._boards.values()):
-            board.stop()
         await asyncio.sleep(0)

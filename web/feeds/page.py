@@ -1,4 +1,4 @@
-"""A page of a run's frames, made once and shared by every viewer that reads it."""
+"""Events as frames of a stream of server-sent events, and pages of them, made once for every viewer that reads them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from bus.journal import PAGE_BYTES
-from web.feeds.frames import Frame, frame
+from bus.journal import PAGE_BYTES, Line
 
 if TYPE_CHECKING:
-    from bus.journal import Journal, Line
+    from bus.journal import Journal
 
+RETRY = b"retry: 2000\n"
+"""Sent first: a line of the first event's block, since clients exist that dispatch a block without data."""
+BEAT = b":\n"
+"""A comment in the next event's block; an empty line after it would end the block."""
 READS_AT_ONCE = 1
 """Pages read from SQL, and large ones built, at once: each temporarily takes about four times its size."""
 PAGES_AT_ONCE = 16
@@ -20,6 +23,19 @@ SMALL_BYTES = 256 * 1024
 """Bytes up to which the SQL part of a page may wait for the hot log while others are read."""
 NEAR_EVENTS = 100
 SLICE_BYTES = 64 * 1024
+
+Frame = tuple[int, bytes]
+"""An event's number and its bytes, ready to be written."""
+
+
+def frame(line: Line) -> bytes:
+    """Return an event's frame. JSON has no raw line ends; those of a forged line are escaped.
+
+    The id comes last, so that a client that dispatches an incomplete frame keeps its cursor before it.
+    """
+    if b"\r" in line.data or "\r" in line.type:
+        return frame(Line(line.seq, line.type.replace("\r", " "), line.data.replace(b"\r", b" ")))
+    return b"event: %s\ndata: %s\nid: %d\n\n" % (line.type.encode(), line.data, line.seq)
 
 
 class Page:

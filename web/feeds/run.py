@@ -13,8 +13,7 @@ from weakref import WeakValueDictionary
 from bus.journal import RunUnknown
 from config.errors import CallboardError, Retryable
 from web.feeds.backlog import Backlog
-from web.feeds.frames import Frame, frame
-from web.feeds.page import SLICE_BYTES, Page, PageReader
+from web.feeds.page import SLICE_BYTES, Frame, Page, PageReader, frame
 from web.feeds.viewers import Viewer
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Protocol, cast
 from bus.loop import ProcessLoop
 from web.errors import Overloaded
 from web.feeds.backlog import Backlog
-from web.feeds.frames import BEAT, RETRY
+from web.feeds.page import BEAT, RETRY
 
 log = logging.getLogger(__name__)
 

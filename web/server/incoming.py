@@ -108,7 +108,10 @@ class Incoming:
         """Return the body as a file, or None if it is incomplete."""
         self._request._expected_100_continue &= not self._data  # it did not wait
         if self._scan is not None:
-            return self._chunked_body(self._scan)
+            end = self._scan.end(self._data)
+            if self._scan.data_bytes > MAX_BODY_BYTES:
+                raise BodyTooLarge
+            return None if end is None else Body(ChunkedReader(self._request, IterUnreader(_pieces(self._cut(end)))))
         if self._length > MAX_BODY_BYTES:  # the application refuses it, and nothing after it can be parsed
             self._request.force_close()
             self._data.clear()
@@ -116,12 +119,6 @@ class Incoming:
         if len(self._data) < self._length:
             return None
         return io.BytesIO(self._cut(self._length))
-
-    def _chunked_body(self, scan: ChunkScan) -> Any:
-        end = scan.end(self._data)
-        if scan.data_bytes > MAX_BODY_BYTES:
-            raise BodyTooLarge
-        return None if end is None else Body(ChunkedReader(self._request, IterUnreader(_pieces(self._cut(end)))))
 
     def _cut(self, end: int) -> bytes:
         taken = bytes(self._data[:end])

@@ -146,16 +146,12 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
             self._drop(conn)
 
     def _receive(self, conn: Connection) -> None:
-        try:
-            data = conn.sock.recv(READ_BYTES)
-        except (BlockingIOError, InterruptedError):
-            self._watch(conn, selectors.EVENT_READ)
-            return
-        if not data:
+        data = self._received(conn)
+        if data:
+            conn.incoming.feed(data)
+            self._advance(conn)
+        elif data is not None:
             self._drop(conn)
-            return
-        conn.incoming.feed(data)
-        self._advance(conn)
 
     def _advance(self, conn: Connection) -> None:
         """Pass the request to a thread if it is complete, else wait for the rest."""
@@ -165,17 +161,17 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         except Exception as error:
             self._refuse(conn, refusal_of(error))
             return
-        now = time.monotonic()
-        if request is not None:
-            conn.parser = OneRequest(request, before - len(conn.incoming))
-            conn.enter(Phase.ANSWERING, now, 0)
-            self._watch(conn, 0)
-            self._limit_held(conn)
-            self.enqueue_req(conn)
+        if request is None:
+            self._await_rest(conn)
             return
-        self._await_rest(conn, now)
+        conn.parser = OneRequest(request, before - len(conn.incoming))
+        conn.enter(Phase.ANSWERING, time.monotonic(), 0)
+        self._watch(conn, 0)
+        self._limit_held(conn)
+        self.enqueue_req(conn)
 
-    def _await_rest(self, conn: Connection, now: float) -> None:
+    def _await_rest(self, conn: Connection) -> None:
+        now = time.monotonic()
         if conn.incoming.is_in_body:
             conn.enter(Phase.BODY, now, BODY_S)
             conn.deadline = conn.since + transfer_s(len(conn.incoming), BODY_S)
@@ -198,8 +194,10 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         elif conn.is_kept:
             self._limit_held(conn)
             self._advance(conn)
-        else:
-            self._linger(conn)
+        else:  # read for a moment: an immediate close might reset the connection and lose the response
+            conn.sock.shutdown(socket.SHUT_WR)
+            conn.enter(Phase.CLOSING, time.monotonic(), LINGER_S)
+            self._drain(conn)
 
     def _refuse(self, conn: Connection, answer: bytes) -> None:
         conn.is_kept = False
@@ -207,23 +205,22 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         conn.sock.sendall(answer)
         self._send(conn)
 
-    def _linger(self, conn: Connection) -> None:
-        """Stop sending, and read for a moment: an immediate close might reset the connection and lose the response."""
-        conn.sock.shutdown(socket.SHUT_WR)
-        conn.enter(Phase.CLOSING, time.monotonic(), LINGER_S)
-        self._drain(conn)
-
     def _drain(self, conn: Connection) -> None:
+        data = self._received(conn)
+        if data is not None:
+            conn.drained += len(data)
+            if not data or conn.drained > LINGER_BYTES:
+                self._drop(conn)
+            else:
+                self._watch(conn, selectors.EVENT_READ)
+
+    def _received(self, conn: Connection) -> bytes | None:
+        """Return what the client has sent, empty if it has closed; None if it has to be waited for."""
         try:
-            data = conn.sock.recv(READ_BYTES)
+            return conn.sock.recv(READ_BYTES)
         except (BlockingIOError, InterruptedError):
             self._watch(conn, selectors.EVENT_READ)
-            return
-        conn.drained += len(data)
-        if not data or conn.drained > LINGER_BYTES:
-            self._drop(conn)
-        else:
-            self._watch(conn, selectors.EVENT_READ)
+            return None
 
     def _drop(self, conn: Connection) -> None:
         """Close the connection and forget it."""
@@ -249,21 +246,21 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
     def _limit_held(self, conn: Connection) -> None:
         """Count the connection's held bytes, and refuse the oldest large transfers while the total is too large."""
         self._count(conn)
-        while self.held_bytes > MAX_HELD_BYTES and (victim := self._oldest_large()) is not None:
-            if victim.phase is Phase.BODY:
-                self._guard(victim, self._refuse, refusal(503))
+        while self.held_bytes > MAX_HELD_BYTES:
+            large = [conn for conn in self.connections if conn.weight > LARGE_BYTES and conn.phase in WAITING]
+            if not large:
+                return
+            oldest = min(large, key=lambda conn: conn.since)
+            if oldest.phase is Phase.BODY:
+                self._guard(oldest, self._refuse, refusal(503))
             else:
-                self._guard(victim, self._drop)
-            self._count(victim)
+                self._guard(oldest, self._drop)
+            self._count(oldest)
 
     def _count(self, conn: Connection) -> None:
         if conn in self.connections:
             self.held_bytes += conn.size - conn.weight
             conn.weight = conn.size
-
-    def _oldest_large(self) -> Connection | None:
-        large = [conn for conn in self.connections if conn.weight > LARGE_BYTES and conn.phase in WAITING]
-        return min(large, key=lambda conn: conn.since, default=None)
 
     def _shed_oldest(self) -> bool:
         """Close the connection that has waited longest, and return whether there was one."""
