@@ -163,7 +163,7 @@ def _require_packages() -> None:
 
 
 def _remedy() -> str:
-    program = ROOT / ".venv" / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    program = ROOT / ".venv" / "bin" / "python"
     return (
         f"run the program with {program} (`./callboard up` makes it), install {ROOT / 'requirements.lock'}, or talk to "
         f"Callboard over HTTP ({ROOT / 'docs' / 'python.md'})."

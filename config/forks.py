@@ -24,8 +24,7 @@ _inherited: list[Any] = []
 
 def after_fork(renew: Callable[[], None]) -> Callable[[], None]:
     """Call ``renew`` in each process that is forked from this one, before other code runs there."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=renew)
+    os.register_at_fork(after_in_child=renew)
     return renew
 
 
@@ -110,5 +109,4 @@ def _after_in_child() -> None:
         gate.in_child()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

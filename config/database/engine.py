@@ -27,9 +27,8 @@ from sqlalchemy.sql.functions import FunctionElement
 from config.clock import boot_id, boot_ms, epoch_ms
 from config.database.error_codes import named_error
 from config.database.errors import DatabaseBusy
-from config.database.file_turn import FileTurn
 from config.database.timeouts import one_limit
-from config.database.turn import FairLock
+from config.database.turn import FairLock, FileTurn
 from config.errors import SettingInvalid
 from config.forks import ForkGate
 

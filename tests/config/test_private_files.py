@@ -157,7 +157,7 @@ MAKES = {"mkdir", "makedirs", "write_text", "write_bytes", "touch", "open"}
 ELSEWHERE = {
     "config/private_files.py": "the one place",
     "config/database/backup.py": "writes where the caller says, O_NOFOLLOW and 0600 itself",
-    "config/database/file_turn.py": "beside the database, O_NOFOLLOW and 0600 itself",
+    "config/database/turn.py": "beside the database, O_NOFOLLOW and 0600 itself",
     "config/redis/socket.py": "a folder of 0700 in the runtime folder, checked to be ours",
     "cli/supervisor/embedded_redis.py": "a folder of 0700, in place of one set aside",
     "cli/commands/crashtest.py": "a temporary folder of its own",

@@ -18,9 +18,8 @@ from tests.web.conftest import RunOwner, accept, eventually, process_of
 from web.feeds import run as run_module
 from web.feeds import viewers as viewers_module
 from web.feeds.backlog import Backlog
-from web.feeds.page import RETRY, frame
 from web.feeds.hub import Hub
-from web.feeds.page import PAGES_AT_ONCE, PageReader
+from web.feeds.page import PAGES_AT_ONCE, RETRY, PageReader, frame
 from web.feeds.viewers import Viewer
 from web.sse import take_over
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
 from collections.abc import Callable
 from typing import Protocol, cast
@@ -229,10 +230,6 @@ class Viewers:
 
 def _open_files() -> int:
     """Allow this process as many open files as it may have, and return how many that is."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return MAX_VIEWERS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_VIEWERS + SPARE_FILES
     most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)

@@ -15,11 +15,9 @@ from pathlib import Path
 import pytest
 
 from config.database.engine import Database, open_database
-from config.database.file_turn import GATE, TURN, FileTurn
 from config.database.tables import metadata
+from config.database.turn import GATE, TURN, FileTurn
 from config.folders import ROOT
-
-pytest.importorskip("fcntl")
 
 GREEDY = """
 import sys, time
@@ -33,7 +31,7 @@ while True:
 """
 HOLDS_A_BYTE = """
 import sys, time
-from config.database.file_turn import FileTurn
+from config.database.turn import FileTurn
 turn = FileTurn(sys.argv[1])
 assert turn._is_open() and turn._lock(int(sys.argv[2]), 0)
 print("ready", flush=True)
