@@ -14,7 +14,8 @@ from agents.models.cost import cost_of
 from agents.models.open import open_stream
 from agents.models.retry import RetryPolicy
 from agents.models.streams.chunk import Usage
-from agents.steps.streaming import StreamedResponseWrapper, ToolCall
+from agents.models.streams.tool_calls import ToolCall
+from agents.steps.streaming import StreamedResponseWrapper
 from bus.journal import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, Totals, canonical_digest
 from bus.payloads import ErrorPayload, MessagePayload
 from config.errors import CallboardError

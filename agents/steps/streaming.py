@@ -14,8 +14,6 @@ from agents.models.streams.chunk import Chunk, Usage
 from agents.models.streams.tool_calls import CallCollector, ToolCall
 from agents.models.timer import StreamTimer
 
-__all__ = ["StreamedResponseWrapper", "ToolCall"]
-
 _LAST_WORDS_S = 0.25
 """Seconds to wait for the end of a finished stream, so that its connection can be used again."""
 _CLOSE_S = 0.8
@@ -43,14 +41,13 @@ class StreamedResponseWrapper:
         self._reasoning: list[str] = []
         self._calls = CallCollector()
         self._chars = 0
-        self._thinking: list[dict[str, Any]] = []
         self._thought_from = 0
+        self.thinking_blocks: list[dict[str, Any]] = []
+        """Signed and encrypted thinking in LiteLLM's format; sent back unchanged with the assistant's message."""
         self.finish_reason: str | None = None
         """stop, length, tool_calls or content_filter."""
         self.usage: Usage | None = None
         """Tokens as the provider counted them; None when it did not."""
-        self.signature = ""
-        """The last signature of a thinking block (Anthropic)."""
 
     @property
     def text(self) -> str:
@@ -65,20 +62,12 @@ class StreamedResponseWrapper:
         """The tool calls so far, in the order they began, with unique ids."""
         return self._calls.calls()
 
-    @property
-    def thinking_blocks(self) -> list[dict[str, Any]]:
-        """Signed and encrypted thinking in LiteLLM's format; sent back unchanged with the assistant's message."""
-        return list(self._thinking)
-
     def newly_named(self) -> list[ToolCall]:
         """Return the calls whose names became complete since the last call; their arguments may be incomplete."""
         return self._calls.newly_named()
 
-    def __aiter__(self) -> AsyncIterator[list[Chunk]]:
-        return self
-
-    async def __anext__(self) -> list[Chunk]:
-        """Return the next batch, never empty.
+    async def __aiter__(self) -> AsyncIterator[list[Chunk]]:
+        """Yield the batches, none of them empty; a stream can be read once.
 
         Raises:
             ModelTimeout: one of the four timeouts passed; the message names its setting.
@@ -86,20 +75,14 @@ class StreamedResponseWrapper:
             ModelRefused: the provider refused the request.
         """
         if self._is_closed:
-            raise StopAsyncIteration
+            return
         try:
-            batch = await self._read()
-            while batch is not None and not batch:
-                batch = await self._read()
-            if batch is None:
-                self._check_result()
-        except BaseException:
+            while (batch := await self._read()) is not None:
+                if batch:
+                    yield batch
+            self._check_result()
+        finally:
             await self.aclose()
-            raise
-        if batch is None:
-            await self.aclose()
-            raise StopAsyncIteration
-        return batch
 
     async def __aenter__(self) -> StreamedResponseWrapper:
         return self
@@ -182,12 +165,11 @@ class StreamedResponseWrapper:
     def _gather_thinking(self, chunk: Chunk) -> None:
         """Complete a thinking block with its signature, or keep an encrypted one."""
         if chunk.redacted:
-            self._thinking.append({"type": "redacted_thinking", "data": chunk.redacted})
+            self.thinking_blocks.append({"type": "redacted_thinking", "data": chunk.redacted})
         if chunk.signature:
-            self.signature = chunk.signature
             thought = "".join(self._reasoning[self._thought_from :])
             self._thought_from = len(self._reasoning)
-            self._thinking.append({"type": "thinking", "thinking": thought, "signature": chunk.signature})
+            self.thinking_blocks.append({"type": "thinking", "thinking": thought, "signature": chunk.signature})
 
     def _check_result(self) -> None:
         """Raise for an answer without text and tool calls."""

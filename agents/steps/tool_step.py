@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from agents.context import RunContext
-from agents.steps.streaming import ToolCall
+from agents.models.streams.tool_calls import ToolCall
 from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.errors import ToolTimeout
 from agents.tools.executor import call_tool, check_call

@@ -99,7 +99,8 @@ def test_the_result_is_gathered() -> None:
         [Chunk(finish_reason="tool_calls"), Chunk(usage=usage)],
     )
 
-    assert (stream.text, stream.reasoning, stream.signature) == ("Hello", "hm so", "s1")
+    assert (stream.text, stream.reasoning) == ("Hello", "hm so")
+    assert stream.thinking_blocks == [{"type": "thinking", "thinking": "hm so", "signature": "s1"}]
     assert [(call.id, call.name, call.arguments_text) for call in stream.tool_calls] == [("a", "look", "{}")]
     assert (stream.finish_reason, stream.usage) == ("tool_calls", usage)
 
