@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -17,7 +16,6 @@ from agents.tools.executor import call_tool, check_call
 from agents.tools.tool import Tool, ToolContext
 from bus.journal import (
     Commit,
-    Decision,
     HistoryItem,
     OpenStep,
     Question,
@@ -44,13 +42,6 @@ MAX_SHOWN = 400
 """Characters of the arguments in the readable form of a call."""
 
 
-@dataclass(slots=True)
-class _Outcome:
-    outcome: Outcome
-    result: Any
-    duration_ms: int | None = None
-
-
 class ToolStep:
     """One tool call by the model, from its text to its result."""
 
@@ -68,32 +59,39 @@ class ToolStep:
         self.call = call
         self._context = context
         self._tool = tools.get(call.name)
-        self._default_timeout_s = default_timeout_s
+        self._timeout_s = (self._tool.timeout_s if self._tool else None) or default_timeout_s
         self._prior = prior
+        self._decision = prior.decision if prior else None
         self._attempts = prior.attempt + 1 if prior else 1
         self.arguments: dict[str, Any] = {}
-        self._settled: _Outcome | None = self._check(tools)
         self._started_s = 0.0
         self._repeats = 1
         self.is_begun = False
         """Whether the tool may have been called by this owner."""
         self._item_id = new_id("msg")
+        self._outcome: Outcome | None = None
+        self._result: Any = None
+        self._duration_ms: int | None = None
+        self._check(tools)
 
-    def _check(self, tools: Iterable[str]) -> _Outcome | None:
-        """Return the outcome of a call that may not be made; None where it may, or where a person decides."""
+    def _check(self, tools: Iterable[str]) -> None:
+        """Set the outcome of a call that may not be made; leave it open where it may, or where a person decides."""
         prior = self._prior
         try:
             self.arguments = parse_arguments(self.call.arguments_text)
             if prior is not None and prior.effect and not prior.may_be_called:
-                return None
+                return
             if self._tool is None:
-                return _Outcome("failed", f"There is no tool '{self.call.name}'.{did_you_mean(self.call.name, tools)}")
+                self._settle("failed", f"There is no tool '{self.call.name}'.{did_you_mean(self.call.name, tools)}")
+                return
             validate_arguments(self._tool, self.arguments)
         except ModelVisible as error:
-            return _Outcome("failed", f"The call was not made: {error}")
+            self._settle("failed", f"The call was not made: {error}")
+            return
         if prior is not None and not prior.effect:  # a call that was invalid is not tried with other code
-            return _Outcome("failed", NEVER_MADE)
-        return _Outcome("refused", NEEDS_APPROVAL) if self._tool.confirm else None
+            self._settle("failed", NEVER_MADE)
+        elif self._tool.confirm:
+            self._settle("refused", NEEDS_APPROVAL)
 
     @property
     def effect(self) -> Effect:
@@ -105,12 +103,12 @@ class ToolStep:
     @property
     def is_unknown(self) -> bool:
         """Whether its outcome is unknown."""
-        return self._settled is not None and self._settled.outcome == "unknown"
+        return self._outcome == "unknown"
 
     @property
     def is_settled(self) -> bool:
         """Whether there is an outcome to commit."""
-        return self._settled is not None
+        return self._outcome is not None
 
     @property
     def is_asked(self) -> bool:
@@ -121,10 +119,6 @@ class ToolStep:
     def is_given_up(self) -> bool:
         """Whether a person decided that the run fails for it."""
         return self._decision is not None and self._decision.decision == "fail"
-
-    @property
-    def _decision(self) -> Decision | None:
-        return self._prior.decision if self._prior is not None else None
 
     def call_event(self, message_id: str) -> ToolPayload:
         """Return the event of the call that is about to be made."""
@@ -141,13 +135,12 @@ class ToolStep:
 
     def started(self, status: str = "started") -> StepStarted:
         """Return the journal's entry that has to be committed before ``run``; an invalid call has no effect class."""
-        is_impossible = self._settled is not None and self._settled.outcome == "failed"
         return StepStarted(
             id=self.id,
             kind="tool",
             name=self.call.name,
             call_id=self.call.id,
-            effect=None if is_impossible else str(self.effect),
+            effect=None if self._outcome == "failed" else str(self.effect),
             arguments_digest=canonical_digest(self.arguments),
             idempotency_key=self.key,
             status=status,
@@ -155,7 +148,6 @@ class ToolStep:
 
     def question(self, expires_ms: int) -> Question:
         """Return the question to a person about a call whose outcome is unknown."""
-        assert self._settled is not None
         return Question(
             id=new_id("apr"),
             kind="unknown",
@@ -164,7 +156,7 @@ class ToolStep:
             name=self.call.name,
             arguments=self.arguments,
             digest=canonical_digest(self.arguments),
-            reason=str(self._settled.result),
+            reason=str(self._result),
             expires_ms=expires_ms,
         )
 
@@ -173,13 +165,13 @@ class ToolStep:
     @property
     def will_run(self) -> bool:
         """Whether ``run`` calls the tool, so that its start has to be committed before."""
-        if self._settled is not None:
+        if self.is_settled:
             return False
         prior = self._prior
         if prior is None or prior.status == "planned":
             return True
         if prior.status == "unknown":
-            return prior.decision is not None and prior.decision.decision == "run_again"
+            return self._decision is not None and self._decision.decision == "run_again"
         return self.effect.policy.when_lost is not Recovery.LEAVE
 
     async def run(self) -> None:
@@ -188,91 +180,72 @@ class ToolStep:
         An earlier owner's open call is made again, checked or left unknown, by its effect's policy or a person's
         decision.
         """
-        if self._settled is not None:
-            return
-        prior = self._prior
-        if not self.will_run:
-            self._settle_uncalled()
-        elif prior is not None and prior.status == "started" and self.effect.policy.when_lost is Recovery.CHECK:
-            await self._check_first()
-        else:
-            await self._call()
-
-    def _settle_uncalled(self) -> None:
-        """Set the outcome of a call that is not made: a person's answer, or unknown."""
-        decision = self._decision
-        if decision is not None and decision.decision == "take_as_done":
-            self._settle("done", decision.taken)
-        else:
-            self._settle("unknown", LOST)
+        if self.will_run:
+            is_open = self._prior is not None and self._prior.status == "started"
+            is_checked = is_open and self.effect.policy.when_lost is Recovery.CHECK
+            if not is_checked or await self._took_no_effect():
+                await self._call()
+        elif not self.is_settled:
+            if self._decision is not None and self._decision.decision == "take_as_done":
+                self._settle("done", self._decision.taken)
+            else:
+                self._settle("unknown", LOST)
 
     async def _call(self) -> None:
         assert self._tool is not None
         await self._context.require_go()
         self.is_begun, self._started_s = True, time.monotonic()
-        timeout_s = self._tool.timeout_s or self._default_timeout_s
         try:
-            with self._context.within(2 * timeout_s):  # it may have to wait for a thread
+            with self._context.within(2 * self._timeout_s):  # it may have to wait for a thread
                 failpoint("tool")
-                result = await call_tool(self._tool, self.arguments, self._tool_context(), timeout_s)
+                result = await call_tool(self._tool, self.arguments, self._tool_context(), self._timeout_s)
                 failpoint("tool-after")
             self._settle("done", result)
         except (ToolTimeout, ToolCutOff) as error:
-            await self._without_reply(error, timeout_s)
+            await self._without_reply(error)
         except ModelVisible as error:
             self._settle("failed", f"Error: {error}")
 
-    async def _without_reply(self, error: ModelVisible, timeout_s: float) -> None:
+    async def _without_reply(self, error: ModelVisible) -> None:
         """Set the outcome of a call without a reply, which may have taken effect, by its effect's policy."""
         recovery = self.effect.policy.when_no_reply
         if recovery is Recovery.FAIL:
             self._settle("failed", f"Error: {error}")
         elif recovery is Recovery.CHECK:
-            await self._ask_check(timeout_s)
-            if self._took_no_effect and isinstance(error, ToolTimeout):  # its thread cannot be ended, and may still run
-                self._settle("unknown", NOT_YET)
+            if await self._took_no_effect():
+                if isinstance(error, ToolTimeout):  # its thread cannot be ended, and may still run
+                    self._settle("unknown", NOT_YET)
+                else:
+                    self._settle("failed", NO_EFFECT)
         elif recovery is Recovery.REPEAT and self._repeats:
             self._repeats -= 1
             await self._call()  # with the same key, so that the other side does it once
         else:
             self._settle("unknown", str(error))
 
-    async def _check_first(self) -> None:
-        """Check whether the call of an earlier owner took effect; make it if it did not."""
-        assert self._tool is not None
-        timeout_s = self._tool.timeout_s or self._default_timeout_s
-        await self._ask_check(timeout_s)
-        if self._took_no_effect:
-            self._settled = None
-            await self._call()
-
-    @property
-    def _took_no_effect(self) -> bool:
-        return self._settled is not None and self._settled.result == NO_EFFECT
-
-    async def _ask_check(self, timeout_s: float) -> None:
-        """Set the outcome from the result of the tool's ``check``."""
+    async def _took_no_effect(self) -> bool:
+        """Return whether the tool's ``check`` knows nothing of the call; set the outcome where it does, or fails."""
         assert self._tool is not None
         try:
-            with self._context.within(2 * timeout_s):
-                result = await check_call(self._tool, self._tool_context(), timeout_s)
+            with self._context.within(2 * self._timeout_s):
+                result = await check_call(self._tool, self._tool_context(), self._timeout_s)
         except ModelVisible as error:
             self._settle("unknown", f"Whether it took effect could not be found out: {error}")
-            return
-        if result is None:
-            self._settle("failed", NO_EFFECT)
-        else:
+            return False
+        if result is not None:
             self._settle("done", result)
+        return result is None
 
     def cut_off(self) -> None:
         """Set the outcome of a call that is open when the run ends; an outcome that is set already stays."""
-        if self._settled is None:
+        if not self.is_settled:
             is_begun = self.is_begun or (self._prior is not None and self._prior.status != "planned")
             self._settle(*result_of_cut_off(str(self.effect), self._decision, is_begun=is_begun))
 
     def _settle(self, outcome: Outcome, result: Any) -> None:
-        duration_ms = round((time.monotonic() - self._started_s) * 1000) if self.is_begun else None
-        self._settled = _Outcome(outcome, result, duration_ms)
+        self._outcome, self._result = outcome, result
+        if self.is_begun:
+            self._duration_ms = round((time.monotonic() - self._started_s) * 1000)
 
     def _tool_context(self) -> ToolContext:
         lease = self._context.lease
@@ -288,12 +261,10 @@ class ToolStep:
 
     def outcome(self, message_id: str) -> Commit:
         """Return the commit that ends the call: its event, its step's end, and the result for the history."""
-        assert self._settled is not None, "run() or cut_off() comes first"
-        outcome, result = self._settled.outcome, self._settled.result
-        call = {"call_id": self.call.id, "name": self.call.name, "outcome": outcome, "result": result}
-        duration_ms = self._settled.duration_ms
-        event = ToolResultPayload(**call, duration_ms=duration_ms, message_id=message_id, step_id=self.id)
-        ended = StepEnded(id=self.id, status=outcome, result=result, attempts=self._attempts)
+        assert self._outcome is not None, "run() or cut_off() comes first"
+        call = {"call_id": self.call.id, "name": self.call.name, "outcome": self._outcome, "result": self._result}
+        event = ToolResultPayload(**call, duration_ms=self._duration_ms, message_id=message_id, step_id=self.id)
+        ended = StepEnded(id=self.id, status=self._outcome, result=self._result, attempts=self._attempts)
         return Commit(events=[event], ended=[ended], history=[HistoryItem(id=self._item_id, role="tool", data=call)])
 
 
