@@ -13,7 +13,7 @@ from agents.models.call import ModelCall
 from agents.models.streams.tool_calls import ToolCall
 from agents.prompt import FINAL_TURN_PROMPT, Message, messages_for, offered
 from agents.steps.large_text import in_thread_if_large
-from agents.steps.model_step import Answer, ModelStep
+from agents.steps.model_step import ModelStep
 from agents.steps.output import parse_output, repair_request, response_format
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
@@ -107,10 +107,10 @@ class Agent:
         step = self._step if self._step is not None else await self._run_calls()
         while step is not None:
             answer = await step.ask()
-            if not answer.tool_calls or self._is_last:
-                step = await self._conclude(step, answer)
+            if answer.tool_calls and not self._is_last:
+                step = await self._use_tools(step, answer.text, answer.tool_calls)
             else:
-                step = await self._use_tools(step, answer)
+                step = await self._conclude(step, answer.text)
 
     @property
     def _is_last(self) -> bool:
@@ -153,37 +153,32 @@ class Agent:
 
     # --- answering
 
-    async def _conclude(self, step: ModelStep, answer: Answer) -> ModelStep | None:
+    async def _conclude(self, step: ModelStep, text: str) -> ModelStep | None:
         """End with this answer, or return the step that repairs it."""
-        output: Any = answer.text
+        output: Any = text
         if self._definition.output_schema is not None:
             try:
-                output = await in_thread_if_large(
-                    len(answer.text), parse_output, answer.text, self._definition.output_schema
-                )
+                output = await in_thread_if_large(len(text), parse_output, text, self._definition.output_schema)
             except OutputInvalid as error:
                 if self._repair:
                     raise
-                return await self._ask_for_repair(step, answer, error)
-        if self._is_last and not answer.text.strip():
+                refused = await step.refuse(text, error)
+                self._repair = _repair_messages({"text": text, "problem": str(error)})
+                return await self._continue(Commit(ended=[refused]))
+        if self._is_last and not text.strip():
             output = "I used every tool call I may make without reaching an answer."
-        change = step.concluded(answer, output if isinstance(output, str) else answer.text)
+        change = step.concluded(output if isinstance(output, str) else text)
         reason = Reason.MAX_ITERATIONS if self._is_last else None
         end = end_event("succeeded", self._total, self._context.duration_ms, reason=reason, output=output)
         await self._context.save(replace(change, events=[*change.events, end]))
         return None
 
-    async def _ask_for_repair(self, step: ModelStep, answer: Answer, error: OutputInvalid) -> ModelStep | None:
-        refused = await step.refuse(answer, error)
-        self._repair = _repair_messages({"text": answer.text, "problem": str(error)})
-        return await self._continue(Commit(ended=[refused]))
-
     # --- using tools
 
-    async def _use_tools(self, step: ModelStep, answer: Answer) -> ModelStep | None:
+    async def _use_tools(self, step: ModelStep, text: str, asked: Sequence[ToolCall]) -> ModelStep | None:
         """Run every call of the answer and return the next model step, committed as started."""
-        calls = await self._checked(answer.tool_calls)
-        message = step.concluded(answer, answer.text, [call.arguments for call in calls])
+        calls = [await self._checked(call) for call in asked]
+        message = step.concluded(text, calls)
         release = self._context.release_as
         call_events = (call.call_event(step.message_id) for call in calls)
         change = replace(
@@ -200,14 +195,10 @@ class Agent:
         self._track_calls(calls, step)
         return None if release else await self._run_calls()
 
-    async def _checked(self, calls: Sequence[ToolCall]) -> list[ToolStep]:
-        """Return the calls, each with its arguments decoded and validated against the tool's schema."""
+    async def _checked(self, call: ToolCall) -> ToolStep:
+        """Return the call with its arguments decoded and validated against the tool's schema."""
         timeout_s = self._definition.timeouts.tool_s
-
-        def check(call: ToolCall) -> ToolStep:
-            return ToolStep(self._context, call, self._tools, timeout_s)
-
-        return [await in_thread_if_large(len(call.arguments_text), check, call) for call in calls]
+        return await in_thread_if_large(len(call.arguments_text), ToolStep, self._context, call, self._tools, timeout_s)
 
     def _track_calls(self, calls: list[ToolStep], step: ModelStep) -> None:
         """Make these the open calls: from here on each needs a result, also if the run ends early."""

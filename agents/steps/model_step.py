@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from agents.context import RunContext
@@ -14,26 +13,14 @@ from agents.models.cost import cost_of
 from agents.models.open import open_stream
 from agents.models.retry import RetryPolicy
 from agents.models.streams.chunk import Usage
-from agents.models.streams.tool_calls import ToolCall
 from agents.steps.streaming import StreamedResponseWrapper
+from agents.steps.tool_step import ToolStep
 from bus.journal import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, Totals, canonical_digest
 from bus.payloads import ErrorPayload, MessagePayload
 from config.errors import CallboardError
 from config.ids import new_id
 
 RETRIES = RetryPolicy()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """The model's complete answer."""
-
-    text: str
-    reasoning: str
-    tool_calls: tuple[ToolCall, ...]
-    thinking_blocks: tuple[Mapping[str, Any], ...]
-    usage: Usage | None
-    finish_reason: str | None
 
 
 class ModelStep:
@@ -49,7 +36,7 @@ class ModelStep:
         self._context = context
         self._call = call
         self._stream: StreamedResponseWrapper | None = None
-        self._answer: Answer | None = None
+        self._is_answered = False
         self._pieces = 0
 
     def started(self) -> StepStarted:
@@ -60,7 +47,7 @@ class ModelStep:
             id=self.id, kind="model", name=self._call.model, arguments_digest=digest, idempotency_key=key
         )
 
-    async def ask(self) -> Answer:
+    async def ask(self) -> StreamedResponseWrapper:
         """Call the model and return the answer; it was streamed as deltas, and failed attempts' deltas are withdrawn.
 
         Raises:
@@ -74,9 +61,18 @@ class ModelStep:
             except CallboardError as error:
                 if not RETRIES.allows(self.attempt, error):
                     raise
-                await self._try_again(error)
+                delay_s = RETRIES.delay_s(self.attempt, error, random.random)
+                payload = ErrorPayload(
+                    code=error.code,
+                    message=str(error),
+                    retryable=True,
+                    attempt=self.attempt,
+                    retry_in_ms=int(delay_s * 1000),
+                )
+                await self._withdraw(payload)
+                await asyncio.sleep(delay_s)
 
-    async def _attempt(self) -> Answer:
+    async def _attempt(self) -> StreamedResponseWrapper:
         writer = self._context.writer
         async with StreamedResponseWrapper(await open_stream(self._call)) as stream:
             self._stream = stream
@@ -92,34 +88,17 @@ class ModelStep:
                     writer.tool_name(named.id, named.name, self.message_id, self.id)
                 if writer.is_full:
                     await writer.room()
-        self._answer = Answer(
-            text=stream.text,
-            reasoning=stream.reasoning,
-            tool_calls=tuple(stream.tool_calls),
-            thinking_blocks=tuple(stream.thinking_blocks),
-            usage=stream.usage,
-            finish_reason=stream.finish_reason,
-        )
-        return self._answer
-
-    async def _try_again(self, error: CallboardError) -> None:
-        delay_s = RETRIES.delay_s(self.attempt, error, random.random)
-        if self._pieces:  # providers charge for failed attempts too
-            self._spent = self.spent
-        retry_in_ms = int(delay_s * 1000)
-        await self._withdraw(
-            ErrorPayload(
-                code=error.code, message=str(error), retryable=True, attempt=self.attempt, retry_in_ms=retry_in_ms
-            )
-        )
-        await asyncio.sleep(delay_s)
+        self._is_answered = True
+        return stream
 
     async def _withdraw(self, error: ErrorPayload) -> None:
         """Withdraw this attempt's deltas with an error event, and reset for the next attempt."""
+        if self._pieces or self._is_answered:  # providers charge for failed attempts too
+            self._spent = self.spent
         await self._context.writer.withdraw(self.message_id, error)
         self.message_id = new_id("msg")
         self.attempt += 1
-        self._stream = None
+        self._stream, self._is_answered = None, False
         self._pieces = 0
 
     # --- how it ends
@@ -127,40 +106,42 @@ class ModelStep:
     @property
     def spent(self) -> Totals:
         """What the step has used so far, including failed attempts."""
-        usage = self._answer.usage if self._answer is not None else self._partial_usage()
+        usage = self._usage()
         last = Totals(usage=usage.as_dict() if usage else {}, cost_usd=cost_of(self._call.model, usage))
         return self._spent.plus(last)
 
-    def concluded(self, answer: Answer, text: str, arguments: Sequence[Mapping[str, Any]] = ()) -> Commit:
+    def concluded(self, text: str, calls: Sequence[ToolStep] = ()) -> Commit:
         """Return the commit that ends the step: the answer's message with ``text``, as an event and in the history.
 
-        ``arguments`` has the decoded arguments of each tool call; without them the message has no calls.
+        ``calls`` are the tool calls that will be made; those of the last answer are not.
         """
-        calls = list(zip(answer.tool_calls, arguments, strict=False))
-        shown = [{"call_id": call.id, "name": call.name, "arguments": each} for call, each in calls]
-        payload = self._message(text or None, answer.reasoning, tool_calls=shown or None)
+        answer = self._stream
+        assert answer is not None, "ask() comes first"
+        reasoning = answer.reasoning
+        shown = [{"call_id": step.call.id, "name": step.call.name, "arguments": step.arguments} for step in calls]
+        payload = self._message(text or None, reasoning, tool_calls=shown or None)
         data: dict[str, Any] = {"content": text}
-        if answer.reasoning:
-            data["reasoning"] = answer.reasoning
+        if reasoning:
+            data["reasoning"] = reasoning
         if answer.thinking_blocks:
-            data["thinking_blocks"] = [dict(block) for block in answer.thinking_blocks]
+            data["thinking_blocks"] = answer.thinking_blocks
         if calls:
-            sent = [{"arguments_text": call.arguments_text} for call, _ in calls]
+            sent = [{"arguments_text": step.call.arguments_text} for step in calls]
             data["tool_calls"] = [entry | as_sent for entry, as_sent in zip(shown, sent, strict=True)]
         item = HistoryItem(id=self.message_id, role="assistant", data=data)
         result = {"message_id": self.message_id, "finish_reason": answer.finish_reason, "calls": len(answer.tool_calls)}
         return Commit(events=[payload], ended=[self._ended("done", result)], history=[item])
 
-    async def refuse(self, answer: Answer, error: CallboardError) -> StepEnded:
+    async def refuse(self, text: str, error: CallboardError) -> StepEnded:
         """Withdraw an answer that the model has to correct, and return the step's end for the journal."""
-        ended = self._ended("failed", {"repair": {"text": answer.text, "problem": str(error)}})
+        ended = self._ended("failed", {"repair": {"text": text, "problem": str(error)}})
         await self._withdraw(ErrorPayload(code=error.code, message=str(error), retryable=True, attempt=1))
         return ended
 
     def cut_off(self, status: str) -> Commit:
         """Return the commit that ends an interrupted step: its partial message, marked as such."""
         ended = self._ended(status, None)
-        stream, is_cut = self._stream, self._answer is None
+        stream, is_cut = self._stream, not self._is_answered
         if stream is None or not (stream.text or stream.reasoning):
             return Commit(ended=[ended])
         payload = self._message(stream.text, stream.reasoning, partial=is_cut or None)
@@ -183,15 +164,15 @@ class ModelStep:
             attempts=attempts,
         )
 
-    def _partial_usage(self) -> Usage | None:
-        """Return the usage of an interrupted answer: as reported, else estimated.
+    def _usage(self) -> Usage | None:
+        """Return the usage of this attempt's answer: as reported, else estimated where the answer is interrupted.
 
         Providers report usage in the last chunk. The estimate counts a token per chunk and per four characters of the
         prompt.
         """
         if self._stream is None:
             return None
-        if self._stream.usage is not None:
+        if self._is_answered or self._stream.usage is not None:
             return self._stream.usage
         asked = sum(len(str(message.get("content") or "")) for message in self._call.messages)
         return Usage(input_tokens=max(1, asked // 4), output_tokens=self._pieces)
