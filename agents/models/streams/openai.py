@@ -33,10 +33,14 @@ class OpenAIWire(Wire):
         body = load(data)
         if body.get("error"):
             raise carried_error(body["error"])
+        return self.chunk_of(body)
+
+    def chunk_of(self, body: dict[str, Any]) -> Chunk | None:
+        """Return the chunk of one decoded event, or None where it has nothing new."""
         choices = body.get("choices")
         usage = body.get("usage")
         if not choices:
-            return Chunk(usage=_usage(usage)) if usage else None
+            return Chunk(usage=usage_of(usage)) if usage else None
         choice = choices[0]
         delta = choice.get("delta") or {}
         chunk = Chunk(_text(delta.get("content")), _text(delta.get("reasoning_content") or delta.get("reasoning")))
@@ -47,7 +51,7 @@ class OpenAIWire(Wire):
         if choice.get("finish_reason"):
             self._finish(chunk, str(choice["finish_reason"]))
         if usage:
-            chunk.usage = _usage(usage)
+            chunk.usage = usage_of(usage)
         elif not (chunk.text or chunk.reasoning or chunk.tools or chunk.finish_reason):
             return None
         return chunk
@@ -101,7 +105,8 @@ def _text(content: Any) -> str:
     return ""
 
 
-def _usage(usage: Any) -> Usage | None:
+def usage_of(usage: Any) -> Usage | None:
+    """Return the tokens that a decoded ``usage`` counts."""
     if not isinstance(usage, dict):
         return None
     spent = usage.get("completion_tokens_details") or {}

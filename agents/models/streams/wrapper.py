@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agents.models.errors import ModelFailed
 from agents.models.failures import failure_of
 from agents.models.http.provider_call import provider_call
-from agents.models.streams.chunk import Chunk, ToolDelta, Usage
+from agents.models.streams.chunk import Chunk, Usage
 from agents.models.streams.fast import response_of
-from agents.models.streams.finish import finish_word
-from agents.models.streams.wire import count, without_surrogates
+from agents.models.streams.openai import OpenAIWire, usage_of
+from agents.models.streams.wire import without_surrogates
 
 if TYPE_CHECKING:
     from agents.models.call import ModelCall
@@ -27,6 +28,7 @@ class WrapperReader:
         self._wrapper = stream_wrapper
         self._call = call
         self._next = stream_wrapper.__aiter__().__anext__
+        self._wire = OpenAIWire()
         self._over = False
         self.finished = False
         self.done = False
@@ -37,24 +39,37 @@ class WrapperReader:
         try:
             with provider_call():  # some of LiteLLM's iterators make further requests
                 piece = await self._next()
+            chunk = self._chunk_of(piece.model_dump(warnings=False))
         except StopAsyncIteration:
             self._over = True
             return None
         except Exception as error:
             self._over = True
             raise failure_of(error, self._call) from error
-        chunk = chunk_of(piece)
         if chunk.usage is not None:
             chunk.usage = self._counted()
         if chunk.finish_reason is not None:
             self._accept()
         return [chunk]
 
+    def _chunk_of(self, body: dict[str, Any]) -> Chunk:
+        """Translate one of LiteLLM's chunks, which have OpenAI's form and Anthropic's thinking beside it."""
+        chunk = self._wire.chunk_of(body) or Chunk()
+        chunk.text, chunk.reasoning = _clean(chunk.text), _clean(chunk.reasoning)
+        chunk.tools = [replace(tool, arguments=_clean(tool.arguments)) for tool in chunk.tools]
+        for choice in body.get("choices", ())[:1]:
+            for block in (choice.get("delta") or {}).get("thinking_blocks") or ():
+                if block.get("type") == "redacted_thinking":
+                    chunk.redacted = str(block.get("data") or "")
+                elif block.get("signature"):
+                    chunk.signature = block["signature"]
+        return chunk
+
     def _counted(self) -> Usage | None:
         """Return the provider's own last usage; LiteLLM keeps its chunks."""
         for piece in reversed(getattr(self._wrapper, "chunks", ())):
             if getattr(piece, "usage", None) is not None:
-                return usage_of(piece.usage)
+                return usage_of(piece.usage.model_dump(warnings=False))
         return None
 
     def _accept(self) -> None:
@@ -73,57 +88,5 @@ class WrapperReader:
         await self._wrapper.aclose()
 
 
-def chunk_of(piece: Any) -> Chunk:
-    """Translate one of LiteLLM's chunks, which may have no choices and no usage."""
-    chunk = Chunk(usage=usage_of(getattr(piece, "usage", None)))
-    choices = getattr(piece, "choices", None)
-    if not choices:
-        return chunk
-    finish = getattr(choices[0], "finish_reason", None)
-    if finish:
-        chunk.finish_reason = finish_word(str(finish))
-    delta = getattr(choices[0], "delta", None)
-    if delta is not None:
-        _read_delta(delta, chunk)
-    return chunk
-
-
-def _read_delta(delta: Any, chunk: Chunk) -> None:
-    chunk.text = _clean(getattr(delta, "content", None)) + _clean(getattr(delta, "refusal", None))
-    chunk.reasoning = _clean(getattr(delta, "reasoning_content", None))
-    for position, call in enumerate(getattr(delta, "tool_calls", None) or ()):
-        function = getattr(call, "function", None)
-        index = getattr(call, "index", None)
-        chunk.tools.append(
-            ToolDelta(
-                index=position if index is None else index,
-                id=getattr(call, "id", None) or None,
-                name=getattr(function, "name", None) or None,
-                arguments=_clean(getattr(function, "arguments", None)),
-            )
-        )
-    for block in getattr(delta, "thinking_blocks", None) or ():
-        if block.get("type") == "redacted_thinking":
-            chunk.redacted = str(block.get("data") or "")
-        elif block.get("signature"):
-            chunk.signature = block["signature"]
-
-
-def usage_of(usage: Any) -> Usage | None:
-    """Translate LiteLLM's usage."""
-    if usage is None:
-        return None
-    spent = getattr(usage, "completion_tokens_details", None)
-    asked = getattr(usage, "prompt_tokens_details", None)
-    return Usage(
-        input_tokens=count(getattr(usage, "prompt_tokens", None)),
-        output_tokens=count(getattr(usage, "completion_tokens", None)),
-        reasoning_tokens=count(getattr(spent, "reasoning_tokens", None)),
-        cached_tokens=count(getattr(asked, "cached_tokens", None)),
-    )
-
-
-def _clean(text: Any) -> str:
-    if not isinstance(text, str):
-        return ""
+def _clean(text: str) -> str:
     return text if text.isascii() else str(without_surrogates(text))
