@@ -16,7 +16,6 @@ class EventLines:
     """Splits a stream of bytes into the ``data`` of its events (WHATWG HTML, 9.2.6); other fields are dropped."""
 
     def __init__(self) -> None:
-        self._rest = b""
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._data: list[bytes] = []
@@ -37,8 +36,6 @@ class EventLines:
         self._total += len(piece)
         if len(piece) > MAX_EVENT_BYTES or self._total > MAX_STREAM_BYTES:
             raise _too_much()
-        if not self._begun:
-            piece = self._without_bom(piece)
         if self._held:
             block = self._joined(piece)
             if block is None:
@@ -46,9 +43,12 @@ class EventLines:
         else:
             block = piece
         if b"\r" in block:
-            block = self._without_returns(block)
+            block = _without_returns(block)
         lines = block.split(b"\n")
         rest = lines.pop()
+        if lines and not self._begun:
+            self._begun = True
+            lines[0] = lines[0].removeprefix(_BOM)
         self._held = [rest] if rest else []
         self._held_bytes = len(rest)
         events: list[bytes] = []
@@ -69,7 +69,7 @@ class EventLines:
 
     def end(self) -> list[bytes]:
         """Return the last event if only its blank line was missing when the stream ended."""
-        return self.feed(b"\n\n") if self._rest or self._held or self._data else []
+        return self.feed(b"\n\n") if self._held or self._data else []
 
     def _joined(self, piece: bytes) -> bytes | None:
         """Return the line that was held with the piece that ends it, or None where it does not end: joined once."""
@@ -99,23 +99,11 @@ class EventLines:
         elif len(self.junk) < _JUNK_BYTES:
             self.junk = (self.junk + line + b"\n")[:_JUNK_BYTES]
 
-    def _without_bom(self, piece: bytes) -> bytes:
-        """Hold the first bytes back until they are a byte order mark or something else."""
-        piece = self._rest + piece
-        self._rest = b""
-        if len(piece) < 3 and _BOM.startswith(piece):
-            self._rest, piece = piece, b""
-            return piece
-        self._begun = True
-        return piece.removeprefix(_BOM)
 
-    def _without_returns(self, block: bytes) -> bytes:
-        """Make every line end a newline; a return at the very end waits for its newline."""
-        held = b""
-        if block.endswith(b"\r"):
-            block, held = block[:-1], b"\r"
-        block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        return block + held
+def _without_returns(block: bytes) -> bytes:
+    """Make every line end a newline; a return at the very end waits for its newline."""
+    held = b"\r" if block.endswith(b"\r") else b""
+    return block.removesuffix(held).replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
 
 
 def _too_much() -> ModelFailed:
