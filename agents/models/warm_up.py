@@ -7,17 +7,21 @@ agent needs LiteLLM, a worker takes runs at once and warms up in the background,
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agents.models.auto import resolve_model
-from agents.models.errors import ModelFailed, ReleaseRefused
+from agents.models.call import ModelCall
+from agents.models.errors import ReleaseRefused
 from agents.models.in_process import is_in_process
+from agents.models.lite import litellm_module
+from agents.models.open import open_stream
 from agents.registry import AgentRegistry
+from agents.steps.streaming import StreamedResponseWrapper
 from bus.gc_tuning import freeze_gc
 from bus.loop import ProcessLoop
 from config.errors import CallboardError
@@ -27,16 +31,17 @@ log = logging.getLogger(__name__)
 
 _CHUNK = (
     b'data: {"id":"warm","object":"chat.completion.chunk","created":1,"model":"warm-up","choices":'
-    b'[{"index":0,"delta":{"role":"assistant","content":"warm"},"finish_reason":null}]}\n\n'
-    b'data: {"id":"warm","object":"chat.completion.chunk","created":1,"model":"warm-up","choices":'
-    b'[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,'
-    b'"total_tokens":2}}\n\n'
-    b"data: [DONE]\n\n"
+    b'[{"index":0,"delta":{"role":"assistant","content":"warm"},"finish_reason":"stop"}],'
+    b'"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}\n\ndata: [DONE]\n\n'
 )
 _ANSWER = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n"
     b"Content-Length: " + str(len(_CHUNK)).encode() + b"\r\n\r\n" + _CHUNK
 )
+_TOOL = {
+    "type": "function",
+    "function": {"name": "warm_up", "description": "", "parameters": {"type": "object", "properties": {}}},
+}
 _CALLS = 3
 """The first call takes nearly all of the time; two more initialise what is set up lazily."""
 
@@ -45,12 +50,34 @@ TURN_FILE = "warm-up.lock"
 
 
 def warm_up(loop: ProcessLoop) -> None:
-    """Import LiteLLM and make a few calls on the loop; errors are logged, and the first run reports them again."""
-    from agents.models.lite import litellm_module
+    """Import LiteLLM and make a few calls on the loop; errors are logged, and the first run reports them again.
 
+    Raises:
+        ReleaseRefused: the installed release is malicious.
+    """
+    _warm_up(lambda: loop.run(_call_ourselves(), timeout_s=30))
+
+
+def warm_up_to_fork() -> None:
+    """Warm up before a fork, on a temporary loop, so that children inherit the imports but no threads or connections.
+
+    A child's first calls then take hundredths of a second instead of seconds. Raises what ``warm_up`` raises.
+    """
+
+    async def call() -> None:
+        try:
+            await _call_ourselves()
+        finally:
+            await litellm_module().close_litellm_async_clients()
+            litellm_module().in_memory_llm_clients_cache.flush_cache()
+
+    _warm_up(lambda: asyncio.run(call()))
+
+
+def _warm_up(call: Callable[[], None]) -> None:
     try:
         litellm_module()
-        loop.run(_call_ourselves(), timeout_s=30)
+        call()
     except ReleaseRefused:
         raise
     except (CallboardError, OSError, TimeoutError) as error:
@@ -76,7 +103,8 @@ def warm_up_later(loop: ProcessLoop, folder: Path) -> None:
 
     def work() -> None:
         try:
-            with _turn(folder):
+            with os.fdopen(open_private(folder / TURN_FILE)) as turn:
+                fcntl.flock(turn, fcntl.LOCK_EX)  # the kernel releases it when this process ends
                 warm_up(loop)
                 freeze_gc()
         except Exception:  # the first run that needs LiteLLM says what is wrong, with its run's id
@@ -85,51 +113,7 @@ def warm_up_later(loop: ProcessLoop, folder: Path) -> None:
     threading.Thread(target=work, name="warm-up", daemon=True).start()
 
 
-@contextmanager
-def _turn(folder: Path) -> Iterator[None]:
-    """Hold the machine's lock; the kernel releases it when this process ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: all at once
-        yield
-        return
-    descriptor = open_private(folder / TURN_FILE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def warm_up_to_fork() -> None:
-    """Warm up before a fork, on a temporary loop, so that children inherit the imports but no threads or connections.
-
-    A child's first calls then take hundredths of a second instead of seconds.
-    """
-    from agents.models.lite import litellm_module
-
-    try:
-        litellm = litellm_module()
-    except ModelFailed as error:
-        log.warning("nothing was warmed up: %s", error)
-        return
-
-    async def call() -> None:
-        await _call_ourselves()
-        await litellm.close_litellm_async_clients()
-
-    try:
-        asyncio.run(call())
-    except (CallboardError, OSError, TimeoutError) as error:
-        log.warning("warm-up was cut short: %s", error)
-    litellm.in_memory_llm_clients_cache.flush_cache()
-
-
 async def _call_ourselves() -> None:
-    from agents.models.call import ModelCall
-    from agents.models.open import open_stream
-    from agents.steps.streaming import StreamedResponseWrapper
-
     server = await asyncio.start_server(_answer, "127.0.0.1", 0)
     async with server:
         base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
@@ -141,18 +125,9 @@ async def _call_ourselves() -> None:
                     pass
 
 
-_TOOL = {
-    "type": "function",
-    "function": {"name": "warm_up", "description": "", "parameters": {"type": "object", "properties": {}}},
-}
-
-
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = next(
-        (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0
-    )
-    await reader.readexactly(length)
+    await reader.readuntil(b"\r\n\r\n")
+    await reader.read(65_536)  # the body, of a few hundred bytes
     writer.write(_ANSWER)
     await writer.drain()
     writer.close()
