@@ -14,26 +14,19 @@ log = logging.getLogger(__name__)
 
 def cost_of(model: str, usage: Usage | None) -> float | None:
     """Return the price in US dollars, or None where usage or price is unknown."""
-    if usage is None or is_in_process(model):
-        return None
-    if not _has_price(model):
+    if usage is None or is_in_process(model) or not _has_price(model):
         return None
     flat = _flat_prices(model)
-    if flat is not None:
-        fresh = max(0, usage.input_tokens - usage.cached_tokens)
-        return fresh * flat[0] + usage.cached_tokens * flat[1] + usage.output_tokens * flat[2]
-    return _asked(model, usage)
+    if flat is None:
+        return _asked(model, usage)
+    fresh = max(0, usage.input_tokens - usage.cached_tokens)
+    return fresh * flat[0] + usage.cached_tokens * flat[1] + usage.output_tokens * flat[2]
 
 
 @lru_cache(maxsize=512)
 def _has_price(model: str) -> bool:
     """Return whether LiteLLM's list, which does not change while a process lives, knows the model."""
-    try:
-        litellm_module().cost_per_token(model=model, prompt_tokens=1, completion_tokens=1)
-    except Exception as unknown:  # several types, plain Exception among them
-        log.debug("found no price", extra={"model": model, "reason": type(unknown).__name__})
-        return False
-    return True
+    return _asked(model, Usage(input_tokens=1, output_tokens=1)) is not None
 
 
 @lru_cache(maxsize=512)
@@ -45,7 +38,7 @@ def _flat_prices(model: str) -> tuple[float, float, float] | None:
     """
     try:
         info = dict(litellm_module().get_model_info(model))
-    except Exception:  # an unknown model; several types, plain Exception among them
+    except Exception:  # an unknown model, as below
         return None
     asked, answered = info.get("input_cost_per_token"), info.get("output_cost_per_token")
     by_length = any("_above_" in key and key.endswith("_tokens") and value for key, value in info.items())
@@ -64,7 +57,7 @@ def _asked(model: str, usage: Usage) -> float | None:
     )
     try:
         asked, answered = litellm.cost_per_token(model=model, usage_object=counted)
-    except Exception as unknown:  # as above
+    except Exception as unknown:  # several types, plain Exception among them
         log.debug("found no price", extra={"model": model, "reason": type(unknown).__name__})
         return None
     return float(asked) + float(answered)
