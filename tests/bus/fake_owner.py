@@ -220,12 +220,12 @@ def _claim(
         thinking = progress.asking.id if progress.asking else None
         runnable = [step.id for step in progress.calls if Call.taken_up(step).state == "to_run"]
         restart_steps(connection, lease.fence, [*runnable, *([thinking] if thinking else [])])
-        use(connection, [step.approval_id for step in progress.calls if step.approval_id])
+        use(connection, [step.approval_id for step in progress.calls if step.approval_id and step.decision])
         if not progress.calls and thinking is None:
             thinking = f"stp_{next(NUMBERS)}"
             start_steps(connection, lease.run_id, lease.fence, [_model_step(thinking)])
     for step in progress.calls:
-        if step.approval_id is not None:
+        if step.approval_id is not None and step.decision is not None:
             outside.used[step.approval_id] += step.decision == AGAIN  # the others do nothing outside
     return lease, progress, thinking
 
