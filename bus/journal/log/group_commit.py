@@ -36,10 +36,6 @@ FOR_ALL = (DatabaseUnreachable, DatabaseFull, DatabaseReadOnly)
 """Errors that fail every write alike, so that the group's writes are not retried one by one."""
 
 
-def _nothing() -> None:
-    """Do nothing."""
-
-
 @dataclass(eq=False, slots=True)
 class _Write:
     """One caller's write."""
@@ -86,7 +82,7 @@ class GroupCommit:
         run_id: str,
         work: Callable[[Connection], T],
         *,
-        then: Callable[[], None] = _nothing,
+        then: Callable[[], None] = lambda: None,
         is_urgent: bool = False,
     ) -> Future[T]:
         """Return a future of the result of ``work``, done when its transaction is committed; it cannot be cancelled.
@@ -176,9 +172,13 @@ class GroupCommit:
 
     def _write_group(self) -> None:
         """Write what waits now. On SQLite the transaction begins first: more writes arrive while it waits its turn."""
-        group: list[_Write] = []
-        if not self._database.is_sqlite and not (group := self._take()):
-            return  # another thread took the writes
+        group = [] if self._database.is_sqlite else self._take()
+        if group or self._database.is_sqlite:  # else another thread took the writes
+            for write in self._commit(group):
+                self._commit([write])
+
+    def _commit(self, group: list[_Write]) -> list[_Write]:
+        """Write the group (an empty one: what waits) and return those writes that need a transaction of their own."""
         is_complete = False
         try:
             with self._database.write() as connection:
@@ -190,13 +190,10 @@ class GroupCommit:
             is_final = is_complete or len(group) == 1 or self._concerns_all(error)
             for write in group:
                 write.error, write.is_apart = error, not is_final
-        apart = [write for write in group if write.is_apart]
         for write in group:
             if not write.is_apart:
                 write.finish()
-        for write in apart:
-            self._write_alone(write)
-            write.finish()
+        return [write for write in group if write.is_apart]
 
     def _do_all(self, connection: Connection, group: list[_Write]) -> None:
         """Do one write after another, for at most ``LONGEST_S``."""
@@ -209,6 +206,7 @@ class GroupCommit:
                 del group[number:]
                 return
             if len(group) == 1:
+                write.is_apart, write.error = False, None
                 write.result = write.work(connection)
             else:
                 self._do_beside_others(connection, write)
@@ -225,14 +223,6 @@ class GroupCommit:
             connection.exec_driver_sql("ROLLBACK TO SAVEPOINT one_write")
             write.error, write.is_apart = named, isinstance(named, DatabaseBusy)  # another process has locked its row
         connection.exec_driver_sql("RELEASE SAVEPOINT one_write")
-
-    def _write_alone(self, write: _Write) -> None:
-        write.error = None
-        try:
-            with self._database.write() as connection:
-                write.result = write.work(connection)
-        except Exception as error:
-            write.error = error
 
     def _concerns_all(self, error: Exception) -> bool:
         return isinstance(error, FOR_ALL) or (isinstance(error, DatabaseBusy) and self._database.is_sqlite)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any, TypeVar
@@ -104,10 +103,15 @@ class RunWriter:
 
     def lost_ownership(self, why: str = "was taken over by another owner") -> None:
         """Stop writing at once and cancel the work; ``why`` completes the log line "run ..."."""
-        if not self.is_closed and not self.is_stale:
+        if not self.is_over:
             log.warning("run %s run_id=%s fence=%s", why, self.lease.run_id, self.lease.fence)
             self.is_stale = True
             self.on_lost()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this writer writes nothing any more."""
+        return self.is_stale or self.is_closed
 
     # --- deltas
 
@@ -156,7 +160,7 @@ class RunWriter:
     def _release_blocked(self) -> None:
         waiting, self._blocked = self._blocked, []
         for kind, fields in waiting:
-            if self.is_stale or self.is_closed:
+            if self.is_over:
                 return
             self._delta(kind, fields)
 
@@ -195,52 +199,49 @@ class RunWriter:
         Raises:
             StaleOwner: another process owns the run; nothing was written.
         """
-        return await asyncio.shield(self._commit_alone(change))
-
-    async def _commit_alone(self, change: Commit) -> list[Payload]:
-        async with self._alone():
-            return await self._commit(change)
+        return await asyncio.shield(self._commit(change))
 
     async def withdraw(self, message_id: str, *events: Payload) -> None:
         """Withdraw every delta of a message that will not be finished, and commit ``events`` with that."""
-        await asyncio.shield(self._withdraw_alone(message_id, events))
-
-    async def _withdraw_alone(self, message_id: str, events: Sequence[Payload]) -> None:
         self._blocked = [(kind, fields) for kind, fields in self._blocked if fields["message_id"] != message_id]
-        async with self._alone():
-            if events or self._withdrawal([message_id]):
-                await self._commit(Commit(events=events), [message_id])
+        await asyncio.shield(self._commit(Commit(events=events), [message_id]))
 
-    @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
-        """Hold back new deltas during a commit; earlier ones get their numbers first."""
+    async def _commit(self, change: Commit, gone: Sequence[str] = ()) -> list[Payload]:
+        """Commit ``change`` after the withdrawal of the messages in ``gone``.
+
+        New deltas are held back meanwhile; earlier ones get their numbers first.
+        """
         async with self._busy:
-            while self._blocked and not (self.is_stale or self.is_closed):
+            while self._blocked and not self.is_over:
                 await self._reserve_more_now()
-            if self.is_stale or self.is_closed:
+            if self.is_over:
                 raise StaleOwner(self.lease.run_id, self.lease.fence)
             self._committing = True
             try:
-                yield
+                return await self._number_and_save(change, gone)
             finally:
                 self._committing = False
                 self._release_blocked()
 
-    async def _commit(self, change: Commit, gone: Sequence[str] = ()) -> list[Payload]:
-        """Commit ``change`` after the withdrawal of the messages in ``gone``."""
+    async def _number_and_save(self, change: Commit, gone: Sequence[str]) -> list[Payload]:
         final = [p.message_id for p in change.events if isinstance(p, MessagePayload)]
-        end = next((p for p in change.events if isinstance(p, EndPayload)), None)
-        is_last = end is not None or change.release is not None
+        is_last = change.release is not None or any(isinstance(p, EndPayload) for p in change.events)
         if is_last:  # a message that is not finished now will never be
-            gone = self._unfinished(final)
+            gone = [message_id for message_id in {**self._held, **self._sealed} if message_id not in final]
         events = [*self._withdrawal(gone), *change.events]
-        await self._make_room(len(events), is_last)
+        if gone and not events and not is_last:
+            return []  # none of the messages' deltas was numbered
+        if self._next + len(events) - 1 > self._top:
+            await self._reserve_more_now()
+        if is_last and self._extending is not None and not self._extending.done():
+            await asyncio.wait([self._extending])  # after the last commit it would be refused like a stale owner's
         at = stamp()
         numbered = [replace(payload, seq=self._next + i, at=at) for i, payload in enumerate(events)]
-        blocks = [block for message_id in final if (block := self._block(message_id)) is not None]
-        woken = await self._save(change, numbered, blocks)
+        woken = await self._save(change, numbered, self._blocks(final))
         self._next += len(numbered)
-        self._forget([*final, *gone])
+        for message_id in (*final, *gone):
+            self._held.pop(message_id, None)
+            self._sealed.pop(message_id, None)
         self.is_closed = is_last
         for payload in numbered:
             self._notify(payload)
@@ -248,28 +249,29 @@ class RunWriter:
             self._on_wake(woken)
         return numbered
 
-    def _unfinished(self, final: Sequence[str]) -> list[str]:
-        return [message_id for message_id in {**self._held, **self._sealed} if message_id not in final]
-
     def _withdrawal(self, message_ids: Sequence[str]) -> list[Payload]:
         """Return the event that withdraws these messages' deltas, if any were delivered."""
         held = [payload.seq for message_id in message_ids for payload, _ in self._held.get(message_id, ())]
         sealed = [number for message_id in message_ids for number in self._sealed.get(message_id, ())]
         return [WithdrawnPayload(ranges=ranges_of(held + sealed))] if held or sealed else []
 
-    def _forget(self, message_ids: Sequence[str]) -> None:
-        for message_id in message_ids:
-            self._held.pop(message_id, None)
-            self._sealed.pop(message_id, None)
+    def _blocks(self, message_ids: Iterable[str]) -> list[dict[str, Any]]:
+        """Return the rows that seal what is held of these messages."""
+        held = [pieces for message_id in message_ids if (pieces := self._held.get(message_id))]
+        return [block_row(pieces, self.lease.run_id, self.lease.fence) for pieces in held]
 
     async def _save(self, change: Commit, numbered: Sequence[Payload], blocks: Sequence[dict[str, Any]]) -> str | None:
         """Write this change exactly once, however often it is tried."""
         self._may_be_written = False  # the flag of an earlier change that was given up
         # A release is urgent: other workers may take the run, and this process may be about to end.
-        written = self._patiently(
-            self._write, change, numbered, blocks, then=self._is_committed, is_urgent=change.release is not None
+        woken = await self._patiently(
+            self._write,
+            change,
+            numbered,
+            blocks,
+            then=lambda: failpoint("commit"),
+            is_urgent=change.release is not None,
         )
-        woken = await written
         self._commits += 1
         return woken
 
@@ -312,63 +314,35 @@ class RunWriter:
     def _write(
         self, connection: Connection, change: Commit, numbered: Sequence[Payload], blocks: Sequence[dict[str, Any]]
     ) -> str | None:
-        """Write one change, on a writer thread; return the run to wake up: this one, the thread's next one, or None."""
+        """Write one change, on a writer thread; return the run to wake up: this one, the thread's next one, or None.
+
+        Raises:
+            StaleOwner: another process owns the run.
+        """
         lease, end = self.lease, next((p for p in numbered if isinstance(p, EndPayload)), None)
-        if not self._is_ours(connection, change, end, last=self._next + len(numbered) - 1):
-            self._may_be_written = False  # an earlier try was committed, and its reply was lost
-            return None
+        ours: Owned = {"id_": lease.run_id, "fence_": lease.fence, "commits_": self._commits}
+        if change.release is not None:  # each locks the run's row
+            is_ours = release(connection, ours, change.release, self._next + len(numbered) - 1)
+        elif end is not None:
+            is_ours = owned.finish(connection, ours, end, change.error_code)
+        else:
+            is_ours = owned.commit(connection, ours, len(change.started))
+        if not is_ours:
+            if self._may_be_written and owned.is_committed(connection, ours):
+                return None  # an earlier try was committed, and its reply was lost
+            self._loop.call_soon(self.lost_ownership)
+            raise StaleOwner(lease.run_id, lease.fence)
         self._may_be_written = True
         woken = record(connection, lease, lease.fence, change, numbered, blocks)
         failpoint("commit-before")
         return lease.run_id if change.release is not None and change.release.status == "queued" else woken
 
-    def _is_committed(self) -> None:
-        self._may_be_written = False
-        failpoint("commit")
-
-    def _is_ours(self, connection: Connection, change: Commit, end: EndPayload | None, last: int) -> bool:
-        """Lock the run's row and return whether this commit still has to be written.
-
-        Raises:
-            StaleOwner: another process owns the run.
-        """
-        if change.release is not None:
-            is_done = release(connection, self._owned(), change.release, last)
-        elif end is not None:
-            is_done = owned.finish(connection, self._owned(), end, change.error_code)
-        else:
-            is_done = owned.commit(connection, self._owned(), len(change.started))
-        if is_done:
-            return True
-        if not (self._may_be_written and owned.is_committed(connection, self._owned())):
-            self._refuse()
-        return False
-
-    def _refuse(self) -> None:
-        self._loop.call_soon(self.lost_ownership)
-        raise StaleOwner(self.lease.run_id, self.lease.fence)
-
-    def _owned(self) -> Owned:
-        return {"id_": self.lease.run_id, "fence_": self.lease.fence, "commits_": self._commits}
-
-    def _block(self, message_id: str) -> dict[str, Any] | None:
-        pieces = self._held.get(message_id)
-        return block_row(pieces, self.lease.run_id, self.lease.fence) if pieces else None
-
-    async def _make_room(self, count: int, is_last: bool) -> None:
-        if self._next + count - 1 > self._top:
-            await self._reserve_more_now()
-        if is_last and self._extending is not None and not self._extending.done():
-            await asyncio.wait([self._extending])  # after the last commit it would be refused like a stale owner's
-
     async def _seal_all(self) -> None:
         async with self._busy:
-            if self.is_stale or self.is_closed:
-                return
             taken = {message_id: list(pieces) for message_id, pieces in self._held.items() if pieces}
-            if not taken:
+            if self.is_over or not taken:
                 return
-            blocks = [block_row(pieces, self.lease.run_id, self.lease.fence) for pieces in taken.values()]
+            blocks = self._blocks(taken)
             try:
                 await self._save(Commit(), (), blocks)
             except StaleOwner:

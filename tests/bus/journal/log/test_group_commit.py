@@ -367,7 +367,7 @@ def test_a_commit_of_its_own_that_is_refused_is_one_line_in_the_log(
         await asyncio.sleep(0)
         commit.cancel()
         await asyncio.gather(commit, return_exceptions=True)
-        while any("_commit_alone" in repr(task.get_coro()) for task in asyncio.all_tasks()):
+        while any("RunWriter._commit" in repr(task.get_coro()) for task in asyncio.all_tasks()):
             await asyncio.sleep(0.001)
 
     harness.do(play())
