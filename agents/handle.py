@@ -48,7 +48,7 @@ class RunHandle:
             LoopBlocked: called on the event loop's own thread.
         """
         if self._journal.loop.is_loop_thread():
-            raise LoopBlocked("waiting for a result")
+            raise LoopBlocked(what="waiting for a result")
         end = self._journal.loop.run(self._journal.wait(self.run_id, self.thread_id), timeout_s)
         payload = decode(end.data)
         assert isinstance(payload, EndPayload)

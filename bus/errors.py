@@ -8,20 +8,16 @@ from config.errors import Permanent, Retryable
 class LoopBlocked(Permanent):
     code = "loop_blocked"
     status = 500
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} would block the event loop it was called on; call it from a plain thread.")
+    text = "{what} would block the event loop it was called on; call it from a plain thread."
 
 
 class OpenedBeforeFork(Permanent):
     code = "opened_before_fork"
     status = 500
-
-    def __init__(self, opened_by: int) -> None:
-        super().__init__(
-            f"this was opened by process {opened_by}, and a process forked from it has none of its threads, so nothing "
-            "would ever answer; call Runner.open() in this process and take the handle from there."
-        )
+    text = (
+        "this was opened by process {opened_by}, and a process forked from it has none of its threads, so nothing "
+        "would ever answer; call Runner.open() in this process and take the handle from there."
+    )
 
 
 class BrokerMissing(Retryable):

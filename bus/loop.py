@@ -65,7 +65,7 @@ class ProcessLoop:
         """
         if self.is_loop_thread():
             work.close()
-            raise LoopBlocked("waiting for a result")
+            raise LoopBlocked(what="waiting for a result")
         return self.submit(work).result(timeout_s)
 
     def is_loop_thread(self) -> bool:
@@ -79,7 +79,7 @@ class ProcessLoop:
             OpenedBeforeFork: this process is a fork of it.
         """
         if os.getpid() != self._pid:
-            raise OpenedBeforeFork(self._pid)
+            raise OpenedBeforeFork(opened_by=self._pid)
 
     def call_soon(self, function: Callable[[], Any]) -> None:
         """Call ``function`` on the loop's thread, soon."""

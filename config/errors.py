@@ -16,9 +16,11 @@ class CallboardError(Exception):
     """Stable across releases; clients and tests compare it."""
     status: ClassVar[int] = 500
     """The HTTP status of the response."""
+    text: ClassVar[str]
+    """The message of a class whose errors differ by their facts only; the facts are fields of ``str.format``."""
 
-    def __init__(self, message: str, **facts: Any) -> None:
-        super().__init__(message)
+    def __init__(self, message: str | None = None, **facts: Any) -> None:
+        super().__init__(self.text.format(**facts) if message is None else message)
         self.facts = facts
 
     @property

@@ -127,7 +127,7 @@ def last_decided(connection: Connection, run_id: str) -> ApprovalDecided | None:
     row = connection.execute(asked.order_by(approvals.c.created_ms.desc(), approvals.c.id.desc())).first()
     if row is None or row.decision is None:
         return None
-    return ApprovalDecided(row.id, row.decision, row.decided_by)
+    return ApprovalDecided(approval_id=row.id, decision=row.decision, by=row.decided_by)
 
 
 def answers(connection: Connection, run_id: str) -> dict[str, tuple[str, Decision | None]]:

@@ -62,7 +62,7 @@ def decide(
         query = select(approvals).where(approvals.c.id == approval_id, approvals.c.run_id == run_id)
         question = connection.execute(query).first()
         if question is None:
-            raise ApprovalUnknown(approval_id)
+            raise ApprovalUnknown(approval_id=approval_id[:80])
         if idempotency is not None and used_before(connection, who, idempotency) is not None:
             return decided(decision=question.decision, by=question.decided_by, written=untouched(row), is_new=False)
         _require_open(connection, row, question, answer)
@@ -75,7 +75,7 @@ def decide(
 
 def _require_open(connection: Connection, run: Row[Any], question: Row[Any], answer: Decision) -> None:
     if question.decision is not None:
-        raise ApprovalDecided(question.id, question.decision, question.decided_by)
+        raise ApprovalDecided(approval_id=question.id, decision=question.decision, by=question.decided_by)
     if run.status in TERMINAL:
         raise ApprovalOver(f"the run is over ({run.status}), so nothing can be decided any more.")
     if run.status != "waiting":  # stopped while it was about to ask; an owner may be ending it
@@ -84,7 +84,7 @@ def _require_open(connection: Connection, run: Row[Any], question: Row[Any], ans
         raise ApprovalOver("the time for an answer is over; the run ends by itself.")
     offered = orjson.loads(question.decisions_json)
     if answer.decision not in offered:
-        raise DecisionRefused(answer.decision, offered)
+        raise DecisionRefused(answer=answer.decision, offered=", ".join(offered))
 
 
 def _answer(connection: Connection, run: Row[Any], question: Row[Any], answer: Decision, by: str) -> CommitResult:

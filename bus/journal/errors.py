@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from config.errors import Permanent
 
 
 class RunUnknown(Permanent):
     code = "run_unknown"
     status = 404
-
-    def __init__(self, run_id: str) -> None:
-        super().__init__(f"there is no run '{run_id[:80]}'; `./callboard runs` lists the runs.", run_id=run_id)
+    text = "there is no run '{run_id:.80}'; `./callboard runs` lists the runs."
 
 
 class ThreadUnknown(Permanent):
     code = "thread_unknown"
     status = 404
-
-    def __init__(self, thread_id: str) -> None:
-        super().__init__(
-            f"there is no thread '{thread_id[:80]}'; `./callboard threads` lists the threads.", thread_id=thread_id
-        )
+    text = "there is no thread '{thread_id:.80}'; `./callboard threads` lists the threads."
 
 
 class RunOpen(Permanent):
@@ -42,36 +34,22 @@ class RunOpen(Permanent):
 
 class CursorInvalid(Permanent):
     code = "cursor_invalid"
-
-    def __init__(self, cursor: str) -> None:
-        super().__init__(
-            f"'{cursor[:40]}' is not a cursor; send back the id of the last event you saw, or leave it out "
-            "to read from the beginning.",
-            cursor=cursor[:200],
-        )
+    text = (
+        "'{cursor:.40}' is not a cursor; send back the id of the last event you saw, or leave it out to read from the "
+        "beginning."
+    )
 
 
 class CursorAhead(Permanent):
     code = "cursor_ahead"
     status = 409
-
-    def __init__(self, cursor: int, last: int) -> None:
-        super().__init__(
-            f"cursor {cursor} is beyond the last event of this run, {last}; read again from {last} or earlier.",
-            cursor=cursor,
-            last=last,
-        )
+    text = "cursor {cursor} is beyond the last event of this run, {last}; read again from {last} or earlier."
 
 
 class IdempotencyConflict(Permanent):
     code = "idempotency_conflict"
     status = 409
-
-    def __init__(self, key: str) -> None:
-        super().__init__(
-            f"the idempotency key '{key[:80]}' was used with another body; send the same body again, or a new key.",
-            key=key,
-        )
+    text = "the idempotency key '{key:.80}' was used with another body; send the same body again, or a new key."
 
 
 class StaleOwner(Permanent):
@@ -97,31 +75,22 @@ class RunCrashed(Permanent):
 
     code = "crashed"
     status = 502
-
-    def __init__(self, crashes: int, during: str) -> None:
-        super().__init__(
-            f"{crashes} workers were lost while they worked on this run (at work: {during}), so it is not tried "
-            "again. Find out what that does to a worker's process, then start a new run."
-        )
+    text = (
+        "{crashes} workers were lost while they worked on this run (at work: {during}), so it is not tried again. Find "
+        "out what that does to a worker's process, then start a new run."
+    )
 
 
 class ApprovalExpired(Permanent):
     code = "approval_expired"
     status = 410
-
-    def __init__(self) -> None:
-        super().__init__("no person answered this run's question in time, so it ended; start a new run.")
+    text = "no person answered this run's question in time, so it ended; start a new run."
 
 
 class ApprovalUnknown(Permanent):
     code = "approval_unknown"
     status = 404
-
-    def __init__(self, approval_id: str) -> None:
-        super().__init__(
-            f"this run asks nothing with the id '{approval_id[:80]}'; look at what it waits for and answer that.",
-            approval_id=approval_id[:80],
-        )
+    text = "this run asks nothing with the id '{approval_id:.80}'; look at what it waits for and answer that."
 
 
 class ApprovalDecided(Permanent):
@@ -129,14 +98,7 @@ class ApprovalDecided(Permanent):
 
     code = "approval_decided"
     status = 409
-
-    def __init__(self, approval_id: str, decision: str, by: str) -> None:
-        super().__init__(
-            f"this was decided already: {decision}, by {by}; nothing was changed.",
-            approval_id=approval_id,
-            decision=decision,
-            by=by,
-        )
+    text = "this was decided already: {decision}, by {by}; nothing was changed."
 
 
 class ApprovalOver(Permanent):
@@ -148,7 +110,4 @@ class ApprovalOver(Permanent):
 
 class DecisionRefused(Permanent):
     code = "decision_refused"
-
-    def __init__(self, decision: str, offered: Iterable[str]) -> None:
-        choices = ", ".join(offered)
-        super().__init__(f"'{decision[:40]}' is not among the answers to this; give one of: {choices}.")
+    text = "'{answer:.40}' is not among the answers to this; give one of: {offered}."

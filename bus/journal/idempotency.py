@@ -46,7 +46,7 @@ def used_before(connection: Connection, who: Who, key: IdempotencyKey) -> str | 
     if row is None:
         return None
     if row.body_digest != key.body_digest:
-        raise IdempotencyConflict(key.key)
+        raise IdempotencyConflict(key=key.key)
     return str(row.run_id)
 
 

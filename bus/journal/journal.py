@@ -234,7 +234,7 @@ class Journal:
             LoopBlocked: called on the loop's own thread.
         """
         if self.loop.is_loop_thread():
-            raise LoopBlocked("reading events")
+            raise LoopBlocked(what="reading events")
         lines: SimpleQueue[list[Line] | BaseException | None] = SimpleQueue()
         future = self.loop.submit(_pour(self.follow(run_id, thread_id, cursor), lines.put))
         try:

@@ -55,7 +55,7 @@ def _asked(handle: RunHandle, approval_id: str | None) -> list[dict[str, Any]]:
     if approval_id is None:
         return asked
     if not (these := [one for one in asked if one["approval_id"] == approval_id]):
-        raise ApprovalUnknown(approval_id)
+        raise ApprovalUnknown(approval_id=approval_id[:80])
     return these
 
 

@@ -14,5 +14,5 @@ def parse_cursor(text: str | None) -> int:
     if text is None or text == "":
         return 0
     if not (text.isascii() and text.isdigit() and len(text) <= 19):
-        raise CursorInvalid(text)
+        raise CursorInvalid(cursor=text[:200])
     return int(text)

@@ -139,7 +139,7 @@ def require_run(connection: Connection, run_id: str) -> None:
         RunUnknown: it was removed.
     """
     if connection.execute(_EXISTS, {"run_id": run_id}).first() is None:
-        raise RunUnknown(run_id)
+        raise RunUnknown(run_id=run_id)
 
 
 _EXISTS = select(runs.c.id).where(runs.c.id == bindparam("run_id"))

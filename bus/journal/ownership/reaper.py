@@ -199,7 +199,9 @@ def reap(database: Database, run_id: str, grace: LeaseGrace | None = None) -> Co
             written = end_run(connection, row, STOPPED, crashes)
         elif is_suspect(row.crashes, known):  # it shared its process with no other suspect
             during = "; ".join(dict.fromkeys(one["during"] for one in crashes))
-            written = end_run(connection, row, Ending.failed(RunCrashed(len(crashes), during), "dead"), crashes)
+            written = end_run(
+                connection, row, Ending.failed(RunCrashed(crashes=len(crashes), during=during), "dead"), crashes
+            )
         else:
             is_counted = not suspect_beside(connection, row)
             written = requeue(connection, row, crashes if is_counted else None)

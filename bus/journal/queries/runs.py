@@ -132,7 +132,7 @@ class Runs:
         with self._database.read() as connection:
             row = _find(connection, who, run_id, runs.c.thread_id, runs.c.status, runs.c.reserved_to)
         if cursor > row.reserved_to:
-            raise CursorAhead(cursor, row.reserved_to)
+            raise CursorAhead(cursor=cursor, last=row.reserved_to)
         return row.thread_id, row.status, row.reserved_to
 
     def last_error(self, run_id: str) -> ErrorPayload | None:
@@ -188,7 +188,7 @@ class Runs:
 def _find(connection: Connection, who: Who, run_id: str, *columns: ColumnElement[Any]) -> Row[Any]:
     row = connection.execute(select(*columns).where(runs.c.id == run_id, is_of(who, runs))).first()
     if row is None:
-        raise RunUnknown(run_id)
+        raise RunUnknown(run_id=run_id)
     return row
 
 

@@ -118,7 +118,7 @@ _MESSAGES = Pages(
 def _find(connection: Connection, who: Who, thread_id: str) -> Any:
     row = connection.execute(select(threads).where(threads.c.id == thread_id, is_of(who, threads))).first()
     if row is None:
-        raise ThreadUnknown(thread_id)
+        raise ThreadUnknown(thread_id=thread_id)
     return row
 
 

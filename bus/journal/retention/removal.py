@@ -62,7 +62,7 @@ def require_over(connection: Connection, who: Who, run_ids: Sequence[str]) -> No
     found = {row.id: row.status for row in connection.execute(query.order_by(runs.c.id).with_for_update())}
     for run_id in run_ids:
         if run_id not in found:
-            raise RunUnknown(run_id)
+            raise RunUnknown(run_id=run_id)
         if found[run_id] not in TERMINAL:
             raise RunOpen(run_id, found[run_id])
 
@@ -77,7 +77,7 @@ def require_no_open_run(connection: Connection, who: Who, thread_ids: Sequence[s
     found = {row.id: row.key for row in connection.execute(query.order_by(threads.c.key).with_for_update())}
     for thread_id in thread_ids:
         if thread_id not in found:
-            raise ThreadUnknown(thread_id)
+            raise ThreadUnknown(thread_id=thread_id)
     keys = list(found.values())
     # Read after locking: accepting a run takes the same lock.
     going = select(runs.c.id, runs.c.status, runs.c.thread_id).where(runs.c.thread_key.in_(keys), is_open(runs))

@@ -58,7 +58,7 @@ def lock_own_run(connection: Connection, who: Who, run_id: str) -> Row[Any]:
     """
     row = lock_run(connection, run_id)
     if row is None or (row.tenant, row.principal) != (who.tenant, who.principal):
-        raise RunUnknown(run_id)
+        raise RunUnknown(run_id=run_id)
     return row
 
 
