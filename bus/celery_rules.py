@@ -8,7 +8,6 @@ command reads ``BROKER_URL``, and each of its options has a variable (``CELERY_W
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from bus.celery_config import celery_config
@@ -20,19 +19,12 @@ JSON = ("json", "application/json")
 _UNSET = ("", "0", "false", "no", "off", "n", "f")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BrokenRule:
-    """One violated rule."""
+Verdict = Literal["warn", "fail"]
+"""``fail`` if work is lost or the broker can be abused; ``warn`` if runs get slower or harder to follow."""
+Broken = Iterator[tuple[Verdict, str]]
+"""Violated rules: each one's verdict, and its problem with the remedy."""
 
-    verdict: Literal["warn", "fail"]
-    """``fail`` if work is lost or the broker can be abused; ``warn`` if runs get slower or harder to follow."""
-    text: str
-    """The problem and its remedy."""
-
-
-Broken = Iterator[BrokenRule]
-
-_VALUES: dict[str, tuple[Literal["warn", "fail"], str]] = {
+_VALUES: dict[str, tuple[Verdict, str]] = {
     "task_acks_late": ("fail", "with late acknowledgement a busy worker ends itself when its Redis restarts"),
     "worker_enable_remote_control": ("fail", "every client of the broker can stop the workers"),
     "task_serializer": ("fail", "workers accept JSON alone and would refuse every message"),
@@ -56,20 +48,16 @@ def broken_rules(conf: Any, settings: Settings, environment: Mapping[str, str]) 
     yield from _content(conf)
     for name, (verdict, why) in _VALUES.items():
         if name in wanted and conf[name] != wanted[name]:
-            yield _wrong_value(verdict, name, conf[name], wanted[name], why)
+            yield (
+                verdict,
+                f"{name} is {conf[name]!r} and has to be {wanted[name]!r}, since {why}. Remove what sets it: code that "
+                "changes app.conf, or an argument of the worker's command line.",
+            )
     yield from _pool(str(conf["worker_pool"]), "worker_pool")
     yield from _queues(conf, wanted)
     yield from _transport(conf, wanted["broker_transport_options"], settings)
     yield from _limits(conf, wanted)
     yield from _options({queue.alias for queue in wanted["task_queues"]}, environment)
-
-
-def _wrong_value(verdict: Literal["warn", "fail"], name: str, found: object, wanted: object, why: str) -> BrokenRule:
-    return BrokenRule(
-        verdict=verdict,
-        text=f"{name} is {found!r} and has to be {wanted!r}, since {why}. Remove what sets it: code that changes "
-        f"app.conf, or an argument of the worker's command line.",
-    )
 
 
 def _broker(conf: Any, wanted: str, environment: Mapping[str, str]) -> Broken:
@@ -79,9 +67,9 @@ def _broker(conf: Any, wanted: str, environment: Mapping[str, str]) -> Broken:
     if broker_form(found) != wanted:
         names = ("BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_URL")
         variable = next((name for name in names if environment.get(name)), None)
-        yield BrokenRule(
-            verdict="fail",
-            text=f"{variable or 'code that changes app.conf'} sends workers to {without_password(found)}, but messages "
+        yield (
+            "fail",
+            f"{variable or 'code that changes app.conf'} sends workers to {without_password(found)}, but messages "
             f"are published to {without_password(wanted)}, so no worker gets them. "
             f"{f'Unset {variable}' if variable else 'Remove it'}, and set the broker's URL as CALLBOARD_BROKER_URL.",
         )
@@ -93,21 +81,21 @@ def _content(conf: Any) -> Broken:
     others = [kind for kind in accepted if kind not in (*PICKLE, *JSON)]
     remedy = "Set accept_content back to ['json']."
     if pickle:
-        text = f"accept_content has {pickle[0]}: every client of the broker can run code in the workers. {remedy}"
-        yield BrokenRule(verdict="fail", text=text)
+        yield (
+            "fail",
+            f"accept_content has {pickle[0]}: every client of the broker can run code in the workers. {remedy}",
+        )
     if not any(kind in JSON for kind in accepted):
-        text = f"accept_content has no json, so workers refuse every message. {remedy}"
-        yield BrokenRule(verdict="fail", text=text)
+        yield "fail", f"accept_content has no json, so workers refuse every message. {remedy}"
     if others:
-        text = f"accept_content has {', '.join(others)}, which only forged messages use. {remedy}"
-        yield BrokenRule(verdict="warn", text=text)
+        yield "warn", f"accept_content has {', '.join(others)}, which only forged messages use. {remedy}"
 
 
 def _pool(pool: str, source: str) -> Broken:
     if not any(known in pool for known in ("thread", "prefork", "processes", "solo")):  # also as a path of a class
-        yield BrokenRule(
-            verdict="fail",
-            text=f"{source} is '{pool}', under which the agents' loop cannot run; use threads, prefork or solo.",
+        yield (
+            "fail",
+            f"{source} is '{pool}', under which the agents' loop cannot run; use threads, prefork or solo.",
         )
 
 
@@ -116,23 +104,23 @@ def _queues(conf: Any, wanted: Mapping[str, Any]) -> Broken:
     names = {str(getattr(each, "name", each)) for each in conf["task_queues"] or ()}
     if missing := sorted(served - names):
         listing = ", ".join(sorted(names)) or "none"
-        yield BrokenRule(
-            verdict="fail",
-            text=f"task_queues has {listing} and not '{missing[0]}', where messages are published; leave task_queues "
+        yield (
+            "fail",
+            f"task_queues has {listing} and not '{missing[0]}', where messages are published; leave task_queues "
             "alone, name the default queue as CALLBOARD_QUEUE and those a worker serves as CALLBOARD_QUEUES.",
         )
     if conf["task_default_queue"] != queue or conf["task_routes"]:
         setting = "task_routes" if conf["task_routes"] else "task_default_queue"
-        yield BrokenRule(
-            verdict="fail",
-            text=f"{setting} sends messages to another queue than '{queue}', which the workers consume; take it out "
+        yield (
+            "fail",
+            f"{setting} sends messages to another queue than '{queue}', which the workers consume; take it out "
             "and name the queue as CALLBOARD_QUEUE.",
         )
     absent = {"handlers.run_agent", "handlers.worker.process"} - set(conf["include"] or ())
     if absent:
-        yield BrokenRule(
-            verdict="fail",
-            text=f"include lacks {', '.join(sorted(absent))}, so workers do not know what to do with a message and "
+        yield (
+            "fail",
+            f"include lacks {', '.join(sorted(absent))}, so workers do not know what to do with a message and "
             "drop it; add to the list instead of replacing it.",
         )
 
@@ -142,37 +130,36 @@ def _transport(conf: Any, wanted: Mapping[str, Any], settings: Settings) -> Brok
     if "global_keyprefix" not in wanted:
         return
     if found.get("global_keyprefix") != wanted["global_keyprefix"]:
-        yield BrokenRule(
-            verdict="fail",
-            text=f"broker_transport_options have global_keyprefix {found.get('global_keyprefix')!r}, but messages are "
+        yield (
+            "fail",
+            f"broker_transport_options have global_keyprefix {found.get('global_keyprefix')!r}, but messages are "
             f"published under '{wanted['global_keyprefix']}', so no worker gets them. Change single options instead of "
             "replacing all.",
         )
     visible_s = found.get("visibility_timeout", 3600)
     if visible_s < settings.lease_s:
-        yield BrokenRule(
-            verdict="warn",
-            text=f"visibility_timeout is {visible_s:g} s and a lease {settings.lease_s:g} s: messages come back while "
+        yield (
+            "warn",
+            f"visibility_timeout is {visible_s:g} s and a lease {settings.lease_s:g} s: messages come back while "
             "their runs are still owned, also those of other applications on this Redis, where the shortest value of "
             f"all counts. Leave it at {wanted['visibility_timeout']}, or shorten CALLBOARD_LEASE_S.",
         )
     if not found.get("socket_timeout"):
-        text = "socket_timeout is not set, so a frozen Redis blocks a publisher for ever; leave it at 5 s."
-        yield BrokenRule(verdict="warn", text=text)
+        yield "warn", "socket_timeout is not set, so a frozen Redis blocks a publisher for ever; leave it at 5 s."
 
 
 def _limits(conf: Any, wanted: Mapping[str, Any]) -> Broken:
     for name in ("task_time_limit", "task_soft_time_limit"):
         if conf[name]:
-            yield BrokenRule(
-                verdict="warn",
-                text=f"{name} is {conf[name]:g} s: on prefork it ends runs that take longer, and the third time such "
+            yield (
+                "warn",
+                f"{name} is {conf[name]:g} s: on prefork it ends runs that take longer, and the third time such "
                 "a run is dead. Take it out; an agent's `timeouts:` limit its model and tool calls.",
             )
     if conf.result_backend and not wanted["result_backend"]:
-        yield BrokenRule(
-            verdict="warn",
-            text=f"result_backend is {without_password(str(conf.result_backend))}; outcomes are in the journal, and "
+        yield (
+            "warn",
+            f"result_backend is {without_password(str(conf.result_backend))}; outcomes are in the journal, and "
             "no process reads these. Unset it (or CELERY_RESULT_BACKEND).",
         )
 
@@ -187,22 +174,19 @@ def _options(queues: set[str], environment: Mapping[str, str]) -> Broken:
         return value(option).lower() not in _UNSET
 
     if is_on("PURGE"):
-        text = "CELERY_WORKER_PURGE deletes the waiting messages each time a worker starts; unset it."
-        yield BrokenRule(verdict="fail", text=text)
+        yield "fail", "CELERY_WORKER_PURGE deletes the waiting messages each time a worker starts; unset it."
     if value("POOL"):
         yield from _pool(value("POOL"), "CELERY_WORKER_POOL")
     consumed = {part.strip() for part in value("QUEUES").split(",") if part.strip()}
     excluded = queues & {part.strip() for part in value("EXCLUDE_QUEUES").split(",")}
     if left := excluded or (queues - consumed if consumed else ()):
         name = "CELERY_WORKER_EXCLUDE_QUEUES" if excluded else "CELERY_WORKER_QUEUES"
-        text = (
+        yield (
+            "fail",
             f"{name} keeps workers away from '{min(left)}', where messages are published; unset it, and name the "
-            "queues that a worker serves as CALLBOARD_QUEUES."
+            "queues that a worker serves as CALLBOARD_QUEUES.",
         )
-        yield BrokenRule(verdict="fail", text=text)
     if is_on("TASK_EVENTS"):
-        text = "CELERY_WORKER_TASK_EVENTS sends events that no process reads; unset it."
-        yield BrokenRule(verdict="warn", text=text)
+        yield "warn", "CELERY_WORKER_TASK_EVENTS sends events that no process reads; unset it."
     if value("PREFETCH_MULTIPLIER") not in ("", "1"):
-        text = "CELERY_WORKER_PREFETCH_MULTIPLIER lets messages wait in workers that are full; unset it."
-        yield BrokenRule(verdict="warn", text=text)
+        yield "warn", "CELERY_WORKER_PREFETCH_MULTIPLIER lets messages wait in workers that are full; unset it."

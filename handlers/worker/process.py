@@ -75,8 +75,8 @@ def log_our_way(**_: Any) -> None:
 @signals.worker_init.connect(weak=False)
 def warn_of_configuration(sender: Any = None, **_: Any) -> None:
     """Log what is wrong with Celery's configuration; only this process sees its own command line."""
-    for broken in broken_rules(sender.app.conf, with_running_redis(settings()), os.environ):
-        log.warning("Celery is not configured as it has to be: %s", broken.text)
+    for _verdict, broken in broken_rules(sender.app.conf, with_running_redis(settings()), os.environ):
+        log.warning("Celery is not configured as it has to be: %s", broken)
 
 
 @signals.worker_init.connect(weak=False)

@@ -26,7 +26,7 @@ def application(settings: Settings, **changes: Any) -> Celery:
 
 def verdicts(settings: Settings, environment: dict[str, str] | None = None, **changes: Any) -> list[tuple[str, str]]:
     conf = application(settings, **changes).conf
-    return [(broken.verdict, broken.text) for broken in broken_rules(conf, settings, environment or {})]
+    return list(broken_rules(conf, settings, environment or {}))
 
 
 def test_our_own_configuration_breaks_no_rule(settings: Settings, redis_settings: Settings):
@@ -147,7 +147,7 @@ def test_what_words_behind_the_workers_command_change_is_found(redis_settings: S
 
     app.config_from_cmdline(["worker.enable_remote_control=1", "task.acks_late=1"], namespace="worker")
 
-    found = [broken.text.partition(" ")[0] for broken in broken_rules(app.conf, redis_settings, {})]
+    found = [text.partition(" ")[0] for _, text in broken_rules(app.conf, redis_settings, {})]
     assert found == ["task_acks_late", "worker_enable_remote_control"]
 
 
@@ -159,7 +159,7 @@ def test_a_module_of_celerys_own_can_set_only_what_we_do_not(tmp_path):
     code = (
         "import os\nfrom bus.celery_app import app\nfrom bus.celery_rules import broken_rules\n"
         "from config.settings import settings\n"
-        "print(*(broken.text.split()[0] for broken in broken_rules(app.conf, settings(), os.environ)))"
+        "print(*(text.split()[0] for _, text in broken_rules(app.conf, settings(), os.environ)))"
     )
     environment = os.environ | {"CELERY_CONFIG_MODULE": "theirs", "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
 
