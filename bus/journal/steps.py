@@ -48,18 +48,7 @@ _NUMBER = (
     select(func.coalesce(func.max(steps.c.number), 0) + 1).where(steps.c.run_id == bindparam("run_")).scalar_subquery()
 )
 _START = insert(steps).inline().values(number=_NUMBER, started_ms=WALL_MS)
-_END = (
-    update(steps)
-    .where(steps.c.id == bindparam("id_"))
-    .values(
-        status=bindparam("new_status"),
-        result_json=bindparam("result"),
-        usage_json=bindparam("usage"),
-        cost_usd=bindparam("cost"),
-        attempt=bindparam("attempts"),
-        ended_ms=WALL_MS,
-    )
-)
+_END = update(steps).where(steps.c.id == bindparam("id_")).values(ended_ms=WALL_MS)
 
 
 def start_steps(connection: Connection, run_id: str, fence: int, started: Sequence[StepStarted]) -> None:
@@ -99,11 +88,11 @@ def end_steps(connection: Connection, ended: Sequence[StepEnded]) -> None:
     for step in ended:
         values = {
             "id_": step.id,
-            "new_status": step.status,
-            "cost": step.cost_usd,
-            "result": orjson.dumps(step.result).decode() if step.result is not None else None,
-            "usage": orjson.dumps(dict(step.usage)).decode() if step.usage else None,
-            "attempts": step.attempts,
+            "status": step.status,
+            "cost_usd": step.cost_usd,
+            "result_json": orjson.dumps(step.result).decode() if step.result is not None else None,
+            "usage_json": orjson.dumps(dict(step.usage)).decode() if step.usage else None,
+            "attempt": step.attempts,
         }
         connection.execute(_END, values)
 

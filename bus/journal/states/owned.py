@@ -155,29 +155,21 @@ _COMMITTED = select(runs.c.id).where(
 
 def finish(connection: Connection, owned: Owned, end: EndPayload, error_code: str | None) -> bool:
     """running -> the end's status: the run has no owner any more; returns whether the caller still owned it."""
-    values = {
-        "new_status": end.status,
-        "why": end.reason,
-        "last": end.seq,
-        "cost": end.cost_usd,
-        "error": error_code,
-        "usage": orjson.dumps(dict(end.usage)).decode() if end.usage else None,
-        "output": orjson.dumps(end.output).decode() if end.output is not None else None,
-        "took_steps": end.steps or 0,
-    }
+    values = {**ended(end, error_code), "reserved_to": end.seq, "lease_until": None, "owner": None}
     return connection.execute(_FINISH, values | owned).rowcount == 1
 
 
-_FINISH = COMMIT.values(
-    status=bindparam("new_status"),
-    reason=bindparam("why"),
-    reserved_to=bindparam("last"),
-    lease_until=None,
-    owner=None,
-    usage_json=bindparam("usage"),
-    cost_usd=bindparam("cost"),
-    output_json=bindparam("output"),
-    error_code=bindparam("error"),
-    ended_ms=WALL_MS,
-    steps=bindparam("took_steps"),
-)
+_FINISH = COMMIT.values(ended_ms=WALL_MS)
+
+
+def ended(end: EndPayload, error_code: str | None) -> dict[str, Any]:
+    """Return the columns that every end writes, whoever ends the run."""
+    return {
+        "status": end.status,
+        "reason": end.reason,
+        "steps": end.steps or 0,
+        "usage_json": orjson.dumps(dict(end.usage)).decode() if end.usage else None,
+        "cost_usd": end.cost_usd,
+        "output_json": orjson.dumps(end.output).decode() if end.output is not None else None,
+        "error_code": error_code,
+    }

@@ -44,7 +44,8 @@ def release(connection: Connection, owned: Owned, change: Release, last: int) ->
     queued in any case, so that its next owner ends it. Questions, their timers and the wake-up are written with it.
     """
     detail = redact(change.detail) if change.detail is not None else None
-    values = {"new_status": change.status, "why": change.reason, "for_what": detail, "last": last}
+    values = {"reason": change.reason, "detail": detail, "reserved_to": last, "declared_to": last}
+    values |= {"new_status": change.status, "lease_until": None, "owner": None}
     status = connection.execute(_RELEASE, owned | values).scalar()
     if status is None:
         return False
@@ -66,12 +67,6 @@ _TAKEN = (
     .where(controls.c.taken_ms.is_(None))
     .values(taken_ms=WALL_MS)
 )
-_RELEASE = COMMIT.values(
-    status=case((runs.c.stop_requested, "queued"), else_=bindparam("new_status")),
-    reason=bindparam("why"),
-    detail=bindparam("for_what"),
-    reserved_to=bindparam("last"),
-    declared_to=bindparam("last"),
-    lease_until=None,
-    owner=None,
-).returning(runs.c.status)
+_RELEASE = COMMIT.values(status=case((runs.c.stop_requested, "queued"), else_=bindparam("new_status"))).returning(
+    runs.c.status
+)

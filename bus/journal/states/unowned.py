@@ -18,6 +18,7 @@ from bus.journal.log.commit import Commit, record
 from bus.journal.log.events import undeclared
 from bus.journal.outbox import announce
 from bus.journal.states.codes import CODE, Reason, RunStatus
+from bus.journal.states.owned import ended
 from bus.journal.who import Who
 from bus.payloads import EndPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
@@ -128,19 +129,8 @@ def end(
     """
     last = change.events[-1]
     assert isinstance(last, EndPayload)
-    values = {
-        "status": last.status,
-        "reason": last.reason,
-        "detail": None,
-        "stop_requested": True,
-        "observers_told": False,
-        "ended_ms": WALL_MS,
-        "steps": last.steps,
-        "cost_usd": last.cost_usd,
-        "usage_json": orjson.dumps(dict(last.usage)).decode() if last.usage else None,
-        "error_code": change.error_code,
-    }
-    return write(connection, row, change, **values, **counted(crashes))
+    values = {"detail": None, "stop_requested": True, "observers_told": False, "ended_ms": WALL_MS}
+    return write(connection, row, change, **ended(last, change.error_code), **values, **counted(crashes))
 
 
 def answer(connection: Connection, row: Row[Any], event: Payload, *, is_last: bool) -> CommitResult:
