@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from bus.journal.log.progress import OpenStep as OpenStep
     from bus.journal.log.progress import Progress as Progress
     from bus.journal.log.writer import RunWriter as RunWriter
-    from bus.journal.ownership.claim import Claim as Claim
-    from bus.journal.ownership.claim import FirstCommit as FirstCommit
+    from bus.journal.ownership.leases import Claim as Claim
+    from bus.journal.ownership.leases import FirstCommit as FirstCommit
     from bus.journal.ownership.leases import Lease as Lease
     from bus.journal.ownership.workers import WorkerRow as WorkerRow
     from bus.journal.ownership.workers import Workers as Workers
@@ -93,8 +93,7 @@ _NAMES = {
     "log.pages": "PAGE_BYTES",
     "log.progress": "OpenStep Progress",
     "log.writer": "RunWriter",
-    "ownership.claim": "Claim FirstCommit",
-    "ownership.leases": "Lease",
+    "ownership.leases": "Claim FirstCommit Lease",
     "ownership.workers": "WorkerRow Workers",
     "queries.run_record": "RunRecord read_record run_of_thread",
     "queries.runs": "Runs STATUSES",

@@ -29,10 +29,9 @@ from bus.journal.log.reader import Reader, with_live
 from bus.journal.log.writer import Notify, RunWriter
 from bus.journal.outbox import Publish, Relay
 from bus.journal.ownership.admission import Admission
-from bus.journal.ownership.claim import Claim
 from bus.journal.ownership.crashes import clear_suspect
 from bus.journal.ownership.lease_manager import LeaseManager
-from bus.journal.ownership.leases import Lease, claim_on
+from bus.journal.ownership.leases import Claim, Lease, claim_on
 from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.reaper import Reaper
 from bus.journal.ownership.unowned_runs import UnownedRuns

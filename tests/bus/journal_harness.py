@@ -23,6 +23,7 @@ from bus.journal.log.writer import RunWriter
 from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import Lease, claim_on
 from bus.journal.ownership.reaper import due, fire, reap
+from bus.journal.ownership.unowned_runs import UnownedRuns
 from bus.journal.queries.run_record import RunRecord, record_of
 from bus.journal.states.release import DRAINED, Release
 from bus.journal.states.unowned import CommitResult
@@ -30,11 +31,13 @@ from bus.journal.threads import HistoryItem
 from bus.journal.who import Who
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, MessagePayload, Payload, encode
+from bus.queues import ServedQueues
 from cli.crashlab.invariants import log_breaches
 from config.database.engine import Database
 from config.database.tables import runs, timers
 
 T = TypeVar("T")
+ALL_QUEUES = ServedQueues(default="runs", names=("runs",))
 
 
 def new_run(objective: str = "Hello", **fields: Any) -> NewRun:
@@ -189,6 +192,11 @@ class JournalHarness:
         lease = self.claim(run_id or self.accept().run_id, owner, lease_s)
         assert lease is not None
         return Owner(self, lease)
+
+    def claimable(self, queues: ServedQueues = ALL_QUEUES) -> list[str]:
+        """Return the ids of the runs that a worker of these queues may claim, the oldest first."""
+        unowned = UnownedRuns(self.database, "own_poller", 60.0, lambda written: None)
+        return [row.id for row in unowned.claimable(1000, queues)]
 
     def expire_lease(self, run_id: str, *, is_forgiven: bool = False) -> None:
         """Let a run's lease run out now; ``is_forgiven`` where it may happen any number of times."""

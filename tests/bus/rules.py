@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import BindParameter, bindparam, select
 
-from bus.journal.ownership.reaper import claimable
 from bus.journal.queries.run_record import RunRecord, record_of
 from bus.payloads import TERMINAL, Payload, encode
 from cli.crashlab.effects import Effects
@@ -114,8 +113,7 @@ class Rules:
             first = next((row for row in its if row.status not in TERMINAL), None)
             if first is not None and first.status == "queued" and not first.lease_until:
                 free.add(first.id)
-        with self._harness.database.read() as connection:
-            found = {row.id for row in claimable(connection, self._harness.database, 1000)}
+        found = set(self._harness.claimable())
         unannounced = [run_id for run_id in free if not self._rows(ANNOUNCED, id_=run_id)]
         assert unannounced == [], f"may begin, and no wake-up is published: {unannounced}"
         mine = found & {row.id for row in rows}

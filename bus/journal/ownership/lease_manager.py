@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
+
+from sqlalchemy import Row
 
 from bus.journal.controls import CONTROLS, Control
 from bus.journal.live.hotlog import HotLog
 from bus.journal.log.writer import RunWriter
-from bus.journal.ownership.leases import Beat, beat, requests
+from bus.journal.ownership.leases import beat, requests
 from bus.journal.states.ending import Ending
 from bus.journal.states.release import DRAINED, Release
 from bus.keys import Keys
@@ -236,7 +238,7 @@ class LeaseManager:
                 self._loop.call_soon(partial(tracked.writer.lost_ownership, "is given up: its step does not end"))
         return asked
 
-    def _apply(self, asked: dict[str, TrackedRun], found: list[Beat]) -> None:
+    def _apply(self, asked: dict[str, TrackedRun], found: list[Row[Any]]) -> None:
         """Stop the writers of runs that this process lost, and stop the runs that clients asked to stop."""
         still = {b.run_id: b for b in found}
         for run_id, tracked in asked.items():

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, RowMapping, bindparam, select, update
+from sqlalchemy import Connection, Row, RowMapping, bindparam, select, update
 
+from bus.journal.approvals import use
 from bus.journal.log.events import event_row, insert_rows, undeclared, undelivered
+from bus.journal.log.progress import Progress, read_progress
 from bus.journal.ownership.crashes import SUSPECT_AFTER, is_suspect
 from bus.journal.states import owned
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
+from bus.journal.steps import StepStarted, restart_steps, start_steps
+from bus.journal.threads import Past, history
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import Database
@@ -83,7 +87,18 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
     used_before = row["reserved_to"] - RESERVE
     first_events = _first_events(connection, row, used_before)
     insert_rows(connection, [event_row(payload, run_id, row["thread_id"], row["fence"]) for payload in first_events])
-    return _lease(row, owner, used_before + 1 + len(first_events), tuple(missed), tuple(first_events))
+    return Lease(
+        **{name: row[name] for name in LEASE_COLUMNS},
+        run_id=run_id,
+        owner=owner,
+        age_ms=max(0, row["age_ms"]),
+        observers=tuple(orjson.loads(row["observers_json"])),
+        metadata=orjson.loads(row["metadata_json"]) if row["metadata_json"] else {},
+        next_seq=used_before + 1 + len(first_events),
+        undelivered=tuple(missed),
+        first_events=tuple(first_events),
+        is_suspect=is_suspect(row["crashes"], orjson.loads(row["crashes_json"] or "[]")),
+    )
 
 
 _OPEN_THREAD = update(threads).where(threads.c.key == bindparam("key_")).values(open_run=bindparam("run_"))
@@ -100,67 +115,62 @@ def _first_events(connection: Connection, row: RowMapping, used_before: int) -> 
     return [*first, StatusPayload(seq=seq, at=at, status="running", attempt=row["fence"], agent=row["agent_id"])]
 
 
-def _lease(
-    row: RowMapping,
-    owner: str,
-    next_seq: int,
-    missed: tuple[Payload, ...],
-    first_events: tuple[Payload, ...],
-) -> Lease:
-    taken = {name: row[name] for name in LEASE_COLUMNS}
-    return Lease(
-        **taken,
-        run_id=row["id"],
-        owner=owner,
-        age_ms=max(0, row["age_ms"]),
-        observers=tuple(orjson.loads(row["observers_json"])),
-        metadata=orjson.loads(row["metadata_json"]) if row["metadata_json"] else {},
-        next_seq=next_seq,
-        undelivered=missed,
-        first_events=first_events,
-        is_suspect=is_suspect(row["crashes"], orjson.loads(row["crashes_json"] or "[]")),
-    )
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Beat:
-    """A run that the process still owns, as a heartbeat found it."""
+class FirstCommit:
+    """What an owner commits in the claim's transaction, before it begins to work."""
 
-    run_id: str
-    fence: int
-    reserved_to: int
-    stop_requested: bool
+    started: Sequence[StepStarted] = ()
+    restarted: Sequence[str] = ()
+    """Ids of steps of an earlier owner that are resumed."""
+    answers_used: Sequence[str] = ()
+    """Ids of approvals whose decision is used now."""
 
+
+class Claim:
+    """A run that is being claimed; to be used within the claim's transaction, which an exception rolls back."""
+
+    def __init__(self, connection: Connection, lease: Lease) -> None:
+        self.connection = connection
+        self.lease = lease
+
+    def history(self, max_chars: int) -> Past:
+        """Return the newest messages of the run's thread, slightly more than ``max_chars`` characters of them."""
+        return history(self.connection, self.lease.thread_key, self.lease.turn, max_chars)
+
+    def progress(self) -> Progress:
+        """Return how far earlier owners came; of a new run, nothing."""
+        return read_progress(self.connection, self.lease.run_id) if self.lease.fence > 1 else Progress()
+
+    def write(self, first: FirstCommit) -> None:
+        """Record the steps that begin or are resumed, and the approvals that are used."""
+        start_steps(self.connection, self.lease.run_id, self.lease.fence, first.started)
+        restart_steps(self.connection, self.lease.fence, first.restarted)
+        use(self.connection, first.answers_used)
+
+
+# --- while it runs ---------------------------------------------------------------------------------
 
 LOCKED_TRIES, LOCKED_PAUSE_S = 5, 0.1
 """Tries, and seconds between them, for rows that other transactions have locked (Postgres)."""
 
 
-def beat(database: Database, owner: str, lease_s: float, runs_: Sequence[tuple[str, int]]) -> list[Beat]:
-    """Extend the leases of these runs and return those that this owner still owns.
+def beat(database: Database, owner: str, lease_s: float, runs_: Sequence[tuple[str, int]]) -> list[Row[Any]]:
+    """Extend the leases of these runs and return those that this owner still owns, as ``states.owned.extend`` does.
 
     ``runs_`` are pairs of run id and fence. On Postgres a run whose row another transaction locks for more than half a
     second is returned without an extension, so that the other runs do not wait for it.
     """
-    found: list[Beat] = []
-    left, locked = list(runs_), list[Beat]()
+    found: list[Row[Any]] = []
+    left = runs_
     for _ in range(LOCKED_TRIES):
-        extended, locked = _extend(database, owner, lease_s, left)
+        with database.write(is_urgent=True) as connection:
+            extended, locked = owned.extend(connection, database, owner, lease_s, left)
         found += extended
         if not locked:
             break
         left = [(one.run_id, one.fence) for one in locked]
         time.sleep(LOCKED_PAUSE_S)
-    return found + locked
-
-
-def _extend(
-    database: Database, owner: str, lease_s: float, runs_: Sequence[tuple[str, int]]
-) -> tuple[list[Beat], list[Beat]]:
-    """Extend these leases; return the runs whose lease was extended, and those that are owned but locked."""
-    with database.write(is_urgent=True) as connection:
-        extended, locked = owned.extend(connection, database, owner, lease_s, runs_)
-    return [Beat(**row) for row in extended], [Beat(**row) for row in locked]
+    return [*found, *locked]
 
 
 def requests(database: Database, owner: str) -> list[tuple[str, str]]:

@@ -9,12 +9,12 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, func, or_, select
+from sqlalchemy import Connection, Row, select
 
 from bus.journal.approvals import EXPIRY
 from bus.journal.endings import end_run
@@ -25,11 +25,9 @@ from bus.journal.ownership.lease_manager import RETRY_S
 from bus.journal.ownership.owner_id import is_gone
 from bus.journal.retention.retention import sweep
 from bus.journal.states.codes import CODE
-from bus.journal.states.conditions import expired, has_live_owner, is_first_of_thread
+from bus.journal.states.conditions import expired, has_live_owner
 from bus.journal.states.ending import STOPPED, Ending
 from bus.journal.states.unowned import CommitResult, lock_run, requeue
-from bus.messages import FIELDS
-from bus.queues import ServedQueues
 from config.database.engine import WALL_MS, Database
 from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
 from config.database.tables import approvals, runs, timers
@@ -246,31 +244,3 @@ def _expired(connection: Connection, run: Row[Any], timer: Row[Any]) -> Callboar
     if timer.kind == EXPIRY and connection.execute(unanswered).first() is not None:
         return ApprovalExpired()
     return None
-
-
-# --- runs that wait in the queue ------------------------------------------------------------------
-
-
-def claimable(
-    connection: Connection, database: Database, limit: int, queues: ServedQueues | None = None
-) -> Sequence[Any]:
-    """Return queued runs that can be claimed, the oldest first, of these queues or of all; for pollers."""
-    asked: dict[str, Any] = {"upto": limit, "boot": database.lease_boot()} | database.lease_values()
-    if queues is not None:
-        asked |= {"default": queues.default, "queues": queues.names}
-    return connection.execute(_claimable(database, queues is not None), asked).all()
-
-
-@lru_cache(maxsize=4)
-def _claimable(database: Database, of_queues: bool) -> Any:
-    """Return the statement of ``claimable``; cached, since building it takes longer than executing it."""
-    unheld = or_(runs.c.lease_until.is_(None), runs.c.lease_until < database.lease_now)
-    if database.is_sqlite:
-        unheld = or_(unheld, runs.c.lease_boot != bindparam("boot"))
-    served = func.coalesce(runs.c.queue, bindparam("default")).in_(bindparam("queues", expanding=True))
-    return (
-        select(runs.c.id, *(runs.c[name] for name in FIELDS))
-        .where(runs.c.status == "queued", unheld, is_first_of_thread(), *([served] if of_queues else ()))
-        .order_by(runs.c.created_ms)
-        .limit(bindparam("upto"))
-    )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, bindparam, func, or_, select
 
 from bus.journal.log.events import undelivered
 from bus.journal.log.progress import Progress, read_progress
-from bus.journal.ownership.reaper import claimable
 from bus.journal.states import rows
 from bus.journal.states.codes import Reason, RunStatus
-from bus.journal.states.conditions import expired
+from bus.journal.states.conditions import expired, is_first_of_thread
 from bus.journal.states.unowned import CommitResult, lock_run, resume
+from bus.messages import FIELDS
 from bus.payloads import Payload
 from bus.queues import ServedQueues
 from config.database.engine import Database
@@ -30,11 +30,14 @@ class UnownedRuns:
         self._owner = owner
         self._lease_s = lease_s
         self._publish = publish
+        self._claimable = _claimable(database)
 
     def claimable(self, limit: int, queues: ServedQueues) -> Sequence[Any]:
         """Return queued runs of these queues that can be claimed, the oldest first."""
+        asked: dict[str, Any] = {"upto": limit, "default": queues.default, "queues": queues.names}
+        asked |= {"boot": self._database.lease_boot()} | self._database.lease_values()
         with self._database.read() as connection:
-            return claimable(connection, self._database, limit, queues)
+            return connection.execute(self._claimable, asked).all()
 
     def defer_polling(self, run_id: str) -> None:
         """Keep pollers from a queued run for the time of a lease: this process waits to run it inline."""
@@ -95,3 +98,17 @@ class UnownedRuns:
         if written is not None:
             self._publish(written)
         return written is not None
+
+
+def _claimable(database: Database) -> Select[Any]:
+    """Return the statement of ``claimable``, built once: building it takes longer than executing it."""
+    unheld = or_(runs.c.lease_until.is_(None), runs.c.lease_until < database.lease_now)
+    if database.is_sqlite:
+        unheld = or_(unheld, runs.c.lease_boot != bindparam("boot"))
+    served = func.coalesce(runs.c.queue, bindparam("default")).in_(bindparam("queues", expanding=True))
+    return (
+        select(runs.c.id, *(runs.c[name] for name in FIELDS))
+        .where(runs.c.status == "queued", unheld, is_first_of_thread(), served)
+        .order_by(runs.c.created_ms)
+        .limit(bindparam("upto"))
+    )

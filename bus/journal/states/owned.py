@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import orjson
-from sqlalchemy import BigInteger, Connection, RowMapping, and_, bindparam, case, func, select, tuple_, update
+from sqlalchemy import BigInteger, Connection, Row, RowMapping, and_, bindparam, case, func, select, tuple_, update
 
 from bus.journal.states.conditions import is_first_of_thread
 from bus.payloads import EndPayload
@@ -88,27 +88,32 @@ _IS_OWNED = (runs.c.id == bindparam("id_"), runs.c.fence == bindparam("fence_"),
 
 def extend(
     connection: Connection, database: Database, owner: str, lease_s: float, owned: Sequence[tuple[str, int]]
-) -> tuple[list[RowMapping], list[RowMapping]]:
+) -> tuple[Sequence[Row[Any]], Sequence[Row[Any]]]:
     """running -> running: extend the leases of these runs, given as ``(run_id, fence)``.
 
     Returns the runs whose lease was extended, and those that are this owner's and locked by another transaction
-    (Postgres). The database's clock is read in this transaction, so waiting for it shortens no lease.
+    (Postgres), each with its ``run_id``, ``fence`` and ``stop_requested``. The database's clock is read in this
+    transaction, so waiting for it shortens no lease.
     """
     # The ids are given twice: SQLite finds no row by an index for pairs alone.
     which = runs.c.id.in_([run_id for run_id, _ in owned]), tuple_(runs.c.id, runs.c.fence).in_(owned)
     ours = and_(*which, runs.c.owner == owner, runs.c.status == "running")
     unlocked = runs.c.id.in_(select(runs.c.id).where(ours).with_for_update(skip_locked=True))
     query = update(runs).where(ours if database.is_sqlite else unlocked).returning(*_EXTENDED)
-    lease = {"lease_until": database.lease_clock() + int(lease_s * 1000), "lease_boot": database.lease_boot()}
-    extended = list(connection.execute(query.values(**lease)).mappings())
+    extended = connection.execute(query.values(**lease_from_now(database, lease_s))).all()
     if database.is_sqlite or len(extended) == len(owned):
         return extended, []
-    known = {row["run_id"] for row in extended}
-    every = connection.execute(select(*_EXTENDED).where(ours)).mappings()
-    return extended, [row for row in every if row["run_id"] not in known]
+    known = {row.run_id for row in extended}
+    every = connection.execute(select(*_EXTENDED).where(ours)).all()
+    return extended, [row for row in every if row.run_id not in known]
 
 
-_EXTENDED = (runs.c.id.label("run_id"), runs.c.fence, runs.c.reserved_to, runs.c.stop_requested)
+def lease_from_now(database: Database, lease_s: float) -> dict[str, Any]:
+    """Return the columns of a lease that ends in ``lease_s``."""
+    return {"lease_until": database.lease_clock() + int(lease_s * 1000), "lease_boot": database.lease_boot()}
+
+
+_EXTENDED: tuple[Any, ...] = (runs.c.id.label("run_id"), runs.c.fence, runs.c.stop_requested)
 
 
 def reserve(connection: Connection, run_id: str, fence: int, upto: int) -> bool:
@@ -163,7 +168,7 @@ _FINISH = COMMIT.values(ended_ms=WALL_MS)
 
 
 def ended(end: EndPayload, error_code: str | None) -> dict[str, Any]:
-    """Return the columns that every end writes, whoever ends the run."""
+    """Return the columns that every end writes, with an owner or without one."""
     return {
         "status": end.status,
         "reason": end.reason,

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, insert
 
 from bus.journal.states.codes import RunStatus
 from bus.journal.states.conditions import expired
+from bus.journal.states.owned import lease_from_now
 from config.database.engine import WALL_MS, Database
 from config.database.tables import runs
 
@@ -25,11 +26,7 @@ _INSERT = insert(runs).inline().values(created_ms=WALL_MS)
 def defer_polling(connection: Connection, database: Database, run_id: str, lease_s: float) -> None:
     """queued -> queued: pollers skip the run for ``lease_s``, as the process that accepted it waits to execute it."""
     query = update(runs).where(runs.c.id == run_id, runs.c.status == RunStatus.QUEUED)
-    connection.execute(query.values(**_lease(database, lease_s)))
-
-
-def _lease(database: Database, lease_s: float) -> dict[str, Any]:
-    return {"lease_until": database.lease_clock() + int(lease_s * 1000), "lease_boot": database.lease_boot()}
+    connection.execute(query.values(**lease_from_now(database, lease_s)))
 
 
 def require_writable(connection: Connection, run_id: str) -> None:
@@ -50,7 +47,7 @@ def claim_undelivered(
 ) -> Sequence[Row[Any]]:
     """ended -> ended: return those of these runs whose ends ``owner`` has to deliver within ``lease_s``."""
     taking = update(runs).where(runs.c.id.in_(run_ids), undelivered(database)).returning(runs)
-    return connection.execute(taking.values(owner=owner, **_lease(database, lease_s))).all()
+    return connection.execute(taking.values(owner=owner, **lease_from_now(database, lease_s))).all()
 
 
 def mark_delivered(connection: Connection, run_id: str) -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,6 @@ from bus.journal import Past, StaleOwner, StepEnded
 from bus.journal.closing import NOT_FINISHED, NOT_KNOWN
 from bus.journal.ownership import lease_manager as lease_manager_module
 from bus.journal.ownership import leases
-from bus.journal.ownership.leases import Beat
 from config.database.engine import Database
 from tests.bus.journal_harness import new_run, suspend
 
@@ -110,7 +110,7 @@ def test_a_process_that_was_stopped_makes_a_call_only_once_it_knows_that_the_run
     context, step = begun(kit, arguments='{"a": 1, "b": 2}')
     lease_manager, is_asked = kit.runner.journal.lease_manager, threading.Event()
 
-    def beat(database: Database, owner: str, lease_s: float, owned: Sequence[tuple[str, int]]) -> list[Beat]:
+    def beat(database: Database, owner: str, lease_s: float, owned: Sequence[tuple[str, int]]) -> list[Any]:
         is_asked.wait(20)
         return [] if is_lost else leases.beat(database, owner, lease_s, owned)
 

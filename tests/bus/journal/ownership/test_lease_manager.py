@@ -17,7 +17,6 @@ from bus.journal.log.commit import Commit
 from bus.journal.ownership import lease_manager as lease_manager_module
 from bus.journal.ownership import leases
 from bus.journal.ownership.lease_manager import LeaseManager
-from bus.journal.ownership.leases import Beat
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import Release
 from bus.journal.who import Who
@@ -42,13 +41,13 @@ class ManagerHarness:
         self.beats: list[list[str]] = []
         self.fail: BaseException | None = None
         self.is_silent = False
-        self._beat: Callable[..., list[Beat]] = leases.beat
+        self._beat: Callable[..., list[Any]] = leases.beat
         monkeypatch.setattr(lease_manager_module, "beat", self.beat)
         self.lease_manager = LeaseManager(
             "own_1", settings, journal_harness.database, journal_harness.loop, journal_harness.hot_log, self.keys
         )
 
-    def beat(self, database, owner, lease_s, owned) -> list[Beat]:
+    def beat(self, database, owner, lease_s, owned) -> list[Any]:
         self.beats.append([run_id for run_id, _ in owned])
         if self.fail is not None:
             raise self.fail
@@ -185,7 +184,7 @@ def test_an_owner_that_cannot_beat_writes_nothing_before_its_lease_is_over_and_c
     harness = ManagerHarness(small_harness, settings.model_copy(update={"beat_s": BEAT_S, "lease_s": 0.3}), monkeypatch)
     may_return = threading.Event()
 
-    def hang(*given: Any) -> list[Beat]:
+    def hang(*given: Any) -> list[Any]:
         may_return.wait(20)
         return leases.beat(*given)
 

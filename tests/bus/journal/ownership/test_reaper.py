@@ -23,7 +23,7 @@ from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER, i
 from bus.journal.ownership.lease_grace import LeaseGrace
 from bus.journal.ownership.leases import beat
 from bus.journal.ownership.owner_id import new_owner_id
-from bus.journal.ownership.reaper import Reaper, claimable, due, fire, reap, unowned_runs
+from bus.journal.ownership.reaper import Reaper, due, fire, reap, unowned_runs
 from bus.journal.ownership.unowned_runs import UnownedRuns
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
@@ -74,11 +74,6 @@ def shown(harness: JournalHarness, run_id: str) -> dict[str, Any]:
 
 def announced(harness: JournalHarness, run_id: str) -> int:
     return int(harness.rows(select(func.count()).select_from(outbox).where(outbox.c.run_id == run_id))[0][0])
-
-
-def free(harness: JournalHarness) -> list[str]:
-    with harness.database.read() as connection:
-        return [row.id for row in claimable(connection, harness.database, 100)]
 
 
 # --- a lost owner ---------------------------------------------------------------------------------
@@ -161,7 +156,7 @@ def test_the_third_crash_of_a_run_is_its_last(harness: JournalHarness) -> None:
     assert (run["status"], run["error"], len(run["crashes"])) == ("dead", "crashed", 3)
     assert harness.claim(accepted.run_id) is None
     assert done.wake == following.run_id
-    assert free(harness) == [following.run_id]
+    assert harness.claimable() == [following.run_id]
 
 
 @pytest.mark.parametrize(
@@ -436,10 +431,10 @@ def test_claimable_are_the_oldest_queued_runs_of_their_threads(harness: JournalH
     owned = harness.own().lease.run_id
     alone = harness.accept().run_id
 
-    assert free(harness) == [first, alone]
+    assert harness.claimable() == [first, alone]
     assert harness.claim(first) is not None
-    assert free(harness) == [alone]
-    assert {second, waits, owned}.isdisjoint(free(harness))
+    assert harness.claimable() == [alone]
+    assert {second, waits, owned}.isdisjoint(harness.claimable())
 
 
 @pytest.mark.parametrize(
@@ -451,9 +446,7 @@ def test_claimable_are_only_runs_of_the_queues_that_are_served(
     made = {"plain": None, "gpu": "gpu", "named": "runs"}
     ids = {name: harness.accept(queue=queue).run_id for name, queue in made.items()}
 
-    with harness.database.read() as connection:
-        served = ServedQueues(default="runs", names=names)
-        found = [row.id for row in claimable(connection, harness.database, 100, served)]
+    found = harness.claimable(ServedQueues(default="runs", names=names))
 
     assert found == [ids[name] for name in (expected if expected is not None else made)]
 
@@ -462,9 +455,9 @@ def test_a_run_that_its_process_is_about_to_execute_is_left_to_it_for_a_while(ha
     run_id = harness.accept().run_id
 
     UnownedRuns(harness.database, "own_1", 60.0, lambda written: None).defer_polling(run_id)
-    assert free(harness) == []
+    assert harness.claimable() == []
     harness.expire_lease(run_id)
-    assert free(harness) == [run_id]
+    assert harness.claimable() == [run_id]
 
     assert claim(harness.database, run_id, "own_1", 60.0) is not None
 
