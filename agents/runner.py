@@ -116,8 +116,7 @@ class Runner:
         new = NewRun(
             objective=objective,
             thread_id=thread_id,
-            tenant=who.tenant,
-            principal=who.principal,
+            who=who,
             detached=detached,
             metadata=metadata,
             idempotency=idempotency,

@@ -262,7 +262,6 @@ def test_tests_reach_the_journal_through_its_interface_or_with_a_reason():
 
 INSIDE = {
     "bus.journal.closing": "texts that models and people get",
-    "bus.journal.definition_store": "a child of a fork makes what it keeps anew",
     "bus.journal.journal": "faults of the database at one place",
     "bus.journal.log.line": "lines that no journal writes",
     "bus.journal.log.reader": "how often a reader looks",

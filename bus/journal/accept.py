@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -17,7 +17,7 @@ from bus.journal.outbox import announce
 from bus.journal.states.rows import insert_run
 from bus.journal.version import JOURNAL_VERSION
 from bus.journal.who import Who
-from bus.messages import RunAgentMessage
+from bus.messages import FIELDS, RunAgentMessage
 from bus.payloads import StatusPayload
 from config.clock import epoch_ms, stamp
 from config.database.engine import WALL_MS, Database
@@ -42,8 +42,8 @@ class NewRun:
     observers: tuple[str, ...]
     thread_id: str | None = None
     """The client's own name for the thread; None makes a new thread."""
-    tenant: str = "default"
-    principal: str = "local"
+    who: Who = field(default_factory=Who)
+    """Whom the run, and a new thread, belong to."""
     detached: bool = False
     queue: str | None = None
     """The queue that its agent names; None is the deployment's."""
@@ -92,16 +92,35 @@ def accept(database: Database, new: NewRun, *, is_inline: bool = False) -> Accep
 
 
 def _accept(connection: Connection, new: NewRun, is_inline: bool) -> Accepted:
-    now = epoch_ms()
+    now, title = epoch_ms(), readable(new.objective)
     if new.idempotency is not None:
-        earlier = _earlier(connection, new, new.idempotency)
+        earlier = used_before(connection, new.who, new.idempotency)
         if earlier is not None:
-            return earlier
+            thread_id = connection.execute(select(runs.c.thread_id).where(runs.c.id == earlier)).scalar_one()
+            return Accepted(run_id=earlier, thread_id=thread_id)
     pin(connection, new.definition_digest, new.agent_id, new.definition_json)
-    run_id = new_id("run")
-    title = readable(new.objective)
     thread_key, thread_id, turn = _take_number(connection, new, title)
-    insert_run(connection, _run_row(new, run_id, thread_key, thread_id, turn, title))
+    run_id = new_id("run")
+    run: dict[str, Any] = {
+        "id": run_id,
+        "thread_key": thread_key,
+        "thread_id": thread_id,
+        "turn": turn,
+        "tenant": new.who.tenant,
+        "principal": new.who.principal,
+        "kind": "agent",
+        "agent_id": new.agent_id,
+        "agent_name": new.agent_name,
+        "definition_digest": new.definition_digest,
+        "model": new.model,
+        "title": title,
+        "detached": new.detached,
+        "queue": new.queue,
+        "observers_json": orjson.dumps(new.observers).decode(),
+        "metadata_json": orjson.dumps(dict(new.metadata)).decode() if new.metadata else None,
+        "journal": JOURNAL_VERSION,
+    }
+    insert_run(connection, run)
     user_message = {
         "thread_key": thread_key,
         "number": turn,
@@ -116,17 +135,10 @@ def _accept(connection: Connection, new: NewRun, is_inline: bool) -> Accepted:
     connection.execute(_INSERT_MESSAGE, user_message)
     first = StatusPayload(seq=1, at=stamp(now), status="queued", agent=new.agent_id)
     connection.execute(_INSERT_EVENT, event_row(first, run_id, thread_id, 0))
-    message = RunAgentMessage(
-        run_id=run_id,
-        agent_id=new.agent_id,
-        thread_id=thread_id,
-        detached=new.detached,
-        definition_digest=new.definition_digest,
-        queue=new.queue,
-    )
+    message = RunAgentMessage(run_id=run_id, **{name: run[name] for name in FIELDS})
     row = None if is_inline else announce(connection, run_id)
     if new.idempotency is not None:
-        remember(connection, Who(tenant=new.tenant, principal=new.principal), new.idempotency, run_id)
+        remember(connection, new.who, new.idempotency, run_id)
     return Accepted(run_id=run_id, thread_id=thread_id, message=message, outbox_row=row)
 
 
@@ -147,51 +159,21 @@ _NEW_THREAD = insert(threads).values(created_ms=WALL_MS, updated_ms=WALL_MS).ret
 def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, str, int]:
     """Return the thread's key and id, and the number of the message that is about to be added."""
     if new.thread_id is not None:
-        its = {"tenant_": new.tenant, "principal_": new.principal, "id_": new.thread_id}
+        its = {"tenant_": new.who.tenant, "principal_": new.who.principal, "id_": new.thread_id}
         row = connection.execute(_NEXT_NUMBER, its).first()
         if row is not None:
             return row.key, new.thread_id, row.next_message - 1
     thread_id = new.thread_id or new_id("thr")
     values = {
         "id": thread_id,
-        "tenant": new.tenant,
-        "principal": new.principal,
+        "tenant": new.who.tenant,
+        "principal": new.who.principal,
         "agent_id": new.agent_id,
         "title": title,
         "next_message": 2,
     }
     key = connection.execute(_NEW_THREAD, values).scalar_one()
     return key, thread_id, 1
-
-
-def _run_row(new: NewRun, run_id: str, thread_key: int, thread_id: str, turn: int, title: str) -> dict[str, Any]:
-    return {
-        "id": run_id,
-        "thread_key": thread_key,
-        "thread_id": thread_id,
-        "turn": turn,
-        "tenant": new.tenant,
-        "principal": new.principal,
-        "kind": "agent",
-        "agent_id": new.agent_id,
-        "agent_name": new.agent_name,
-        "definition_digest": new.definition_digest,
-        "model": new.model,
-        "title": title,
-        "detached": new.detached,
-        "queue": new.queue,
-        "observers_json": orjson.dumps(new.observers).decode(),
-        "metadata_json": orjson.dumps(dict(new.metadata)).decode() if new.metadata else None,
-        "journal": JOURNAL_VERSION,
-    }
-
-
-def _earlier(connection: Connection, new: NewRun, key: IdempotencyKey) -> Accepted | None:
-    run_id = used_before(connection, Who(tenant=new.tenant, principal=new.principal), key)
-    if run_id is None:
-        return None
-    thread_id = connection.execute(select(runs.c.thread_id).where(runs.c.id == run_id)).scalar_one()
-    return Accepted(run_id=run_id, thread_id=thread_id)
 
 
 def readable(text: str) -> str:

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import time
-from threading import Lock
 
 from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from config.database.engine import WALL_MS, Database
 from config.database.tables import definitions
-from config.forks import after_fork
 
 RENEW_S = 600.0
 """Seconds for which a process skips writing a definition that it has written; retention deletes old, unused ones."""
 
 _known: dict[tuple[str, str], float] = {}
-_lock = Lock()
-
-
-@after_fork
-def _renew() -> None:
-    global _lock
-    _lock = Lock()
 
 
 def pin(connection: Connection, digest: str, agent_id: str, content_json: str) -> None:
     """Store the definition, in the transaction that accepts a run with it."""
-    with _lock:
-        known_s = _known.get((str(connection.engine.url), digest))
-    if known_s is not None and time.monotonic() - known_s < RENEW_S:
+    if time.monotonic() - _known.get((str(connection.engine.url), digest), -RENEW_S) < RENEW_S:
         return
     row = {"digest": digest, "agent_id": agent_id, "content_json": content_json, "created_ms": WALL_MS}
     make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
@@ -43,9 +32,8 @@ def remember_pinned(database: Database, digest: str) -> None:
     A definition that is remembered already keeps its time, so that it is written again after ``RENEW_S`` in any case.
     """
     key, now_s = (str(database.engine.url), digest), time.monotonic()
-    with _lock:
-        if now_s - _known.get(key, -RENEW_S) >= RENEW_S:
-            _known[key] = now_s
+    if now_s - _known.get(key, -RENEW_S) >= RENEW_S:
+        _known[key] = now_s
 
 
 def read_pinned(connection: Connection, digest: str) -> str | None:

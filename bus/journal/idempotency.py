@@ -41,8 +41,7 @@ def used_before(connection: Connection, who: Who, key: IdempotencyKey) -> str | 
     Raises:
         IdempotencyConflict: the key was used with another body.
     """
-    its = {"tenant_": who.tenant, "principal_": who.principal, "method_": key.method}
-    row = connection.execute(_FIND, its | {"path_": key.path, "key_": key.key}).first()
+    row = connection.execute(_FIND, _columns(who, key)).first()
     if row is None:
         return None
     if row.body_digest != key.body_digest:
@@ -52,25 +51,22 @@ def used_before(connection: Connection, who: Who, key: IdempotencyKey) -> str | 
 
 def remember(connection: Connection, who: Who, key: IdempotencyKey, run_id: str) -> None:
     """Insert the key, in the transaction that executes the request."""
-    row = {
+    row = {"body_digest": key.body_digest, "run_id": run_id, "created_ms": epoch_ms()}
+    connection.execute(_REMEMBER, row | _columns(who, key))
+
+
+def _columns(who: Who, key: IdempotencyKey) -> dict[str, str]:
+    return {
         "tenant": who.tenant,
         "principal": who.principal,
         "method": key.method,
         "path": key.path,
         "key": key.key,
-        "body_digest": key.body_digest,
-        "run_id": run_id,
-        "created_ms": epoch_ms(),
     }
-    connection.execute(_REMEMBER, row)
 
 
 _k = idempotency_keys.c
 _FIND = select(_k.body_digest, _k.run_id).where(
-    _k.tenant == bindparam("tenant_"),
-    _k.principal == bindparam("principal_"),
-    _k.method == bindparam("method_"),
-    _k.path == bindparam("path_"),
-    _k.key == bindparam("key_"),
+    *(_k[name] == bindparam(name) for name in ("tenant", "principal", "method", "path", "key"))
 )
 _REMEMBER = insert(idempotency_keys).inline()

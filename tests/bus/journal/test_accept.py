@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from bus.journal.accept import TITLE_CHARS, readable
 from bus.journal.errors import IdempotencyConflict
 from bus.journal.idempotency import IdempotencyKey, canonical_digest
+from bus.journal.who import Who
 from config.database.tables import events, idempotency_keys, messages, outbox, runs, threads
 from tests.bus.journal_harness import JournalHarness
 from tests.bus.racing import at_once
@@ -89,7 +90,9 @@ def test_the_same_key_with_another_body_is_refused(harness: JournalHarness):
     assert counts(harness)["runs"] == 1
 
 
-@pytest.mark.parametrize("other", [{"tenant": "b"}, {"principal": "b"}, {"idempotency": key(path="/v1/agent/run")}])
+@pytest.mark.parametrize(
+    "other", [{"who": Who(tenant="b")}, {"who": Who(principal="b")}, {"idempotency": key(path="/v1/agent/run")}]
+)
 def test_a_key_counts_for_one_tenant_principal_and_path(harness: JournalHarness, other: dict[str, Any]):
     first = harness.accept(idempotency=key())
 
@@ -129,8 +132,8 @@ def test_each_run_of_a_thread_has_its_turn(harness: JournalHarness):
 
 
 def test_a_thread_id_is_its_owners_own(harness: JournalHarness):
-    for owner in ({}, {"principal": "other"}, {"tenant": "other"}):
-        harness.accept(thread_id="mine", **owner)
+    for who in (Who(), Who(principal="other"), Who(tenant="other")):
+        harness.accept(thread_id="mine", who=who)
 
     assert counts(harness)["threads"] == 3
     assert {row.turn for row in harness.rows(select(runs.c.turn))} == {1}

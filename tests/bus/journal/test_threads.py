@@ -29,7 +29,7 @@ def talks(harness: JournalHarness) -> list[str]:
     for thread_id, title in zip(ids, ["Bread recipes", "100%_sure?", "Ships at sea"], strict=True):
         harness.accept(title, thread_id=thread_id)
     for who in OTHERS:
-        harness.accept("Secret bread", thread_id="thr_a", tenant=who.tenant, principal=who.principal)
+        harness.accept("Secret bread", thread_id="thr_a", who=who)
     return ids
 
 

@@ -168,7 +168,7 @@ def some_runs(harness: JournalHarness) -> dict[str, str]:
     running = harness.own(harness.accept("two", thread_id="mine", metadata={"a": 1}).run_id)
     queued = harness.accept("three")
     for who in OTHERS:
-        harness.accept("theirs", tenant=who.tenant, principal=who.principal, thread_id="mine")
+        harness.accept("theirs", who=who, thread_id="mine")
     return {"queued": queued.run_id, "running": running.lease.run_id, "failed": ended.lease.run_id}
 
 

@@ -139,7 +139,7 @@ def test_a_run_that_waits_for_code_says_for_which(harness: JournalHarness) -> No
 def test_ended_and_other_principals_runs_are_not_explained(harness: JournalHarness) -> None:
     ended = harness.accept().run_id
     cancel(harness.database, ME, ended, by="ann")
-    foreign = harness.accept(principal="eve").run_id
+    foreign = harness.accept(who=Who(principal="eve")).run_id
 
     assert Runs(harness.database).explain(ME) == []
     assert [Runs(harness.database).explain(ME, run_id=run_id) for run_id in (ended, foreign)] == [[], []]

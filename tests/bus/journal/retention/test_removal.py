@@ -104,7 +104,7 @@ def test_a_removed_thread_leaves_nothing(harness: JournalHarness) -> None:
     ended(harness)
     ended(harness)
     for who in OTHERS:
-        ended(harness, tenant=who.tenant, principal=who.principal)
+        ended(harness, who=who)
     stays = ended(harness, "other").lease.run_id
 
     remove_threads(harness.database, ME, ["talk"])
