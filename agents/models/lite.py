@@ -7,13 +7,13 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Sequence
+from functools import reduce, wraps
 from typing import Any
 
 from agents.models.errors import ModelFailed
 from agents.models.http.provider_call import in_provider_call
-from agents.models.plain_messages import send_plain_messages
+from agents.models.plain_messages import without_plain_messages
 from agents.models.releases import require_sound_release
 from config.definitions.dotted_path import reason_of
 from config.errors import CallboardError
@@ -110,9 +110,7 @@ def _imported() -> Any:
     litellm.success_callback = []
     litellm.failure_callback = []
     install_guard()
-    _redact_with_ours()
-    _price_no_opened_stream()
-    send_plain_messages()
+    replace_functions()
     return litellm
 
 
@@ -130,40 +128,53 @@ def _import_what_comes_late() -> None:
         log.warning("this release of LiteLLM keeps its classes elsewhere (%s); the first answer takes longer", error)
 
 
-def _redact_with_ours() -> None:
-    """Make LiteLLM redact error texts with ``config.redaction``: its own takes 12 s for 16 KiB of PEM headers."""
-    redaction = _part("litellm.litellm_core_utils.secret_redaction")
-    if hasattr(redaction, "python_redact_string"):
-        redaction.python_redact_string = redact  # looked up at each call
-    else:
-        log.warning("this release of LiteLLM redacts errors itself; a provider's long error may stop the loop")
+def _unpriced(price: Callable[..., float | None]) -> Callable[..., float | None]:
+    """Return LiteLLM's calculation of a price without that of a provider's call, whose stream has no usage yet.
 
-
-def _price_no_opened_stream() -> None:
-    """Keep LiteLLM from pricing a provider's call when its stream opens.
-
-    There is no usage then, and it takes 1 ms on the loop; ``agents.models.cost`` prices the usage. Calls that users'
-    tools make are still priced.
+    It takes 1 ms on the loop; ``agents.models.cost`` prices the usage. Calls that users' tools make are still priced.
     """
-    logging_class = getattr(_part("litellm.litellm_core_utils.litellm_logging"), "Logging", None)
-    price: Callable[..., float | None] | None = getattr(logging_class, "response_cost_calculator", None)
-    if logging_class is None or price is None:
-        log.warning("this release of LiteLLM prices each stream that opens; each model call takes longer")
-        return
 
     @wraps(price)
     def quick(self: Any, *args: Any, **kwargs: Any) -> float | None:
         return None if in_provider_call() else price(self, *args, **kwargs)
 
-    logging_class.response_cost_calculator = quick
+    return quick
 
 
-def _part(name: str) -> Any:
-    """Return one of LiteLLM's submodules; None where this release has none of that name."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
+_REPLACED: Sequence[tuple[str, str, Callable[[Any], Any], str]] = (
+    (
+        "litellm.litellm_core_utils.secret_redaction",
+        "python_redact_string",
+        lambda _: redact,  # its own takes 12 s for 16 KiB of PEM headers
+        "this release of LiteLLM redacts errors itself; a provider's long error may stop the loop",
+    ),
+    (
+        "litellm.litellm_core_utils.litellm_logging",
+        "Logging.response_cost_calculator",
+        _unpriced,
+        "this release of LiteLLM prices each stream that opens; each model call takes longer",
+    ),
+    (
+        "openai.resources.chat.completions.completions",
+        "async_maybe_transform",
+        without_plain_messages,
+        "this release of the OpenAI SDK transforms each message; long conversations take longer",
+    ),
+)
+"""Module and name of a function, what makes the one that replaces it, and the warning where a release has none."""
+
+
+def replace_functions() -> None:
+    """Replace the slow functions of LiteLLM and its SDK; a release without one is used as it is, with a warning."""
+    for module, path, replacement, warning in _REPLACED:
+        *owner, name = path.split(".")
+        try:
+            holder = reduce(getattr, owner, importlib.import_module(module))
+            function = getattr(holder, name)
+            if not hasattr(function, "__wrapped__"):
+                setattr(holder, name, replacement(function))
+        except (ImportError, AttributeError):
+            log.warning(warning)
 
 
 process_import = LiteLLMImport(_imported)

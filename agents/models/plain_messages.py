@@ -7,40 +7,17 @@ See docs/decisions/0034-plain-messages.md.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from importlib import import_module
 from typing import Any
 
-log = logging.getLogger(__name__)
-
-_NAME = "async_maybe_transform"
-"""The name of the transformation in the SDK's module of chat completions."""
 Transform = Callable[[object, object], Awaitable[Any]]
-IsGiven = Callable[[object], bool]
 
 
-def send_plain_messages() -> bool:
-    """Patch the SDK so that ``create`` sends what is plain JSON unchanged; return False where this release differs.
+def without_plain_messages(transform: Transform) -> Transform:
+    """Return the SDK's ``async_maybe_transform`` so that it leaves what is plain JSON unchanged."""
+    from openai._utils import is_given
 
-    Then the SDK keeps its transformation and is only slower.
-    """
-    try:
-        completions: Any = import_module("openai.resources.chat.completions.completions")
-    except ImportError:
-        completions = None
-    transform: Transform | None = getattr(completions, _NAME, None)
-    is_given: IsGiven | None = getattr(import_module("openai._utils"), "is_given", None) if completions else None
-    if transform is None or is_given is None:
-        log.warning("this release of the OpenAI SDK transforms each message; long conversations take longer")
-        return False
-    if not hasattr(transform, "__wrapped__"):
-        setattr(completions, _NAME, _without_plain(transform, is_given))
-    return True
-
-
-def _without_plain(transform: Transform, is_given: IsGiven) -> Transform:
     @wraps(transform)
     async def quick(data: object, expected_type: object) -> Any:
         messages = data.get("messages") if isinstance(data, dict) else None

@@ -96,9 +96,9 @@ REDACTION = "litellm.litellm_core_utils.secret_redaction"
 @pytest.mark.parametrize(
     ("patch", "module", "owner", "name", "words"),
     [
-        ("_redact_with_ours", REDACTION, "", "python_redact_string", "redacts err"),
-        ("_price_no_opened_stream", LOGGING, "Logging", "response_cost_calculator", "prices each stream"),
-        ("_price_no_opened_stream", LOGGING, "", "Logging", "prices each stream"),
+        ("replace_functions", REDACTION, "", "python_redact_string", "redacts err"),
+        ("replace_functions", LOGGING, "Logging", "response_cost_calculator", "prices each stream"),
+        ("replace_functions", LOGGING, "", "Logging", "prices each stream"),
         ("_import_what_comes_late", "litellm.types.utils", "", "ModelResponseStream", "first answer takes longer"),
     ],
 )
@@ -123,10 +123,10 @@ def test_a_release_without_what_is_replaced_is_used_with_a_warning(
 @pytest.mark.parametrize(
     ("patch", "module", "words"),
     [
-        ("_redact_with_ours", "litellm.litellm_core_utils.secret_redaction", "redacts errors itself"),
-        ("_price_no_opened_stream", "litellm.litellm_core_utils.litellm_logging", "prices each stream"),
+        ("replace_functions", "litellm.litellm_core_utils.secret_redaction", "redacts errors itself"),
+        ("replace_functions", "litellm.litellm_core_utils.litellm_logging", "prices each stream"),
         ("_import_what_comes_late", "litellm.llms.custom_httpx.aiohttp_transport", "first answer takes longer"),
-        ("send_plain_messages", "openai.resources.chat.completions.completions", "transforms each message"),
+        ("replace_functions", "openai.resources.chat.completions.completions", "transforms each message"),
     ],
 )
 def test_a_release_without_the_module_of_it_is_used_with_a_warning(

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from agents.models.lite import litellm_module
+from agents.models.lite import litellm_module, replace_functions
 from agents.models.open import open_stream
-from agents.models.plain_messages import send_plain_messages
 from tests.agents.models.conftest import WEATHER
 
 CALLED = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Pécs"}'}}
@@ -95,7 +94,7 @@ def test_what_is_not_plain_is_still_transformed(run, completions, monkeypatch, m
         return data
 
     monkeypatch.setattr(completions, "async_maybe_transform", transform)
-    assert send_plain_messages()
+    replace_functions()
     asked = {"messages": messages, "model": "x"}
 
     assert run(completions.async_maybe_transform(asked, dict)) == asked
@@ -108,7 +107,7 @@ def test_plain_messages_are_not_transformed_beside_a_parameter_that_is(run, comp
         return {**data, "since": "2026-01-01"}
 
     monkeypatch.setattr(completions, "async_maybe_transform", transform)
-    assert send_plain_messages()
+    replace_functions()
     asked = {"messages": [{"role": "user"}], "since": datetime(2026, 1, 1, tzinfo=UTC)}
 
     assert run(completions.async_maybe_transform(asked, dict)) == {**asked, "since": "2026-01-01"}
@@ -118,7 +117,8 @@ def test_plain_messages_are_not_transformed_beside_a_parameter_that_is(run, comp
 def test_an_sdk_without_the_function_keeps_working(completions, monkeypatch, caplog):
     monkeypatch.delattr(completions, "async_maybe_transform")
 
-    assert send_plain_messages() is False
+    replace_functions()
+
     assert "long conversations take longer" in caplog.text
 
 
@@ -126,6 +126,6 @@ def test_an_sdk_without_the_function_keeps_working(completions, monkeypatch, cap
 def test_it_is_put_in_once(completions):
     before = completions.async_maybe_transform
 
-    send_plain_messages()
+    replace_functions()
 
     assert completions.async_maybe_transform is before
