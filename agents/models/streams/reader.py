@@ -45,8 +45,7 @@ class ByteReader:
         self._wrapper = stream_wrapper
         self._call = call
         self._over = False
-        plain = response.headers.get("content-encoding", "identity") in ("", "identity")
-        self._next = (response.aiter_raw() if plain else response.aiter_bytes()).__anext__
+        self._next = response.aiter_raw().__anext__  # decompressed by the guard
 
     @property
     def finished(self) -> bool:
@@ -57,25 +56,20 @@ class ByteReader:
         return self._wire.done
 
     async def read(self) -> list[Chunk] | None:
-        if self._over:
-            self._wire.check()
-            return None
         self._wire.check()
+        if self._over:
+            return None
         try:
             data = await self._next()
         except StopAsyncIteration:
             self._over = True
             return self._wire.end(self._response.headers.get("content-type", ""))
         except Exception as error:
-            return self._broken(error)
-        return self._wire.feed(data)
-
-    def _broken(self, error: Exception) -> list[Chunk]:
-        """Return an empty batch if the answer was complete, as LiteLLM does; else raise the error."""
-        self._over = True
-        if self._wire.finished:
+            self._over = True
+            if not self._wire.finished:  # else the answer was complete, as for LiteLLM
+                raise failure_of(error, self._call) from error
             return []
-        raise failure_of(error, self._call) from error
+        return self._wire.feed(data)
 
     async def aclose(self) -> None:
         await self._response.aclose()
