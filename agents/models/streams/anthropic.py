@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from agents.models.streams.chunk import Chunk, ToolDelta, Usage
@@ -23,24 +22,28 @@ class AnthropicWire(Wire):
         self._kind = ""
         self._empty_arguments = False
         self._usage: dict[str, Any] = {}
-        self._events: dict[str, Callable[[dict[str, Any]], Chunk | None]] = {
-            "message_start": self._message_start,
-            "content_block_start": self._block_start,
-            "content_block_stop": self._block_stop,
-            "message_delta": self._message_delta,
-            "message_stop": self._message_stop,
-            "error": self._error,
-        }
 
     def event(self, data: bytes) -> Chunk | None:
         if not data.strip():
             return None
         body = load(data)
-        kind = body.get("type")
-        if kind == "content_block_delta":
-            return self._delta(body.get("delta") or {})
-        handle = self._events.get(str(kind))
-        return None if handle is None else handle(body)
+        match body.get("type"):
+            case "content_block_delta":
+                return self._delta(body.get("delta") or {})
+            case "content_block_start":
+                return self._block_start(body.get("content_block") or {})
+            case "content_block_stop":
+                return self._block_stop()
+            case "message_start":
+                usage = (body.get("message") or {}).get("usage")
+                return Chunk(usage=self._count(usage)) if usage else None
+            case "message_delta":
+                return self._message_delta((body.get("delta") or {}).get("stop_reason"), body.get("usage"))
+            case "message_stop":
+                self.finished = self.done = True
+            case "error":
+                raise carried_error(body.get("error") or body)
+        return None
 
     def _delta(self, delta: dict[str, Any]) -> Chunk | None:
         text = words(delta.get("text"))
@@ -58,12 +61,7 @@ class AnthropicWire(Wire):
         self._empty_arguments = False
         return Chunk(tools=[ToolDelta(index=self._tool, arguments=piece)])
 
-    def _message_start(self, body: dict[str, Any]) -> Chunk | None:
-        usage = (body.get("message") or {}).get("usage")
-        return Chunk(usage=self._count(usage)) if usage else None
-
-    def _block_start(self, body: dict[str, Any]) -> Chunk | None:
-        block = body.get("content_block") or {}
+    def _block_start(self, block: dict[str, Any]) -> Chunk | None:
         self._kind = str(block.get("type"))
         if self._kind == "text":
             return Chunk(words(block["text"])) if block.get("text") else None
@@ -75,33 +73,21 @@ class AnthropicWire(Wire):
             return None
         self._tool += 1
         self._empty_arguments = True
-        return Chunk(
-            tools=[
-                ToolDelta(index=self._tool, id=words(block.get("id")) or None, name=words(block.get("name")) or None)
-            ]
-        )
+        call_id, name = words(block.get("id")) or None, words(block.get("name")) or None
+        return Chunk(tools=[ToolDelta(index=self._tool, id=call_id, name=name)])
 
-    def _block_stop(self, body: dict[str, Any]) -> Chunk | None:
+    def _block_stop(self) -> Chunk | None:
         kind, self._kind = self._kind, ""
         if kind != "tool_use" or not self._empty_arguments:
             return None
         return Chunk(tools=[ToolDelta(index=self._tool, arguments="{}")])
 
-    def _message_delta(self, body: dict[str, Any]) -> Chunk | None:
-        reason = (body.get("delta") or {}).get("stop_reason")
-        usage = body.get("usage")
+    def _message_delta(self, reason: Any, usage: Any) -> Chunk:
         chunk = Chunk(usage=self._count(usage) if usage else None)
         if reason:
             self.finished = True
             chunk.finish_reason = finish_word(str(reason))
         return chunk
-
-    def _message_stop(self, body: dict[str, Any]) -> Chunk | None:
-        self.finished = self.done = True
-        return None
-
-    def _error(self, body: dict[str, Any]) -> Chunk | None:
-        raise carried_error(body.get("error") or body)
 
     def _count(self, usage: dict[str, Any]) -> Usage:
         """Return the counts so far; later events may leave out what the first one said."""

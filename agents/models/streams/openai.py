@@ -49,18 +49,15 @@ class OpenAIWire(Wire):
         if delta.get("refusal"):
             chunk.text += _text(delta["refusal"])
         if choice.get("finish_reason"):
-            self._finish(chunk, str(choice["finish_reason"]))
+            if choice["finish_reason"] == "error":
+                raise ModelFailed("the provider broke off its answer: finish reason 'error'.")
+            self.finished = True
+            chunk.finish_reason = finish_word(str(choice["finish_reason"]))
         if usage:
             chunk.usage = usage_of(usage)
         elif not (chunk.text or chunk.reasoning or chunk.tools or chunk.finish_reason):
             return None
         return chunk
-
-    def _finish(self, chunk: Chunk, word: str) -> None:
-        if word == "error":
-            raise ModelFailed("the provider broke off its answer: finish reason 'error'.")
-        self.finished = True
-        chunk.finish_reason = finish_word(word)
 
     def _tools(self, pieces: list[dict[str, Any]]) -> list[ToolDelta]:
         deltas = []
