@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agents.models.auto import resolve_model
-from agents.models.in_process import is_in_process
+from agents.models.call import is_in_process
 from agents.tools.catalogue import find_tool, tools_of
 from config.definitions.agent import AgentDefinition
 from config.definitions.dotted_path import reason_of

@@ -12,7 +12,7 @@ from agents.agent import Agent
 from agents.compatibility import LoadedAgent, compatible_agent
 from agents.context import RunContext
 from agents.errors import RunFailed
-from agents.models.in_process import is_in_process
+from agents.models.call import is_in_process
 from agents.models.lite import is_imported, litellm_module
 from agents.process import Process
 from agents.window import Window

@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 from config.definitions.agent import Timeouts
 from config.effects import Effect
 
+IN_PROCESS = ("demo", "scripted")
+"""The providers that ship: their models answer in the process itself, without LiteLLM."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelCall:
@@ -49,6 +52,11 @@ class ModelCall:
     def address(self) -> str:
         """The provider or address, as errors name it."""
         return address_of(self.api_base, self.model)
+
+
+def is_in_process(model: str) -> bool:
+    """Return whether a call of this model is answered in this process."""
+    return model.partition("/")[0] in IN_PROCESS
 
 
 def address_of(url: str | None, model: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from functools import lru_cache
 
-from agents.models.in_process import is_in_process
+from agents.models.call import is_in_process
 from agents.models.lite import litellm_module
 from agents.models.streams.chunk import Usage
 

@@ -1,6 +1,6 @@
 """Opens a model's stream through LiteLLM, which chooses the provider, the address, the key and the parameters' names.
 
-A call of a shipped model (``in_process.py``) does not import LiteLLM.
+A call of a shipped model does not import LiteLLM.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from agents.models.call import ModelCall
+from agents.models.call import ModelCall, is_in_process
 from agents.models.errors import ModelRefused, ModelUnknown
 from agents.models.failures import failure_of, require_key, too_slow
 from agents.models.http.provider_call import provider_call
-from agents.models.in_process import is_in_process, open_in_process
 from agents.models.lite import litellm_module
 from agents.models.preparation import prepare_on_loop
 from agents.models.streams.fast import fast_reader
@@ -55,6 +54,17 @@ async def open_stream(call: ModelCall) -> ModelStream:
     except TimeoutError as late:
         raise too_slow("first_token_s" if patience < call.timeouts.total_s else "total_s", call) from late
     return ModelStream(call=call, reader=reader, started_at=started)
+
+
+async def open_in_process(call: ModelCall) -> ChunkReader:
+    """Return the answer to ``call`` of a model that ships."""
+    if call.model.partition("/")[0] == "demo":
+        from agents.models.demo.reader import DemoReader
+
+        return DemoReader(call)
+    from agents.models.scripted.reader import open_script
+
+    return await open_script(call)
 
 
 async def _open_by_litellm(call: ModelCall) -> ChunkReader:

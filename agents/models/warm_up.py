@@ -15,9 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agents.models.auto import resolve_model
-from agents.models.call import ModelCall
+from agents.models.call import ModelCall, is_in_process
 from agents.models.errors import ReleaseRefused
-from agents.models.in_process import is_in_process
 from agents.models.lite import litellm_module
 from agents.models.open import open_stream
 from agents.registry import AgentRegistry

@@ -12,7 +12,7 @@ import click
 
 from agents.handle import RunHandle
 from agents.models.auto import resolve_model
-from agents.models.in_process import is_in_process
+from agents.models.call import is_in_process
 from agents.models.providers import require_possible_provider
 from agents.registry import AgentRegistry
 from agents.runner import Runner

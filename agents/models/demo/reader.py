@@ -50,11 +50,6 @@ class DemoReader(TurnReader):
         return next(self._varied) * self._per_word_s / (2 if chunk.reasoning else 1)
 
 
-async def open_demo(call: ModelCall) -> DemoReader:
-    """Return the demo model's answer."""
-    return DemoReader(call)
-
-
 def _seconds_per_word(call: ModelCall) -> float:
     pace = call.params.get("words_per_s", 0 if call.model.endswith("instant") else WORDS_PER_S)
     if not isinstance(pace, int | float) or pace <= 0:

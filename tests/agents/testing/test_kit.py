@@ -9,7 +9,7 @@ import pytest
 
 from agents.models.call import ModelCall
 from agents.models.errors import ModelFailed, ModelRefused
-from agents.models.in_process import open_in_process
+from agents.models.open import open_in_process
 from agents.testing import AgentKit, Call, Turn
 from bus.payloads import ErrorPayload, Payload, ReasoningPayload, ResponsePayload
 from observers.base import AgentFacts, AgentObserver, RunFacts

@@ -8,7 +8,7 @@ import pytest
 
 from agents.models.call import ModelCall
 from agents.models.errors import ModelFailed, ModelRefused
-from agents.models.in_process import open_in_process
+from agents.models.open import open_in_process
 from agents.models.streams.chunk import Chunk
 from tests.model_server import Call, ModelServer, Turn
 
