@@ -18,8 +18,7 @@ from agents.models.demo.answer import answer as demo_answer
 from agents.models.error_bodies import parse_error_body
 from agents.models.failures import retry_after_s
 from agents.models.streams.anthropic import AnthropicWire
-from agents.models.streams.chunk import ToolDelta
-from agents.models.streams.finish import finish_word
+from agents.models.streams.chunk import ToolDelta, finish_word
 from agents.models.streams.openai import OpenAIWire
 from agents.models.streams.sse_lines import EventLines
 from agents.models.streams.tool_calls import CallCollector

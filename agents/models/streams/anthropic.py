@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.models.streams.chunk import Chunk, ToolDelta, Usage
-from agents.models.streams.finish import finish_word
+from agents.models.streams.chunk import Chunk, ToolDelta, Usage, finish_word
 from agents.models.streams.wire import Wire, carried_error, count, load, words
 
 

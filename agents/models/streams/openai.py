@@ -7,8 +7,7 @@ from typing import Any
 import orjson
 
 from agents.models.errors import ModelFailed
-from agents.models.streams.chunk import Chunk, ToolDelta, Usage
-from agents.models.streams.finish import finish_word
+from agents.models.streams.chunk import Chunk, ToolDelta, Usage, finish_word
 from agents.models.streams.wire import Wire, carried_error, count, load, words
 
 
