@@ -22,8 +22,8 @@ from observers.base import HOOKS, AgentObserver
 SIGNALS = "signals"
 
 _lock = threading.RLock()
-_by_name: dict[Settings, dict[str, AgentObserver]] = {}
-_by_class: dict[tuple[Settings, type[AgentObserver]], AgentObserver] = {}
+_known: dict[Settings, dict[str | type[AgentObserver], AgentObserver]] = {}
+"""The instances of this process, by class and by each name that was asked for."""
 
 
 @after_fork
@@ -31,74 +31,67 @@ def _renew() -> None:
     """Forget the instances in a forked child: their threads, locks and files are the parent's."""
     global _lock
     _lock = threading.RLock()
-    _by_name.clear()
-    _by_class.clear()
+    _known.clear()
 
 
 def observers_for(names: Iterable[str], settings: Settings) -> tuple[AgentObserver, ...]:
-    """Return this process's one instance of each named observer, in order, each once.
-
-    The signals observer is added automatically once a function is connected. The first call imports the plugins of the
-    settings, so that modules with signal receivers are connected.
+    """Return this process's one instance of each named observer, as ``resolve_observers`` does.
 
     Raises:
         PluginUnknown: no observer has that name, or it cannot be imported; the message has the reason.
     """
-    with _lock:
-        known = _by_name.get(settings)
-        if known is None:
-            OBSERVERS.listed(settings)
-            known = _by_name[settings] = {}
-        chosen = [_instance(name, known, settings) for name in names]
-        if SIGNALS in OBSERVERS.entries(settings):
-            signals = _instance(SIGNALS, known, settings)
-            chosen += [signals] if signals.listens() else []
-        return tuple({id(observer): observer for observer in chosen}.values())
+    observers, missing = resolve_observers(names, settings)
+    if missing is not None:
+        raise missing
+    return observers
 
 
 def resolve_observers(
     names: Iterable[str], settings: Settings
 ) -> tuple[tuple[AgentObserver, ...], PluginUnknown | None]:
-    """Return a run's observers; where one is not installed, the others, and the error that names it."""
-    wanted = tuple(names)
-    try:
-        return observers_for(wanted, settings), None
-    except PluginUnknown as error:
-        installed = [name for name in wanted if _is_installed(name, settings)]
-        return observers_for(installed, settings), error
+    """Return a run's observers in order, each once; where one is not installed, the others, and its error.
+
+    The signals observer is added automatically once a function is connected. The first call imports the plugins of the
+    settings, so that modules with signal receivers are connected.
+    """
+    with _lock:
+        known = _known.get(settings)
+        if known is None:
+            OBSERVERS.listed(settings)
+            known = _known[settings] = {}
+        chosen: list[AgentObserver] = []
+        missing: PluginUnknown | None = None
+        for name in names:
+            try:
+                chosen.append(_instance(name, known, settings))
+            except PluginUnknown as error:
+                missing = missing or error
+        if SIGNALS in OBSERVERS.entries(settings):
+            signals = _instance(SIGNALS, known, settings)
+            chosen += [signals] if signals.listens() else []
+        return tuple({id(observer): observer for observer in chosen}.values()), missing
 
 
 def forget() -> None:
     """Clear the caches, so that the next call creates new instances."""
     with _lock:
-        _by_name.clear()
-        _by_class.clear()
+        _known.clear()
         plugins.forget()
 
 
-def _is_installed(name: str, settings: Settings) -> bool:
-    try:
-        return bool(observers_for((name,), settings))
-    except PluginUnknown:
-        return False
-
-
-def _instance(name: str, known: dict[str, AgentObserver], settings: Settings) -> AgentObserver:
+def _instance(name: str, known: dict[str | type[AgentObserver], AgentObserver], settings: Settings) -> AgentObserver:
     if name not in known:
         kind = OBSERVERS.find(name, settings)
-        known[name] = _by_class.get((settings, kind)) or _make(kind, settings)
-        _by_class[settings, kind] = known[name]
+        if kind not in known:
+            try:
+                known[kind] = kind.from_settings(settings)
+            except (Exception, SystemExit) as error:
+                raise PluginUnknown(
+                    f"observer '{_name_of(kind)}' cannot be made ({reason_of(error)}); see its from_settings().",
+                    name=kind.__name__,
+                ) from error
+        known[name] = known[kind]
     return known[name]
-
-
-def _make(kind: type[AgentObserver], settings: Settings) -> AgentObserver:
-    try:
-        return kind.from_settings(settings)
-    except (Exception, SystemExit) as error:
-        raise PluginUnknown(
-            f"observer '{_name_of(kind)}' cannot be made ({reason_of(error)}); see its from_settings().",
-            name=kind.__name__,
-        ) from error
 
 
 def _accepts(thing: Any) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable
 from weakref import WeakSet
 
 from bus.payloads import EndPayload, Payload
+from config.forks import after_fork
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.queue import ObserverQueue, name_of
 
@@ -138,13 +138,16 @@ def _is_listening(observer: AgentObserver) -> bool:
 _queues: WeakSet[ObserverQueue] = WeakSet()
 """The queues of this process's observers; each lives as long as its observer, which holds it."""
 _lock = threading.Lock()
-_prepared = False
+_is_drained_at_exit = False
 
 
 def queue_of(observer: AgentObserver) -> ObserverQueue:
     """Return the process's one queue of this observer."""
+    global _is_drained_at_exit
     with _lock:
-        _prepare()
+        if not _is_drained_at_exit:
+            _is_drained_at_exit = True
+            atexit.register(drain, 2.0)
         queue: ObserverQueue | None = vars(observer).get("_callboard_queue")
         if queue is None or queue not in _queues:  # none yet, or the one of the process we were forked from
             queue = vars(observer)["_callboard_queue"] = ObserverQueue(observer)
@@ -152,46 +155,24 @@ def queue_of(observer: AgentObserver) -> ObserverQueue:
         return queue
 
 
-def drain(timeout_s: float = 5.0) -> list[str]:
+def drain(timeout_s: float = 5.0, *, idle_too: bool = True) -> list[str]:
     """Deliver and flush what was queued so far; return the names of observers that took over ``timeout_s``.
 
-    Called when a worker shuts down, after its last run, and once more when the interpreter ends. Every
-    observer, also an inline one, is flushed on its queue's thread.
+    Called when a worker shuts down, after its last run, and once more when the interpreter ends. Every observer, also
+    an inline one, is flushed on its queue's thread. Without ``idle_too`` observers for which nothing is queued are left
+    alone, so that it takes no time where nothing is to be done.
     """
-    return _await_marks(_all_queues(), timeout_s)
-
-
-def settle(timeout_s: float = 5.0) -> list[str]:
-    """Wait until what was queued so far is delivered and flushed; return the names of observers that took longer.
-
-    Observers for which nothing is queued are left alone, so this takes no time where nothing is to be done.
-    """
-    return _await_marks([queue for queue in _all_queues() if queue.is_busy], timeout_s)
-
-
-def _all_queues() -> list[ObserverQueue]:
-    with _lock:
-        return list(_queues)
-
-
-def _await_marks(queues: Iterable[ObserverQueue], timeout_s: float) -> list[str]:
     deadline = time.monotonic() + timeout_s
+    with _lock:
+        queues = [queue for queue in _queues if idle_too or queue.is_busy]
     marks = [(queue, queue.mark()) for queue in queues]
-    late = [queue for queue, mark in marks if not mark.wait(max(0.0, deadline - time.monotonic()))]
-    for queue in late:
-        log.warning("observer '%s' did not take everything within %g s", name_of(queue.observer), timeout_s)
-    return [name_of(queue.observer) for queue in late]
+    late = [name_of(queue.observer) for queue, mark in marks if not mark.wait(max(0.0, deadline - time.monotonic()))]
+    for name in late:
+        log.warning("observer '%s' did not take everything within %g s", name, timeout_s)
+    return late
 
 
-def _prepare() -> None:
-    """Have queues drained when the interpreter ends, and not inherited by a forked child."""
-    global _prepared
-    if not _prepared:
-        _prepared = True
-        atexit.register(drain, 2.0)
-        os.register_at_fork(after_in_child=forget)
-
-
+@after_fork
 def forget() -> None:
     """Start with no queues, as in a forked child, where no thread of the parent runs."""
     global _lock, _queues

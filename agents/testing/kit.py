@@ -23,7 +23,7 @@ from bus.journal import Journal
 from config.database.engine import Database
 from config.definitions.agent import AgentDefinition, pinned_definition
 from config.settings import Settings
-from observers.invoker import settle
+from observers.invoker import drain
 
 TIMEOUT_S = 30.0
 """Seconds that ``play`` waits for the end of a run."""
@@ -77,7 +77,7 @@ class AgentKit:
         self.runner.settle(TIMEOUT_S)
         self.runner.close()
         self._database.close()
-        if not settle():  # an observer that is late may write into the folder at any time
+        if not drain(idle_too=False):  # an observer that is late may write into the folder at any time
             give_back(self._database)
 
     def __enter__(self) -> AgentKit:
