@@ -123,8 +123,8 @@ class Agent:
         definition, context = self._definition, self._context
         messages = messages_for(
             definition,
-            context.chat_history,
-            is_cut=context.is_history_cut,
+            context.chat_history.items,
+            is_cut=context.chat_history.is_cut,
             max_result_chars=context.settings.max_result_chars,
         )
         messages += self._repair
@@ -236,7 +236,7 @@ class Agent:
     async def _continue(self, change: Commit) -> ModelStep | None:
         """Commit ``change`` with the start of the next model step, or with the release where this process ends."""
         for item in change.history:
-            self._context.add_to_history(item)
+            self._context.chat_history.add(item)
         release, following = self._context.release_as, None
         if release is None:
             following = self._begin(self._model_step())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Row
 
 from agents.window import Window
-from bus.journal import DRAINED, Commit, HistoryItem, Journal, Lease, Release, RunWriter, StaleOwner
+from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner
 from bus.payloads import Payload
 from config.private_files import private_folder
 from config.settings import Settings
@@ -18,6 +21,20 @@ from observers.invoker import ObserverInvoker
 
 MARGIN_S = 30.0
 """Seconds that a step may take beyond its own limit, for commits and threads on a busy machine."""
+
+
+def facts_of(run: Lease | Row[Any], run_id: str, metadata: Mapping[str, Any]) -> tuple[AgentFacts, RunFacts]:
+    """Return what observers get of a run, from its lease or its row."""
+    agent = AgentFacts(id=run.agent_id, name=run.agent_name, model=run.model)
+    return agent, RunFacts(
+        run_id=run_id,
+        thread_id=run.thread_id,
+        tenant=run.tenant,
+        principal=run.principal,
+        fence=run.fence,
+        detached=run.detached,
+        metadata=metadata,
+    )
 
 
 class RunContext:
@@ -30,18 +47,10 @@ class RunContext:
         self.settings: Settings = journal.settings
         self.loop = journal.loop
         self._wall_clock_ms = journal.wall_clock_ms
-        self._history = chat_history
+        self.chat_history = chat_history
+        """The newest part of the conversation that fits the agent's ``history_chars``, this run's messages included."""
         self._invoker = ObserverInvoker(observers)
-        self.agent_facts = AgentFacts(id=lease.agent_id, name=lease.agent_name, model=lease.model)
-        self.run_facts = RunFacts(
-            run_id=lease.run_id,
-            thread_id=lease.thread_id,
-            tenant=lease.tenant,
-            principal=lease.principal,
-            fence=lease.fence,
-            detached=lease.detached,
-            metadata=lease.metadata,
-        )
+        self._agent_facts, self._run_facts = facts_of(lease, lease.run_id, lease.metadata)
         self.writer: RunWriter = journal.writer(lease, self.notify)
         self.is_stopped = False
         """Whether a client asked this run to stop."""
@@ -60,16 +69,6 @@ class RunContext:
         return self.lease.age_ms + round((time.monotonic() - self._claimed_s) * 1000)
 
     @property
-    def chat_history(self) -> Sequence[HistoryItem]:
-        """The newest part of the conversation that fits the agent's ``history_chars``, this run's messages included."""
-        return self._history.items
-
-    @property
-    def is_history_cut(self) -> bool:
-        """Whether the conversation has more than ``chat_history``."""
-        return self._history.is_cut
-
-    @property
     def sandbox(self) -> Path:
         """The folder that this agent's file tools may use; created on first use."""
         return private_folder(self.settings.state / "sandbox" / self.lease.tenant / self.lease.agent_id)
@@ -80,7 +79,7 @@ class RunContext:
 
     def notify(self, payload: Payload) -> None:
         """Deliver an event to every observer."""
-        self._invoker.agent_on_response(self.run_facts, self.agent_facts, payload)
+        self._invoker.agent_on_response(self._run_facts, self._agent_facts, payload)
 
     async def save(self, change: Commit) -> list[Payload]:
         """Commit events, steps and history together, and add the history to this context's.
@@ -90,7 +89,7 @@ class RunContext:
         """
         numbered = await self.writer.commit(change)
         for item in change.history:
-            self.add_to_history(item)
+            self.chat_history.add(item)
         return numbered
 
     async def note_calls_over(self) -> None:
@@ -98,9 +97,6 @@ class RunContext:
         if self.on_calls_over is not None:
             on_calls_over, self.on_calls_over = self.on_calls_over, None
             await on_calls_over()
-
-    def add_to_history(self, item: HistoryItem) -> None:
-        self._history.add(item)
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:

@@ -11,13 +11,13 @@ from typing import Any
 import orjson
 
 from agents.compatibility import incompatibility, load_agent
+from agents.context import facts_of
 from agents.process import Process
 from bus.gc_tuning import FreeMemory, return_large_blocks
 from bus.journal import require_readable_journal
 from bus.queues import served_queues
 from config.errors import CallboardError, Permanent
 from handlers.worker.slots import slot_pool
-from observers.base import AgentFacts, RunFacts
 from observers.discovery import resolve_observers
 from observers.invoker import ObserverInvoker
 
@@ -66,7 +66,10 @@ def deliver_undelivered(process: Process, *, clock: Callable[[], float] = time.m
 def _is_delivered(process: Process, row: Any) -> bool:
     """Deliver one run's events; return False where that has to be tried again."""
     try:
-        _deliver_or_give_up(process, row)
+        try:
+            _deliver(process, row)
+        except Permanent as error:  # another try would fail too
+            log.error("the end of a run cannot be delivered to observers run_id=%s: %s", row.id, error)
         process.journal.unowned.mark_delivered(row.id)
     except CallboardError as error:
         log.warning("observers get the end of a run later run_id=%s: %s", row.id, error)
@@ -77,14 +80,6 @@ def _is_delivered(process: Process, row: Any) -> bool:
     return True
 
 
-def _deliver_or_give_up(process: Process, row: Any) -> None:
-    """Deliver one run's events; log the error where another try would fail too."""
-    try:
-        _deliver(process, row)
-    except Permanent as error:
-        log.error("the end of a run cannot be delivered to observers run_id=%s: %s", row.id, error)
-
-
 def _deliver(process: Process, row: Any) -> None:
     """Deliver to observers what was written since the run's last owner: the end, and answers of persons.
 
@@ -93,16 +88,7 @@ def _deliver(process: Process, row: Any) -> None:
     observers, missing = resolve_observers(orjson.loads(row.observers_json), process.settings)
     if missing is not None:
         log.warning("an observer is not installed here and does not get the end run_id=%s: %s", row.id, missing)
-    facts = RunFacts(
-        run_id=row.id,
-        thread_id=row.thread_id,
-        tenant=row.tenant,
-        principal=row.principal,
-        fence=row.fence,
-        detached=row.detached,
-        metadata=orjson.loads(row.metadata_json or "{}"),
-    )
-    agent = AgentFacts(id=row.agent_id, name=row.agent_name, model=row.model)
+    agent, facts = facts_of(row, row.id, orjson.loads(row.metadata_json or "{}"))
     invoker = ObserverInvoker(observers)
     for payload in process.journal.unowned.undelivered(row):  # last, since a delivery cannot be undone
         invoker.agent_on_response(facts, agent, payload)
