@@ -40,41 +40,37 @@ class InlineRun:
 
     async def follow(self) -> None:
         """Return when the run has ended, or when the process shuts down."""
+        status: str | None = "queued"
         try:
-            status = await self._step("queued")
-            while await self._is_due(status):
+            while True:
                 status = await self._step(status)
+                if status is None or status in TERMINAL:
+                    return
+                await asyncio.sleep(TURN_S if status == "queued" else WAITING_S)
+                if self._journal.lease_manager.is_leaving:
+                    return
         finally:
             self._process.local_observers.pop(self._message.run_id, None)
-
-    async def _is_due(self, status: str | None) -> bool:
-        """Wait until the run's next check is due; return False where the run has ended or the process shuts down."""
-        if status is None or status in TERMINAL:
-            return False
-        await asyncio.sleep(TURN_S if status == "queued" else WAITING_S)
-        return not self._journal.lease_manager.is_leaving
 
     async def _step(self, status: str | None) -> str | None:
         """Do what a run in this status needs, and return its new status, or None where it is not known."""
         try:
+            is_refused = False
             if status == "queued":
-                return await self._work_if_free()
-            if status == "running":
+                claimed = await self._journal.loop.wait(self._claim, self._message)
+                is_refused = claimed is None
+                if claimed is not None:
+                    await execute(self._journal, claimed)
+            elif status == "running":
                 await self._requeue_if_lost()
-            return await self.read_status()
+            new_status = await self.read_status()
+            if is_refused and new_status == "queued":
+                await self._defer_polling()
+            return new_status
         except Retryable as error:
             log.warning("could not read or claim a run yet run_id=%s: %s", self._message.run_id, error)
             await asyncio.sleep(PAUSE_S)
             return status
-
-    async def _work_if_free(self) -> str | None:
-        claimed = await self._journal.loop.wait(self._claim, self._message)
-        if claimed is not None:
-            await execute(self._journal, claimed)
-        status = await self.read_status()
-        if status == "queued" and claimed is None:
-            await self._defer_polling()
-        return status
 
     async def _defer_polling(self) -> None:
         """Keep pollers from the run while it waits for its thread; renewed at the interval of heartbeats."""
@@ -85,9 +81,7 @@ class InlineRun:
     async def _requeue_if_lost(self) -> None:
         """Requeue a run that lost its owner, as a reaper does: a program that only waits for its run has no reaper."""
         journal, run_id = self._journal, self._message.run_id
-        if journal.lease_manager.tracks(run_id):
-            return
-        if not await journal.loop.read(journal.unowned.has_lost_owner, run_id):
+        if journal.lease_manager.tracks(run_id) or not await journal.loop.read(journal.unowned.has_lost_owner, run_id):
             return
         written = await journal.loop.write(journal.reaper.reap, run_id)
         if written is not None:
