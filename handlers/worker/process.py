@@ -40,26 +40,20 @@ log = logging.getLogger(__name__)
 
 
 @signals.celeryd_init.connect(weak=False)
-def refuse_pools(conf: Any = None, options: Any = None, **_: Any) -> None:
-    """Exit with an error if the worker's pool cannot run agents."""
-    pool = str((options or {}).get("pool") or getattr(conf, "worker_pool", ""))
+def read_command_line(instance: Any = None, conf: Any = None, options: Any = None, **_: Any) -> None:
+    """Serve the queues that ``celery worker -Q`` and ``-X`` name, like those of ``CALLBOARD_QUEUES``.
+
+    Exits with an error if the worker's pool cannot run agents.
+    """
+    given = options or {}
+    chosen, excluded = (str_to_list(given.get(name)) or () for name in ("queues", "exclude_queues"))
     try:
-        refuse_greenlets(pool)
+        refuse_greenlets(str(given.get("pool") or getattr(conf, "worker_pool", "")))
         require_sound_release()
         require_broker_setting(with_running_redis(settings()))
         require_own_folders()
-    except CallboardError as error:
-        raise SystemExit(f"error: {error} [{error.code}]") from None
-
-
-@signals.celeryd_init.connect(weak=False)
-def choose_queues(instance: Any = None, options: Any = None, **_: Any) -> None:
-    """Serve the queues that ``celery worker -Q`` and ``-X`` name, like those of ``CALLBOARD_QUEUES``."""
-    chosen, excluded = (str_to_list((options or {}).get(name)) or () for name in ("queues", "exclude_queues"))
-    if not chosen and not excluded:
-        return
-    try:
-        serve_queues(instance.app, chosen, excluded)
+        if chosen or excluded:
+            serve_queues(instance.app, chosen, excluded)
     except CallboardError as error:
         raise SystemExit(f"error: {error} [{error.code}]") from None
 
