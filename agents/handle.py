@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bus.errors import LoopBlocked
 from bus.journal import CONTROLS, ApprovalDecided, CommitResult, Control, Decided, Decision, Journal, Who, parse_cursor
 from bus.payloads import EndPayload, Payload, decode
 
@@ -47,8 +46,6 @@ class RunHandle:
             TimeoutError: the run did not end within ``timeout_s``; it continues.
             LoopBlocked: called on the event loop's own thread.
         """
-        if self._journal.loop.is_loop_thread():
-            raise LoopBlocked(what="waiting for a result")
         end = self._journal.loop.run(self._journal.wait(self.run_id, self.thread_id), timeout_s)
         payload = decode(end.data)
         assert isinstance(payload, EndPayload)

@@ -110,9 +110,10 @@ class Runner:
             self._check(objective, thread_id)
             definition = self.registry.get(agent_id)
         except CallboardError:  # a repeated request has its run, even if the agent's file was moved since
-            if (earlier := self._started_before(who, idempotency)) is None:
+            earlier = self.journal.runs.started_before(who, idempotency) if idempotency is not None else None
+            if earlier is None:
                 raise
-            return earlier
+            return self.handle(earlier, who)
         new = NewRun(
             objective=objective,
             thread_id=thread_id,
@@ -135,13 +136,6 @@ class Runner:
                 own.local_observers[accepted.run_id] = local
             self._inline.send(accepted.message)
         return RunHandle(lambda: self.journal, accepted.run_id, accepted.thread_id, who, is_new=accepted.is_new)
-
-    def _started_before(self, who: Who, key: IdempotencyKey | None) -> RunHandle | None:
-        """Return the run of an earlier request with this key, or None."""
-        if key is None:
-            return None
-        run_id = self.journal.runs.started_before(who, key)
-        return self.handle(run_id, who) if run_id is not None else None
 
     def handle(self, run_id: str, who: Who = Who()) -> RunHandle:
         """Return a handle on a run that any process accepted.

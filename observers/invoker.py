@@ -34,11 +34,6 @@ class ObserverInvoker:
         self._all = tuple(bindings)
         self._eager = tuple(binding for binding in bindings if binding.observer.wants_deltas)
 
-    @property
-    def observers(self) -> tuple[AgentObserver, ...]:
-        """The observers that get payloads, in order."""
-        return tuple(binding.observer for binding in self._all)
-
     def agent_on_response(self, context: RunFacts, agent: AgentFacts, payload: Payload) -> None:
         """Deliver the payload, to inline observers now and to the others soon; no failure of theirs is raised here."""
         for binding in self._eager if payload.is_delta else self._all:

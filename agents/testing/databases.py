@@ -12,7 +12,6 @@ import shutil
 import tempfile
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import event
 
@@ -46,7 +45,8 @@ def _new_database() -> Database:
     folder = tempfile.mkdtemp(prefix="callboard-kit-")
     atexit.register(_remove, folder, os.getpid())
     database = open_database(f"sqlite:///{folder}/callboard.db")
-    event.listen(database.engine, "connect", _do_not_sync)
+    # No test turns the power off, so no commit waits for the disk.
+    event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
     return database
 
 
@@ -63,11 +63,6 @@ def _schema() -> bytes:
             )
         )
         return file.read_bytes()
-
-
-def _do_not_sync(connection: Any, _record: Any) -> None:
-    """Do not wait for the disk: no test turns the power off."""
-    connection.execute("PRAGMA synchronous=OFF")
 
 
 def _remove(folder: str, pid: int) -> None:

@@ -51,7 +51,10 @@ class AgentKit:
         self._registry = KitRegistry(self.settings.agent_folders if agents_dir else (), self.model.name)
         self._tools: dict[str, Tool] = {}
         self.agent(tools=tools, **fields)
-        self.runner = self._open()
+        journal = Journal(self.settings, publish=Publisher(self.settings), database=self._database)
+        process = Process(settings=self.settings, journal=journal, registry=self._registry, tools=self._tools)
+        use_process(process)
+        self.runner = Runner(process)
 
     def agent(
         self, agent_id: str = "tester", *, tools: Sequence[Callable[..., Any] | Tool | str] = (), **fields: Any
@@ -91,12 +94,6 @@ class AgentKit:
     def _add(self, tool: Tool) -> str:
         self._tools[tool.name] = tool
         return tool.name
-
-    def _open(self) -> Runner:
-        journal = Journal(self.settings, publish=Publisher(self.settings), database=self._database)
-        process = Process(settings=self.settings, journal=journal, registry=self._registry, tools=self._tools)
-        use_process(process)
-        return Runner(process)
 
 
 class KitRegistry(AgentRegistry):

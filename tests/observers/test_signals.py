@@ -65,9 +65,12 @@ def test_a_receiver_can_follow_one_agent_only() -> None:
 
 
 def test_without_a_connected_function_signals_cost_nothing() -> None:
-    room = Room(SignalsObserver())
+    observer = SignalsObserver()
 
-    assert room.invoker.observers == ()
+    Room(observer).whole_run()
+
+    assert not observer.listens()
+    assert "_callboard_queue" not in vars(observer)
 
 
 def test_deltas_are_sent_only_when_a_receiver_is_connected() -> None:
