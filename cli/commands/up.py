@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import webbrowser
+from collections.abc import Callable
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -51,46 +52,54 @@ def up(open_page: bool, verbose: bool, **flags: object) -> int:
     if owner is not None:
         click.echo(f"Callboard is already up at {owner.address} (process {owner.pid}, state folder {settings.state}).")
         return 0
+    redis = None if settings.redis_url else plan(settings)
+    is_one_process = settings.redis_url is None and redis is None
     output = Output(settings.state / "logs" / "up.log", verbose=verbose)
     with contextlib.closing(output), serving.bind(settings, "up") as listener:
         address = serving.address_of(listener, settings.host)
-        lock.announce(address, _workers(settings))
+        lock.announce(address, 1 if is_one_process else settings.workers)
+        announce = partial(_announce, address, output, open_page)
         try:
-            _serve(settings, listener, address, output, open_page)
+            if is_one_process:
+                from cli.supervisor.one_process import serve
+
+                serve(settings, listener, output, announce)
+            else:
+                _serve(settings, listener, redis, output, announce)
         finally:
             lock.release()
     return 0
 
 
-def _workers(settings: Settings) -> int:
-    """Return the number of worker processes; 0 without a Redis, when everything runs in one process."""
-    return settings.workers if settings.redis_url or plan(settings) else 1
-
-
-def _serve(settings: Settings, listener: socket.socket, address: str, output: Output, open_page: bool) -> None:
-    redis = None if settings.redis_url else plan(settings)
-    if settings.redis_url is None and redis is None:
-        from cli.supervisor.one_process import serve
-
-        serve(settings, listener, output, partial(_announce, address, output, open_page))
-        return
-    _require_servers(settings)
+def _serve(
+    settings: Settings,
+    listener: socket.socket,
+    redis: EmbeddedRedis | None,
+    output: Output,
+    announce: Callable[[], None],
+) -> None:
+    """Keep the processes running until a signal ends them; ``redis`` is None if one is configured."""
+    if settings.redis_url:
+        require_usable(settings.redis_url)
+    if settings.broker_url and settings.broker_url != settings.redis_url:
+        require_broker(settings.broker_url)
     with supervising(output, output.note) as supervisor:
-        environment = serving.child_environment(CALLBOARD_REDIS_URL=redis.url if redis else str(settings.redis_url))
         child = _keep_redis(supervisor, redis, output) if redis else None
         migrate(settings)
         if redis and child:
             _wait_for_redis(redis, child)
-        spec = partial(ChildSpec, env=environment, silence_s=wedged_after_s(settings.lease_s))
-        web_env, sockets = serving.web_environment(settings), (listener.fileno(),)
-        command = serving.gunicorn_command(listener)
-        web = supervisor.keep(spec(name="web", argv=command, whole_env=web_env, pass_fds=sockets))
-        if not wait_for_page(address, web, supervisor, output):
+        redis_url = redis.url if redis else str(settings.redis_url)
+        environment = partial(serving.child_environment, CALLBOARD_REDIS_URL=redis_url)
+        spec = partial(ChildSpec, silence_s=wedged_after_s(settings.lease_s))
+        command, web_env = serving.gunicorn_command(listener), environment(serving.web_environment(settings))
+        web = supervisor.keep(spec(name="web", argv=command, env=web_env, pass_fds=(listener.fileno(),)))
+        if not wait_for_page(serving.address_of(listener, settings.host), web, supervisor, output):
             return
-        _announce(address, output, open_page)
+        announce()
         for number in range(1, settings.workers + 1):
             name = f"worker-{number}"
-            supervisor.keep(spec(name=name, argv=serving.worker_command(name, None), essential=False))
+            command = serving.worker_command(name, None)
+            supervisor.keep(spec(name=name, argv=command, env=environment(), essential=False))
         supervisor.wait()
 
 
@@ -117,20 +126,12 @@ def wait_for_page(address: str, web: Child, supervisor: Supervisor, output: Outp
     return False
 
 
-def _require_servers(settings: Settings) -> None:
-    if settings.redis_url:
-        require_usable(settings.redis_url)
-    if settings.broker_url and settings.broker_url != settings.redis_url:
-        require_broker(settings.broker_url)
-
-
 def _keep_redis(supervisor: Supervisor, redis: EmbeddedRedis, output: Output) -> Child:
     def prepare(child: Child) -> None:
         redis.clear()
         if child.quick_deaths == 2 and not child.ready.is_set():
             place = redis.set_aside()
-            lost = f"the embedded Redis could not read its data; it was moved to {place}. Nothing is lost."
-            output.warn(lost)
+            output.warn(f"the embedded Redis could not read its data; it was moved to {place}. Nothing is lost.")
 
     spec = ChildSpec(name="redis", argv=redis.argv, before=prepare, parent_died=signal.SIGTERM, umask=PRIVATE_UMASK)
     return supervisor.keep(spec)
@@ -149,13 +150,10 @@ def _answers(address: str) -> bool:
     """Return whether the page answers; the socket is bound, so this waits for the web process."""
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=2.0)
-    try:
+    with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
         connection.request("GET", "/health")
         return connection.getresponse().status < 500
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
+    return False
 
 
 def _model_note() -> str:

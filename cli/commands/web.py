@@ -23,7 +23,7 @@ def web(**flags: object) -> None:
     serving.require_loopback(settings)
     make_folder(settings)
     require_schema(settings)
-    environment = serving.child_environment()
+    environment = serving.child_environment(serving.web_environment(settings))
     if settings.redis_url or find_running(settings):
         environment["CALLBOARD_REDIS_URL"] = serving.redis_url_of(settings)
     else:
@@ -32,4 +32,4 @@ def web(**flags: object) -> None:
     os.set_inheritable(listener.fileno(), True)
     click.echo(f"Callboard's web process serves {serving.address_of(listener, settings.host)}", err=True)
     command = serving.gunicorn_command(listener)
-    os.execve(command[0], command, {**serving.web_environment(settings), **environment})
+    os.execve(command[0], command, environment)

@@ -224,7 +224,7 @@ def _environment(**extra: str) -> dict[str, str]:
     Compiling anew is half of collecting the tests and a quarter of starting a worker, in each of hundreds of processes.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, **child_environment(**extra)}
+    return child_environment(kept, **extra)
 
 
 def _report(outcome: Outcome) -> bool:

@@ -12,10 +12,8 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from celery.worker import WorkController, state
-from celery.worker.consumer import Consumer
 
 from agents.process import current_process
 from agents.runner import Runner
@@ -72,14 +70,12 @@ class CeleryThread:
 
         app.loader.import_default_modules()
         app.finalize()
-        self.ready = threading.Event()
         without = dict.fromkeys(("without_gossip", "without_mingle", "without_heartbeat"), True)
-        self._controller = _Controller(app=app, hostname="one@localhost", **without)
-        self._controller.when_ready = self.ready.set
+        self._controller = WorkController(app=app, hostname="one@localhost", **without)
         self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
 
     def start(self) -> None:
-        """Start to consume; ``ready`` is set when the consumer is."""
+        """Start to consume."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 25.0) -> None:
@@ -93,10 +89,3 @@ class CeleryThread:
             self._controller.start()
         except SystemExit:
             log.info("the worker thread ended")
-
-
-class _Controller(WorkController):  # type: ignore[misc]  # celery has no types
-    when_ready: Any = None
-
-    def on_consumer_ready(self, consumer: Consumer) -> None:
-        self.when_ready()

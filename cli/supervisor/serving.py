@@ -7,6 +7,7 @@ import ipaddress
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -122,12 +123,12 @@ def python(module: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", module)
 
 
-def child_environment(**extra: str) -> dict[str, str]:
-    """Return the variables a child needs to import Callboard, and ``extra``."""
+def child_environment(inherited: Mapping[str, str] = os.environ, **extra: str) -> dict[str, str]:
+    """Return the inherited environment with what a child needs to import Callboard, and ``extra``."""
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     warnings = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), ROOT_WARNING)))
     path = os.pathsep.join(dict.fromkeys(paths))
-    return {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": warnings, **extra}
+    return {**inherited, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": warnings, **extra}
 
 
 def web_environment(settings: Settings) -> dict[str, str]:
@@ -143,7 +144,7 @@ def web_environment(settings: Settings) -> dict[str, str]:
 def clean_environment() -> dict[str, str]:
     """Return this environment without Callboard's settings, for a process with default settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")}
-    return {**kept, **child_environment(CALLBOARD_NO_CONFIG="1")}
+    return child_environment(kept, CALLBOARD_NO_CONFIG="1")
 
 
 def _bind_error(settings: Settings, command: str, error: OSError) -> PortInUse | SettingInvalid:

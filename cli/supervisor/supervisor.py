@@ -49,10 +49,8 @@ class ChildSpec:
 
     name: str
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
-    """Added to this process's environment."""
-    whole_env: Mapping[str, str] | None = None
-    """Instead of this process's environment."""
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    """Its whole environment; default: this process's."""
     pass_fds: tuple[int, ...] = ()
     parent_died: signal.Signals = signal.SIGKILL
     """The signal it gets when this process dies; SIGKILL, because a draining worker may hang."""
@@ -90,15 +88,16 @@ class Child:
         """Start the child, and restart it whenever it ends."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Send SIGTERM to the child, and do not restart it."""
+    def end(self, number: signal.Signals) -> None:
+        """Send SIGTERM to the child, which ends its own children, or SIGKILL to its group; do not restart it."""
         self._stopping.set()
-        self._signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """Kill the child's process group, and do not restart it."""
-        self._stopping.set()
-        self._signal(signal.SIGKILL)
+        process = self.process
+        if process is None or process.poll() is not None:
+            return
+        if number == signal.SIGKILL:
+            _signal_group(process.pid, number)
+        else:
+            process.send_signal(number)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for the child's end, and return whether it came in time."""
@@ -143,7 +142,7 @@ class Child:
             self._warn(f"{self.spec.name} could not be started: {error}")
             return None
         if self._stopping.is_set():
-            self._signal(signal.SIGKILL)
+            self.end(signal.SIGKILL)
         reader = threading.Thread(target=self._read, args=(process,), daemon=True)
         reader.start()
         if pipe is not None:
@@ -153,9 +152,6 @@ class Child:
         reader.join(1.0)
         return status
 
-    def _base_env(self) -> Mapping[str, str]:
-        return os.environ if self.spec.whole_env is None else self.spec.whole_env
-
     def _spawn(self) -> tuple[subprocess.Popen[bytes], ChildPipe | None]:
         pipe = ChildPipe() if self.spec.silence_s is not None else None
         try:
@@ -164,7 +160,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env={**self._base_env(), **self.spec.env, **(pipe.environment if pipe else {})},
+                env={**self.spec.env, **(pipe.environment if pipe else {})},
                 pass_fds=(*self.spec.pass_fds, *((pipe.write_end,) if pipe else ())),
                 start_new_session=True,
                 umask=self.spec.umask,
@@ -210,21 +206,12 @@ class Child:
         self._is_alive = True
         self.ready.set()
 
-    def _signal(self, number: signal.Signals) -> None:
-        process = self.process
-        if process is None or process.poll() is not None:
-            return
-        if number == signal.SIGKILL:
-            _signal_group(process.pid, number)
-        else:
-            process.send_signal(number)  # to the child alone, which ends its own children
-
 
 class Supervisor:
     """Several children that are ended together."""
 
     def __init__(self, sink: Sink) -> None:
-        self.children: dict[str, Child] = {}
+        self.children: list[Child] = []
         self.stop_asked = threading.Event()
         self.hurry = threading.Event()
         """Set by a second signal: do not wait for the grace period."""
@@ -232,7 +219,7 @@ class Supervisor:
 
     def keep(self, spec: ChildSpec) -> Child:
         child = Child(spec, self._sink)
-        self.children[spec.name] = child
+        self.children.append(child)
         child.start()
         return child
 
@@ -248,26 +235,24 @@ class Supervisor:
             ChildHopeless: a child cannot be kept running.
         """
         while not self.stop_asked.wait(1.0):
-            for child in self.children.values():
+            for child in self.children:
                 child.raise_if_hopeless()
 
-    def stop(self, grace_s: float = GRACE_S, last: tuple[str, ...] = ("redis",)) -> None:
-        """End all children: first the clients (drained, then killed), then ``last``, which they use."""
-        clients = [child for name, child in self.children.items() if name not in last]
-        servers = [child for name, child in self.children.items() if name in last]
-        self._end(clients, grace_s)
-        self._end(servers, grace_s)
+    def stop(self, grace_s: float = GRACE_S) -> None:
+        """End all children: first the clients (drained, then killed), then the Redis that they use."""
+        for is_redis in (False, True):
+            self._end([child for child in self.children if (child.spec.name == "redis") == is_redis], grace_s)
         self.children.clear()
 
     def _end(self, children: list[Child], grace_s: float) -> None:
         for child in children:
-            child.stop()
+            child.end(signal.SIGTERM)
         until = time.monotonic() + grace_s
         while not self.hurry.is_set() and time.monotonic() < until:
             if all([child.wait(0.05) for child in children]):
                 return
         for child in children:
-            child.kill()
+            child.end(signal.SIGKILL)
         for child in children:
             child.wait(5.0)
 

@@ -222,7 +222,7 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """
     left_out = ("CALLBOARD_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "LITELLM_", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
-    return {**kept, **child_environment(), **(extra or {})}
+    return child_environment(kept, **(extra or {}))
 
 
 def _cpu_s(pid: int) -> float:
