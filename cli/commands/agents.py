@@ -31,18 +31,13 @@ def agents(agent_ids: tuple[str, ...], quick: bool, as_json: bool) -> int:
     """List the agents, and check the file, the model and the tools of each."""
     settings = options.apply()
     registry = AgentRegistry(settings.agent_folders)
-    rows = [_row(settings, found, deep=not quick) for found in _wanted(registry, agent_ids)]
+    wanted = [_look_up(registry, agent_id) for agent_id in agent_ids] or registry.all()
+    rows = [_row(settings, found, deep=not quick) for found in wanted]
     if as_json:
         print_json(rows)
     else:
         _print(rows, settings)
-    return 1 if any(_errors(row) for row in rows) else 0
-
-
-def _wanted(registry: AgentRegistry, agent_ids: tuple[str, ...]) -> list[AgentDefinition | DefinitionInvalid]:
-    if not agent_ids:
-        return registry.all()
-    return [_look_up(registry, agent_id) for agent_id in agent_ids]
+    return 1 if any(map(_has_error, rows)) else 0
 
 
 def _look_up(registry: AgentRegistry, agent_id: str) -> AgentDefinition | DefinitionInvalid:
@@ -72,8 +67,8 @@ def _plain(problem: Problem) -> dict[str, Any]:
     return {name: value for name, value in asdict(problem).items() if value is not None} | {"message": str(problem)}
 
 
-def _errors(row: dict[str, Any]) -> list[dict[str, Any]]:
-    return [problem for problem in row["problems"] if problem["severity"] == "error"]
+def _has_error(row: dict[str, Any]) -> bool:
+    return any(problem["severity"] == "error" for problem in row["problems"])
 
 
 def _print(rows: list[dict[str, Any]], settings: Settings) -> None:
@@ -81,11 +76,11 @@ def _print(rows: list[dict[str, Any]], settings: Settings) -> None:
         folders = ", ".join(str(folder) for folder in settings.agent_folders)
         click.echo(f"There are no agents in {folders}; add a YAML file, its name is the agent's id.")
         return
-    lines = [(_mark(row), *_cells(row)) for row in rows]
-    width = max(len(name) for _, name, _, _ in lines)
-    model_width = max(len(model) for _, _, model, _ in lines)
-    for mark, name, model, summary in lines:
-        click.echo(f"{mark} {name:<{width}}  {model:<{model_width}}  {summary}")
+    cells = [_cells(row) for row in rows]
+    width = max(len(name) for name, _, _ in cells)
+    model_width = max(len(model) for _, model, _ in cells)
+    for row, (name, model, summary) in zip(rows, cells, strict=True):
+        click.echo(f"{_mark(row)} {name:<{width}}  {model:<{model_width}}  {summary}")
     for row in rows:
         for problem in row["problems"]:
             colour = "red" if problem["severity"] == "error" else "yellow"
@@ -94,7 +89,7 @@ def _print(rows: list[dict[str, Any]], settings: Settings) -> None:
 
 def _mark(row: dict[str, Any]) -> str:
     """Return ✗ if every run of the agent fails, ! if some may, else ✓."""
-    if _errors(row):
+    if _has_error(row):
         return click.style("✗", fg="red")
     return click.style("!", fg="yellow") if row["problems"] else click.style("✓", fg="green")
 

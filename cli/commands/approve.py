@@ -51,12 +51,10 @@ def approve(
 
 
 def _asked(handle: RunHandle, approval_id: str | None) -> list[dict[str, Any]]:
-    asked = handle.approvals()
-    if approval_id is None:
-        return asked
-    if not (these := [one for one in asked if one["approval_id"] == approval_id]):
+    asked = [one for one in handle.approvals() if approval_id in (None, one["approval_id"])]
+    if not asked and approval_id is not None:
         raise ApprovalUnknown(approval_id=approval_id[:80])
-    return these
+    return asked
 
 
 def _only(handle: RunHandle) -> dict[str, Any]:
@@ -128,15 +126,12 @@ def _decide(runner: Runner, handle: RunHandle, approval_id: str | None, answer: 
         click.echo(visible(f"error: {error} [{error.code}]"), err=True)
         return 1
     if as_json:
-        print_json(_facts(decided), lines=True)
-        return 0
-    _say(runner, handle, decided)
+        ids = {"run_id": decided.written.run_id, "approval_id": decided.approval_id}
+        facts = {"decision": decided.decision, "by": decided.by, "status": decided.written.status}
+        print_json(ids | facts, lines=True)
+    else:
+        _say(runner, handle, decided)
     return 0
-
-
-def _facts(decided: Decided) -> dict[str, Any]:
-    ids = {"run_id": decided.written.run_id, "approval_id": decided.approval_id}
-    return {**ids, "decision": decided.decision, "by": decided.by, "status": decided.written.status}
 
 
 def _say(runner: Runner, handle: RunHandle, decided: Decided) -> None:
@@ -144,11 +139,11 @@ def _say(runner: Runner, handle: RunHandle, decided: Decided) -> None:
     if decided.written.status == "waiting":
         remaining = len(handle.approvals())
         click.echo(f"{handle.run_id} has {remaining} more open: ./callboard approve {handle.run_id}")
-        return
-    what = "ends" if decided.decision == "fail" else "continues"
-    click.echo(f"{handle.run_id} {what}; ./callboard watch {handle.run_id} shows how.")
-    if not runner.journal.workers.alive():
-        warn_of_no_worker(runner.settings.state, "the run waits for one")
+    else:
+        what = "ends" if decided.decision == "fail" else "continues"
+        click.echo(f"{handle.run_id} {what}; ./callboard watch {handle.run_id} shows how.")
+        if not runner.journal.workers.alive():
+            warn_of_no_worker(runner.settings.state, "the run waits for one")
 
 
 def _result(text: str | None) -> Any:

@@ -62,7 +62,14 @@ def crashtest(agent: str, text: str, route: str, model: str | None, yes: bool, a
     check_objective(text, settings.max_input_chars)
     definition = AgentRegistry(settings.agent_folders).get(agent)
     asked = model or resolve_model(definition.model, os.environ)
-    _ask(yes, definition, asked)
+    if not yes:
+        tools = ", ".join(definition.tools) or "none"
+        sentence = (
+            f"This really calls {asked} and the agent's tools ({tools}): once undisturbed, and once for each place "
+            "where the run can be killed: six, and six for each tool call. --sample N limits it."
+        )
+        click.echo(sentence, err=True)
+        confirm("Continue?")
     compared = flags["compare"] or ("all" if asked.startswith("demo/") else "rules")
     seed = random.randrange(1_000_000) if flags["seed"] is None else flags["seed"]
     rules = {"is_same_each_time": compared == "all", "trust_overrides": flags["trust_overrides"]}
@@ -88,19 +95,6 @@ def _ended_in_order() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _ask(is_confirmed: bool, definition: AgentDefinition, model: str) -> None:
-    """Return when the user agrees that the tools are really called."""
-    if is_confirmed:
-        return
-    tools = ", ".join(definition.tools) or "none"
-    sentence = (
-        f"This really calls {model} and the agent's tools ({tools}): once undisturbed, and once for each place "
-        "where the run can be killed: six, and six for each tool call. --sample N limits it."
-    )
-    click.echo(sentence, err=True)
-    confirm("Continue?")
 
 
 def _labs(

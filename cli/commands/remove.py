@@ -24,7 +24,8 @@ def rm_runs(run_ids: tuple[str, ...], yes: bool, as_json: bool, **flags: object)
     with open_runner(options.apply(**flags)) as runner:
         # Do not ask for confirmation of what cannot be removed.
         runner.journal.runs.require_removable(Who(), run_ids)
-        _ask(yes, f"{_named('run', run_ids)} with log and steps; the thread keeps the messages")
+        if not yes:
+            confirm(f"Remove {_named('run', run_ids)} with log and steps; the thread keeps the messages?")
         runner.journal.runs.remove(Who(), run_ids)
     return _say(run_ids, as_json)
 
@@ -38,15 +39,10 @@ def rm_threads(thread_ids: tuple[str, ...], yes: bool, as_json: bool, **flags: o
     """Remove threads with all their messages and runs."""
     with open_runner(options.apply(**flags)) as runner:
         runner.journal.threads.require_removable(Who(), thread_ids)
-        _ask(yes, f"{_named('thread', thread_ids)} with all messages and runs")
+        if not yes:
+            confirm(f"Remove {_named('thread', thread_ids)} with all messages and runs?")
         runner.journal.threads.remove(Who(), thread_ids)
     return _say(thread_ids, as_json)
-
-
-def _ask(is_confirmed: bool, what: str) -> None:
-    """Return when the user agrees to the removal, which cannot be undone."""
-    if not is_confirmed:
-        confirm(f"Remove {what}?")
 
 
 def _named(kind: str, ids: Sequence[str]) -> str:

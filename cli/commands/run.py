@@ -54,26 +54,23 @@ def run(
     for sentence in broken_plugins(settings):
         click.secho(f"warning: {visible(sentence)}", err=True, fg="yellow")
     objective = _objective(words[0] if words else None)
+    says_more = not as_json and sys.stderr.isatty()
     if not detach:
         _require_possible_model(agent, settings)
-    if not detach and not as_json and sys.stderr.isatty():
-        click.secho("starting …", err=True, dim=True)  # LiteLLM takes seconds to import
+        if says_more:
+            click.secho("starting …", err=True, dim=True)  # LiteLLM takes seconds to import
     with open_runner(settings, create=True) as runner:
         handle = runner.run(objective, agent, thread_id=thread_id, detached=detach)
         if detach:
             return _leave(runner, handle, as_json)
-        if not as_json and sys.stderr.isatty():  # if this process dies, the user still has the run's id
+        if says_more:  # if this process dies, the user still has the run's id
             click.secho(f"{handle.run_id} · Ctrl-C stops it", err=True, dim=True)
-        status = follow(handle, as_json=as_json, on_interrupt=lambda: _stop(handle), no_wait=no_wait)
+        status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
         with contextlib.suppress(TimeoutError):  # the run has ended; do not wait for imports under way
             runner.settle(5.0)
-        if not as_json and status == 0 and sys.stderr.isatty():
+        if says_more and status == 0:
             click.secho(f'  continue: ./callboard run {agent} --thread {handle.thread_id} "…"', err=True, dim=True)
         return status
-
-
-def _stop(handle: RunHandle) -> None:
-    handle.cancel(by="terminal")
 
 
 def _require_one_text(agent: str, words: tuple[str, ...], settings: Settings) -> None:

@@ -26,4 +26,4 @@ def watch(run_id: str | None, after: str | None, as_json: bool, **flags: object)
                 return 1
             run_id = str(newest[0]["run_id"])
         runner.journal.runs.bounds(Who(), run_id, cursor)
-        return follow(runner.handle(run_id), after=cursor, as_json=as_json, on_interrupt=None)
+        return follow(runner.handle(run_id), after=cursor, as_json=as_json, is_stoppable=False)

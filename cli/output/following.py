@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import click
 
 from agents.handle import RunHandle
@@ -14,13 +12,11 @@ from cli.output.transcript import EXIT, WAITING, Transcript
 WAITING_HINT = "  this command waits for the answer; Ctrl-C stops the run, and --no-wait returns instead"
 
 
-def follow(
-    handle: RunHandle, *, after: int = 0, as_json: bool, on_interrupt: Callable[[], None] | None, no_wait: bool = False
-) -> int:
+def follow(handle: RunHandle, *, after: int = 0, as_json: bool, is_stoppable: bool, no_wait: bool = False) -> int:
     """Print the run's events and return the exit status of its end.
 
-    With ``no_wait``, return as soon as the run waits for an approval. The first Ctrl-C calls ``on_interrupt`` and
-    keeps following to the end; without ``on_interrupt``, and at the second Ctrl-C, following ends, the run continues.
+    With ``no_wait``, return as soon as the run waits for an approval. If the run ``is_stoppable``, the first
+    Ctrl-C cancels it and keeps following to the end. Any other Ctrl-C ends the following, and the run continues.
     """
     transcript = Transcript(handle.run_id, still_asked=handle.approvals)
     cursor = after
@@ -35,17 +31,17 @@ def follow(
                 if _asks(payload) and handle.approvals():
                     if no_wait:
                         return WAITING
-                    if on_interrupt is not None:
+                    if is_stoppable:
                         click.secho(WAITING_HINT, err=True, dim=True)
                 if isinstance(payload, EndPayload):
                     return EXIT[payload.status]
             return 0  # the cursor was after the end
         except KeyboardInterrupt:
-            if on_interrupt is None:
+            if not is_stoppable:
                 raise
             click.secho("\nstopping the run; Ctrl-C again stops following it", err=True, dim=True)
-            on_interrupt()
-            on_interrupt = None
+            handle.cancel(by="terminal")
+            is_stoppable = False
 
 
 def _asks(payload: Payload) -> bool:

@@ -9,7 +9,6 @@ import orjson
 
 from bus.payloads import ApprovalPayload
 
-LABELS = {"run_again": "run again", "take_as_done": "take as done", "fail": "fail the run"}
 MEANINGS = {
     "run_again": "The call is made once more. If it took effect before, it takes effect twice.",
     "take_as_done": "The call is not made again; the agent continues with the result you give, if you give one.",
@@ -42,14 +41,14 @@ def answer_commands(run_id: str, asked: Sequence[Mapping[str, Any]]) -> list[str
     several = len(asked) > 1
     return [
         f"./callboard approve {run_id}{' ' + one['approval_id'] if several else ''}  "
-        f"(or with --decision {_or(one.get('decisions') or tuple(LABELS))})"
+        f"(or with --decision {_or(one.get('decisions') or tuple(MEANINGS))})"
         for one in asked
     ]
 
 
 def label(decision: str) -> str:
     """Return the display text of a decision."""
-    return LABELS.get(decision, decision.replace("_", " "))
+    return "fail the run" if decision == "fail" else decision.replace("_", " ")
 
 
 def minute(at: str) -> str:

@@ -32,7 +32,7 @@ class Waits:
 
 
 def followed(run: Waits, **flags: Any) -> int:
-    return follow(cast(RunHandle, run), on_interrupt=lambda: None, **flags)
+    return follow(cast(RunHandle, run), is_stoppable=True, **flags)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
