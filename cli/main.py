@@ -13,7 +13,7 @@ import click
 
 from cli.interrupts import CANCELLED, end_at_once, leave_to_command
 from config.errors import CallboardError, Permanent, SettingInvalid
-from config.spelling import nearest
+from config.spelling import did_you_mean
 
 ROOT = Path(__file__).resolve().parents[1]
 SUCCEEDED, FAILED, WRONG_USAGE = 0, 1, 2
@@ -65,8 +65,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            close = nearest(name, COMMANDS)
-            hint = f" Did you mean '{close}'?" if close else ""
+            hint = did_you_mean(name, COMMANDS)
             raise click.UsageError(f"there is no command '{name[:80]}'.{hint} `./callboard --help` lists them.")
         return super().resolve_command(ctx, args)
 

@@ -72,7 +72,11 @@ def plan(settings: Settings) -> EmbeddedRedis | None:
     make_folder(settings)
     folder = private_folder(settings.state / "redis")
     place = socket_path(settings.state)
-    return EmbeddedRedis(socket=place, folder=folder, argv=_arguments(binary, place, folder))
+    # No TCP port; appended data is on disk within a second; no key is evicted when memory is short.
+    options = "--port 0 --unixsocketperm 700 --appendonly yes --appendfsync everysec --maxmemory-policy noeviction"
+    where = ("--unixsocket", str(place), "--dir", str(folder))
+    argv = (binary, *where, *options.split(), "--save", "", "--loglevel", "warning")
+    return EmbeddedRedis(socket=place, folder=folder, argv=argv)
 
 
 def program_of(settings: Settings) -> str | None:
@@ -92,13 +96,6 @@ def program_of(settings: Settings) -> str | None:
             f"CALLBOARD_EMBEDDED={wanted} cannot be used: there is no {what}; unset it to use what is installed."
         )
     return None
-
-
-def _arguments(binary: str, place: Path, folder: Path) -> tuple[str, ...]:
-    # No TCP port; appended data is on disk within a second; no key is evicted when memory is short.
-    options = "--port 0 --unixsocketperm 700 --appendonly yes --appendfsync everysec --maxmemory-policy noeviction"
-    where = ("--unixsocket", str(place), "--dir", str(folder))
-    return (binary, *where, *options.split(), "--save", "", "--loglevel", "warning")
 
 
 def _wheel() -> str | None:

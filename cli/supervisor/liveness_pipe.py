@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import select
 from collections.abc import Callable
@@ -34,15 +33,15 @@ class ChildPipe:
         It counts turns, not seconds, and buffered bytes count: after a supervisor was stopped, or the machine slept,
         no live child is taken for dead.
         """
-        silent_for, allowed, is_first = 0, math.ceil(start_s / TURN_S), True
+        silent_for_s, allowed_s, is_first = 0.0, start_s, True
         with contextlib.closing(self):
-            while silent_for < allowed:
+            while silent_for_s < allowed_s:
                 if not select.select([self._read_end], [], [], TURN_S)[0]:
-                    silent_for += 1
+                    silent_for_s += TURN_S
                     continue
                 if not os.read(self._read_end, 65536):
                     return False
                 if is_first:
                     on_first()
-                silent_for, allowed, is_first = 0, math.ceil(silence_s / TURN_S), False
+                silent_for_s, allowed_s, is_first = 0.0, silence_s, False
         return True

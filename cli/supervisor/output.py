@@ -47,25 +47,19 @@ class Output:
             self._write_log(name, line)
             if self._verbose or (name not in _QUIET and _ALARMING.search(line)):
                 colour = self._colours.setdefault(name, _COLOURS[len(self._colours) % len(_COLOURS)])
-                _show(f"{click.style(f'{name:<9}', fg=colour)} {line}", err=True)
+                _show(f"{click.style(f'{name:<9}', fg=colour)} {line}")
 
     def say(self, line: str) -> None:
         """Show a line of this process on stdout."""
-        with self._lock:
-            self._write_own(line)
-            _show(line)
+        self._own(line, line, err=False)
 
     def note(self, sentence: str) -> None:
         """Show progress on stderr."""
-        with self._lock:
-            self._write_own(sentence)
-            _show(click.style(sentence, dim=True), err=True)
+        self._own(sentence, click.style(sentence, dim=True))
 
     def warn(self, sentence: str) -> None:
         """Show a warning of this process on stderr."""
-        with self._lock:
-            self._write_own(f"WARNING {sentence}")
-            _show_warning(sentence)
+        self._own(f"WARNING {sentence}", _warning(sentence))
 
     def stream(self, name: str) -> TextIO:
         """Return a text stream that writes to this sink, for a logging handler of this process."""
@@ -78,9 +72,11 @@ class Output:
         _flush_or_discard(sys.stdout)
         _flush_or_discard(sys.stderr)
 
-    def _write_own(self, line: str) -> None:
-        """Write a line of this process with its time, as its children's lines have one."""
-        self._write_log(self._command, f"{stamp()} {line}")
+    def _own(self, line: str, shown: str, *, err: bool = True) -> None:
+        """Write a line of this process with its time, as its children's lines have one, and show it."""
+        with self._lock:
+            self._write_log(self._command, f"{stamp()} {line}")
+            _show(shown, err=err)
 
     def _write_log(self, name: str, line: str) -> None:
         """Write the line to the log file; warn once on the terminal while that fails."""
@@ -88,7 +84,8 @@ class Output:
         self._file.write(f"{name:<9} {line}")
         if was_writable and self._file.error is not None:
             why = getattr(self._file.error, "strerror", None) or self._file.error
-            _show_warning(f"{self._file.baseFilename} cannot be written ({why}); free space, or lines will be missing.")
+            sentence = f"{self._file.baseFilename} cannot be written ({why}); free space, or lines will be missing."
+            _show(_warning(sentence))
 
 
 class _Lines(io.TextIOBase):
@@ -131,11 +128,11 @@ class _LogFile(RotatingFileHandler):
             self.stream = None
 
 
-def _show_warning(sentence: str) -> None:
-    _show(f"{click.style('warning:', fg='yellow')} {sentence}", err=True)
+def _warning(sentence: str) -> str:
+    return f"{click.style('warning:', fg='yellow')} {sentence}"
 
 
-def _show(line: str, *, err: bool = False) -> None:
+def _show(line: str, *, err: bool = True) -> None:
     """Print the line if that is possible.
 
     A closed terminal or pipe, or a full disk, is no reason to stop: the log file has the line. The next line tries
