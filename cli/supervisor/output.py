@@ -8,9 +8,6 @@ import os
 import re
 import sys
 import threading
-from io import TextIOWrapper
-from logging import LogRecord, makeLogRecord
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TextIO, cast
 
@@ -18,11 +15,13 @@ import click
 
 from config.clock import stamp
 from config.logs import one_line
-from config.private_files import open_private, private_folder
+from config.private_files import private_folder
 from config.redaction import redact
+from observers.logfile.rotated_file import RotatedFile
 
 MAX_LOG_BYTES = 10 * 1024 * 1024
-KEPT_LOGS = 3
+KEPT_LOGS = 4
+"""The file itself, and those that were full."""
 _COLOURS = ("cyan", "green", "magenta", "blue", "bright_cyan", "bright_green", "bright_magenta")
 _ALARMING = re.compile(r"\b(?:WARNING|ERROR|CRITICAL)\b|\"level\":\s?\"(?:warning|error|critical)\"")
 _QUIET = frozenset({"redis"})
@@ -35,7 +34,10 @@ class Output:
     def __init__(self, log: Path, *, verbose: bool, command: str = "up") -> None:
         private_folder(log.parent)
         self._command = command
-        self._file = _LogFile(log)
+        self._path = log
+        self._file = RotatedFile(MAX_LOG_BYTES, KEPT_LOGS)
+        self._file.append(log, b"")  # raises if it can never be written
+        self._is_writable = True
         self._verbose = verbose
         self._colours: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -67,7 +69,7 @@ class Output:
 
     def close(self) -> None:
         """Close the file, and discard what cannot be written, so that the process can end."""
-        with contextlib.suppress(OSError, ValueError):  # a full disk may refuse the rest
+        with contextlib.suppress(OSError):  # a full disk may refuse the rest
             self._file.close()
         _flush_or_discard(sys.stdout)
         _flush_or_discard(sys.stderr)
@@ -80,12 +82,14 @@ class Output:
 
     def _write_log(self, name: str, line: str) -> None:
         """Write the line to the log file; warn once on the terminal while that fails."""
-        was_writable = self._file.error is None
-        self._file.write(f"{name:<9} {line}")
-        if was_writable and self._file.error is not None:
-            why = getattr(self._file.error, "strerror", None) or self._file.error
-            sentence = f"{self._file.baseFilename} cannot be written ({why}); free space, or lines will be missing."
-            _show(_warning(sentence))
+        try:
+            self._file.append(self._path, f"{name:<9} {line}\n".encode(errors="backslashreplace"))
+            self._is_writable = True
+        except OSError as error:
+            if self._is_writable:
+                what = f"{self._path} cannot be written ({error.strerror})"
+                _show(_warning(f"{what}; free space, or lines will be missing."))
+            self._is_writable = False
 
 
 class _Lines(io.TextIOBase):
@@ -102,30 +106,6 @@ class _Lines(io.TextIOBase):
         for line in text.splitlines():
             self._output(self._name, line)
         return len(text)
-
-
-class _LogFile(RotatingFileHandler):
-    """A log file that survives write errors; a plain handler would print a traceback per line."""
-
-    error: BaseException | None = None
-    """Why the last line could not be written."""
-
-    def __init__(self, place: Path) -> None:
-        super().__init__(place, maxBytes=MAX_LOG_BYTES, backupCount=KEPT_LOGS, encoding="utf-8")
-
-    def _open(self) -> TextIOWrapper:
-        return open(self.baseFilename, "a", encoding=self.encoding, opener=open_private)
-
-    def write(self, line: str) -> None:
-        """Write the line, or set ``error`` to the reason it could not be."""
-        self.error: BaseException | None = None
-        self.emit(makeLogRecord({"msg": line}))
-
-    def handleError(self, record: LogRecord) -> None:  # noqa: N802 - logging's name
-        """Keep the error; a file that it closed is reopened for the next line."""
-        self.error = sys.exception()
-        if self.stream is not None and self.stream.closed:
-            self.stream = None
 
 
 def _warning(sentence: str) -> str:

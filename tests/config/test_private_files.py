@@ -161,7 +161,7 @@ ELSEWHERE = {
     "config/redis/socket.py": "a folder of 0700 in the runtime folder, checked to be ours",
     "cli/supervisor/embedded_redis.py": "a folder of 0700, in place of one set aside",
     "cli/commands/crashtest.py": "a temporary folder of its own",
-    "cli/supervisor/output.py": "up.log, with open_private as the opener",
+    "cli/supervisor/output.py": "the null device alone",
     "agents/testing/databases.py": "a temporary folder of its own",
     "agents/tools/isolation/sandbox.py": "beneath a descriptor, O_NOFOLLOW and 0600 itself",
     "bus/journal/states/document.py": "a document of the checkout",
