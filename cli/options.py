@@ -1,8 +1,12 @@
-"""Flags that are settings: they go into the environment, where this process and its children read them."""
+"""What several commands declare: flags that are settings, --json, and --yes with the question that it answers.
+
+Flags that are settings go into the environment, where this process and its children read them.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -24,6 +28,7 @@ no_auth = click.option("--no-auth", is_flag=True, default=None, help="Serve an a
 slots = click.option("--slots", type=click.IntRange(1, 2000), help="Runs that a worker process executes at once.")
 queues = click.option("--queues", metavar="A,B", help="Queues the workers serve; default: the deployment's own.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 
 def apply(**flags: object) -> Settings:
@@ -42,3 +47,21 @@ def apply(**flags: object) -> Settings:
             _warned.add(warning)
             click.echo(f"warning: {visible(warning)}", err=True)
     return read_settings()
+
+
+def confirm(question: str) -> None:
+    """Return when the user says yes.
+
+    Raises:
+        click.Abort: the user says no.
+        click.UsageError: standard input ended, so there is no user to ask.
+    """
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():  # Ctrl-C
+            raise
+        click.echo(err=True)
+        raise click.UsageError("standard input has no answer, so nothing was done; --yes does not ask.") from None
+    if not agreed:
+        raise click.Abort

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli import options
-from cli.confirmation import confirm, yes_flag
 from cli.crashlab.choice import Choice
 from cli.main import FAILED, SUCCEEDED
 from cli.output.json import print_json
@@ -44,7 +43,7 @@ ROUTES = {"sync": ("sync",), "async": ("async",), "both": ("sync", "async")}
 @click.option(
     "--trust-overrides", is_flag=True, help="Accept tool_overrides that declare a tool safer than its code does."
 )
-@yes_flag
+@options.yes
 @options.as_json
 def crashtest(agent: str, text: str, route: str, model: str | None, yes: bool, as_json: bool, **flags: Any) -> int:
     """Run AGENT on TEXT, once for each place it passes, and kill the process at that place.
@@ -69,7 +68,7 @@ def crashtest(agent: str, text: str, route: str, model: str | None, yes: bool, a
             "where the run can be killed: six, and six for each tool call. --sample N limits it."
         )
         click.echo(sentence, err=True)
-        confirm("Continue?")
+        options.confirm("Continue?")
     compared = flags["compare"] or ("all" if asked.startswith("demo/") else "rules")
     seed = random.randrange(1_000_000) if flags["seed"] is None else flags["seed"]
     rules = {"is_same_each_time": compared == "all", "trust_overrides": flags["trust_overrides"]}

@@ -8,7 +8,6 @@ import click
 
 from bus.journal import Who
 from cli import options
-from cli.confirmation import confirm, yes_flag
 from cli.opening import open_runner
 from cli.output.json import print_json
 from config.visible import visible
@@ -16,7 +15,7 @@ from config.visible import visible
 
 @click.command("rm")
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
-@yes_flag
+@options.yes
 @options.as_json
 @options.state_dir
 def rm_runs(run_ids: tuple[str, ...], yes: bool, as_json: bool, **flags: object) -> int:
@@ -25,14 +24,14 @@ def rm_runs(run_ids: tuple[str, ...], yes: bool, as_json: bool, **flags: object)
         # Do not ask for confirmation of what cannot be removed.
         runner.journal.runs.require_removable(Who(), run_ids)
         if not yes:
-            confirm(f"Remove {_named('run', run_ids)} with log and steps; the thread keeps the messages?")
+            options.confirm(f"Remove {_named('run', run_ids)} with log and steps; the thread keeps the messages?")
         runner.journal.runs.remove(Who(), run_ids)
     return _say(run_ids, as_json)
 
 
 @click.command("rm")
 @click.argument("thread_ids", metavar="THREAD...", nargs=-1, required=True)
-@yes_flag
+@options.yes
 @options.as_json
 @options.state_dir
 def rm_threads(thread_ids: tuple[str, ...], yes: bool, as_json: bool, **flags: object) -> int:
@@ -40,7 +39,7 @@ def rm_threads(thread_ids: tuple[str, ...], yes: bool, as_json: bool, **flags: o
     with open_runner(options.apply(**flags)) as runner:
         runner.journal.threads.require_removable(Who(), thread_ids)
         if not yes:
-            confirm(f"Remove {_named('thread', thread_ids)} with all messages and runs?")
+            options.confirm(f"Remove {_named('thread', thread_ids)} with all messages and runs?")
         runner.journal.threads.remove(Who(), thread_ids)
     return _say(thread_ids, as_json)
 

