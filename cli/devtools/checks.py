@@ -47,17 +47,17 @@ class Check:
     """Whether tests that failed run once more, alone."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Outcome:
     """How a check ended."""
 
     check: Check
-    status: int
-    output: str
-    seconds: float
-    slowest: tuple[str, ...] = ()
+    status: int = SUCCEEDED
+    output: str = ""
+    seconds: float = 0.0
+    slowest: Sequence[str] = ()
     """Lines on the tests that took longest."""
-    flaky: tuple[str, ...] = ()
+    flaky: Sequence[str] = ()
     """Tests that failed and then passed alone; ``output`` has the first failure."""
 
     @property
@@ -159,35 +159,31 @@ def status_of(all_well: bool) -> int:
 
 def _run(check: Check) -> Outcome:
     began = time.monotonic()
+    outcome = Outcome(check=check)
     if check.reports_progress:
-        return _run_tests(check, began)
-    ran = subprocess.run(check.argv, cwd=ROOT, env=_environment(), capture_output=True, text=True, check=False)
-    output = (ran.stdout + ran.stderr).rstrip()
-    return Outcome(check=check, status=ran.returncode, output=output, seconds=time.monotonic() - began)
+        _run_tests(outcome)
+    else:
+        ran = subprocess.run(check.argv, cwd=ROOT, env=_environment(), capture_output=True, text=True, check=False)
+        outcome.status, outcome.output = ran.returncode, (ran.stdout + ran.stderr).rstrip()
+    outcome.seconds = time.monotonic() - began
+    return outcome
 
 
-def _run_tests(check: Check, began: float) -> Outcome:
+def _run_tests(outcome: Outcome) -> None:
     """Run a group of tests, and those that failed once more, alone, if the check says so."""
-    progress, flaky = GroupProgress(name=check.name), []
+    check, progress = outcome.check, GroupProgress(name=outcome.check.name)
     with tempfile.TemporaryDirectory(prefix="cb", dir=_memory()) as folder:
         os.chmod(folder, 0o711)  # Postgres runs as a user of its own
         argv = (*check.argv, "-o", f"cache_dir={folder}/.cache", f"--basetemp={folder}/t")  # short, for unix sockets
-        status, output = _run_pytest(argv, progress, folder)
-        if check.retries and status == TESTS_FAILED and len(progress.failed) <= MOST_RETRIED:
+        outcome.status, outcome.output = _run_pytest(argv, progress, folder)
+        if check.retries and outcome.status == TESTS_FAILED and len(progress.failed) <= MOST_RETRIED:
             alone = (*argv, "--last-failed", "-n", "0")
-            status, output_again = _run_pytest(alone, GroupProgress(name=f"{check.name} again"), folder)
-            if status == SUCCEEDED:
-                flaky = progress.failed
+            outcome.status, again = _run_pytest(alone, GroupProgress(name=f"{check.name} again"), folder)
+            if outcome.status == SUCCEEDED:
+                outcome.flaky = progress.failed
             else:
-                output = f"{output}\n\nonce more, alone:\n{output_again}"
-    return Outcome(
-        check=check,
-        status=status,
-        output=output,
-        seconds=time.monotonic() - began,
-        slowest=tuple(progress.slowest()),
-        flaky=tuple(flaky),
-    )
+                outcome.output += f"\n\nonce more, alone:\n{again}"
+    outcome.slowest = progress.slowest()
 
 
 def _memory() -> Path | None:
