@@ -171,7 +171,7 @@ def test_the_end_of_a_run_is_built_in_one_place():
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "EndPayload"
     ]
 
-    assert built == ["bus/journal/closing.py"]
+    assert built == ["bus/journal/endings.py"]
 
 
 def test_long_files_and_functions_are_pointed_out():
@@ -261,7 +261,7 @@ def test_tests_reach_the_journal_through_its_interface_or_with_a_reason():
 
 
 INSIDE = {
-    "bus.journal.closing": "texts that models and people get",
+    "bus.journal.endings": "texts that models and people get",
     "bus.journal.journal": "faults of the database at one place",
     "bus.journal.log.line": "lines that no journal writes",
     "bus.journal.log.reader": "how often a reader looks",

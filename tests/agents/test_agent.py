@@ -24,7 +24,7 @@ from bus.journal import (
     Who,
     steps_of,
 )
-from bus.journal.closing import NOT_KNOWN
+from bus.journal.endings import NOT_KNOWN
 from bus.payloads import (
     EndPayload,
     ErrorPayload,

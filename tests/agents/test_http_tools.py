@@ -10,7 +10,7 @@ import pytest
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from bus.journal import Decision, steps_of
-from bus.journal.closing import GIVEN_UP
+from bus.journal.endings import GIVEN_UP
 from bus.payloads import ToolResultPayload
 from tests.agents import http_tools
 from tests.agents.tools.shop_server import Shop, answer, close

@@ -10,7 +10,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, case, select
 
 from bus.journal.approvals import Decision, answers
-from bus.journal.totals import Totals, total_of
+from bus.journal.steps import Totals, total_of
 from config.database.tables import messages, steps
 
 

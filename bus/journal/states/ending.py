@@ -1,4 +1,4 @@
-"""The end of a run before its work is done, as a value; ``bus.journal.closing`` builds the commit that ends the run."""
+"""The end of a run before its work is done, as a value; ``bus.journal.endings`` builds the commit that ends the run."""
 
 from __future__ import annotations
 

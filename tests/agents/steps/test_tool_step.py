@@ -19,7 +19,7 @@ from agents.tools import tool
 from agents.tools.catalogue import tools_of
 from agents.window import Window
 from bus.journal import Past, StaleOwner, StepEnded
-from bus.journal.closing import NOT_FINISHED, NOT_KNOWN
+from bus.journal.endings import NOT_FINISHED, NOT_KNOWN
 from bus.journal.ownership import lease_manager as lease_manager_module
 from bus.journal.ownership import leases
 from config.database.engine import Database

@@ -10,16 +10,15 @@ import pytest
 from sqlalchemy import update
 
 from bus.journal.approvals import Decision
-from bus.journal.closing import NOT_FINISHED, NOT_KNOWN, result_of_cut_off
 from bus.journal.decisions import decide
+from bus.journal.endings import NOT_FINISHED, NOT_KNOWN, result_of_cut_off
 from bus.journal.log.commit import Commit
 from bus.journal.log.events import undelivered
 from bus.journal.log.progress import read_progress
 from bus.journal.ownership.reaper import fire, reap
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
-from bus.journal.steps import StepEnded, StepStarted, steps_of
-from bus.journal.totals import Totals
+from bus.journal.steps import StepEnded, StepStarted, Totals, steps_of
 from bus.journal.who import Who
 from bus.payloads import EndPayload, ToolResultPayload, decode
 from config.database.tables import runs, steps

@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import func, select, update
 
 from bus.journal.approvals import Decision
-from bus.journal.closing import NOT_KNOWN
 from bus.journal.decisions import decide
+from bus.journal.endings import NOT_KNOWN
 from bus.journal.errors import StaleOwner
 from bus.journal.log.commit import Commit
 from bus.journal.ownership import reaper as reapers
