@@ -17,7 +17,7 @@ class Keys:
 
     def stream(self, run_id: str) -> str:
         """Stream: the hot log of a run. An entry's id is ``<last number in it>-0``; its field ``e`` holds
-        events as JSON lines, and behind them their signature (bus/journal/live/signing_keys.py). Lives until
+        events as JSON lines, and behind them their signature (bus/journal/live/signatures.py). Lives until
         ``hot_log_ttl_s`` after the run's end."""
         return f"{self.prefix}{{{run_id}}}:log"
 

@@ -21,7 +21,7 @@ from bus.journal.definition_store import read_pinned
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.live.hotlog import HotLog, MemoryHotLog, begin_writing, end_writing
 from bus.journal.live.redis_log import RedisHotLog
-from bus.journal.live.signing_keys import SECRET_NAME, Keyring, shared_secret
+from bus.journal.live.signatures import SECRET_NAME, Keyring, shared_secret
 from bus.journal.log.events import last_committed, log_page
 from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.line import Line

@@ -13,7 +13,7 @@ from bus.journal.controls import STOP
 from bus.journal.endings import control
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.live.hotlog import HotLog, MemoryHotLog
-from bus.journal.live.signing_keys import Keyring
+from bus.journal.live.signatures import Keyring
 from bus.journal.log.commit import Commit
 from bus.journal.log.events import log_page
 from bus.journal.log.group_commit import GroupCommit

@@ -1,5 +1,5 @@
 -- Key space (bus/keys.py): KEYS[1] the run's stream, KEYS[2] its meta hash {fence, last, bytes}.
--- ARGV: fence, first number, last number, body as signed (bus/journal/live/signing_keys.py), channel, expiry in ms, byte budget, sealed_to.
+-- ARGV: fence, first number, last number, body as signed (bus/journal/live/signatures.py), channel, expiry in ms, byte budget, sealed_to.
 --
 -- Publishes one body of events and appends it. Any client of this Redis can write anything into both keys, so
 -- readers get the body whatever these hold: it is signed, and they merge by number. Answers:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bus.journal.live.hotlog import Listener, LogSource
-from bus.journal.live.signatures import SignatureVerifier
-from bus.journal.live.signing_keys import Keyring, sign
+from bus.journal.live.signatures import Keyring, SignatureVerifier, sign
 from bus.journal.live.subscriber import Subscriber
 from bus.journal.live.trimmer import Trimmer
 from bus.journal.log.line import Line, pack
@@ -60,14 +59,11 @@ class _Run:
     stream: str
     meta: str
     channel: str
+    trimmer: Trimmer
+    """Decides what stays in Redis when this owner detaches."""
     key: bytes = b""
     """What its events are signed with; made when the first leave."""
     pending: list[_Pending] = field(default_factory=list)
-    trimmer: Trimmer = field(init=False)
-    """Decides what stays in Redis when this owner detaches."""
-
-    def __post_init__(self) -> None:
-        self.trimmer = Trimmer(self.fence)
 
 
 class RedisHotLog:
@@ -90,7 +86,6 @@ class RedisHotLog:
         self._writer: RedisWire | None = None
         self._connecting: asyncio.Task[RedisWire] | None = None
         self._flushing: asyncio.Task[None] | None = None
-        self._scheduled = False
         self._sealing: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._subscriber = Subscriber(url, self.verifier)
@@ -109,7 +104,8 @@ class RedisHotLog:
                 source.lost_ownership()
                 return False
             earlier.source.lost_ownership()
-        self._runs[run_id] = _Run(fence, source, keys.stream(run_id), keys.meta(run_id), keys.live(run_id))
+        names = keys.stream(run_id), keys.meta(run_id), keys.live(run_id)
+        self._runs[run_id] = _Run(fence, source, *names, Trimmer(fence))
         return True
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
@@ -147,14 +143,9 @@ class RedisHotLog:
         self._schedule()
 
     def _schedule(self) -> None:
-        if not self._scheduled and self._flushing is None and not self._closed:
-            self._scheduled = True
+        if self._flushing is None and not self._closed:
             self._idle.clear()
-            asyncio.get_running_loop().call_soon(self._start)
-
-    def _start(self) -> None:
-        self._scheduled = False
-        self._flushing = asyncio.get_running_loop().create_task(self._flush_all())
+            self._flushing = asyncio.get_running_loop().create_task(self._flush_all())
 
     async def _flush_all(self) -> None:
         """Send batches until nothing is pending."""
@@ -235,39 +226,22 @@ class RedisHotLog:
             for pending in run.pending:
                 body = sign(run.key, pack(pending.lines))
                 run.trimmer.add(pending.last, len(body))
-                commands.append(
-                    (
-                        "EVALSHA",
-                        SCRIPT_SHA,
-                        2,
-                        run.stream,
-                        run.meta,
-                        run.fence,
-                        pending.first,
-                        pending.last,
-                        body,
-                        run.channel,
-                        self._ttl_ms,
-                        self._max_bytes,
-                        run.source.sealed_to,
-                    )
-                )
+                entry = (run.fence, pending.first, pending.last, body, run.channel)
+                limits = (self._ttl_ms, self._max_bytes, run.source.sealed_to)
+                commands.append(("EVALSHA", SCRIPT_SHA, 2, run.stream, run.meta, *entry, *limits))
                 runs.append(run)
             run.pending = []
-        self._dirty = {}
         commands += self._others
-        self._others = []
+        self._dirty, self._others = {}, []
         return commands, runs
 
     def _handle_reply(self, run: _Run, reply: Any) -> None:
-        if reply in (b"ok", b"same"):
-            return
         if isinstance(reply, Exception):  # out of memory, read-only replica, no permission
             self._note_refusal(reply)
-            return
-        # A ``stale`` is a hint too, since any client of Redis can raise a fence there: sealing to SQL shows whether
-        # it is true.
-        run.source.seal_soon()
+        elif reply not in (b"ok", b"same"):
+            # A ``stale`` is a hint too, since any client of Redis can raise a fence there: sealing to SQL shows whether
+            # it is true.
+            run.source.seal_soon()
 
     def _note_refusal(self, reply: Exception) -> None:
         """Seal soon, so that SQL holds what Redis does not; subscribers got the events all the same."""
@@ -289,8 +263,7 @@ class RedisHotLog:
         for run in self._dirty.values():
             run.pending = []
             run.source.seal_soon()
-        self._dirty = {}
-        self._others = []
+        self._dirty, self._others = {}, []
 
     def _go_down(self, error: object) -> None:
         if not self._is_down:

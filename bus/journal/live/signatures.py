@@ -1,71 +1,118 @@
-"""Turns what Redis holds into events, and drops what no process of this deployment signed."""
+"""Signatures of live events, so that a client that may publish in Redis cannot forge a run's events.
+
+Each channel's key is derived from one secret of the deployment, so that an event of one run is not valid in another.
+The secret is read when it is first needed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
+import secrets as randomness
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
-from bus.journal.live.signing_keys import Keyring, verified_body
+from sqlalchemy import insert, select
+from sqlalchemy.exc import IntegrityError
+
 from bus.journal.log.line import Line, unpack
+from config.clock import epoch_ms
+from config.database.engine import Database
+from config.database.tables import secrets
+from config.redaction import register_secrets
 
 log = logging.getLogger(__name__)
 
+SECRET_NAME = "live-events"
+SECRET_BYTES = 32
+RETRY_S = 1.0
+"""Seconds between two attempts to read the secret while the database is away."""
 WARN_EVERY_S = 60.0
-"""Seconds between two warnings."""
+"""Seconds between two warnings about what was dropped."""
 HINT_EVERY_S = 1.0
 """Seconds between two hints to a run's readers to query SQL, however many forged events arrive."""
+_TAG_BYTES = 16
+_TAIL = 1 + 2 * _TAG_BYTES
+"""What stands behind a body: a line end and the tag in hexadecimal, so that the entry stays readable in Redis."""
 
 
-class Forgeries:
-    """Counts for one process. A dropped event may have been a genuine one that was damaged on its way."""
+class Keyring:
+    """One per process. A process that only publishes hints never reads the secret."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._warned_at_s = float("-inf")
-        self._hinted: dict[str, float] = {}
+    def __init__(self, read_secret: Callable[[], Awaitable[str]]) -> None:
+        self._read_secret = read_secret
+        self._secret = b""
+        self._reading: asyncio.Task[None] | None = None
+        self._failed_at_s = float("-inf")
 
-    def drop(self, where: str, size: int) -> None:
-        """Count one, and warn at most once a minute; its content is never logged."""
-        self.count += 1
-        now_s = time.monotonic()
-        if now_s - self._warned_at_s >= WARN_EVERY_S:
-            self._warned_at_s = now_s
-            log.warning(
-                "dropped what no process of this deployment signed, %s so far, the last of %s bytes in %s; "
-                "see who else may write to Redis, and that all processes share one database",
-                self.count,
-                size,
-                where,
-            )
+    @property
+    def is_open(self) -> bool:
+        """Whether the secret is known."""
+        return bool(self._secret)
 
-    def should_hint(self, channel: str) -> bool:
-        """Return whether the channel's readers should query SQL now."""
-        now_s = time.monotonic()
-        if now_s - self._hinted.get(channel, float("-inf")) < HINT_EVERY_S:
-            return False
-        self._hinted[channel] = now_s
-        return True
+    def open_soon(self) -> None:
+        """Begin to read the secret unless it is known, is being read, or could not be read a moment ago."""
+        loop, is_reading = asyncio.get_running_loop(), self._reading is not None and not self._reading.done()
+        if not self._secret and not is_reading and loop.time() - self._failed_at_s >= RETRY_S:
+            self._reading = loop.create_task(self._read())
 
-    def forget(self, channel: str) -> None:
-        """Drop what is kept of a channel that has no reader any more."""
-        self._hinted.pop(channel, None)
+    async def open(self) -> bool:
+        """Read the secret unless it is known, and return whether it is; concurrent callers share one attempt."""
+        self.open_soon()
+        if self._reading is not None and not self._reading.done():
+            await asyncio.shield(self._reading)
+        return self.is_open
+
+    async def _read(self) -> None:
+        try:
+            self._secret = bytes.fromhex(await self._read_secret())
+        except Exception as error:  # of any kind: live events are hints, and the log in SQL is read instead
+            self._failed_at_s = asyncio.get_running_loop().time()
+            log.warning("live events cannot be signed or verified yet: %s: %s", type(error).__name__, error)
+
+    def key_of(self, channel: str) -> bytes:
+        """Return the key of a channel; the secret has to be known."""
+        assert self._secret
+        return hmac.digest(self._secret, channel.encode(), "sha256")
+
+
+def sign(key: bytes, body: bytes) -> bytes:
+    """Return the body with its tag behind it."""
+    return b"%b\n%b" % (body, _tag(key, body))
+
+
+def verified_body(key: bytes, signed: bytes) -> bytes | None:
+    """Return the body without its tag, or None when the tag is not valid for this key."""
+    body = signed[:-_TAIL]
+    is_ours = signed[-_TAIL : 1 - _TAIL] == b"\n" and hmac.compare_digest(signed[1 - _TAIL :], _tag(key, body))
+    return body if is_ours else None
+
+
+def _tag(key: bytes, body: bytes) -> bytes:
+    return hmac.digest(key, body, "sha256")[:_TAG_BYTES].hex().encode()
 
 
 class SignatureVerifier:
-    """One per process, on its loop."""
+    """Turns what Redis holds into events, and drops what no process of this deployment signed.
+
+    One per process, on its loop. A dropped event may have been a genuine one that was damaged on its way.
+    """
 
     def __init__(self, keyring: Keyring) -> None:
-        self.forgeries = Forgeries()
+        self.dropped = 0
+        """How many bodies were dropped."""
         self._keyring = keyring
         self._keys: dict[str, bytes] = {}
-        self._opening: asyncio.Task[bool] | None = None
+        self._warned_at_s = float("-inf")
+        self._hinted: dict[str, float] = {}
 
     def verify_published(self, channel: str, signed: bytes) -> list[Line]:
         """Return the events of a published body, or nothing where it was not signed for this channel."""
         if not self._keyring.is_open:  # it cannot be verified yet; readers query SQL
-            self._open_soon()
+            self._keyring.open_soon()
             return []
         key = self._keys.get(channel)
         if key is None:
@@ -79,18 +126,61 @@ class SignatureVerifier:
             line for _, fields in entries for line in self._events(key, channel, fields[1] if len(fields) == 2 else b"")
         ]
 
+    def should_hint(self, channel: str) -> bool:
+        """Return whether the channel's readers, who got nothing of a body, should query SQL now."""
+        now_s = time.monotonic()
+        if now_s - self._hinted.get(channel, float("-inf")) < HINT_EVERY_S:
+            return False
+        self._hinted[channel] = now_s
+        return True
+
     def forget(self, channel: str) -> None:
         """Drop what is kept of a channel that has no reader any more."""
         self._keys.pop(channel, None)
-        self.forgeries.forget(channel)
+        self._hinted.pop(channel, None)
 
     def _events(self, key: bytes, channel: str, signed: bytes) -> list[Line]:
         body = verified_body(key, signed)
         if body is None:
-            self.forgeries.drop(channel, len(signed))
+            self._drop(channel, len(signed))
             return []
         return unpack(body)
 
-    def _open_soon(self) -> None:
-        if self._opening is None or self._opening.done():
-            self._opening = asyncio.get_running_loop().create_task(self._keyring.open())
+    def _drop(self, where: str, size: int) -> None:
+        """Count one body, and warn at most once a minute; its content is never logged."""
+        self.dropped += 1
+        now_s = time.monotonic()
+        if now_s - self._warned_at_s >= WARN_EVERY_S:
+            self._warned_at_s = now_s
+            log.warning(
+                "dropped what no process of this deployment signed, %s so far, the last of %s bytes in %s; "
+                "see who else may write to Redis, and that all processes share one database",
+                self.dropped,
+                size,
+                where,
+            )
+
+
+# --- the secret in SQL
+
+
+def shared_secret(database: Database, name: str) -> str:
+    """Return the secret of that name, the same in every process: 64 hexadecimal digits.
+
+    Raises:
+        DatabaseUnreachable, DatabaseBusy, DatabaseReadOnly, DatabaseFull: it cannot be read, or not be made.
+    """
+    found = _read(database, name)
+    if found is None:
+        made = {"name": name, "value": randomness.token_hex(SECRET_BYTES), "created_ms": epoch_ms()}
+        with suppress(IntegrityError), database.write() as connection:  # another process may be quicker
+            connection.execute(insert(secrets), made)
+        found = _read(database, name)
+    assert found is not None
+    register_secrets([found])
+    return found
+
+
+def _read(database: Database, name: str) -> str | None:
+    with database.read() as connection:
+        return connection.execute(select(secrets.c.value).where(secrets.c.name == name)).scalar()

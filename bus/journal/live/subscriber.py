@@ -87,18 +87,15 @@ class Subscriber:
                 self._disconnect()
 
     async def _connect(self) -> RedisWire:
-        lost: list[RedisWire] = []
-        wire = await connect(self._url, on_message=self._on_message, on_lost=lambda: self._on_lost(lost))
-        lost.append(wire)
-        return wire
+        return await connect(self._url, on_message=self._on_message, on_lost=self._on_lost)
 
     def _use(self, wire: RedisWire) -> None:
         self._wire = wire
         if self._watching is None or self._watching.done():
             self._watching = asyncio.get_running_loop().create_task(self._watch_connection())
 
-    def _on_lost(self, wire: list[RedisWire]) -> None:
-        if wire and wire[0] is self._wire:
+    def _on_lost(self) -> None:
+        if self._wire is not None and not self._wire.is_open:  # else it was another connection
             self._disconnect()
 
     def _disconnect(self) -> None:
@@ -141,11 +138,10 @@ class Subscriber:
             except (ConnectionError, TimeoutError):
                 wire.close()
                 continue
-            if not wire.is_open:  # lost before it was in use, so on_lost did nothing
-                continue
-            self._use(wire)
-            self._notify_missed()
-            return
+            if wire.is_open:  # else it was lost before it was in use, so on_lost did nothing
+                self._use(wire)
+                self._notify_missed()
+                return
 
     async def _subscribe_all(self, wire: RedisWire) -> None:
         """Subscribe to every followed channel, also to those added meanwhile."""
@@ -160,7 +156,7 @@ class Subscriber:
         listeners = self._listeners.get(channel)
         if listeners:
             lines = self._verifier.verify_published(channel, body)
-            if lines or self._verifier.forgeries.should_hint(channel):
+            if lines or self._verifier.should_hint(channel):
                 for listener in tuple(listeners):
                     listener(lines)
         for function in tuple(self._hints.get(channel, ())):

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bus.journal.journal import Journal
-from bus.journal.live import signing_keys as keyrings
+from bus.journal.live import signatures as keyrings
 from bus.journal.live.redis_log import RedisHotLog
-from bus.journal.live.signing_keys import Keyring, shared_secret, sign, verified_body
+from bus.journal.live.signatures import Keyring, shared_secret, sign, verified_body
 from bus.keys import Keys
 from bus.loop import ProcessLoop
 from config.database.engine import Database, open_database
