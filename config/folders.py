@@ -114,19 +114,22 @@ def hidden_packages() -> list[tuple[str, str]]:
     The doctor reports those in ``site-packages``, which programs rarely use.
     """
     places = {str(Path(place or ".").resolve()): None for place in sys.path}
-    found = []
-    for place in places:
-        if place != str(ROOT) and not {"site-packages", "dist-packages"} & set(Path(place).parts):
-            specs = ((folder, PathFinder.find_spec(folder, [place])) for folder in FOLDERS)
-            found += [(folder, origin) for folder, spec in specs if (origin := _code_of(spec)) is not None]
+    places.pop(str(ROOT), None)
+    beside = [place for place in places if not {"site-packages", "dist-packages"} & set(Path(place).parts)]
+    return [found for place in beside for found in foreign_packages(place).items()]
+
+
+def foreign_packages(place: str | None = None) -> dict[str, str]:
+    """Return the packages with a name of ours in a folder: their files or folders, by name.
+
+    ``place``: None is the folder of the installed packages. A folder without any module is no package.
+    """
+    found = {}
+    for folder in FOLDERS:
+        origin = _origin_of(PathFinder.find_spec(folder, [place or get_path("purelib")]))
+        if origin is not None and (Path(origin).is_file() or any(Path(origin).glob("*.py"))):
+            found[folder] = origin
     return found
-
-
-def foreign_packages(packages: str | None = None) -> dict[str, str]:
-    """Return the installed packages with a name of ours that are not imported: folder -> file."""
-    place = packages or get_path("purelib")
-    found = {folder: _origin_of(PathFinder.find_spec(folder, [place])) for folder in FOLDERS}
-    return {folder: origin for folder, origin in found.items() if origin}
 
 
 def _origin_of(spec: ModuleSpec | None) -> str | None:
@@ -134,14 +137,6 @@ def _origin_of(spec: ModuleSpec | None) -> str | None:
     if spec is None:
         return None
     return spec.origin or next(iter(spec.submodule_search_locations or ()), None)
-
-
-def _code_of(spec: ModuleSpec | None) -> str | None:
-    """Return where a package was found; None for a folder without any module."""
-    origin = _origin_of(spec)
-    if origin is None or (Path(origin).is_dir() and not any(Path(origin).glob("*.py"))):
-        return None
-    return origin
 
 
 def _spec(folder: str) -> ModuleSpec | None:

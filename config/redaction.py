@@ -195,8 +195,6 @@ def _without_jwt(match: re.Match[str]) -> str:
 
 
 def _keep_the_name(match: re.Match[str]) -> str:
-    group = match.lastindex
-    if group is None:
-        return match.group()
+    group = match.lastindex or 0  # each pattern has one
     whole, start = match.group(), match.start()
     return whole[: match.start(group) - start] + REDACTED + whole[match.end(group) - start :]

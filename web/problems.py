@@ -70,10 +70,7 @@ def of_error(error: CallboardError) -> Response:
 
 def of_http(error: HTTPException) -> Response:
     """Return the problem of an error of the framework, with its headers (Allow, Location)."""
-    status = error.code or 500
-    if status < 400:  # a redirect is raised too
-        return Response(error.get_body(), status, error.get_headers())
-    answer = of_status(status, error.description or error.name)
+    answer = of_status(error.code or 500, error.description or error.name)
     for name, value in error.get_headers():
         if name.lower() not in ("content-type", "content-length"):
             answer.headers[name] = value

@@ -87,14 +87,6 @@ class WebProcess:
                 self._pid = os.getpid()
             return self._runner, self._hub
 
-    def require_writes(self) -> None:
-        """Return if the database accepted a write within the last second.
-
-        Raises:
-            CallboardError: it does not; the error is the reason.
-        """
-        self.journal.write_probe.require()
-
     def wait(self, wait_s: float, work: Callable[[], Awaitable[T]]) -> T | None:
         """Return the result of ``work`` on the loop, or None if it takes longer than ``wait_s``.
 

@@ -25,10 +25,12 @@ def many() -> Response:
     """Return the usable agents, and a problem for each other one, without importing its code."""
     usable, problems = [], []
     for found in current_process().runner.registry.all():
-        problem = _problem(found) if isinstance(found, DefinitionInvalid) else _refused_tool(found)
-        if problem is not None:
+        if isinstance(found, DefinitionInvalid):
+            stem = Path(str(found.facts["file"])).stem
+            problems.append({"id": stem, "code": found.code, "detail": str(found)})
+        elif problem := _refused_tool(found):
             problems.append(problem)
-        elif not isinstance(found, DefinitionInvalid):
+        else:
             usable.append(shown(found))
     return answer({"agents": usable, "problems": problems})
 
@@ -62,7 +64,3 @@ def _refused_tool(agent: AgentDefinition) -> dict[str, Any] | None:
         except NotImportable as error:
             return {"id": agent.id, "code": ToolUnknown.code, "detail": f"{agent.file}: tool '{path}' {error}"}
     return None
-
-
-def _problem(error: DefinitionInvalid) -> dict[str, Any]:
-    return {"id": Path(str(error.facts["file"])).stem, "code": error.code, "detail": str(error)}

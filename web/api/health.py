@@ -27,7 +27,7 @@ def state() -> Response:
     """Return the state of each part: 200 if runs can be accepted, else 503."""
     process = current_process()
     try:
-        process.require_writes()
+        process.journal.write_probe.require()
         workers = len(process.journal.workers.alive())
     except CallboardError as error:
         facts = {"status": "degraded", "database": error.code, "detail": redact(str(error))}
@@ -44,7 +44,7 @@ def ready() -> Response:
     """Return 200 if this process can take requests: the database answers and accepts writes."""
     process = current_process()
     try:
-        process.require_writes()
+        process.journal.write_probe.require()
     except CallboardError as error:
         answered = of_error(error)
         answered.status_code = 503

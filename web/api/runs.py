@@ -43,7 +43,9 @@ def start() -> Response:
         if end is not None:
             return Response(end.data, 200, links, content_type="application/json")
     status = "queued" if handle.is_new and detached else status_of(handle)
-    return answer(_accepted(handle.run_id, handle.thread_id, status), 202, **links)
+    events_url = url_for("events.of_run", run_id=handle.run_id)
+    facts = {"run_id": handle.run_id, "thread_id": handle.thread_id, "status": status, "events_url": events_url}
+    return answer(facts, 202, **links)
 
 
 @runs.get("/v1/runs")
@@ -94,8 +96,3 @@ def control(run_id: str, verb: str) -> Response:
     written = current_process().journal.control(who, run_id, wanted, by=who.principal, idempotency=key)
     facts = {"run_id": run_id, "thread_id": written.thread_id, "status": written.status}
     return answer(facts, 200 if wanted.is_done(written.status) else 202)
-
-
-def _accepted(run_id: str, thread_id: str, status: str) -> dict[str, str]:
-    events_url = url_for("events.of_run", run_id=run_id)
-    return {"run_id": run_id, "thread_id": thread_id, "status": status, "events_url": events_url}

@@ -90,7 +90,7 @@ class Viewer(asyncio.Protocol):
             self.transport.abort()
 
     def pause_writing(self) -> None:
-        self.stuck_since = self._viewers.now()
+        self.stuck_since = self._viewers.loop.time()
         self._viewers.stuck.add(self)
         if self.stream is not None:
             self.stream.paused(self)
@@ -128,7 +128,7 @@ class Viewer(asyncio.Protocol):
 
     def finish(self) -> None:
         """Close the connection after the buffered data, for which the client has ``STUCK_S``."""
-        self.stuck_since = self._viewers.now()
+        self.stuck_since = self._viewers.loop.time()
         self._viewers.stuck.add(self)
         self.transport.close()
 
@@ -145,7 +145,7 @@ class Viewers:
         self.backlog = Backlog()
         self.max_viewers = min(MAX_VIEWERS, _open_files() - SPARE_FILES)
         self._process_loop = loop
-        self._loop = loop.loop
+        self.loop = loop.loop
         self._all: set[Viewer] = set()
         self._keeping: list[asyncio.Task[None]] = []
 
@@ -175,7 +175,7 @@ class Viewers:
 
         async def connect() -> None:
             try:
-                await self._loop.connect_accepted_socket(lambda: viewer, taken)
+                await self.loop.connect_accepted_socket(lambda: viewer, taken)
             except OSError as error:  # it disconnected meanwhile
                 log.debug("viewer disconnected before it was served: %s", error)
                 taken.close()
@@ -184,15 +184,11 @@ class Viewers:
 
     # --- on the loop
 
-    def now(self) -> float:
-        """Return the loop's clock, in seconds."""
-        return self._loop.time()
-
     def add(self, viewer: Viewer) -> None:
         """Count the viewer, and send it comments at intervals."""
         self._all.add(viewer)
         if not self._keeping:
-            self._keeping = [self._loop.create_task(self._beat()), self._loop.create_task(self._drop_stuck())]
+            self._keeping = [self.loop.create_task(self._beat()), self.loop.create_task(self._drop_stuck())]
 
     def remove(self, viewer: Viewer) -> None:
         """Forget the viewer, which has disconnected."""
@@ -222,7 +218,7 @@ class Viewers:
     async def _drop_stuck(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            too_long = self.now() - STUCK_S
+            too_long = self.loop.time() - STUCK_S
             for viewer in [viewer for viewer in self.stuck if viewer.stuck_since < too_long]:
                 log.info("viewer dropped: it did not read for %s s", STUCK_S)
                 viewer.drop()

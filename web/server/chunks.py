@@ -53,7 +53,9 @@ class ChunkScan:
         while not self._is_trailer and self._at < len(data):
             size = SIZE.match(data, self._at, self._at + MAX_LINE_BYTES)
             if size is None:
-                return len(data) if self._is_malformed(data) else None
+                line_end = data.find(b"\n", self._at, self._at + MAX_LINE_BYTES)
+                can_never_match = line_end >= 0 or len(data) - self._at >= MAX_LINE_BYTES
+                return len(data) if can_never_match else None
             length = int(size[1], 16)
             self._count(length, size.end() - size.start())
             self._at = self._searched = size.end() + (length + 2 if length else 0)
@@ -66,11 +68,6 @@ class ChunkScan:
         self.data_bytes += length
         if self._chunks > MAX_CHUNKS or self._framing_bytes > MAX_FRAMING_BYTES:
             raise TooManyChunks
-
-    def _is_malformed(self, data: bytearray) -> bool:
-        """Return whether the current bytes can never become a valid size line."""
-        line_end = data.find(b"\n", self._at, self._at + MAX_LINE_BYTES)
-        return line_end >= 0 or len(data) - self._at >= MAX_LINE_BYTES
 
     def _trailer_end(self, data: bytearray) -> int | None:
         if data.startswith(b"\r\n", self._at):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -32,6 +33,7 @@ class Phase(StrEnum):
     CLOSING = "closing"
 
 
+@dataclass(eq=False)
 class Connection:
     """One client's state. Owned by the poller's thread, and while ANSWERING by the request's thread."""
 
@@ -39,23 +41,22 @@ class Connection:
     initialized = data_ready = True
     is_http2 = False
 
-    def __init__(self, cfg: Any, sock: ClientSocket, client: Any, server: Any, now: float) -> None:
-        self.sock = sock
-        self.client = client
-        self.server = server
-        self.parser: OneRequest | None = None
-        self.incoming = Incoming(cfg, client)
-        self.is_kept = False
-        """Whether the connection stays open after the response."""
-        self.since = now
-        """When the phase began, on the monotonic clock."""
-        self.deadline = now
-        self.phase = Phase.IDLE
-        self.weight = 0
-        """Bytes it was last counted with."""
-        self.watched = 0
-        """The events the poller waits for."""
-        self.drained = 0
+    sock: ClientSocket
+    client: Any
+    server: Any
+    incoming: Incoming
+    since: float
+    """When the phase began, on the monotonic clock."""
+    deadline: float
+    parser: OneRequest | None = None
+    is_kept: bool = False
+    """Whether the connection stays open after the response."""
+    phase: Phase = Phase.IDLE
+    weight: int = 0
+    """Bytes it was last counted with."""
+    watched: int = 0
+    """The events the poller waits for."""
+    drained: int = 0
 
     def enter(self, phase: Phase, now: float, seconds: float) -> None:
         """Enter a phase with a time limit; re-entering the current phase keeps its deadline."""

@@ -28,6 +28,7 @@ from web.server.connection import (
     Phase,
     transfer_s,
 )
+from web.server.incoming import Incoming
 from web.server.refusals import refusal, refusal_of
 
 log = logging.getLogger(__name__)
@@ -125,8 +126,7 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         except OSError:  # the client has reset the connection: macOS sets no option of such a socket
             return
         now = time.monotonic()
-        conn = Connection(self.cfg, sock, client, server, now)
-        conn.deadline = now + HEAD_S
+        conn = Connection(sock, client, server, Incoming(self.cfg, client), now, now + HEAD_S)
         self.connections[conn] = None
         self.nr_conns += 1
         self._on_event(conn)  # most clients have sent their request already
