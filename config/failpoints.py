@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 
 from config.errors import SettingInvalid
 
@@ -36,14 +36,10 @@ class FailpointHit(RuntimeError):
 class _Point:
     act: Callable[[], None]
     at: int | None
-    passed: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    passes: Iterator[int] = field(default_factory=lambda: count(1))
 
     def hit(self) -> None:
-        with self.lock:
-            self.passed += 1
-            is_due = self.at in (None, self.passed)
-        if is_due:
+        if self.at in (None, next(self.passes)):
             self.act()
 
 

@@ -79,12 +79,9 @@ runs = Table(
     Column("lease_boot", Id),  # on SQLite, which boot ``lease_until`` counts from
     Column("reserved_to", Integer, nullable=False),  # the last event number given out
     Column("declared_to", Integer, nullable=False, server_default="0"),  # up to here every hole is declared
-    Column(
-        "commits", Integer, nullable=False, server_default="0"
-    ),  # its writers' commits; shows whether a commit with a lost reply was made
-    Column(
-        "journal", Integer, nullable=False, server_default="1"
-    ),  # the version of its journal, see bus/journal/version.py
+    # Its writers' commits; shows whether a commit with a lost reply was made.
+    Column("commits", Integer, nullable=False, server_default="0"),
+    Column("journal", Integer, nullable=False, server_default="1"),  # its journal's version (bus/journal/version.py)
     Column("queue", Id),  # that its agent named; NULL is the deployment's default
     Column("crashes", Integer, nullable=False),
     Column("crashes_json", Text),  # what was seen of each

@@ -35,7 +35,7 @@ def over(runner, journal) -> str:
 def test_the_dialects_viewer_of_a_removed_run_is_dropped_without_a_traceback(app, journal, runner, caplog) -> None:
     hub = process_of(app).hub
     run_id = accept(runner)
-    feed = ProjectedFeed(journal, hub.viewers.backlog, "run_removed", runner.handle(run_id).thread_id, lambda line: b"")
+    feed = ProjectedFeed(journal, hub.viewers.backlog, "run_removed", runner.handle(run_id).thread_id, None)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     hub.viewers.welcome(theirs, Viewer(hub.viewers, lambda: feed, 0))

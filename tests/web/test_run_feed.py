@@ -20,7 +20,7 @@ from web.feeds import viewers as viewers_module
 from web.feeds.backlog import Backlog
 from web.feeds.hub import Hub
 from web.feeds.page import PAGES_AT_ONCE, RETRY, PageReader, frame
-from web.feeds.viewers import Viewer
+from web.feeds.viewers import Stream, Viewer
 from web.sse import take_over
 
 
@@ -419,7 +419,7 @@ def test_viewers_that_wait_for_the_database_are_logged_once(hub: Hub, run, journ
     assert [record.getMessage() for record in caplog.records] == ["viewers wait for the database: away"]
 
 
-class Short:
+class Short(Stream):
     """A stream that ends at once, with more than a viewer's buffer and then a little."""
 
     MUCH, LITTLE = 200_000, 12_000
@@ -428,10 +428,6 @@ class Short:
         viewer.write(b"x" * self.MUCH)
         viewer.write(b"y" * self.LITTLE)
         viewer.finish()
-
-    def paused(self, viewer: Viewer) -> None: ...
-
-    resumed = detach = paused
 
 
 def test_a_viewer_that_stops_reading_just_before_its_end_is_dropped(hub: Hub, monkeypatch) -> None:

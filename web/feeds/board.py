@@ -12,7 +12,7 @@ import orjson
 from bus.journal import Line
 from config.errors import CallboardError
 from web.feeds.page import frame
-from web.feeds.viewers import Viewer
+from web.feeds.viewers import Stream, Viewer
 
 if TYPE_CHECKING:
     from bus.journal import Journal, Who
@@ -29,7 +29,7 @@ PAUSE_FACTOR = 10
 """The pause is this many times as long as the last query, so that the board takes at most a tenth of the time."""
 
 
-class BoardFeed:
+class BoardFeed(Stream):
     """A ``snapshot`` first, then a ``run`` for each summary that changed. Numbers only grow within a process."""
 
     def __init__(
@@ -64,9 +64,6 @@ class BoardFeed:
         self._viewers.discard(viewer)
         if not self._viewers:
             self.stop()
-
-    def paused(self, viewer: Viewer) -> None:
-        """Do nothing: changes are sent to those that read, and a snapshot to one that reads again."""
 
     def resumed(self, viewer: Viewer) -> None:
         if self._number:  # else the first query sends it

@@ -14,7 +14,7 @@ from bus.journal import RunUnknown
 from config.errors import CallboardError, Retryable
 from web.feeds.backlog import Backlog
 from web.feeds.page import SLICE_BYTES, Frame, Page, PageReader, frame
-from web.feeds.viewers import Viewer
+from web.feeds.viewers import Stream, Viewer
 
 if TYPE_CHECKING:
     from bus.journal import Journal, Line
@@ -30,7 +30,7 @@ DATABASE_RETRY_S = 1.0
 """Seconds between two attempts to read a viewer's page while the database is unreachable; the viewer stays."""
 
 
-class RunFeed:
+class RunFeed(Stream):
     """Builds each frame once and shares it among the viewers that are up to date.
 
     A viewer that is behind the ring reads pages of its own, at its own pace, until it reaches the ring.

@@ -10,7 +10,7 @@ import logging
 import resource
 import socket
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import cast
 
 from bus.loop import ProcessLoop
 from web.errors import Overloaded
@@ -34,8 +34,8 @@ SLICE = 200
 """Viewers that get a comment before the loop continues with other work."""
 
 
-class Stream(Protocol):
-    """A feed, as its viewers use it. Every method is called on the loop."""
+class Stream:
+    """A feed, as its viewers use it: called on the loop. A method that a feed does not need does nothing."""
 
     def attach(self, viewer: Viewer) -> None:
         """Send the viewer all events after its cursor, and later ones as they come."""
