@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from web.feeds.viewers import Viewer
+from typing import Protocol
 
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 12 * 1024 * 1024
+
+
+class CountedViewer(Protocol):
+    """A viewer, as the backlog sees it."""
+
+    stuck_since: float
+    """Since when it has not been reading, on the loop's clock; 0 while it does."""
+
+    def drop(self) -> None:
+        """Close its connection."""
 
 
 class Backlog:
@@ -22,12 +29,12 @@ class Backlog:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._held: dict[Viewer, int] = {}
+        self._held: dict[CountedViewer, int] = {}
         self._shared: dict[int, tuple[object, int, int]] = {}
         """By identity: the object, its size in bytes, and how many viewers hold it."""
         self.size = 0
 
-    def hold(self, viewer: Viewer, sent: object, size: int) -> None:
+    def hold(self, viewer: CountedViewer, sent: object, size: int) -> None:
         """Count what the viewer has not read yet, in place of what it held before."""
         self.release(viewer)
         _, _, holders = self._shared.get(id(sent), (sent, size, 0))
@@ -36,7 +43,7 @@ class Backlog:
         self.size += 0 if holders else size
         self._drop_slowest()
 
-    def release(self, viewer: Viewer) -> None:
+    def release(self, viewer: CountedViewer) -> None:
         """Forget the viewer's object: it has read it, or disconnected."""
         key = self._held.pop(viewer, None)
         if key is None:
