@@ -18,7 +18,7 @@ from agents.models.preparation import prepare_on_loop
 from agents.models.streams.fast import fast_reader
 from agents.models.streams.reader import ChunkReader
 from agents.models.streams.wrapper import WrapperReader
-from config.definitions.agent import OURS, Timeouts
+from config.definitions.agent import OURS
 from config.redaction import register_secrets
 
 _NO_KEY = "none"
@@ -92,37 +92,30 @@ async def _open_by_litellm(call: ModelCall) -> ChunkReader:
 
 
 def arguments_of(call: ModelCall) -> dict[str, Any]:
-    """Return LiteLLM's arguments; the key is registered as a secret for redaction."""
+    """Return LiteLLM's arguments; the key is registered as a secret for redaction.
+
+    The timeouts limit connecting only, and ``StreamTimer`` limits reading: a read timeout in the client would start and
+    cancel a timer for each chunk.
+    """
+    import httpx
+
     register_secrets(filter(None, [call.api_key]))
-    wanted: dict[str, Any] = {key: value for key, value in call.params.items() if key not in _IGNORED}
-    wanted.update(
-        model=call.model,
-        messages=list(call.messages),
-        stream=True,
-        stream_options={"include_usage": True},
-        timeout=_timeout(call.timeouts),
-        max_retries=0,
-        num_retries=0,
-        drop_params=True,
-    )
-    optional = {
+    connect_s = call.timeouts.connect_s
+    ours = {
+        "model": call.model,
+        "messages": list(call.messages),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        # `pool` limits the DNS lookup too, since aiohttp applies `connect` only after the lookup
+        "timeout": httpx.Timeout(connect=connect_s, read=None, write=call.timeouts.first_token_s, pool=connect_s),
+        "max_retries": 0,
+        "num_retries": 0,
+        "drop_params": True,
         "tools": list(call.tools) if call.tools else None,
         "tool_choice": call.tool_choice if call.tools else None,
         "response_format": call.response_format,
         "api_base": call.api_base,
         "api_key": call.api_key or (_NO_KEY if call.api_base and not call.api_key_env else None),
     }
-    wanted.update({key: value for key, value in optional.items() if value is not None})
-    return wanted
-
-
-def _timeout(timeouts: Timeouts) -> Any:
-    """Return the timeouts for LiteLLM, which limit connecting only.
-
-    ``StreamTimer`` limits reading: a read timeout in the client would start and cancel a timer for each chunk. ``pool``
-    limits the DNS lookup too, since aiohttp applies ``connect`` only after the lookup.
-    """
-    import httpx
-
-    connect_s = timeouts.connect_s
-    return httpx.Timeout(connect=connect_s, read=None, write=timeouts.first_token_s, pool=connect_s)
+    wanted = {key: value for key, value in call.params.items() if key not in _IGNORED}
+    return wanted | {key: value for key, value in ours.items() if value is not None}
