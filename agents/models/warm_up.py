@@ -23,6 +23,7 @@ from agents.registry import AgentRegistry
 from agents.steps.streaming import StreamedResponseWrapper
 from bus.gc_tuning import freeze_gc
 from bus.loop import ProcessLoop
+from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.private_files import open_private
 
@@ -85,13 +86,8 @@ def _warm_up(call: Callable[[], None]) -> None:
 
 def needs_litellm(registry: AgentRegistry, environment: Mapping[str, str]) -> bool:
     """Return whether a valid agent of this installation has a model that needs LiteLLM."""
-    models = []
-    for agent_id in registry.ids():
-        try:
-            models.append(registry.get(agent_id).model)
-        except CallboardError:
-            continue
-    return any(not is_in_process(resolve_model(model, environment)) for model in models)
+    valid = (agent for agent in registry.all() if isinstance(agent, AgentDefinition))
+    return any(not is_in_process(resolve_model(agent.model, environment)) for agent in valid)
 
 
 def warm_up_later(loop: ProcessLoop, folder: Path) -> None:

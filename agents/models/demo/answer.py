@@ -124,7 +124,6 @@ def _data(text: str) -> Any:
 
 def _wire_call(call: ModelCall, position: int, name: str, said: Mapping[str, Any]) -> Call:
     """Return the call with an id that is the same when a lost answer is made again."""
-    arguments = json.dumps(said, ensure_ascii=False)
-    seed = f"{len(call.messages)}/{position}/{name}/{arguments}/{call.messages[-1]}"
+    seed = f"{len(call.messages)}/{position}/{call.messages[-1]}"
     digest = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()
-    return Call(id=f"call_{digest[:24]}", name=name, arguments=arguments)
+    return Call(id=f"call_{digest[:24]}", name=name, arguments=json.dumps(said, ensure_ascii=False))

@@ -25,6 +25,8 @@ ERROR_BODY_S = 5.0
 """Seconds that such a body may take; the part received by then is used."""
 MAX_WHOLE_BYTES = 32 * 1024 * 1024
 """Longest response that LiteLLM reads as a whole instead of as a stream."""
+_UNCOMPRESSED = {"accept-encoding": "identity"}
+"""Compression would delay tokens until a block is full."""
 _REMADE = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 """Headers that do not fit a body that was cut or decompressed."""
 
@@ -39,7 +41,8 @@ def install_guard() -> None:
         if not in_provider_call():
             return await send_async(client, request, stream=stream, **more)
         more["follow_redirects"] = False
-        answer = await send_async(client, _plain(request), stream=True, **more)
+        request.headers.update(_UNCOMPRESSED)
+        answer = await send_async(client, request, stream=True, **more)
         try:
             return await _checked(answer, stream=stream)
         except BaseException:
@@ -50,7 +53,8 @@ def install_guard() -> None:
         if not in_provider_call():
             return send_sync(client, request, stream=stream, **more)
         more["follow_redirects"] = False
-        answer = send_sync(client, _plain(request), stream=True, **more)
+        request.headers.update(_UNCOMPRESSED)
+        answer = send_sync(client, request, stream=True, **more)
         try:
             return _checked_sync(answer, stream=stream)
         except BaseException:
@@ -60,12 +64,6 @@ def install_guard() -> None:
     guarded_async.is_guarded = True  # type: ignore[attr-defined]  # a mark, so that it is installed once
     httpx.AsyncClient.send = guarded_async  # type: ignore[method-assign, assignment]  # the one place all routes pass
     httpx.Client.send = guarded_sync  # type: ignore[method-assign, assignment]  # the same
-
-
-def _plain(request: httpx.Request) -> httpx.Request:
-    """Request a response without compression, which would delay tokens until a block is full."""
-    request.headers["accept-encoding"] = "identity"
-    return request
 
 
 async def _checked(answer: httpx.Response, *, stream: bool) -> httpx.Response:

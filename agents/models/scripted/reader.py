@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from agents.models.errors import ModelRefused
-from agents.models.scripted.script import Turn, scripted_model, words
+from agents.models.scripted.script import MODELS, Turn, words
 from agents.models.streams.chunk import Chunk, ToolDelta, Usage
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ScriptedReader(TurnReader):
     """Reads what a scripted model of this process answers."""
 
     def __init__(self, call: ModelCall) -> None:
-        model = scripted_model(call.model)
+        model = MODELS.get(call.model)
         if model is None:
             raise ModelRefused(
                 f"there is no model '{call.model}' in this process: a scripted model is made by a test "

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from agents.models.call import ModelCall
 
 _numbers = itertools.count(1)
-_models: WeakValueDictionary[str, ScriptedModel] = WeakValueDictionary()
+MODELS: WeakValueDictionary[str, ScriptedModel] = WeakValueDictionary()
+"""The models of this process, by name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +72,7 @@ class ScriptedModel:
         self._turns: deque[Turn] = deque()
         self._changed = threading.Condition()
         self._stalled: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-        _models[self.name] = self
+        MODELS[self.name] = self
 
     def script(self, *turns: Turn) -> None:
         """Answer the next calls with ``turns``, one each."""
@@ -102,11 +103,6 @@ class ScriptedModel:
         while self._stalled:
             loop, resumed = self._stalled.pop()
             loop.call_soon_threadsafe(resumed.set)
-
-
-def scripted_model(name: str) -> ScriptedModel | None:
-    """Return the model of this process with that name."""
-    return _models.get(name)
 
 
 def words(text: Sequence[str] | str) -> list[str]:
