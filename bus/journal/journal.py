@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import aclosing
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
@@ -53,6 +54,7 @@ from config.settings import Settings
 POSTGRES_WRITERS = 8
 SLOW = 1 / 5
 """The fraction of a lease that a commit or heartbeat may take; beyond it no more runs are claimed."""
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -68,7 +70,9 @@ class Journal:
             settings.database, pool_size=settings.database_pool_size, max_overflow=settings.database_max_overflow
         )
         self.keys = Keys(settings.deployment)
-        self.hot_log: HotLog = _open_hot_log(settings, self.keys, Keyring(self._live_secret))
+        self.hot_log: HotLog = _open_hot_log(
+            settings, self.keys, Keyring(partial(self.loop.read, shared_secret, self.database, SECRET_NAME))
+        )
         self.owner = new_owner_id()
         # The board is notified when the wake-up is published, so that accepting a run does not wait for Redis.
         self.relay = Relay(self.database, publish, every_s=settings.reap_s, on_published=self.nudge_board)
@@ -129,11 +133,7 @@ class Journal:
 
     async def wall_clock_ms(self) -> int:
         """Return now in milliseconds since 1970, by the clock that timers are compared with."""
-        return await self.loop.read(self._wall_clock_ms)
-
-    def _wall_clock_ms(self) -> int:
-        with self.database.read() as connection:
-            return wall_ms(connection)
+        return await self.loop.read(self._read, wall_ms)
 
     def writer(self, lease: Lease, notify: Notify) -> RunWriter:
         return RunWriter(lease, self.commits, self.loop, notify, on_wake=self.relay.publish_soon)
@@ -213,8 +213,7 @@ class Journal:
 
     def recorded_definition(self, digest: str) -> str | None:
         """Return the definition with this digest that a run was accepted with, as JSON; None where it is not kept."""
-        with self.database.read() as connection:
-            return read_pinned(connection, digest)
+        return self._read(read_pinned, digest)
 
     def follow(
         self, run_id: str, thread_id: str, cursor: int, *, read_first: bool = True
@@ -247,7 +246,7 @@ class Journal:
     async def wait(self, run_id: str, thread_id: str) -> Line:
         """Wait for the run's last event and return it; most of the earlier events are not read."""
         try:
-            cursor = await self.loop.read(self._last_committed, run_id)
+            cursor = await self.loop.read(self._read, last_committed, run_id)
         except (DatabaseBusy, DatabaseUnreachable):
             cursor = 0  # a later cursor only saves reading
         async with aclosing(self.follow(run_id, thread_id, cursor)) as batches:
@@ -256,21 +255,17 @@ class Journal:
                     return batch[-1]
         raise AssertionError("a log ends with its end")
 
-    def _last_committed(self, run_id: str) -> int:
-        with self.database.read() as connection:
-            return last_committed(connection, run_id)
-
     def page(self, run_id: str, thread_id: str, cursor: int) -> tuple[list[Line], bool]:
         """Return a page of SQL's events after ``cursor`` (500 rows or 1 MB), and whether there may be more."""
+        return self._read(log_page, run_id, thread_id, cursor)
+
+    def _read(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         with self.database.read() as connection:
-            return log_page(connection, run_id, thread_id, cursor)
+            return function(connection, *args, **kwargs)
 
     async def with_live(self, run_id: str, cursor: int, stored: list[Line], *, has_more: bool) -> list[Line]:
         """Return a page of SQL's events followed by the live ones; see ``bus.journal.log.reader``."""
         return await with_live(self.hot_log, run_id, cursor, stored, has_more=has_more)
-
-    async def _live_secret(self) -> str:
-        return await self.loop.read(shared_secret, self.database, SECRET_NAME)
 
     # --- closing
 

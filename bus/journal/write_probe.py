@@ -14,7 +14,6 @@ from config.errors import CallboardError
 
 FRESH_S = 1.0
 """Seconds for which a result is reused, however many callers ask."""
-PROBE = "probe"
 
 
 class WriteProbe:
@@ -47,18 +46,13 @@ class WriteProbe:
         if self._fresh_until is not None and self._clock() < self._fresh_until:
             return
         try:
-            _write(self._database)
+            with self._database.write() as connection:  # in the table that accepting a run writes to
+                row = connection.execute(_ADD).scalar_one()
+                connection.execute(delete(outbox).where(outbox.c.id == row))
             self._wrong = None
         except CallboardError as error:
             self._wrong = error
         self._fresh_until = self._clock() + FRESH_S
 
 
-def _write(database: Database) -> None:
-    """Insert and delete a row in the table that accepting a run writes to."""
-    with database.write() as connection:
-        row = connection.execute(_ADD).scalar_one()
-        connection.execute(delete(outbox).where(outbox.c.id == row))
-
-
-_ADD = insert(outbox).values(run_id=PROBE, created_ms=WALL_MS).returning(outbox.c.id)
+_ADD = insert(outbox).values(run_id="probe", created_ms=WALL_MS).returning(outbox.c.id)

@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 from celery import signals
@@ -176,7 +177,7 @@ async def _renew_row(process: Process, pool: str, slots: int) -> None:
     )
     while True:
         try:
-            await journal.loop.write(journal.workers.renew, row.with_busy(journal.lease_manager.busy))
+            await journal.loop.write(journal.workers.renew, replace(row, busy=journal.lease_manager.busy))
         except CallboardError as error:
             log.warning("the worker's row could not be renewed: %s", error)
         await asyncio.sleep(process.settings.beat_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -35,10 +35,6 @@ class WorkerRow:
     """The queues it serves; empty for a release that served only ``queue``."""
     version: str | None = None
     """Callboard's version."""
-
-    def with_busy(self, busy: int) -> WorkerRow:
-        """Return this row with another number of busy slots."""
-        return replace(self, busy=busy)
 
 
 class Workers:

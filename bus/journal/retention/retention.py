@@ -66,12 +66,14 @@ def sweep(database: Database, settings: Settings, *, pause: Pause = time.sleep) 
     # A log that is still in Redis would lack the event that declares the deleted numbers.
     logs = _Logs(before(settings.retain_events_days, hot_ms))
     old_threads, old_runs = before(settings.retain_threads_days), before(settings.retain_runs_days)
+    # Files have this machine's times.
+    files_days, old_files_s = settings.retain_logs_days, time.time() - settings.retain_logs_days * DAY_MS / 1000
     return Swept(
         threads=by_batches(settings.retain_threads_days, lambda connection: _threads(connection, old_threads)),
         runs=by_batches(settings.retain_runs_days, lambda connection: _runs(connection, old_runs)),
         logs=by_batches(settings.retain_events_days, logs),
         definitions=_definitions(database, now_ms - DAY_MS),
-        files=_files(settings),
+        files=remove_old_logs(settings.state / "logs", old_files_s) if files_days else 0,
     )
 
 
@@ -98,7 +100,7 @@ def _threads(connection: Connection, before_ms: int) -> int:
     weight = select(func.coalesce(func.sum(runs.c.reserved_to + runs.c.steps), 0)).where(its).scalar_subquery()
     query = (
         select(threads.c.key, (threads.c.next_message + weight).label("weight"))
-        .where(threads.c.updated_ms < before_ms, ~exists(select(runs.c.id).where(its, _is_needed(runs))))
+        .where(threads.c.updated_ms < before_ms, ~exists(select(runs.c.id).where(its, _is_needed())))
         .order_by(threads.c.updated_ms)
         .limit(BATCH)
         .with_for_update(of=threads, skip_locked=True)
@@ -110,8 +112,7 @@ def _threads(connection: Connection, before_ms: int) -> int:
 
 
 def _runs(connection: Connection, before_ms: int) -> int:
-    query = _over(before_ms).order_by(runs.c.ended_ms).limit(BATCH).with_for_update(of=runs, skip_locked=True)
-    found = [row.id for row in _portion(connection.execute(query).all())]
+    found = [row.id for row in _ended(connection, before_ms)]
     if found:
         delete_runs(connection, runs.c.id.in_(found))
     return len(found)
@@ -125,36 +126,22 @@ class _Logs:
         self._place = (0, "")
 
     def __call__(self, connection: Connection) -> int:
-        query = (
-            _over(self._before_ms)
-            .where(tuple_(runs.c.ended_ms, runs.c.id) > self._place, _has_log())
-            .order_by(runs.c.ended_ms, runs.c.id)
-            .limit(BATCH)
-            .with_for_update(of=runs, skip_locked=True)
-        )
-        found = _portion(connection.execute(query).all())
-        if found:
-            _expire_logs(connection, found)
-            self._place = (found[-1].ended_ms, found[-1].id)
+        # Expiry leaves two events: the end, and the one before it.
+        more = select(events.c.seq).where(events.c.run_id == runs.c.id, events.c.seq < runs.c.reserved_to - 1)
+        is_further = tuple_(runs.c.ended_ms, runs.c.id) > self._place
+        found = _ended(connection, self._before_ms, is_further, exists(more))
+        for run in found:
+            _expire(connection, run.id, run.thread_id, run.reserved_to)
+            self._place = (run.ended_ms, run.id)
         return len(found)
 
 
-def _has_log() -> ColumnElement[bool]:
-    """Return the condition that a run's log has more than the two events that expiry leaves."""
-    return exists(select(events.c.seq).where(events.c.run_id == runs.c.id, events.c.seq < runs.c.reserved_to - 1))
-
-
-def _expire_logs(connection: Connection, ended: Sequence[Row[Any]]) -> None:
-    """Delete all events of ended runs but the last; ``ended`` has ``id``, ``thread_id`` and ``reserved_to``.
+def _expire(connection: Connection, run_id: str, thread_id: str, end_seq: int) -> None:
+    """Delete all events of an ended run but the last.
 
     The number before the end's becomes a ``withdrawn`` event. It overwrites the last deleted row, so that readers of
     all runs, who follow ``position``, do not see an old log as new events.
     """
-    for run in ended:
-        _expire(connection, run.id, run.thread_id, run.reserved_to)
-
-
-def _expire(connection: Connection, run_id: str, thread_id: str, end_seq: int) -> None:
     its = events.c.run_id == run_id
     ending = select(events.c.seq, events.c.type).where(its, events.c.seq >= end_seq - 1)
     if not any(row.type == "end" and row.seq == end_seq for row in connection.execute(ending)):
@@ -167,18 +154,19 @@ def _expire(connection: Connection, run_id: str, thread_id: str, end_seq: int) -
     connection.execute(update(events).where(events.c.position == last.position).values(**row))
 
 
-def _over(before_ms: int) -> Any:
-    """Return the query for runs that ended before ``before_ms`` and that nothing refers to any more."""
+def _ended(connection: Connection, before_ms: int, *conditions: ColumnElement[bool]) -> Sequence[Row[Any]]:
+    """Lock and return a batch of runs that ended before ``before_ms`` and that nothing refers to any more."""
     weight = (runs.c.reserved_to + runs.c.steps).label("weight")
-    columns = (runs.c.id, runs.c.thread_id, runs.c.ended_ms, runs.c.reserved_to, weight)
-    return select(*columns).where(runs.c.ended_ms < before_ms, ~_is_needed(runs))
+    query = select(runs.c.id, runs.c.thread_id, runs.c.ended_ms, runs.c.reserved_to, weight)
+    query = query.where(runs.c.ended_ms < before_ms, ~_is_needed(), *conditions).order_by(runs.c.ended_ms, runs.c.id)
+    return _portion(connection.execute(query.limit(BATCH).with_for_update(of=runs, skip_locked=True)).all())
 
 
-def _is_needed(table: Any) -> ColumnElement[bool]:
+def _is_needed() -> ColumnElement[bool]:
     """Return the condition that a run is open, is a child of an open run, or has an end to deliver to observers."""
     parent = runs.alias("parent")
-    child_of_open = exists(select(parent.c.id).where(parent.c.id == table.c.parent_id, is_open(parent)))
-    return or_(is_open(table), ~table.c.observers_told, child_of_open)
+    child_of_open = exists(select(parent.c.id).where(parent.c.id == runs.c.parent_id, is_open(parent)))
+    return or_(is_open(runs), ~runs.c.observers_told, child_of_open)
 
 
 def _portion(rows: Sequence[Any]) -> Sequence[Any]:
@@ -199,18 +187,9 @@ def _definitions(database: Database, before_ms: int) -> int:
     """
     is_used = exists(select(runs.c.id).where(runs.c.definition_digest == definitions.c.digest))
     is_unused = (definitions.c.created_ms < before_ms, ~is_used)
-    with (
-        patience(math.inf),
-        database.read() as connection,
-    ):  # reads every run, so not in a transaction that others wait for
+    with patience(math.inf), database.read() as connection:  # every run is read: not where others wait for it
         found = list(connection.execute(select(definitions.c.digest).where(*is_unused).limit(BATCH)).scalars())
     if not found:
         return 0
     with database.write() as connection:
         return connection.execute(delete(definitions).where(definitions.c.digest.in_(found), *is_unused)).rowcount
-
-
-def _files(settings: Settings) -> int:
-    if not settings.retain_logs_days:
-        return 0
-    return remove_old_logs(settings.state / "logs", time.time() - settings.retain_logs_days * DAY_MS / 1000)
