@@ -92,15 +92,24 @@ def accept(database: Database, new: NewRun, *, is_inline: bool = False) -> Accep
 
 
 def _accept(connection: Connection, new: NewRun, is_inline: bool) -> Accepted:
-    now, title = epoch_ms(), readable(new.objective)
     if new.idempotency is not None:
         earlier = used_before(connection, new.who, new.idempotency)
         if earlier is not None:
             thread_id = connection.execute(select(runs.c.thread_id).where(runs.c.id == earlier)).scalar_one()
             return Accepted(run_id=earlier, thread_id=thread_id)
     pin(connection, new.definition_digest, new.agent_id, new.definition_json)
+    run = _insert(connection, new)
+    message = RunAgentMessage(run_id=run["id"], **{name: run[name] for name in FIELDS})
+    row = None if is_inline else announce(connection, run["id"])
+    if new.idempotency is not None:
+        remember(connection, new.who, new.idempotency, run["id"])
+    return Accepted(run_id=run["id"], thread_id=run["thread_id"], message=message, outbox_row=row)
+
+
+def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
+    """Insert the run, the user's message and event 1, and return the run's row."""
+    now, title, run_id = epoch_ms(), readable(new.objective), new_id("run")
     thread_key, thread_id, turn = _take_number(connection, new, title)
-    run_id = new_id("run")
     run: dict[str, Any] = {
         "id": run_id,
         "thread_key": thread_key,
@@ -135,11 +144,7 @@ def _accept(connection: Connection, new: NewRun, is_inline: bool) -> Accepted:
     connection.execute(_INSERT_MESSAGE, user_message)
     first = StatusPayload(seq=1, at=stamp(now), status="queued", agent=new.agent_id)
     connection.execute(_INSERT_EVENT, event_row(first, run_id, thread_id, 0))
-    message = RunAgentMessage(run_id=run_id, **{name: run[name] for name in FIELDS})
-    row = None if is_inline else announce(connection, run_id)
-    if new.idempotency is not None:
-        remember(connection, new.who, new.idempotency, run_id)
-    return Accepted(run_id=run_id, thread_id=thread_id, message=message, outbox_row=row)
+    return run
 
 
 _INSERT_MESSAGE, _INSERT_EVENT = insert(messages).inline(), insert(events).inline()
