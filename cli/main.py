@@ -13,9 +13,9 @@ import click
 
 from cli.interrupts import CANCELLED, end_at_once, leave_to_command
 from config.errors import CallboardError, Permanent, SettingInvalid
+from config.folders import ROOT, require_own_folders
 from config.spelling import did_you_mean
 
-ROOT = Path(__file__).resolve().parents[1]
 SUCCEEDED, FAILED, WRONG_USAGE = 0, 1, 2
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -112,8 +112,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def status_of(arguments: list[str]) -> int:
     """Run a command and return its exit status: 0 succeeded, 1 failed, 2 wrong usage, 130 cancelled."""
-    from config.folders import require_own_folders
-
     try:
         leave_to_command()
         os.chdir(ROOT)

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli import options
-from cli.crashlab.choice import Choice
 from cli.main import FAILED, SUCCEEDED
 from cli.output.json import print_json
 
 if TYPE_CHECKING:
     from cli.crashlab.attempts import Subject
     from cli.crashlab.lab import Case, Lab
+    from cli.crashlab.places import Choice
     from config.definitions.agent import AgentDefinition
     from config.settings import Settings
 
@@ -54,6 +54,7 @@ def crashtest(agent: str, text: str, route: str, model: str | None, yes: bool, a
     from agents.registry import AgentRegistry
     from agents.runner import check_objective
     from cli.crashlab.attempts import Subject
+    from cli.crashlab.places import Choice
 
     if not hasattr(os, "fork"):
         raise click.ClickException("the crash lab needs os.fork, which this system lacks; use Linux or macOS.")

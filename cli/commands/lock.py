@@ -7,8 +7,8 @@ import subprocess
 
 import click
 
-from cli.main import ROOT
 from config.errors import SettingInvalid
+from config.folders import ROOT
 
 
 @click.command()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 
-from cli.main import ROOT
 from cli.supervisor.child import guarded
 from cli.supervisor.serving import clean_environment, python
+from config.folders import ROOT
 
 
 def run_apart(module: str, *flags: str) -> int:

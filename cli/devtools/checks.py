@@ -16,9 +16,9 @@ from pathlib import Path
 import click
 
 from cli.devtools.progress import GroupProgress, follow
-from cli.main import FAILED, ROOT, SUCCEEDED
+from cli.main import FAILED, SUCCEEDED
 from cli.supervisor.serving import child_environment, python
-from config.folders import FOLDERS
+from config.folders import FOLDERS, ROOT
 
 NO_TESTS = 5
 """pytest's status when nothing was selected."""

@@ -14,7 +14,6 @@ from bus.journal import Runs, Workers
 from bus.keys import Keys
 from cli.doctor.database import reading_database
 from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
-from cli.doctor.servers import redis_in_use
 from config.database.engine import Database
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
@@ -114,7 +113,7 @@ def waiting(settings: Settings, named: Iterable[str] = ()) -> dict[str, int]:
     Raises:
         RedisUnreachable: the broker does not answer.
     """
-    url = settings.broker_url or redis_in_use(settings)
+    url = settings.broker_url or with_running_redis(settings).redis_url
     if url is None or url.startswith(MEMORY_BROKER):
         return {}
     as_redis = redis_form(url)

@@ -9,7 +9,7 @@ from cli.supervisor.embedded_redis import program_of
 from cli.supervisor.serving import is_loopback
 from config.redis.errors import RedisRefused, RedisUnreachable
 from config.redis.server import ask, require_broker, require_usable
-from config.redis.socket import find_running
+from config.redis.socket import with_running_redis
 from config.redis.url import each_url, redis_form, without_password
 from config.settings import Settings
 
@@ -23,14 +23,9 @@ USED_BY_OTHERS = (
 )
 
 
-def redis_in_use(settings: Settings) -> str | None:
-    """Return the URL of the configured Redis, else of the state folder's own if it answers."""
-    return settings.redis_url or find_running(settings)
-
-
 def check_redis(settings: Settings) -> Verdicts:
     """Yield whether Redis answers, evicts keys, and persists."""
-    url = redis_in_use(settings)
+    url = with_running_redis(settings).redis_url
     if url is None:
         program = program_of(settings)
         if program is None:
@@ -53,7 +48,7 @@ def check_broker(settings: Settings) -> Verdicts:
     """Yield whether the broker answers; a Redis as broker must not evict keys either."""
     if not settings.broker_url:
         try:
-            if (url := redis_in_use(settings)) is not None:
+            if (url := with_running_redis(settings).redis_url) is not None:
                 ask(url)
             yield ok("is the Redis above")
         except RedisUnreachable:

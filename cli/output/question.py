@@ -29,7 +29,7 @@ def question_lines(asked: Mapping[str, Any]) -> list[str]:
     reason = asked.get("reason") or "A decision is needed."
     lines = [f"{asked.get('name') or 'the run'} asks: {reason}", *_arguments(asked.get("arguments") or {})]
     if until := asked.get("expires_at"):
-        lines.append(f"  Without an answer by {minute(until)} the run fails.")
+        lines.append(f"  Without an answer by {until[:16].replace('T', ' ')} UTC the run fails.")
     return lines
 
 
@@ -49,11 +49,6 @@ def answer_commands(run_id: str, asked: Sequence[Mapping[str, Any]]) -> list[str
 def label(decision: str) -> str:
     """Return the display text of a decision."""
     return "fail the run" if decision == "fail" else decision.replace("_", " ")
-
-
-def minute(at: str) -> str:
-    """Return a moment to the minute, in UTC."""
-    return f"{at[:16].replace('T', ' ')} UTC"
 
 
 def _json(value: Any) -> str:

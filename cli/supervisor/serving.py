@@ -8,17 +8,16 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from config.errors import Permanent, SettingInvalid
+from config.folders import ROOT
 from config.provider_keys import without_keys
 from config.redis.errors import RedisUnreachable
 from config.redis.server import require_broker, require_usable
-from config.redis.socket import find_running
+from config.redis.socket import with_running_redis
 from config.settings import Settings
 
-ROOT = Path(__file__).resolve().parents[2]
 BACKLOG = 2048
 ROOT_WARNING = "ignore:You're running the worker with superuser privileges"
 """Celery's warning about root, ten lines a worker, which is usual in a container."""
@@ -65,7 +64,7 @@ def redis_url_of(settings: Settings) -> str:
     """
     if settings.broker_url and urlsplit(settings.broker_url).scheme not in ("redis", "rediss", "unix", "redis+socket"):
         require_broker(settings.broker_url)
-    url = settings.redis_url or find_running(settings)
+    url = with_running_redis(settings).redis_url
     if url is None:
         raise RedisUnreachable(
             f"no Redis is configured and the state folder's own ({settings.state}) does not answer; "

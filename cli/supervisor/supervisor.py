@@ -223,11 +223,6 @@ class Supervisor:
         child.start()
         return child
 
-    def listen_to_signals(self) -> None:
-        """Make SIGTERM and SIGINT set ``stop_asked``, and a second one ``hurry``. Call it on the main thread."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._asked)
-
     def wait(self) -> None:
         """Return when a signal asked this process to stop.
 
@@ -256,7 +251,8 @@ class Supervisor:
         for child in children:
             child.wait(5.0)
 
-    def _asked(self, number: int, _frame: object) -> None:
+    def ask_to_stop(self, *_signal: object) -> None:
+        """Set ``stop_asked``, and the second time ``hurry``."""
         if self.stop_asked.is_set():
             self.hurry.set()
         self.stop_asked.set()
@@ -264,9 +260,13 @@ class Supervisor:
 
 @contextlib.contextmanager
 def supervising(sink: Sink, say: Callable[[str], None]) -> Iterator[Supervisor]:
-    """Yield a supervisor that listens to signals; afterwards stop its children, and say so if that takes long."""
+    """Yield a supervisor that SIGTERM and SIGINT stop; afterwards end its children, and say so if that takes long.
+
+    Call it on the main thread.
+    """
     supervisor = Supervisor(sink)
-    supervisor.listen_to_signals()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, supervisor.ask_to_stop)
     try:
         yield supervisor
     finally:

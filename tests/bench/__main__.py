@@ -10,7 +10,8 @@ import sys
 from rich.console import Console
 
 from cli.supervisor.child import guarded
-from cli.supervisor.serving import ROOT, python
+from cli.supervisor.serving import python
+from config.folders import ROOT
 from tests.bench.command import say
 from tests.bench.page import PAGE, conditions, with_tables
 from tests.bench.report import Report, markdown, print_tables

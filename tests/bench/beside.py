@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cli.supervisor.serving import ROOT
+from config.folders import ROOT
 from tests.bench import rigs
 from tests.bench.command import Effort, run, say
 from tests.bench.processes import (

@@ -17,7 +17,8 @@ from typing import IO
 import orjson
 
 from cli.supervisor.child import guarded
-from cli.supervisor.serving import ROOT, child_environment, python
+from cli.supervisor.serving import child_environment, python
+from config.folders import ROOT
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import orjson
 
-from cli.supervisor.serving import ROOT, bind, gunicorn_command, python, worker_command
+from cli.supervisor.serving import bind, gunicorn_command, python, worker_command
 from config.database.migrate import migrate
+from config.folders import ROOT
 from config.settings import Settings
 from tests.backends import RunningRedis, start_redis
 from tests.bench.load_client import Protocol

@@ -18,8 +18,9 @@ from typing import Any
 
 import orjson
 
-from cli.supervisor.serving import ROOT, python, worker_command
+from cli.supervisor.serving import python, worker_command
 from config.database.migrate import migrate
+from config.folders import ROOT
 from config.settings import Settings
 from tests.backends import PostgresCluster, start_redis
 from tests.backlog import define_payer, outcome, queue, until_ended

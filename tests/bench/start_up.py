@@ -16,8 +16,7 @@ from pathlib import Path
 
 import orjson
 
-from cli.supervisor.serving import ROOT
-from config.folders import FOLDERS
+from config.folders import FOLDERS, ROOT
 from tests.bench import rigs
 from tests.bench.command import Effort, run, say
 from tests.bench.processes import (

@@ -3,8 +3,7 @@
 import click
 import pytest
 
-from cli.crashlab.choice import Choice
-from cli.crashlab.places import Place
+from cli.crashlab.places import Choice, Place
 from cli.main import WRONG_USAGE, status_of
 
 PLACES = [Place(name="commit", number=number, where="after a commit") for number in range(1, 21)]

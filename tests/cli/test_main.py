@@ -1,7 +1,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import click
 import pytest
@@ -282,7 +281,7 @@ def test_an_unknown_agent_is_named_with_its_nearest(capsys):
 
 
 def test_the_root_is_where_the_rooms_are():
-    assert (Path(terminal.ROOT) / "callboard").exists()
+    assert (ROOT / "callboard").exists()
 
 
 @pytest.mark.parametrize(
