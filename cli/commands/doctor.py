@@ -6,7 +6,6 @@ The checks are in ``cli/doctor``, one file a subject; each is imported when it r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pkgutil import resolve_name
 
 import click
@@ -49,7 +48,7 @@ def doctor(as_json: bool, **flags: object) -> int:
     settings = options.apply(**flags)
     findings = list(examine(settings))
     if as_json:
-        print_json([asdict(finding) for finding in findings])
+        print_json([finding._asdict() for finding in findings])
     else:
         for finding in findings:
             verdict = click.style(f"{finding.verdict:<4}", fg=_COLOURS[finding.verdict])
@@ -63,9 +62,8 @@ def examine(settings: Settings) -> Iterator[Finding]:
         try:
             check: Check = resolve_name(f"cli.doctor.{place}")
             for verdict, text in check(settings):
-                yield Finding(about=about, verdict=verdict, text=redact(text))
+                yield Finding(about, verdict, redact(text))
         except CallboardError as error:
-            yield Finding(about=about, verdict="fail", text=redact(f"{error} [{error.code}]"))
+            yield Finding(about, "fail", redact(f"{error} [{error.code}]"))
         except Exception as error:  # a check with a bug must not hide the findings of others
-            text = redact(f"could not be checked: {type(error).__name__}: {error}")
-            yield Finding(about=about, verdict="fail", text=text)
+            yield Finding(about, "fail", redact(f"could not be checked: {type(error).__name__}: {error}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from functools import partial
 
 import click
 
@@ -35,17 +36,15 @@ def worker(number: int | None, pool: str | None, quiet: bool, **flags: object) -
     require_schema(settings)
     log = settings.state / "logs" / f"worker-{os.getpid()}.log"
     output = Output(log, verbose=not quiet, command="worker")
-    silence_s = wedged_after_s(settings.lease_s)
+    environment = child_environment(CALLBOARD_REDIS_URL=redis_url)
+    spec = partial(ChildSpec, env=environment, silence_s=wedged_after_s(settings.lease_s))
     with contextlib.closing(output), supervising(output, output.note) as supervisor:
         if not quiet:
             processes = "1 worker process is" if settings.workers == 1 else f"{settings.workers} worker processes are"
             output.say(f"{processes} starting; what they log is in {log}. Ctrl-C stops them.")
         for index in range(1, settings.workers + 1):
             name = f"worker-{os.getpid()}-{index}"
-            environment = child_environment(CALLBOARD_REDIS_URL=redis_url)
-            child = supervisor.keep(
-                ChildSpec(name=name, argv=worker_command(name, pool), env=environment, silence_s=silence_s)
-            )
+            child = supervisor.keep(spec(name=name, argv=worker_command(name, pool)))
             if not quiet:
                 threading.Thread(target=_say_ready, args=(child, output), daemon=True).start()
         supervisor.wait()

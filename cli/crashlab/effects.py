@@ -54,10 +54,10 @@ class Effects:
         arrived: Counter[str] = Counter()
         for entry in self._arrivals():
             arrived[entry.key] += 1
-            step = self._steps.get(entry.key)
+            step, changes = self._steps.get(entry.key), self._effect(entry).policy.changes
             if step is None:
                 yield f"`{entry.tool}` was called under a key that no recorded step has"
-            elif self._may_arrive_once(entry) and arrived[entry.key] == 2 + self._chosen_again[step["id"]]:
+            elif changes is Changes.EACH_CALL and arrived[entry.key] == 2 + self._chosen_again[step["id"]]:
                 yield f"`{entry.tool}` took effect twice{self._blame(entry)}"
         yield from self._not_recognized()
         yield from self._recomputed()
@@ -78,9 +78,6 @@ class Effects:
 
     def _arrivals(self) -> Iterator[Entry]:
         return (entry for entry in self._entries if entry.mark == BEGAN)
-
-    def _may_arrive_once(self, entry: Entry) -> bool:
-        return self._effect(entry).policy.changes is Changes.EACH_CALL
 
     def _declared(self, entry: Entry) -> Effect | None:
         """Return the effect class that the run recorded."""

@@ -26,9 +26,11 @@ _NAMED = re.compile(rf"""(?:^[ \t]*import[ \t]+|["'])((?:{_TOP})(?:[.:]\w+)+)"""
 
 
 def tests_of_change() -> list[str] | None:
-    """Return the test files to run, or None for all of them."""
-    files = _changed_files()
-    return None if files is None else select_tests(files)
+    """Return the test files that the difference from main can affect, committed or not; None for all of them."""
+    base = _git("merge-base", "HEAD", "main")
+    differing = _git("diff", "--name-only", base[0]) if base else None
+    new = _git("ls-files", "--others", "--exclude-standard")
+    return None if differing is None or new is None else select_tests([*differing, *new])
 
 
 def select_tests(changed: Iterable[str]) -> list[str] | None:
@@ -80,14 +82,6 @@ def _conftests_above(path: Path) -> Iterator[str]:
     for folder in path.relative_to(ROOT).parents:
         if (ROOT / folder / "conftest.py").is_file():
             yield str(folder / "conftest.py")
-
-
-def _changed_files() -> list[str] | None:
-    """Return the files that differ from main, committed or not; None where git fails."""
-    base = _git("merge-base", "HEAD", "main")
-    differing = _git("diff", "--name-only", base[0]) if base else None
-    new = _git("ls-files", "--others", "--exclude-standard")
-    return None if differing is None or new is None else [*differing, *new]
 
 
 def _git(*words: str) -> list[str] | None:

@@ -58,7 +58,8 @@ class GroupProgress:
         now = self.clock()
         counts = [f"{self.outcomes.total()} of {self.total}"]
         counts += [f"{count} {outcome}" for outcome in ("failed", "skipped") if (count := self.outcomes[outcome])]
-        text = f"{self.name:<9} {', '.join(counts)}, {_minutes(now - self._began)}"
+        minutes, seconds = divmod(int(now - self._began), 60)
+        text = f"{self.name:<9} {', '.join(counts)}, {minutes}:{seconds:02d}"
         oldest = next(iter(self.running), None)
         return text if oldest is None else f"{text}; now {oldest} ({now - self.running[oldest]:.0f} s)"
 
@@ -99,7 +100,3 @@ def _show(text: str, out: TextIO, *, live: bool, stays: bool) -> None:
         out.write(text)
     out.write("\n" if stays else "")
     out.flush()
-
-
-def _minutes(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from config.settings import Settings
 
@@ -27,8 +26,7 @@ def fail(text: str) -> Judged:
     return "fail", text
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One line of the doctor's output."""
 
     about: str

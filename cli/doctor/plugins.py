@@ -27,23 +27,12 @@ def broken_plugins(settings: Settings) -> Iterator[str]:
     """Yield an error with its remedy for each path that cannot be used."""
     for path in settings.plugin_paths:
         try:
-            require_plugin(path, settings)
+            thing = import_path(path, settings)
+            if inspect.isclass(thing):
+                OBSERVERS.find(path, settings)
+            elif not isinstance(thing, ModuleType):
+                find_tool(path, settings)
+        except NotImportable as error:
+            yield f"CALLBOARD_PLUGINS: '{path}' {error} [{PluginUnknown.code}]"
         except CallboardError as error:
             yield f"CALLBOARD_PLUGINS: {error} [{error.code}]"
-
-
-def require_plugin(path: str, settings: Settings) -> None:
-    """Return if the path names an observer, a tool or a module.
-
-    Raises:
-        PluginUnknown: it cannot be imported, or is a class that is no observer.
-        ToolUnknown: it is not a function that can be a tool.
-    """
-    try:
-        thing = import_path(path, settings)
-    except NotImportable as error:
-        raise PluginUnknown(f"'{path}' {error}", name=path) from error
-    if inspect.isclass(thing):
-        OBSERVERS.find(path, settings)
-    elif not isinstance(thing, ModuleType):
-        find_tool(path, settings)

@@ -19,11 +19,10 @@ def follow(handle: RunHandle, *, after: int = 0, as_json: bool, is_stoppable: bo
     Ctrl-C cancels it and keeps following to the end. Any other Ctrl-C ends the following, and the run continues.
     """
     transcript = Transcript(handle.run_id, still_asked=handle.approvals)
-    cursor = after
     while True:
         try:
-            for payload in handle.events(cursor):
-                cursor = payload.seq
+            for payload in handle.events(after):
+                after = payload.seq
                 if as_json:
                     print_json_line(encode(payload, handle.run_id, handle.thread_id).decode())
                 if not as_json or _asks(payload):  # stdout has the events; the question goes to stderr

@@ -55,9 +55,7 @@ def require_known_agent(runner: Runner, agent: str) -> None:
         click.UsageError: it has neither; the name is probably misspelt.
     """
     ids = runner.registry.ids()
-    if agent in ids:
-        return
-    if not runner.journal.runs.newest(Who(), agent=agent, limit=1):
+    if agent not in ids and not runner.journal.runs.newest(Who(), agent=agent, limit=1):
         raise click.UsageError(
             f"there is no agent '{agent[:80]}' and no run of one.{did_you_mean(agent[:80], ids)} "
             "`./callboard agents` lists the agents."
