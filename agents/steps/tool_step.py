@@ -150,7 +150,6 @@ class ToolStep:
         """Return the question to a person about a call whose outcome is unknown."""
         return Question(
             id=new_id("apr"),
-            kind="unknown",
             step_id=self.id,
             call_id=self.call.id,
             name=self.call.name,

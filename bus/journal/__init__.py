@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from bus.journal.journal import Journal
     from bus.journal.live.hotlog import writing_to
     from bus.journal.log.commit import Commit
-    from bus.journal.log.cursor import parse_cursor
-    from bus.journal.log.line import Line
+    from bus.journal.log.line import Line, parse_cursor
     from bus.journal.log.pages import PAGE_BYTES
     from bus.journal.log.progress import OpenStep, Progress
     from bus.journal.log.writer import RunWriter
@@ -72,8 +71,7 @@ _NAMES = {
     "journal": "Journal",
     "live.hotlog": "writing_to",
     "log.commit": "Commit",
-    "log.cursor": "parse_cursor",
-    "log.line": "Line",
+    "log.line": "Line parse_cursor",
     "log.pages": "PAGE_BYTES",
     "log.progress": "OpenStep Progress",
     "log.writer": "RunWriter",

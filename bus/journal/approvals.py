@@ -31,8 +31,6 @@ class Question:
     """A question that a run asks a person before it continues."""
 
     id: str
-    kind: str
-    """``unknown``: a call was interrupted, and its outcome is unknown."""
     step_id: str
     call_id: str
     name: str
@@ -89,7 +87,6 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
             insert(approvals).values(
                 id=question.id,
                 run_id=run_id,
-                kind=question.kind,
                 step_id=question.step_id,
                 call_id=question.call_id,
                 name=question.name,

@@ -92,8 +92,7 @@ class Journal:
         """Return once the run is committed, and publish its wake-up unless ``is_inline``; see ``journal/accept.py``."""
         accepted = accepting.accept(self.database, new, is_inline=is_inline)
         if accepted.outbox_row is not None:
-            self.relay.expect(accepted.run_id, accepted.outbox_row)
-            self.relay.publish_soon(accepted.run_id, accepted.message)
+            self.relay.publish_soon(accepted.run_id, accepted.message, accepted.outbox_row)
         return accepted
 
     async def claim(self, run_id: str) -> Lease | None:

@@ -6,7 +6,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select
 
@@ -36,8 +37,11 @@ def announce(connection: Connection, run_id: str) -> int:
 _ANNOUNCE = insert(outbox).values(created_ms=WALL_MS).returning(outbox.c.id)
 
 
-_Request = tuple[str, RunAgentMessage | None]
-"""A run, and its wake-up; None is read from SQL."""
+class _Request(NamedTuple):
+    run_id: str
+    message: RunAgentMessage | None = None
+    """The wake-up; None is read from SQL, as is an unknown row."""
+    row: int | None = None
 
 
 class Relay:
@@ -59,7 +63,6 @@ class Relay:
         self._pending = 0
         self._tried = 0
         self._published: list[int] = []
-        self._rows_known: dict[str, int] = {}
         self._settled = threading.Condition()
         self._thread: threading.Thread | None = None
         self.is_failing = False
@@ -73,15 +76,14 @@ class Relay:
                 self._thread = threading.Thread(target=self._work, name="callboard-relay", daemon=True)
                 self._thread.start()
 
-    def expect(self, run_id: str, row: int) -> None:
-        """Remember the outbox row of a run before ``publish_soon`` is called for it, which saves a query."""
-        self._rows_known[run_id] = row
+    def publish_soon(self, run_id: str, message: RunAgentMessage | None = None, row: int | None = None) -> None:
+        """Queue this run's wake-up for publishing and return at once.
 
-    def publish_soon(self, run_id: str, message: RunAgentMessage | None = None) -> None:
-        """Queue this run's wake-up for publishing and return at once; without ``message`` it is read from SQL."""
+        The message and the outbox row are read from SQL where they are not given.
+        """
         with self._settled:
             self._pending += 1
-        self._requests.put((run_id, message))
+        self._requests.put(_Request(run_id, message, row))
         if self._thread is None:
             self.start()
 
@@ -100,18 +102,16 @@ class Relay:
     def _work(self) -> None:
         next_look, is_open = time.monotonic(), True
         while is_open:
-            requests, is_open = self._gather(LULL_S if self._tried else max(0.01, next_look - time.monotonic()))
-            if requests:
-                wake_ups = dict[str, RunAgentMessage | None]()
-                for run_id, message in requests:
-                    wake_ups[run_id] = message or wake_ups.get(run_id)
-                self._publish_all(wake_ups)
-                self._tried += len(requests)
+            gathered = self._gather(LULL_S if self._tried else max(0.01, next_look - time.monotonic()))
+            is_open = None not in gathered
+            requests = [request for request in gathered if request is not None]
+            self._publish_all(requests)
+            self._tried += len(requests)
             if self._tried and (not requests or not is_open or self._tried >= BATCH):
                 self._clear()
             if is_open and time.monotonic() >= next_look:
                 overdue = self._overdue()
-                is_more = self._publish_all(dict.fromkeys(overdue)) and len(overdue) == BATCH
+                is_more = self._publish_all(overdue) and len(overdue) == BATCH
                 self._clear()
                 next_look = time.monotonic() + (0.0 if is_more else self._every_s)
 
@@ -127,38 +127,35 @@ class Relay:
             self._pending -= tried
             self._settled.notify_all()
 
-    def _gather(self, timeout_s: float) -> tuple[list[_Request], bool]:
-        """Return queued requests, at most ``BATCH``, and False after ``stop``."""
-        requests = []
+    def _gather(self, timeout_s: float) -> list[_Request | None]:
+        """Return queued requests, at most ``BATCH``; None as the last one after ``stop``."""
+        requests: list[_Request | None] = []
         try:
-            item = self._requests.get(timeout=timeout_s)
-            while item is not None:
-                requests.append(item)
-                if len(requests) == BATCH:
-                    return requests, True
-                item = self._requests.get_nowait()
+            requests.append(self._requests.get(timeout=timeout_s))
+            while requests[-1] is not None and len(requests) < BATCH:
+                requests.append(self._requests.get_nowait())
         except queue.Empty:
-            return requests, True
-        return requests, False
+            pass
+        return requests
 
-    def _overdue(self) -> list[str]:
+    def _overdue(self) -> list[_Request]:
         query = select(outbox.c.run_id).where(_IS_OVERDUE).order_by(outbox.c.id).limit(BATCH)
         try:
             with self._database.read() as connection:
-                return list(dict.fromkeys(connection.execute(query).scalars()))
+                return [_Request(run_id) for run_id in dict.fromkeys(connection.execute(query).scalars())]
         except Exception as error:  # whatever it is, the next look must come
             log.warning("looking for overdue wake-ups failed: %s", _shown_error(error))
             return []
 
-    def _publish_all(self, wake_ups: Mapping[str, RunAgentMessage | None]) -> bool:
+    def _publish_all(self, requests: Sequence[_Request]) -> bool:
         """Publish these wake-ups and return whether that went well."""
-        if not wake_ups:
+        if not requests:
             return True
         try:
-            rows = self._rows(list(wake_ups))
-            known = [message for message in wake_ups.values() if message is not None]
-            unknown = [run_id for run_id, message in wake_ups.items() if message is None]
-            for message in [*known, *(self._messages(unknown) if unknown else ())]:
+            rows = self._rows(requests)
+            known = {request.run_id: request.message for request in requests if request.message is not None}
+            unknown = [request.run_id for request in requests if request.run_id not in known]
+            for message in [*known.values(), *(self._messages(unknown) if unknown else ())]:
                 self._publish(message)
                 failpoint("publish")
                 self._on_published(message.run_id)
@@ -177,11 +174,12 @@ class Relay:
         self.is_failing = True
         return False
 
-    def _rows(self, run_ids: list[str]) -> list[int]:
+    def _rows(self, requests: Sequence[_Request]) -> list[int]:
         """Return the outbox rows of these runs as of now; a row added later asks for another wake-up."""
-        known = [row for run_id in run_ids if (row := self._rows_known.pop(run_id, None)) is not None]
-        if len(known) == len(run_ids):
+        known = [request.row for request in requests if request.row is not None]
+        if len(known) == len(requests):
             return known
+        run_ids = {request.run_id for request in requests}
         with self._database.read() as connection:
             return list(connection.execute(select(outbox.c.id).where(outbox.c.run_id.in_(run_ids))).scalars())
 

@@ -268,7 +268,6 @@ def _result(call: Call) -> tuple[ToolResultPayload, StepEnded, HistoryItem]:
 def _question(call: Call, expires_in_ms: int) -> Question:
     return Question(
         id=f"apr_{next(NUMBERS)}",
-        kind="unknown",
         step_id=call.id,
         call_id=call.call_id,
         name="tool",

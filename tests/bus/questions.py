@@ -38,7 +38,6 @@ def question(
     """Return a question about a call whose outcome is unknown; its ids are its own."""
     return Question(
         id=new_id("apr"),
-        kind="unknown",
         step_id=new_id("stp"),
         call_id=new_id("call"),
         name=name,

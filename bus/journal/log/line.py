@@ -1,4 +1,7 @@
-"""One encoded event: its number, its type, and its JSON, which is encoded once and never parsed in between."""
+"""One encoded event: its number, its type, and its JSON, which is encoded once and never parsed in between.
+
+A cursor is the number of the last event that a reader has seen.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import orjson
+
+from bus.journal.errors import CursorInvalid
 
 
 class Line(NamedTuple):
@@ -65,3 +70,16 @@ def unpack(body: bytes) -> list[Line]:
         except ValueError:
             continue
     return lines
+
+
+def parse_cursor(text: str | None) -> int:
+    """Return the number in a cursor; an empty or absent one is 0, the beginning.
+
+    Raises:
+        CursorInvalid: it is not a number.
+    """
+    if text is None or text == "":
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) <= 19):
+        raise CursorInvalid(cursor=text[:200])
+    return int(text)

@@ -15,8 +15,7 @@ from bus.journal.live.hotlog import Listener, MemoryHotLog
 from bus.journal.log import events as log
 from bus.journal.log import reader as readers
 from bus.journal.log.commit import Commit
-from bus.journal.log.cursor import parse_cursor
-from bus.journal.log.line import Line, to_line
+from bus.journal.log.line import Line, parse_cursor, to_line
 from bus.journal.log.reader import Merge
 from bus.payloads import EndPayload, StatusPayload, WithdrawnPayload, encode, ranges_of
 from config.database.errors import DatabaseUnreachable
