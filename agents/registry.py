@@ -8,7 +8,6 @@ from __future__ import annotations
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock
 
 from agents.errors import AgentUnknown
 from config.definitions.agent import AGENT_ID, AgentDefinition, load_definition
@@ -24,7 +23,6 @@ class AgentRegistry:
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = tuple(folders)
         self._read: dict[str, tuple[_Stamp, AgentDefinition | DefinitionInvalid]] = {}
-        self._lock = Lock()
 
     def ids(self) -> list[str]:
         """Return the ids of all files, sorted, including invalid ones."""
@@ -39,7 +37,10 @@ class AgentRegistry:
         """
         path = self._find(agent_id)
         if path is None:
-            raise self._unknown(agent_id)
+            folder = self._folders[0] if self._folders else Path("config/agents")
+            here = Path.cwd()
+            shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
+            raise AgentUnknown(agent_id, self.ids(), folder=str(shown))
         found = self._load(path)
         if isinstance(found, DefinitionInvalid):
             # A new exception each time: a cached one would collect the tracebacks of all callers.
@@ -65,20 +66,15 @@ class AgentRegistry:
     def _find(self, agent_id: str) -> Path | None:
         if not AGENT_ID.fullmatch(agent_id) or agent_id.startswith("."):
             return None
-        for folder in self._folders:
-            for ending in _ENDINGS:
-                path = folder / f"{agent_id}{ending}"
-                if path.exists():
-                    return path
-        return None
+        places = (folder / f"{agent_id}{ending}" for folder in self._folders for ending in _ENDINGS)
+        return next((path for path in places if path.exists()), None)
 
     def _load(self, path: Path) -> AgentDefinition | DefinitionInvalid:
         try:
             stamp = _stamp_of(path)
         except OSError as error:
             return DefinitionInvalid(str(path), None, None, f"cannot be read: {error.strerror}.")
-        with self._lock:
-            known = self._read.get(path.stem)
+        known = self._read.get(path.stem)
         if known is not None and known[0] == stamp:
             return known[1]
         found: AgentDefinition | DefinitionInvalid
@@ -86,13 +82,8 @@ class AgentRegistry:
             found = load_definition(path)
         except DefinitionInvalid as error:
             found = error
-        with self._lock:
-            self._read[path.stem] = (stamp, found)
+        self._read[path.stem] = (stamp, found)
         return found
-
-    def _unknown(self, agent_id: str) -> AgentUnknown:
-        folder = str(self._folders[0]) if self._folders else "config/agents"
-        return AgentUnknown(agent_id, self.ids(), folder=_short(folder))
 
 
 def _stamp_of(path: Path) -> _Stamp:
@@ -100,11 +91,3 @@ def _stamp_of(path: Path) -> _Stamp:
     if not stat.S_ISREG(facts.st_mode):
         return (str(path), 0, 0, facts.st_ino)
     return (str(path), facts.st_mtime_ns, facts.st_size, facts.st_ino)
-
-
-def _short(folder: str) -> str:
-    """Return the folder relative to the project's root."""
-    try:
-        return str(Path(folder).relative_to(Path.cwd()))
-    except ValueError:
-        return folder
