@@ -11,10 +11,10 @@ from agents.context import RunContext
 from agents.errors import OutcomeUnknown, OutputInvalid
 from agents.models.call import ModelCall
 from agents.models.streams.tool_calls import ToolCall
-from agents.prompt import FINAL_TURN_PROMPT, Message, messages_for, offered
+from agents.prompt import FINAL_TURN_PROMPT, messages_for, offered
 from agents.steps.large_text import in_thread_if_large
 from agents.steps.model_step import ModelStep
-from agents.steps.output import parse_output, repair_request, response_format
+from agents.steps.output import parse_output, repair_messages, response_format
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
 from bus.journal import (
@@ -77,7 +77,8 @@ class Agent:
         self._step: ModelStep | None = None
         self._calls: list[ToolStep] = []
         self._calls_of = progress.calls_of
-        self._repair = _repair_messages(progress.repair)
+        repair = progress.repair
+        self._repair = repair_messages(repair["text"], repair["problem"]) if repair is not None else []
 
     def begin(self) -> FirstCommit:
         """Return what has to be committed before ``run``, for a new run and for one that is resumed."""
@@ -163,7 +164,7 @@ class Agent:
                 if self._repair:
                     raise
                 refused = await step.refuse(text, error)
-                self._repair = _repair_messages({"text": text, "problem": str(error)})
+                self._repair = repair_messages(text, str(error))
                 return await self._continue(Commit(ended=[refused]))
         if self._is_last and not text.strip():
             output = "I used every tool call I may make without reaching an answer."
@@ -314,16 +315,6 @@ def _joined(parts: Sequence[Commit]) -> Commit:
         ended=[ended for part in parts for ended in part.ended],
         history=[item for part in parts for item in part.history],
     )
-
-
-def _repair_messages(repair: Mapping[str, Any] | None) -> list[Message]:
-    """Return the messages that make the model correct an answer that failed the schema."""
-    if repair is None:
-        return []
-    return [
-        {"role": "assistant", "content": repair["text"]},
-        {"role": "user", "content": repair_request(repair["problem"])},
-    ]
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

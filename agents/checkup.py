@@ -9,6 +9,7 @@ import difflib
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -89,7 +90,9 @@ class _Check:
         self._agent = definition
         self._settings = settings
         self._environment = environment
-        self._lines = _lines_of(definition)
+        self._lines: LinedYaml | None = None
+        with suppress(CallboardError):  # edited since it was read
+            self._lines = read_yaml(Path(definition.file))
 
     def guarded(self, look: Callable[[], Iterator[Problem]]) -> Iterator[Problem]:
         """Yield the problems that ``look`` finds; if ``look`` raises, yield that as a problem."""
@@ -174,13 +177,6 @@ class _Check:
 
 def _place_of(field: str) -> Place:
     return tuple(int(part) if part.isdigit() else part for part in field.replace("]", "").replace("[", ".").split("."))
-
-
-def _lines_of(definition: AgentDefinition) -> LinedYaml | None:
-    try:
-        return read_yaml(Path(definition.file))
-    except CallboardError:
-        return None  # edited since it was read
 
 
 def _nearest_model(name: str, litellm: Any) -> str:

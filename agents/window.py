@@ -65,11 +65,11 @@ class Window:
     def _append(self, item: HistoryItem) -> None:
         if item.can_open or not (self._units or self.is_cut):
             self._units.append(_Unit(item))
-            self._chars += self._units[-1].chars
-        elif self._units:  # else it belongs to a message that was left out
-            self._chars -= self._units[-1].chars
+        elif self._units:
             self._units[-1].add(item)
-            self._chars += self._units[-1].chars
+        else:
+            return  # it belongs to a message that was left out
+        self._chars += item.chars
 
     def _trim(self) -> None:
         if not self.is_cut and self._chars <= self._max_chars:

@@ -47,6 +47,7 @@ def _without_fence(text: str) -> str:
     return inside.removesuffix(_FENCE)
 
 
-def repair_request(problem: str) -> str:
-    """Return the message that asks the model to correct its answer."""
-    return f"Your last answer cannot be used: {problem} Answer again with only the corrected JSON object."
+def repair_messages(text: str, problem: str) -> list[dict[str, Any]]:
+    """Return the messages that make the model correct an answer that failed the schema."""
+    request = f"Your last answer cannot be used: {problem} Answer again with only the corrected JSON object."
+    return [{"role": "assistant", "content": text}, {"role": "user", "content": request}]

@@ -67,18 +67,15 @@ class Poller:
         if self._journal.settings.redis_url is not None:
             self._journal.hot_log.nudge(self._journal.keys.nudges, "")  # finds out whether Redis can be reached
         for row in waiting[:free]:
-            self._begin(RunAgentMessage.of_run(row))
+            task = asyncio.create_task(self._work(RunAgentMessage.of_run(row)), name=f"polled {row.id}")
+            self._working.add(task)
+            task.add_done_callback(self._working.discard)
         return len(waiting[:free])
 
     def _pause_s(self) -> float:
         is_notified = not (self._journal.relay.is_failing or self._journal.hot_log.is_down)
         every_s = self._journal.settings.reap_s if is_notified else min(HURRY_S, self._journal.settings.reap_s)
         return every_s * random.uniform(0.8, 1.2)  # no secret
-
-    def _begin(self, message: RunAgentMessage) -> None:
-        task = asyncio.create_task(self._work(message), name=f"polled {message.run_id}")
-        self._working.add(task)
-        task.add_done_callback(self._working.discard)
 
     async def _work(self, message: RunAgentMessage) -> None:
         with self._slots.slot_for(message.run_id) as has_slot:
