@@ -26,8 +26,8 @@ from agents.models.streams.wire import carried_error, load, malformed, not_a_str
 from agents.steps.output import parse_output
 from agents.tools.arguments import parse_arguments
 from agents.tools.calculator import calculator
-from agents.tools.docstring import describe
 from agents.tools.results import MAX_BYTES, to_result
+from agents.tools.schema import describe
 from bus.envelope import command_of, rewrite_item
 from bus.journal import Line
 from bus.journal.log.line import to_line, unpack

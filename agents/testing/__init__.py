@@ -5,7 +5,6 @@ journal, tool calls and events as in a worker.
 """
 
 from agents.models.scripted.script import Call, ScriptedModel, Turn
-from agents.testing.kit import AgentKit
-from agents.testing.played import Played
+from agents.testing.kit import AgentKit, Played
 
 __all__ = ["AgentKit", "Call", "Played", "ScriptedModel", "Turn"]

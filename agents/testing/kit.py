@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -15,19 +16,54 @@ from agents.process import Process, use_process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
 from agents.testing.databases import give_back, take_database
-from agents.testing.played import Played
 from agents.tools.catalogue import as_tool
 from agents.tools.tool import Tool
 from bus.celery_app import Publisher
 from bus.journal import Journal
+from bus.payloads import EndPayload, Payload, ResponsePayload, ToolResultPayload, WithdrawnPayload
 from config.database.engine import Database
 from config.definitions.agent import AgentDefinition, pinned_definition
 from config.settings import Settings
 from observers.invoker import drain
 
+P = TypeVar("P", bound=Payload)
+
 TIMEOUT_S = 30.0
 """Seconds that ``play`` waits for the end of a run."""
 _DEFAULTS: dict[str, Any] = {"name": "Tester", "system_prompt": "You are a test.", "observers": ["sse"]}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Played:
+    """The recorded events of a run that has ended."""
+
+    events: Sequence[Payload]
+
+    @property
+    def end(self) -> EndPayload:
+        """The last event: status, reason, output, usage."""
+        last = self.events[-1]
+        assert isinstance(last, EndPayload), f"the last event is {type(last).__name__}"
+        return last
+
+    @property
+    def output(self) -> Any:
+        """The agent's answer: text, or data where it has an output schema."""
+        return self.end.output
+
+    @property
+    def text(self) -> str:
+        """The streamed pieces of all answers, without those that were withdrawn."""
+        gone = {n for one in self.of(WithdrawnPayload) for first, last in one.ranges for n in range(first, last + 1)}
+        return "".join(piece.content for piece in self.of(ResponsePayload) if piece.seq not in gone)
+
+    def of(self, kind: type[P]) -> list[P]:
+        """Return the events of one type, in order."""
+        return [event for event in self.events if type(event) is kind]
+
+    def results(self, tool: str) -> list[Any]:
+        """Return the results of a tool's calls, in the order they ended."""
+        return [result.result for result in self.of(ToolResultPayload) if result.name == tool]
 
 
 class AgentKit:

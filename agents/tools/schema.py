@@ -19,7 +19,6 @@ from pydantic import (
 )
 from pydantic.json_schema import GenerateJsonSchema
 
-from agents.tools.docstring import describe
 from agents.tools.errors import ArgumentsInvalid
 from agents.tools.tool import MARKS, Tool
 from config.definitions.errors import ToolUnknown
@@ -27,6 +26,8 @@ from config.definitions.json_schema import SchemaRefused, check_schema
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """Names of tools that every provider accepts."""
+_SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Example|Examples|Note|Notes):\s*$")
+_ARGUMENT = re.compile(r"^\*{0,2}(\w+)\s*+(?:\([^)]*+\))?+\s*+:\s*+(.*)$")
 _KINDS: Mapping[Any, str] = {
     inspect.Parameter.VAR_POSITIONAL: "takes *{name}, which no schema can describe; name its arguments",
     inspect.Parameter.VAR_KEYWORD: "takes **{name}, which no schema can describe; name its arguments",
@@ -48,12 +49,12 @@ def build_tool(function: Callable[..., Any], registered: str | None = None) -> T
     who = f"tool '{called[:80]}' ({where})"
     if not _NAME.fullmatch(called):
         raise ToolUnknown(f"{who} needs a name of letters, digits, '_' and '-', at most 64.")
-    said = describe(function)
-    if not said.text:
+    description, descriptions = describe(function)
+    if not description:
         raise ToolUnknown(f"{who} has no docstring; write what it does, the model reads it.")
-    model, parameters = _model(called, who, _fields(function, who, said.arguments))
+    model, parameters = _model(called, who, _fields(function, who, descriptions))
     converting = _converting(function, model)
-    return Tool(name=called, description=said.text, parameters=parameters, function=converting, **marks)
+    return Tool(name=called, description=description, parameters=parameters, function=converting, **marks)
 
 
 def _model(called: str, who: str, fields: dict[str, Any]) -> tuple[type[BaseModel], Mapping[str, Any]]:
@@ -145,3 +146,29 @@ def _fields(function: Callable[..., Any], who: str, descriptions: Mapping[str, s
         # Under an alias any name is allowed, also one that pydantic keeps for itself (`_x`, `model_config`).
         fields[f"argument_{len(fields)}"] = (hint, Field(default, alias=parameter.name))
     return fields
+
+
+def describe(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Return what a Google-style docstring says: all before its first section, and each argument on one line."""
+    lines = (inspect.getdoc(function) or "").splitlines()
+    start = next((n for n, line in enumerate(lines) if _SECTION.match(line)), len(lines))
+    return "\n".join(lines[:start]).strip(), _arguments(lines[start:])
+
+
+def _arguments(lines: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    section, indent, name = "", 0, ""
+    for line in lines:
+        heading = _SECTION.match(line)
+        if heading:
+            section, indent, name = heading[1], 0, ""
+        elif section in ("Args", "Arguments", "Parameters") and line.strip():
+            depth = len(line) - len(line.lstrip())
+            indent = indent or depth
+            entry = _ARGUMENT.match(line.strip()) if depth <= indent else None
+            if entry:
+                name = entry[1]
+                found[name] = entry[2].strip()
+            elif name:
+                found[name] = f"{found[name]} {line.strip()}".strip()
+    return found
