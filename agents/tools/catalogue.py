@@ -111,15 +111,12 @@ def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, 
             listing = ", ".join(tools) or "none"
             problem = f"the agent has no tool '{name[:80]}'.{did_you_mean(name, tools)} Its tools: {listing}."
             raise DefinitionInvalid(definition.file, None, f"tool_overrides.{name}", problem)
-        tools[name] = _overridden(tools[name], override.model_dump(exclude_none=True), definition.file)
+        changes = override.model_dump(exclude_none=True)
+        if "effect" in changes and changes["effect"].policy.needs_check and tools[name].check is None:
+            problem = "the tool has no `check`, so its outcome could not be checked; write another effect."
+            raise DefinitionInvalid(definition.file, None, f"tool_overrides.{name}.effect", problem)
+        tools[name] = dataclasses.replace(tools[name], **changes)
     return tools
-
-
-def _overridden(tool: Tool, changes: dict[str, Any], file: str) -> Tool:
-    if "effect" in changes and changes["effect"].policy.needs_check and tool.check is None:
-        problem = "the tool has no `check`, so its outcome could not be checked; write another effect."
-        raise DefinitionInvalid(file, None, f"tool_overrides.{tool.name}.effect", problem)
-    return dataclasses.replace(tool, **changes)
 
 
 def _as_tool(thing: Any, path: str, name: str | None, settings: Settings) -> Tool:
