@@ -15,8 +15,10 @@ from typing import Any
 from celery import signals
 from celery.utils.text import str_to_list
 
+from agents.compatibility import try_load
+from agents.models.lite import is_imported
 from agents.models.releases import require_sound_release
-from agents.models.warm_up import warm_up_later, warm_up_to_fork
+from agents.models.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
 from agents.process import Process, current_process
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
 from bus.celery_rules import broken_rules
@@ -34,10 +36,13 @@ from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_
 from handlers.worker.maintenance import maintain
 from handlers.worker.poller import Poller
 from handlers.worker.slots import open_slot_pool
-from handlers.worker.warm_up import prepare
+from observers.discovery import observers_for
 from observers.invoker import drain
 
 log = logging.getLogger(__name__)
+
+IMPORTS_S = 20.0
+"""Seconds that a starting worker waits for the imports of its agents' tools."""
 
 
 @signals.celeryd_init.connect(weak=False)
@@ -92,9 +97,7 @@ def begin_child(**_: Any) -> None:
     """Warm a prefork child up; it works on one run at a time."""
     asked = threading.Event()
     signal.signal(CHILD_SIGNAL, lambda *_: asked.set())
-    _begin("prefork", 1)
-    drain_of_child = _drain
-    assert isinstance(drain_of_child, Drain)
+    drain_of_child = _begin("prefork", 1)
     signal.signal(CHILD_SIGNAL, lambda *_: drain_of_child.begin())
     if asked.is_set():  # the signal came while this child was warming up
         drain_of_child.begin()
@@ -132,21 +135,42 @@ _alive: Process | None = None
 _drain: Drain | ParentDrain | None = None
 
 
-def _begin(pool: str, slots: int) -> None:
+def _begin(pool: str, slots: int) -> Drain:
     global _alive
     began = time.monotonic()
     try:
         _alive = process = current_process()
     except CallboardError as error:
         raise SystemExit(f"error: {error} [{error.code}]") from None
-    has_litellm = prepare(process)
+    has_litellm = is_imported() or needs_litellm(process.registry, os.environ)
+    if has_litellm:
+        warm_up(process.journal.loop)
+    process.journal.loop.run(rehearse(process), timeout_s=60)
     freeze_gc()
-    take_up_work(process, slots)
+    own = take_up_work(process, slots)
     start_liveness(process.journal.loop, process.settings.lease_s)
     process.journal.loop.submit(_renew_row(process, pool, slots))
     log.info("worker is ready pool=%s slots=%s after_s=%.1f", pool, slots, time.monotonic() - began)
     if not has_litellm:
         warm_up_later(process.journal.loop, process.settings.state)
+    return own
+
+
+async def rehearse(process: Process) -> None:
+    """Warm up: import tools, find observers, and claim a run that does not exist, so that the first run is fast."""
+    journal = process.journal
+    loading = [asyncio.create_task(_try_agent(process, agent_id)) for agent_id in process.registry.ids()]
+    if loading:  # a module whose import hangs delays its own agent's runs, not the worker
+        await asyncio.wait(loading, timeout=IMPORTS_S)
+    await journal.loop.read(observers_for, ("sse", "logger") if process.settings.builtins else (), process.settings)
+    await journal.claim("run_that_does_not_exist")
+    await journal.hot_log.read_after("run_that_does_not_exist", 0)
+
+
+async def _try_agent(process: Process, agent_id: str) -> None:
+    loaded = await process.journal.loop.read(try_load, process, agent_id)
+    if isinstance(loaded, CallboardError):
+        log.warning("agent cannot be used: %s", loaded)
 
 
 def take_up_work(process: Process, number: int) -> Drain:

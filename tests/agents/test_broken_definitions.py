@@ -23,7 +23,7 @@ from config.definitions import agent as definitions
 from config.definitions.agent import AgentDefinition, DefinitionFields, load_definition, pinned_definition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.settings import read_settings
-from handlers.worker.warm_up import rehearse
+from handlers.worker.process import rehearse
 from tests.agents.broken_tools import KINDS
 from web.api.agents import shown
 
