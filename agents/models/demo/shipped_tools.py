@@ -9,18 +9,24 @@ from typing import Any
 from agents.models.demo.own_tools import Offer
 
 Arguments = Mapping[str, Any]
+Rule = Callable[[str], Iterator[Arguments]]
+"""Yields the arguments of each call of a tool that a sentence asks for."""
 _COUNTS = {word: str(number) for number, word in enumerate(("one", "two", "three", "four", "five", "six"), 1)}
 _COUNT = rf"\d{{1,3}}|{'|'.join(_COUNTS)}"
 _BOXES = rf"({_COUNT}) (?:box(?:es)? )?(?:of )?(paper|pens|coffee|envelopes|toner|notebooks)"
 _ORDER = re.compile(rf"(?:please )?order {_BOXES}(?:(?:, | and ){_BOXES})*[.!]?", re.IGNORECASE)
-_FILE = r"([\w./-]+\.[A-Za-z]\w{0,7})"
+_FILE = r"(?P<path>[\w./-]+\.[A-Za-z]\w{0,7})"
+_READ = re.compile(rf"\b(?i:read|show) {_FILE}")
+_LIST = re.compile(r"\b(?:list|show|which)\b[^.?!]*\bfiles\b", re.IGNORECASE)
 _WRITE = re.compile(
     rf"(?:please )?(?:write|put) (.+?) (?:in|to) {_FILE}(?:,? (?:and|then) (read it|list my files))?[.!]?",
     re.IGNORECASE | re.DOTALL,
 )
 _CLOCK = re.compile(r"\bwhat\b[^?]*?\b(?:time|date)\b(?: is it)?(?: in ([^?.!]+)| today)?[?.!]?", re.IGNORECASE)
 _NUMBER = r"\(*\d+(?:\.\d+)?%?\)*"
-_SUM = re.compile(rf"(?<![\w.-]){_NUMBER}(?:\s*(?:\*\*|[-+*/^×÷]|of\b)\s*-?{_NUMBER})+(?![\w-])")
+_SUM = re.compile(
+    rf"(?<![\w.-])(?!\d{{4}}-\d\d-)(?P<expression>{_NUMBER}(?:\s*(?:\*\*|[-+*/^×÷]|of\b)\s*-?{_NUMBER})+)(?![\w-])"
+)
 _MOST = re.compile(r"\b(?:largest|most|(smallest|fewest))\b")
 _PLACE = r"[A-Z][\w'’.-]*(?: [A-Z][\w'’.-]*)*"
 _PLACES = re.compile(rf"(?:[Cc]ompare|capital of|population of) ({_PLACE}(?:(?:, | and |, and ){_PLACE})*)")
@@ -64,17 +70,9 @@ def _clock(sentence: str) -> Iterator[Arguments]:
         yield from ({"timezone": place} for place in re.split(r", | and ", asked[1] or "UTC"))
 
 
-def _calculate(sentence: str) -> Iterator[Arguments]:
-    yield from ({"expression": found} for found in _SUM.findall(re.sub(r"\d{4}-\d{2}-\d{2}", ";", sentence)))
-
-
-def _read(sentence: str) -> Iterator[Arguments]:
-    yield from ({"path": path} for path in re.findall(rf"\b(?i:read|show) {_FILE}", sentence))
-
-
-def _list(sentence: str) -> Iterator[Arguments]:
-    if re.search(r"\b(?:list|show|which)\b[^.?!]*\bfiles\b", sentence, re.IGNORECASE):
-        yield {}
+def _each(pattern: re.Pattern[str]) -> Rule:
+    """Return the rule by which each match is a call, and each named part of it an argument."""
+    return lambda sentence: (found.groupdict() for found in pattern.finditer(sentence))
 
 
 def _query(sentence: str) -> Iterator[Arguments]:
@@ -99,13 +97,13 @@ def _count(text: str) -> int:
     return int(_COUNTS.get(text.lower(), text))
 
 
-RULES: Mapping[str, tuple[str, Callable[[str], Iterator[Arguments]]]] = {
-    "read_file": ("Read notes.txt", _read),
-    "list_files": ("List my files", _list),
+RULES: Mapping[str, tuple[str, Rule]] = {
+    "read_file": ("Read notes.txt", _each(_READ)),
+    "list_files": ("List my files", _each(_LIST)),
     "write_file": ("Write buy milk to notes.txt", lambda _: iter(())),  # see _writing
     "order_supplies": ("Order 3 boxes of paper", _order),
-    "calculator": ("What is 17 * 23?", _calculate),
+    "calculator": ("What is 17 * 23?", _each(_SUM)),
     "clock": ("What time is it in Tokyo and Lima?", _clock),
     "query_countries": ("Which five countries have the largest population?", _query),
 }
-"""A sentence that calls the tool, and what yields the arguments of each call that a sentence asks for."""
+"""A sentence that calls the tool, and the rule by which others do."""
