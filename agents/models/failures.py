@@ -42,9 +42,7 @@ def failure_of(error: BaseException, call: ModelCall) -> CallboardError:
     answer = _answer_of(chain)
     if answer is not None:
         return _answered(*answer, _explanation(chain), call)
-    if any(isinstance(link, (httpx.NetworkError, httpx.ProtocolError, OSError)) for link in chain):
-        return _unreachable(chain, call)
-    return _never_sent(chain, call)
+    return _unanswered(chain, call)
 
 
 def require_key(call: ModelCall) -> None:
@@ -137,21 +135,20 @@ def _answered(status: int, headers: Any, said: ProviderMessage, call: ModelCall)
         return ModelFailed(
             f"{provider} {what} (HTTP {status}): {said.text}.", retry_after_s=retry_after_s(headers), **facts
         )
-    if not _provider_known(call):
-        return unknown_provider(call.model)
-    return ModelRefused(
+    return _unknown(call) or ModelRefused(
         f"{provider} refused the request (HTTP {status}): {said.text}. "
         "It will refuse it again; change the request or the agent's definition.",
         **facts,
     )
 
 
-def _provider_known(call: ModelCall) -> bool:
+def _unknown(call: ModelCall) -> ModelUnknown | None:
+    """Return the error for a model whose provider LiteLLM does not know; None where it does."""
     try:
         litellm_module().get_llm_provider(model=call.model, api_base=call.api_base)
-    except Exception:  # LiteLLM raises for unknown providers
-        return False
-    return True
+    except Exception:  # several types
+        return unknown_provider(call.model)
+    return None
 
 
 def _key_refused(refusal: str, facts: dict[str, Any], call: ModelCall) -> CallboardError:
@@ -197,7 +194,10 @@ def too_slow(which: str, call: ModelCall) -> ModelTimeout:
     return ModelTimeout(f"{what} timeouts.{which} of the agent.", which=which, limit_s=getattr(call.timeouts, which))
 
 
-def _unreachable(chain: list[BaseException], call: ModelCall) -> CallboardError:
+def _unanswered(chain: list[BaseException], call: ModelCall) -> CallboardError:
+    """Return the error for a call that failed before or beside HTTP."""
+    import httpx
+
     certificate = next((link for link in chain if isinstance(link, ssl.SSLCertVerificationError)), None)
     if certificate is not None:
         return ModelRefused(
@@ -205,20 +205,15 @@ def _unreachable(chain: list[BaseException], call: ModelCall) -> CallboardError:
             "check `api_base:`, or set SSL_CERT_FILE to your own authority's certificate.",
             model=call.model,
         )
-    return ModelFailed(
-        f"{call.address} does not answer; check that the model server runs, `api_base:` and the network.",
-        model=call.model,
-    )
-
-
-def _never_sent(chain: list[BaseException], call: ModelCall) -> CallboardError:
-    """Return the error for a call that failed before or beside HTTP."""
-    missing = _missing_keys(call.model) if call.api_key is None else []
-    if missing:
+    if any(isinstance(link, (httpx.NetworkError, httpx.ProtocolError, OSError)) for link in chain):
+        return ModelFailed(
+            f"{call.address} does not answer; check that the model server runs, `api_base:` and the network.",
+            model=call.model,
+        )
+    if call.api_key is None and (missing := _missing_keys(call.model)):
         return _key_error(call, missing)
-    if not _provider_known(call):
-        return unknown_provider(call.model)
-    return ModelFailed(f"the call of '{call.model}' failed: {_explanation(chain).text}.", model=call.model)
+    failed = f"the call of '{call.model}' failed: {_explanation(chain).text}."
+    return _unknown(call) or ModelFailed(failed, model=call.model)
 
 
 def retry_after_s(headers: Any) -> float | None:

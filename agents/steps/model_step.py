@@ -11,7 +11,7 @@ from agents.context import RunContext
 from agents.models.call import ModelCall
 from agents.models.cost import cost_of
 from agents.models.open import open_stream
-from agents.models.retry import RetryPolicy
+from agents.models.retry import may_retry, retry_delay_s
 from agents.models.streams.chunk import Usage
 from agents.steps.streaming import StreamedResponseWrapper
 from agents.steps.tool_step import ToolStep
@@ -19,8 +19,6 @@ from bus.journal import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, T
 from bus.payloads import ErrorPayload, MessagePayload
 from config.errors import CallboardError
 from config.ids import new_id
-
-RETRIES = RetryPolicy()
 
 
 class ModelStep:
@@ -59,9 +57,9 @@ class ModelStep:
                 with self._context.within(timeouts.connect_s + timeouts.total_s):
                     return await self._attempt()
             except CallboardError as error:
-                if not RETRIES.allows(self.attempt, error):
+                if not may_retry(self.attempt, error):
                     raise
-                delay_s = RETRIES.delay_s(self.attempt, error, random.random)
+                delay_s = retry_delay_s(self.attempt, error, random.random)
                 payload = ErrorPayload(
                     code=error.code,
                     message=str(error),

@@ -83,7 +83,11 @@ class Wire(ABC):
         chunks: list[Chunk] = []
         self._read(self._lines.end(), chunks)
         if not self.finished:
-            fault = self._ended_early(content_type)
+            fault: CallboardError = ModelFailed(
+                "the provider closed the stream before the answer was complete; it ended early."
+            )
+            if self._lines.junk and not self._lines.seen_event:
+                fault = not_a_stream(self._lines.junk, content_type)
             if not chunks:
                 raise fault
             self._fault = fault
@@ -103,11 +107,6 @@ class Wire(ABC):
     @abstractmethod
     def event(self, data: bytes) -> Chunk | None:
         """Return the chunk of one event, or None where it has nothing new."""
-
-    def _ended_early(self, content_type: str) -> CallboardError:
-        if self._lines.seen_event or not self._lines.junk:
-            return ModelFailed("the provider closed the stream before the answer was complete; it ended early.")
-        return not_a_stream(self._lines.junk, content_type)
 
 
 def count(value: Any) -> int:
@@ -129,18 +128,13 @@ def load(data: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
-        value = _load_slowly(data)
+        try:  # Python's json accepts lone surrogates
+            value = without_surrogates(json.loads(data.decode("utf-8", "replace")))
+        except (ValueError, RecursionError) as error:
+            raise malformed(data) from error
     if not isinstance(value, dict):
         raise malformed(data)
     return value
-
-
-def _load_slowly(data: bytes) -> Any:
-    """Decode with Python's json, which accepts lone surrogates, after replacing invalid UTF-8."""
-    try:
-        return without_surrogates(json.loads(data.decode("utf-8", "replace")))
-    except (ValueError, RecursionError) as error:
-        raise malformed(data) from error
 
 
 def without_surrogates(value: Any) -> Any:
