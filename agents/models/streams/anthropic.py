@@ -37,7 +37,10 @@ class AnthropicWire(Wire):
                 usage = (body.get("message") or {}).get("usage")
                 return Chunk(usage=self._count(usage)) if usage else None
             case "message_delta":
-                return self._message_delta((body.get("delta") or {}).get("stop_reason"), body.get("usage"))
+                usage, reason = body.get("usage"), (body.get("delta") or {}).get("stop_reason")
+                self.finished = self.finished or bool(reason)
+                word = finish_word(str(reason)) if reason else None
+                return Chunk(usage=self._count(usage) if usage else None, finish_reason=word)
             case "message_stop":
                 self.finished = self.done = True
             case "error":
@@ -50,15 +53,10 @@ class AnthropicWire(Wire):
             return Chunk(text)
         piece = words(delta.get("partial_json"))
         if piece:
-            return self._arguments(piece)
+            self._empty_arguments = False
+            return Chunk(tools=[ToolDelta(index=self._tool, arguments=piece)]) if self._kind == "tool_use" else None
         thought, signature = words(delta.get("thinking")), words(delta.get("signature"))
         return Chunk("", thought, signature=signature) if thought or signature else None
-
-    def _arguments(self, piece: str) -> Chunk | None:
-        if self._kind != "tool_use":
-            return None
-        self._empty_arguments = False
-        return Chunk(tools=[ToolDelta(index=self._tool, arguments=piece)])
 
     def _block_start(self, block: dict[str, Any]) -> Chunk | None:
         self._kind = str(block.get("type"))
@@ -80,13 +78,6 @@ class AnthropicWire(Wire):
         if kind != "tool_use" or not self._empty_arguments:
             return None
         return Chunk(tools=[ToolDelta(index=self._tool, arguments="{}")])
-
-    def _message_delta(self, reason: Any, usage: Any) -> Chunk:
-        chunk = Chunk(usage=self._count(usage) if usage else None)
-        if reason:
-            self.finished = True
-            chunk.finish_reason = finish_word(str(reason))
-        return chunk
 
     def _count(self, usage: dict[str, Any]) -> Usage:
         """Return the counts so far; later events may leave out what the first one said."""

@@ -24,10 +24,12 @@ class ToolCall:
 class _Building:
     given_id: str | None = None
     id: str = ""
+    """Given once the name is complete: arguments followed it, or another call."""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
-    is_named: bool = False
-    """Whether the name is complete: arguments followed it, or another call."""
+
+    def whole(self) -> ToolCall:
+        return ToolCall(id=self.id, name=self.name, arguments_text="".join(self.pieces))
 
 
 MAX_CALLS = 1000
@@ -57,11 +59,11 @@ class CallCollector:
         """
         delta = _without_nul(delta)
         call = self._by_index.get(delta.index)
-        if call is None or _is_another(call, delta):
-            call = self._begin(delta.index)
-        if delta.id and call.given_id is None and not call.is_named:
+        if call is None or (delta.id and delta.name and call.given_id and delta.id != call.given_id):
+            call = self._begin(delta.index)  # also under a used index: some servers send 0 for all calls
+        if delta.id and call.given_id is None and not call.id:
             call.given_id = delta.id
-        if delta.name and not call.is_named and delta.name != call.name and len(call.name) < _MAX_NAME_CHARS:
+        if delta.name and not call.id and delta.name != call.name and len(call.name) < _MAX_NAME_CHARS:
             call.name = (call.name + delta.name)[:_MAX_NAME_CHARS]
         if delta.arguments:
             call.pieces.append(delta.arguments)
@@ -73,7 +75,7 @@ class CallCollector:
         if not self._fresh:
             return []
         fresh, self._fresh = self._fresh, []
-        return [_whole(call) for call in fresh]
+        return [call.whole() for call in fresh]
 
     def finish(self) -> None:
         """Mark every name as complete: the stream has ended."""
@@ -82,7 +84,7 @@ class CallCollector:
 
     def calls(self) -> list[ToolCall]:
         """Return the calls with the pieces received so far."""
-        return [_whole(call) for call in self._calls]
+        return [call.whole() for call in self._calls]
 
     def _begin(self, index: int) -> _Building:
         if len(self._calls) >= MAX_CALLS:
@@ -94,11 +96,9 @@ class CallCollector:
         return call
 
     def _name(self, call: _Building) -> None:
-        if call.is_named or not call.name:
+        if call.id or not call.name:
             return
-        call.is_named = True
-        wanted = call.given_id
-        call.id = wanted if wanted and wanted not in self._ids else self._make_id()
+        call.id = call.given_id if call.given_id and call.given_id not in self._ids else self._make_id()
         self._ids.add(call.id)
         self._fresh.append(call)
 
@@ -109,12 +109,3 @@ def _without_nul(delta: ToolDelta) -> ToolDelta:
         return delta
     name, given_id = (text and text.replace("\0", "\ufffd") for text in (delta.name, delta.id))
     return replace(delta, name=name, id=given_id)
-
-
-def _is_another(call: _Building, delta: ToolDelta) -> bool:
-    """Return whether a piece begins a new call under a used index: some servers send 0 for all calls."""
-    return bool(delta.id and delta.name and call.given_id and delta.id != call.given_id)
-
-
-def _whole(call: _Building) -> ToolCall:
-    return ToolCall(id=call.id, name=call.name, arguments_text="".join(call.pieces))
