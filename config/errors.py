@@ -29,15 +29,8 @@ class CallboardError(Exception):
         return str(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.args, self.__dict__)
-
-
-def _rebuild(kind: type[CallboardError], args: tuple[Any, ...], state: dict[str, Any]) -> CallboardError:
-    """Unpickle without calling the subclass's own constructor, whose arguments differ."""
-    error = kind.__new__(kind, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
+        # Unpickled without the subclass's own constructor, whose arguments differ.
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
 class Retryable(CallboardError):

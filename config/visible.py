@@ -8,6 +8,7 @@ the same rules. Joiners stay where scripts and emoji need them.
 from __future__ import annotations
 
 import re
+from json import dumps
 
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"
 # Unicode's Default_Ignorable_Code_Point and bidirectional controls, without the joiners and variation selectors.
@@ -34,9 +35,4 @@ def visible(text: str) -> str:
 
 def escaped_json(json: str) -> str:
     """Return equal JSON with hidden characters escaped, for a terminal."""
-    return _UNSAFE_IN_JSON.sub(lambda found: _escapes(found[0]), json)
-
-
-def _escapes(character: str) -> str:
-    pair = character.encode("utf-16-be")
-    return "".join(f"\\u{pair[i]:02x}{pair[i + 1]:02x}" for i in range(0, len(pair), 2))
+    return _UNSAFE_IN_JSON.sub(lambda found: dumps(found[0])[1:-1], json)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flask import Flask, request
 
@@ -25,8 +24,6 @@ from web.process import WebProcess, current_process
 if TYPE_CHECKING:
     from agents.runner import Runner
 
-Serve = Callable[[Any, Any], Any]
-"""A WSGI application."""
 BLUEPRINTS = (runs, approvals, events, threads, agents, health, seed, page)
 HEALTH_ENDPOINTS = frozenset({"health.state", "health.ready"})
 """Endpoints that answer without a working database, since they report its state."""
@@ -51,18 +48,8 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     app.before_request(_require_ready)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)
-    app.wsgi_app = _answer_in_time(app.wsgi_app)  # type: ignore[method-assign,assignment]  # as Flask's documentation does it
+    app.wsgi_app = patience(ANSWER_S)(app.wsgi_app)  # type: ignore[method-assign]  # as Flask's documentation does it
     return app
-
-
-def _answer_in_time(serve: Serve) -> Serve:
-    """Return a WSGI application that limits each request's wait for the database."""
-
-    def serve_in_time(environ: Any, start_response: Any) -> Any:
-        with patience(ANSWER_S):
-            return serve(environ, start_response)
-
-    return serve_in_time
 
 
 def _require_ready() -> None:

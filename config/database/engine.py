@@ -22,7 +22,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.functions import GenericFunction
 
 from config.clock import boot_id, boot_ms, epoch_ms
 from config.database.error_codes import named_error
@@ -47,9 +47,10 @@ TCP_TIMEOUTS = {
 """A server whose machine vanished is given up after about ten seconds; the kernel's default is hours."""
 
 
-class _WallMs(FunctionElement[int]):
-    """Milliseconds since 1970 by the database's clock."""
+class _WallMs(GenericFunction[int]):
+    """Milliseconds since 1970 by the database's clock; SQLite's function is ours, see ``_prepare_sqlite``."""
 
+    name = "callboard_now_ms"
     type = BigInteger()
     inherit_cache = True
 
@@ -57,11 +58,6 @@ class _WallMs(FunctionElement[int]):
 @compiles(_WallMs, "postgresql")
 def _postgres_now(*_: Any, **__: Any) -> str:
     return "(extract(epoch from clock_timestamp()) * 1000)::bigint"
-
-
-@compiles(_WallMs, "sqlite")
-def _sqlite_now(*_: Any, **__: Any) -> str:
-    return "callboard_now_ms()"  # ours, see _prepare_sqlite: all its callers are on one machine
 
 
 WALL_MS = _WallMs()
@@ -220,7 +216,7 @@ def _prepare_sqlite(engine: Engine) -> None:
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.execute("PRAGMA cache_size=-512")  # KiB a connection; the kernel caches the same pages for all
         cursor.close()
-        connection.create_function("callboard_now_ms", 0, _own_now)
+        connection.create_function(_WallMs.name, 0, _own_now)  # all its callers are on one machine
 
 
 def _own_now() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import orjson
@@ -97,12 +98,10 @@ class BoardFeed(Stream):
                 viewer.drop()
 
     async def _wait(self) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(POLL_S):
                 await self._changed.wait()
             await asyncio.sleep(GATHER_S)
-        except TimeoutError:
-            pass
         self._changed.clear()
 
     async def _refresh(self) -> None:
