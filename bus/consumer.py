@@ -11,11 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import orjson
 from celery.worker.consumer import Consumer
 from kombu import Connection
 from kombu.message import Message
 
-from bus.envelope import body_of, command_of, headers_of, rewrite_item
+from bus.envelope import command_of, rewrite_item
 from bus.messages import MessageInvalid
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,8 @@ def disarm(message: Message) -> None:
     if not isinstance(task_id, str) or len(task_id) > 128:
         raise MessageInvalid("a message has no id; it was dropped.")
     command = command_of(headers.get("task"), message.content_type, message.body)
-    message.headers = headers_of(command.name, task_id)
+    ids = {"task": command.name, "id": task_id, "root_id": task_id}
+    message.headers = {"lang": "py", "retries": 0, "ignore_result": True, **ids}
     message.properties = {"correlation_id": task_id}
     message.content_encoding = "utf-8"
-    message.body = body_of(command)
+    message.body = orjson.dumps([[command.to_wire()], {}, {}])  # without callbacks

@@ -16,8 +16,6 @@ import orjson
 
 from bus.messages import MessageInvalid, RunAgentMessage
 
-COMMANDS: Mapping[str, type[RunAgentMessage]] = {RunAgentMessage.name: RunAgentMessage}
-"""The tasks that a message may name. Celery registers more of its own, which Callboard never sends."""
 MAX_BYTES = 64 * 1024
 """Most bytes of an item; a wake-up has under 2 KB, and about 4 KB with its envelope."""
 _TEXTS = ("body", "content-type", "content-encoding")
@@ -86,7 +84,7 @@ def command_of(task: object, content_type: object, body: object) -> RunAgentMess
     Raises:
         MessageInvalid: it is not a command of Callboard; nothing is unpickled or called to find that out.
     """
-    if not isinstance(task, str) or task not in COMMANDS:
+    if task != RunAgentMessage.name:  # Celery registers more tasks of its own, which Callboard never sends
         raise MessageInvalid("a message names no task of ours; it was dropped.")
     if content_type != "application/json" or not isinstance(body, bytes | str) or len(body) > MAX_BYTES:
         raise MessageInvalid("a message's body is not JSON, or too long; it was dropped.")
@@ -94,16 +92,7 @@ def command_of(task: object, content_type: object, body: object) -> RunAgentMess
         (wire,), _, _ = orjson.loads(body)
     except (TypeError, ValueError) as error:
         raise MessageInvalid("a message's body cannot be read; it was dropped.") from error
-    return COMMANDS[task].from_wire(wire)
-
-
-def body_of(command: RunAgentMessage) -> bytes:
-    """Return the body of a message with the command and without callbacks."""
-    return orjson.dumps([[command.to_wire()], {}, {}])
-
-
-def headers_of(task: str, task_id: str) -> dict[str, Any]:
-    return {"lang": "py", "task": task, "id": task_id, "root_id": task_id, "retries": 0, "ignore_result": True}
+    return RunAgentMessage.from_wire(wire)
 
 
 def _text(value: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bus.journal.states.codes import Reason
-from bus.journal.states.table import ENDED, LOST, NONE, RUNNING, STATES, TABLE, Transition
+from bus.journal.states.table import ENDED, LOST, NONE, RUNNING, STATES, TABLE
 from config.folders import ROOT
 
 PAGE = ROOT / "docs" / "run-states.md"
@@ -29,23 +29,17 @@ def _diagram() -> list[str]:
         for before, after in transition.to.items():
             for state in after:
                 if state != before:
-                    arrows.setdefault((_node(before), _node(state)), []).append(transition.name)
+                    arrows.setdefault((before, state), []).append(transition.name)
     lines = [f"  {before} --> {after}: {', '.join(names)}" for (before, after), names in arrows.items()]
-    return ["```mermaid", "stateDiagram-v2", *lines, "```"]
-
-
-def _node(state: str) -> str:
-    return "[*]" if state == NONE else state
+    return ["```mermaid", "stateDiagram-v2", *(line.replace(f" {NONE}", " [*]") for line in lines), "```"]
 
 
 def _cells() -> list[str]:
     head = ["transition", *STATES]
-    rows = [[one.name, *(_cell(one, state) for state in STATES)] for one in TABLE]
+    rows = [
+        [one.name, *(", ".join(f"`{after}`" for after in one.to.get(state, ())) for state in STATES)] for one in TABLE
+    ]
     return ["An empty cell refuses: nothing of the run changes.", "", *_table(head, rows)]
-
-
-def _cell(transition: Transition, state: str) -> str:
-    return ", ".join(f"`{after}`" for after in transition.to.get(state, ()))
 
 
 def _details() -> list[str]:

@@ -77,14 +77,8 @@ def write(connection: Connection, row: Row[Any], change: Commit, **values: Any) 
     last = row.reserved_to + len(numbered)
     ours = {"fence": fence, "owner": None, "lease_until": None, "reserved_to": last, "declared_to": last}
     connection.execute(update(runs).where(runs.c.id == row.id).values(**(ours | values)))
-    return CommitResult(
-        run_id=row.id,
-        thread_id=row.thread_id,
-        status=values.get("status", row.status),
-        fence=fence,
-        events=numbered,
-        wake=record(connection, row, fence, change, numbered),
-    )
+    wake = record(connection, row, fence, change, numbered)
+    return replace(untouched(row), status=values.get("status", row.status), fence=fence, events=numbered, wake=wake)
 
 
 def request(connection: Connection, row: Row[Any], kind: str, by: str, *, is_stop: bool) -> None:
@@ -110,7 +104,7 @@ def requeue(connection: Connection, row: Row[Any], crashes: Sequence[dict[str, A
     values |= {"owner": None, "lease_until": None} | counted(crashes)
     connection.execute(update(runs).where(runs.c.id == row.id).values(**values))
     announce(connection, row.id)
-    return CommitResult(run_id=row.id, thread_id=row.thread_id, status=RunStatus.QUEUED, fence=row.fence, wake=row.id)
+    return replace(untouched(row), status=RunStatus.QUEUED, wake=row.id)
 
 
 def counted(crashes: Sequence[dict[str, Any]] | None) -> dict[str, Any]:
@@ -140,11 +134,13 @@ def answer(connection: Connection, row: Row[Any], event: Payload, *, is_last: bo
     return move(connection, row, RunStatus.QUEUED, Reason.ANSWERED, event)
 
 
-def move(connection: Connection, row: Row[Any], status: str, reason: Reason, *events: Payload) -> CommitResult:
+def move(
+    connection: Connection, row: Row[Any], status: str, reason: Reason, *events: Payload, is_announced: bool = True
+) -> CommitResult:
     """queued or waiting -> ``status``, with its event behind ``events``; a queued run is announced."""
     change = Commit(events=[*events, StatusPayload(status=status, reason=reason)])
     written = write(connection, row, change, status=status, reason=reason, detail=None)
-    if status != RunStatus.QUEUED:
+    if status != RunStatus.QUEUED or not is_announced:
         return written
     announce(connection, row.id)
     return replace(written, wake=row.id)
@@ -158,6 +154,4 @@ def resume(connection: Connection, row: Row[Any]) -> CommitResult | None:
     if row.status != RunStatus.WAITING or row.reason != Reason.CODE_VERSION:
         return None
     connection.execute(delete(timers).where(timers.c.run_id == row.id, timers.c.kind == CODE))
-    queued = StatusPayload(status=RunStatus.QUEUED, reason=Reason.CODE_VERSION)
-    change = Commit(events=[queued])
-    return write(connection, row, change, status=RunStatus.QUEUED, reason=Reason.CODE_VERSION, detail=None)
+    return move(connection, row, RunStatus.QUEUED, Reason.CODE_VERSION, is_announced=False)

@@ -58,7 +58,7 @@ def test_the_users_words_are_the_threads_first_message(harness: JournalHarness):
     assert orjson.loads(row.data_json) == {"content": "Größe 🎈\nsecond line"}
 
 
-def test_the_transport_decides_whether_a_run_has_an_outbox_row(harness: JournalHarness):
+def test_an_inline_run_has_no_outbox_row(harness: JournalHarness):
     assert harness.accept_inline().outbox_row is None
 
     assert counts(harness)["outbox"] == 0
