@@ -7,7 +7,7 @@ by the digest of their canonical JSON.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
@@ -21,7 +21,7 @@ from config.database.tables import idempotency_keys
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IdempotencyKey:
-    """A client's key for one request, with the digest of the request's body."""
+    """A client's key for one request, with the digest of the request's body; each field is named like its column."""
 
     key: str
     method: str
@@ -41,7 +41,7 @@ def used_before(connection: Connection, who: Who, key: IdempotencyKey) -> str | 
     Raises:
         IdempotencyConflict: the key was used with another body.
     """
-    row = connection.execute(_FIND, _columns(who, key)).first()
+    row = connection.execute(_FIND, asdict(who) | asdict(key)).first()
     if row is None:
         return None
     if row.body_digest != key.body_digest:
@@ -51,18 +51,7 @@ def used_before(connection: Connection, who: Who, key: IdempotencyKey) -> str | 
 
 def remember(connection: Connection, who: Who, key: IdempotencyKey, run_id: str) -> None:
     """Insert the key, in the transaction that executes the request."""
-    row = {"body_digest": key.body_digest, "run_id": run_id, "created_ms": epoch_ms()}
-    connection.execute(_REMEMBER, row | _columns(who, key))
-
-
-def _columns(who: Who, key: IdempotencyKey) -> dict[str, str]:
-    return {
-        "tenant": who.tenant,
-        "principal": who.principal,
-        "method": key.method,
-        "path": key.path,
-        "key": key.key,
-    }
+    connection.execute(_REMEMBER, asdict(who) | asdict(key) | {"run_id": run_id, "created_ms": epoch_ms()})
 
 
 _k = idempotency_keys.c

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
@@ -35,11 +35,11 @@ from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import Claim, Lease, claim_on
 from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.reaper import Reaper
-from bus.journal.ownership.unowned_runs import UnownedRuns
 from bus.journal.ownership.workers import Workers
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.states.unowned import CommitResult
+from bus.journal.states.unowned_runs import UnownedRuns
 from bus.journal.who import Who
 from bus.journal.write_probe import WriteProbe
 from bus.keys import Keys
@@ -229,18 +229,21 @@ class Journal:
 
         Raises:
             LoopBlocked: called on the loop's own thread.
+            OpenedBeforeFork: the loop that brings the events is in the process this one was forked from.
         """
         if self.loop.is_loop_thread():
             raise LoopBlocked(what="reading events")
-        lines: SimpleQueue[list[Line] | BaseException | None] = SimpleQueue()
-        future = self.loop.submit(_pour(self.follow(run_id, thread_id, cursor), lines.put))
+        lines: SimpleQueue[list[Line]] = SimpleQueue()
+        pouring = self.loop.submit(_pour(self.follow(run_id, thread_id, cursor), lines.put))
+        pouring.add_done_callback(lambda _: lines.put([]))  # so that this thread sees that it is done
         try:
-            while (batch := _take(lines, self.loop)) is not None:
-                if isinstance(batch, BaseException):
-                    raise batch
-                yield from batch
+            while not (pouring.done() and lines.empty()):
+                self.loop.require_own_process()
+                with suppress(Empty):  # waits in slices, so that Ctrl-C is handled on every platform
+                    yield from lines.get(timeout=0.5)
+            pouring.result()
         finally:
-            future.cancel()
+            pouring.cancel()
 
     async def wait(self, run_id: str, thread_id: str) -> Line:
         """Wait for the run's last event and return it; most of the earlier events are not read."""
@@ -300,25 +303,7 @@ def _open_hot_log(settings: Settings, keys: Keys, keyring: Keyring) -> HotLog:
     )
 
 
-async def _pour(batches: AsyncGenerator[list[Line], None], put: Callable[[Any], None]) -> None:
-    try:
-        async with aclosing(batches):
-            async for batch in batches:
-                put(batch)
-        put(None)
-    except Exception as error:  # it is raised where the lines are read
-        put(error)
-
-
-def _take(lines: SimpleQueue[Any], loop: ProcessLoop) -> Any:
-    """Wait for the next item in slices, so that Ctrl-C is handled on every platform.
-
-    Raises:
-        OpenedBeforeFork: the loop that brings the items is in the process this one was forked from.
-    """
-    while True:
-        loop.require_own_process()
-        try:
-            return lines.get(timeout=0.5)
-        except Empty:
-            continue
+async def _pour(batches: AsyncGenerator[list[Line], None], put: Callable[[list[Line]], None]) -> None:
+    async with aclosing(batches):
+        async for batch in batches:
+            put(batch)

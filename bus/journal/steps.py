@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import orjson
@@ -15,7 +15,7 @@ from config.database.tables import steps
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepStarted:
-    """A step that begins with the commit that has it."""
+    """A step that begins with the commit that has it; each field is named like its column."""
 
     id: str
     kind: str
@@ -54,21 +54,8 @@ _END = update(steps).where(steps.c.id == bindparam("id_")).values(ended_ms=WALL_
 def start_steps(connection: Connection, run_id: str, fence: int, started: Sequence[StepStarted]) -> None:
     """Insert steps, numbered after those that the run has."""
     for step in started:
-        row = {
-            "run_": run_id,
-            "id": step.id,
-            "run_id": run_id,
-            "kind": step.kind,
-            "name": step.name,
-            "call_id": step.call_id,
-            "effect": step.effect,
-            "status": step.status,
-            "arguments_digest": step.arguments_digest,
-            "idempotency_key": step.idempotency_key,
-            "attempt": 1,
-            "fence": fence,
-        }
-        connection.execute(_START, row)
+        row = {"run_": run_id, "run_id": run_id, "attempt": 1, "fence": fence}
+        connection.execute(_START, row | asdict(step))
 
 
 def restart_steps(connection: Connection, fence: int, step_ids: Sequence[str]) -> None:

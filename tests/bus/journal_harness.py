@@ -23,10 +23,10 @@ from bus.journal.log.writer import RunWriter
 from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import Lease, claim_on
 from bus.journal.ownership.reaper import due, fire, reap
-from bus.journal.ownership.unowned_runs import UnownedRuns
 from bus.journal.queries.run_record import RunRecord, record_of
 from bus.journal.states.release import DRAINED, Release
 from bus.journal.states.unowned import CommitResult
+from bus.journal.states.unowned_runs import UnownedRuns
 from bus.journal.threads import HistoryItem
 from bus.journal.who import Who
 from bus.loop import ProcessLoop

@@ -33,8 +33,8 @@ from bus.journal.live.redis_log import RedisHotLog
 from bus.journal.ownership.crashes import is_suspect
 from bus.journal.ownership.leases import beat
 from bus.journal.ownership.reaper import fire, reap
-from bus.journal.ownership.unowned_runs import UnownedRuns
 from bus.journal.states.unowned import CommitResult
+from bus.journal.states.unowned_runs import UnownedRuns
 from bus.journal.who import Who
 from bus.keys import Keys
 from bus.loop import ProcessLoop

@@ -24,11 +24,11 @@ from bus.journal.ownership.lease_grace import LeaseGrace
 from bus.journal.ownership.leases import beat
 from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.reaper import Reaper, due, fire, reap, unowned_runs
-from bus.journal.ownership.unowned_runs import UnownedRuns
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.retention.retention import Pause
 from bus.journal.states.unowned import CommitResult
+from bus.journal.states.unowned_runs import UnownedRuns
 from bus.journal.steps import StepEnded, StepStarted, end_steps, steps_of
 from bus.journal.who import Who
 from bus.payloads import EndPayload, ErrorPayload, ToolResultPayload, decode

@@ -18,13 +18,13 @@ from bus.journal.errors import StaleOwner
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.ownership.leases import beat
 from bus.journal.ownership.reaper import fire, reap
-from bus.journal.ownership.unowned_runs import UnownedRuns
 from bus.journal.retention.removal import remove_runs
 from bus.journal.states import owned
 from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.document import PAGE, document
 from bus.journal.states.release import Release, release
 from bus.journal.states.table import ENDED, LOST, NONE, STATES, TABLE, Transition
+from bus.journal.states.unowned_runs import UnownedRuns
 from bus.journal.who import Who
 from bus.payloads import TERMINAL, EndPayload, StatusPayload, decode
 from config.database.tables import runs, timers

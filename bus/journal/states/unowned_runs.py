@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Select, bindparam, func, or_, select
+from sqlalchemy import Select, bindparam, func, or_, select, update
 
 from bus.journal.log.events import undelivered
 from bus.journal.log.progress import Progress, read_progress
-from bus.journal.states import rows
 from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.conditions import expired, is_first_of_thread
+from bus.journal.states.owned import lease_from_now
 from bus.journal.states.unowned import CommitResult, lock_run, resume
 from bus.messages import FIELDS
 from bus.payloads import Payload
@@ -40,9 +40,10 @@ class UnownedRuns:
             return connection.execute(self._claimable, asked).all()
 
     def defer_polling(self, run_id: str) -> None:
-        """Keep pollers from a queued run for the time of a lease: this process waits to run it inline."""
+        """queued -> queued: pollers skip the run for the time of a lease, as this process waits to run it inline."""
+        query = update(runs).where(runs.c.id == run_id, runs.c.status == RunStatus.QUEUED)
         with self._database.write() as connection:
-            rows.defer_polling(connection, self._database, run_id, self._lease_s)
+            connection.execute(query.values(**lease_from_now(self._database, self._lease_s)))
 
     def has_lost_owner(self, run_id: str) -> bool:
         """Return whether a run is running and the lease of its owner expired."""
@@ -53,14 +54,16 @@ class UnownedRuns:
     # --- ends that observers did not get
 
     def claim_undelivered(self) -> Sequence[Any]:
-        """Return ended runs whose end this process has to deliver; no other gets them for the time of a lease."""
-        waiting = select(runs.c.id).where(rows.undelivered(self._database)).limit(BATCH)
+        """ended -> ended: return runs whose end this process has to deliver; no other does for the time of a lease."""
+        waits = ~runs.c.observers_told & or_(runs.c.lease_until.is_(None), expired(self._database))
         with self._database.read() as connection:
-            ids = list(connection.execute(waiting).scalars())
+            ids = list(connection.execute(select(runs.c.id).where(waits).limit(BATCH)).scalars())
         if not ids:
             return []
+        taking = update(runs).where(runs.c.id.in_(ids), waits).returning(runs)
         with self._database.write() as connection:
-            return rows.claim_undelivered(connection, self._database, ids, self._owner, self._lease_s)
+            lease = lease_from_now(self._database, self._lease_s)
+            return connection.execute(taking.values(owner=self._owner, **lease)).all()
 
     def undelivered(self, run: Any) -> Sequence[Payload]:
         """Return the events of such a run that were written since its last owner."""
@@ -68,9 +71,10 @@ class UnownedRuns:
             return undelivered(connection, run.id, run.owned_fence, run.fence + 1)
 
     def mark_delivered(self, run_id: str) -> None:
-        """Record that the run's observers have got its end."""
+        """ended -> ended: the run's observers have got its end."""
+        query = update(runs).where(runs.c.id == run_id)
         with self._database.write() as connection:
-            rows.mark_delivered(connection, run_id)
+            connection.execute(query.values(observers_told=True, owner=None, lease_until=None))
 
     # --- waits for code
 
