@@ -54,20 +54,14 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            if cmd_name.startswith("-"):  # click says that there is no such option
+                return None
+            hint = did_you_mean(cmd_name, COMMANDS)
+            raise click.UsageError(f"there is no command '{cmd_name[:80]}'.{hint} `./callboard --help` lists them.")
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
-            hint = did_you_mean(name, COMMANDS)
-            raise click.UsageError(f"there is no command '{name[:80]}'.{hint} `./callboard --help` lists them.")
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -79,20 +79,16 @@ class Lab:
         self._database = database
         self.fork_runner = ForkRunner(folder / "child.log")
         self._count = 0
-        self._first = first
+        if first is not None:
+            self.undisturbed = first
 
-    @property
+    @cached_property
     def undisturbed(self) -> Undisturbed:
         """The undisturbed run, executed at first use.
 
         Raises:
             LabFailed: it did not end, or breaks a rule without a kill.
         """
-        if self._first is None:
-            self._first = self._undisturbed()
-        return self._first
-
-    def _undisturbed(self) -> Undisturbed:
         began_s = time.monotonic()
         passed: list[Passed] = []
         record: RunRecord | None = None

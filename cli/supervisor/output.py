@@ -99,9 +99,6 @@ class _Lines(io.TextIOBase):
         self._output = output
         self._name = name
 
-    def writable(self) -> bool:
-        return True
-
     def write(self, text: str) -> int:
         for line in text.splitlines():
             self._output(self._name, line)
