@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import orjson
 import yaml
@@ -23,20 +22,19 @@ LEASE_S = 15.0 if sys.platform == "linux" else 2.0
 BEAT_S = REAP_S = 0.3
 
 
-def lab_settings(folder: Path, agents_dir: str, **more: Any) -> Settings:
-    """Return the user's settings with all files in ``folder``, and no Redis unless ``more`` names one."""
-    ours: dict[str, Any] = {
-        "state_dir": folder,
-        "database_url": None,
-        "redis_url": None,
-        "broker_url": None,
-        "deployment": "crashtest",
-        "agents_dir": agents_dir,
-        "lease_s": LEASE_S,
-        "beat_s": BEAT_S,
-        "reap_s": REAP_S,
-    }
-    return read_settings(**(ours | more))
+def lab_settings(folder: Path, agents_dir: str) -> Settings:
+    """Return the user's settings with all files in ``folder``, and no Redis."""
+    return read_settings(
+        state_dir=folder,
+        database_url=None,
+        redis_url=None,
+        broker_url=None,
+        deployment="crashtest",
+        agents_dir=agents_dir,
+        lease_s=LEASE_S,
+        beat_s=BEAT_S,
+        reap_s=REAP_S,
+    )
 
 
 def copy_agent(definition: AgentDefinition, model: str, folder: Path) -> str:

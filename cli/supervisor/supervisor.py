@@ -95,7 +95,7 @@ class Child:
         if process is None or process.poll() is not None:
             return
         if number == signal.SIGKILL:
-            _signal_group(process.pid, number)
+            _kill_group(process.pid)
         else:
             process.send_signal(number)
 
@@ -148,7 +148,7 @@ class Child:
         if pipe is not None:
             threading.Thread(target=self._listen, args=(process, pipe), daemon=True).start()
         status = process.wait()
-        _signal_group(process.pid, signal.SIGKILL)
+        _kill_group(process.pid)
         reader.join(1.0)
         return status
 
@@ -191,7 +191,7 @@ class Child:
         name, silence_s = self.spec.name, self.spec.silence_s if self._is_alive else self.spec.start_s
         self._warn(f"{name} gave no sign of life for {silence_s:g} s; it is ended and started again")
         self._is_wedged = True
-        _signal_group(process.pid, signal.SIGKILL)
+        _kill_group(process.pid)
 
     def _warn(self, sentence: str) -> None:
         """Pass a line about the child to the sink, in the form of the child's own lines."""
@@ -295,9 +295,9 @@ def pause_s(quick_deaths: int, *, was_ready: bool) -> float:
     return min(pause_s, READY_BACK_OFF_S) if was_ready else pause_s
 
 
-def _signal_group(pid: int, number: signal.Signals) -> None:
+def _kill_group(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _status_name(status: int) -> str:
