@@ -34,10 +34,11 @@ def logs(run_id: str | None, follow: bool, lines: int | None, **flags: object) -
         click.echo(f"error: {what}; `./callboard runs` lists the runs.", err=True)
         return 1
     shown = _Shown(TAIL if lines is None and follow and run_id is None else lines)
+    line = None
     for line in log_lines(folder, run_id, follow=follow, pause=shown.pause):
         shown.take(line.text)
     shown.catch_up()
-    if not shown.any:
+    if line is None:
         what = f"run '{visible(run_id)}'" if run_id else "any run"
         click.echo(f"nothing was logged of {what} in {folder}.", err=True)
     return 0
@@ -60,13 +61,10 @@ class _Shown:
     """Prints the last existing lines, then each new line."""
 
     def __init__(self, lines: int | None) -> None:
-        self.any = False
-        """Whether there was a line, printed or not."""
         self._held: deque[str] | None = None if lines is None else deque(maxlen=lines)
 
     def take(self, line: str) -> None:
         """Print a line; before ``catch_up``, keep the last lines instead."""
-        self.any = True
         if self._held is None:
             click.echo(line)
         else:

@@ -13,6 +13,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import click
+
 from bus.journal import RunRecord
 from cli.crashlab import attempts, ledger
 from cli.crashlab.attempts import WATCH, AttemptResult, Subject, Trial, call_name
@@ -33,7 +35,7 @@ Database = Callable[[Path], str]
 """Creates a database with its schema for one case, in its folder or elsewhere, and returns its URL."""
 
 
-class LabFailed(Exception):
+class LabFailed(click.ClickException):
     """The undisturbed run failed, so there is nothing to compare with; the text is the reason."""
 
 
