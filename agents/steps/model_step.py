@@ -16,7 +16,7 @@ from agents.models.streams.chunk import Usage
 from agents.steps.streaming import StreamedResponseWrapper
 from agents.steps.tool_step import ToolStep
 from bus.journal import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, Totals, canonical_digest
-from bus.payloads import ErrorPayload, MessagePayload
+from bus.payloads import ErrorPayload, MessagePayload, ReasoningPayload, ResponsePayload, ToolNamePayload
 from config.errors import CallboardError
 from config.ids import new_id
 
@@ -71,19 +71,19 @@ class ModelStep:
                 await asyncio.sleep(delay_s)
 
     async def _attempt(self) -> StreamedResponseWrapper:
-        writer = self._context.writer
+        writer, ids = self._context.writer, {"message_id": self.message_id, "step_id": self.id}
         async with StreamedResponseWrapper(await open_stream(self._call)) as stream:
             self._stream = stream
             async for batch in stream:
                 for chunk in batch:
                     if chunk.reasoning:
                         self._pieces += 1
-                        writer.reasoning(chunk.reasoning, self.message_id, self.id)
+                        writer.delta(ReasoningPayload, {"content": chunk.reasoning, **ids})
                     if chunk.text:
                         self._pieces += 1
-                        writer.response(chunk.text, self.message_id, self.id)
+                        writer.delta(ResponsePayload, {"content": chunk.text, **ids})
                 for named in stream.newly_named():
-                    writer.tool_name(named.id, named.name, self.message_id, self.id)
+                    writer.delta(ToolNamePayload, {"call_id": named.id, "name": named.name, **ids})
                 if writer.is_full:
                     await writer.room()
         self._is_answered = True

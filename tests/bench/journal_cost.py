@@ -181,11 +181,11 @@ async def _work(owner: Any, step_id: str) -> None:
 
 async def _answer(owner: Any, number: int, step_id: str) -> tuple[Any, Any, Any]:
     from bus.journal import HistoryItem, StepEnded
-    from bus.payloads import MessagePayload
+    from bus.payloads import MessagePayload, ResponsePayload
 
     message_id = f"msg_{number}"
     for piece in range(PIECES):
-        owner.writer.response(f"{piece} ", message_id, step_id)
+        owner.writer.delta(ResponsePayload, {"content": f"{piece} ", "message_id": message_id, "step_id": step_id})
     ended = StepEnded(id=step_id, status="done", result={"message_id": message_id}, usage={"input_tokens": 100})
     message = MessagePayload(role="assistant", content=ANSWER, message_id=message_id, step_id=step_id)
     return ended, message, HistoryItem(id=message_id, role="assistant", data={"content": ANSWER})

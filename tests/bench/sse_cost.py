@@ -30,7 +30,7 @@ import redis as redis_py
 
 from bus.journal import Journal, NewRun
 from bus.loop import new_event_loop
-from bus.payloads import encode
+from bus.payloads import ResponsePayload, encode
 from config.database.migrate import migrate
 from config.settings import Settings
 
@@ -237,7 +237,11 @@ class Writer:
 
     async def say(self, number: int) -> None:
         word = WORDS[number % len(WORDS)]
-        self.journal.loop.call_soon(lambda: self._writer.response(f" {word}", "msg_bench", "stp_bench"))
+        self.journal.loop.call_soon(
+            lambda: self._writer.delta(
+                ResponsePayload, {"content": f" {word}", "message_id": "msg_bench", "step_id": "stp_bench"}
+            )
+        )
 
 
 def callboard(settings: Settings, port: int) -> Any:

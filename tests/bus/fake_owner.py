@@ -20,7 +20,18 @@ from bus.journal.states.codes import Reason
 from bus.journal.states.release import Release
 from bus.journal.steps import StepEnded, StepStarted, restart_steps, start_steps
 from bus.journal.threads import HistoryItem
-from bus.payloads import EndPayload, EndStatus, MessagePayload, Outcome, StatusPayload, ToolPayload, ToolResultPayload
+from bus.payloads import (
+    EndPayload,
+    EndStatus,
+    MessagePayload,
+    Outcome,
+    ReasoningPayload,
+    ResponsePayload,
+    StatusPayload,
+    ToolNamePayload,
+    ToolPayload,
+    ToolResultPayload,
+)
 from cli.crashlab.ledger import BEGAN, Entry
 from config.clock import epoch_ms
 from config.database.tables import steps
@@ -94,14 +105,15 @@ class FakeOwner:
     async def say(self, kinds: Sequence[Piece]) -> None:
         """Tell pieces of the message under way."""
         self._message_id = self._message_id or f"msg_{next(NUMBERS)}"
-        step_id = self.step or ""
+        ids = {"message_id": self._message_id, "step_id": self.step or ""}
         for kind in kinds:
             piece = f"{self._message_id}.{next(NUMBERS)} "
             if kind == "tool":
-                self.writer.tool_name(f"call_{next(NUMBERS)}", "look_up", self._message_id, step_id)
+                self.writer.delta(ToolNamePayload, {"call_id": f"call_{next(NUMBERS)}", "name": "look_up", **ids})
             else:
-                tell = self.writer.response if kind == "response" else self.writer.reasoning
-                tell(piece, self._message_id, step_id)
+                self.writer.delta(
+                    ResponsePayload if kind == "response" else ReasoningPayload, {"content": piece, **ids}
+                )
                 self._said[kind] = self._said.get(kind, "") + piece
 
     async def retry(self) -> None:

@@ -30,7 +30,7 @@ from bus.journal.states.unowned_runs import UnownedRuns
 from bus.journal.threads import HistoryItem
 from bus.journal.who import Who
 from bus.loop import ProcessLoop
-from bus.payloads import EndPayload, MessagePayload, Payload, encode
+from bus.payloads import EndPayload, MessagePayload, Payload, ResponsePayload, encode
 from bus.queues import ServedQueues
 from cli.crashlab.invariants import log_breaches
 from config.database.engine import Database
@@ -145,7 +145,7 @@ class Owner:
 
     async def say(self, *pieces: str, message_id: str = "msg_1") -> None:
         for piece in pieces:
-            self.writer.response(piece, message_id, "stp_1")
+            self.writer.delta(ResponsePayload, {"content": piece, "message_id": message_id, "step_id": "stp_1"})
 
     async def message(self, text: str = "whole", message_id: str = "msg_1") -> list[Payload]:
         return await self.writer.commit(message_commit(text, message_id))

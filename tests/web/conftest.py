@@ -17,7 +17,7 @@ from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
 from bus.journal import Commit, HistoryItem, Journal, RunWriter
-from bus.payloads import EndPayload, MessagePayload, Payload, encode
+from bus.payloads import EndPayload, MessagePayload, Payload, ResponsePayload, encode
 from config.database.migrate import migrate
 from config.settings import Settings
 from web.app import create_app
@@ -124,7 +124,9 @@ class RunOwner:
 
         async def stream() -> None:
             for piece in pieces:
-                self.writer.response(piece, self.message_id, "stp_1")
+                self.writer.delta(
+                    ResponsePayload, {"content": piece, "message_id": self.message_id, "step_id": "stp_1"}
+                )
 
         self.journal.loop.run(stream())
 

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, bindparam, func, insert, select
 from bus.journal.errors import RunUnknown
 from bus.journal.log.line import Line, to_line
 from bus.journal.log.pages import Pages
-from bus.journal.log.results import RESULT_IN, with_references, with_results
-from bus.payloads import DELTA_TYPES, ErrorPayload, Payload, TextPayload, ToolResultPayload, decode, encode, ranges_of
+from bus.journal.log.results import with_references, with_results
+from bus.payloads import DELTA_TYPES, ErrorPayload, Payload, TextPayload, decode, encode, ranges_of
 from config.clock import stamp
 from config.database.tables import events, runs, steps
 
@@ -113,17 +113,14 @@ def log_page(connection: Connection, run_id: str, thread_id: str, cursor: int) -
     fitting, referring = with_references(rows)
     if len(fitting) < len(rows):
         rows, is_cut = fitting, True
+    payloads = with_results(connection, run_id, referring.values())
     lines: list[Line] = []
     for row in rows:
         if row.type == "block":
-            lines += [
-                to_line(encode(payload, run_id, thread_id)) for payload in block_payloads(row) if payload.seq > cursor
-            ]
+            payloads += [payload for payload in block_payloads(row) if payload.seq > cursor]
         elif row.seq not in referring:
             lines.append(Line(row.seq, row.type, row.data_json.encode()))
-    lines += [
-        to_line(encode(payload, run_id, thread_id)) for payload in with_results(connection, run_id, referring.values())
-    ]
+    lines += [to_line(encode(payload, run_id, thread_id)) for payload in payloads]
     lines.sort(key=lambda line: line.seq)
     has_more = is_cut or len(rows) == PAGE
     if has_more:
@@ -156,10 +153,9 @@ def undelivered(connection: Connection, run_id: str, last_owner: int, below: int
     # A worker of a release without the column `owned_fence` did not set it, but started a step under its fence.
     started = connection.execute(_LAST_STEP, {"run_": run_id, "below": below}).scalar() or 0
     asked = {"run_": run_id, "last_owner": max(last_owner, started), "below": below}
-    payloads = [decode(line) for line in connection.execute(_WITHOUT_OWNER, asked).scalars()]
-    referring = [one for one in payloads if isinstance(one, ToolResultPayload) and RESULT_IN in one.extra]
-    whole = {one.seq: one for one in with_results(connection, run_id, referring)}
-    return [whole.get(one.seq, one) for one in payloads]
+    return with_results(
+        connection, run_id, [decode(line) for line in connection.execute(_WITHOUT_OWNER, asked).scalars()]
+    )
 
 
 _LAST_STEP = select(func.max(steps.c.fence)).where(

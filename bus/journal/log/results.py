@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 from sqlalchemy import Connection, bindparam, select
@@ -73,7 +73,7 @@ def with_references(rows: list[Any]) -> tuple[list[Any], dict[int, ToolResultPay
         size += len(row.data_json)
         if row.type == "tool_result" and RESULT_IN in row.data_json:
             payload = decode(row.data_json)
-            if isinstance(payload, ToolResultPayload) and RESULT_IN in payload.extra:
+            if _refers(payload):
                 size += int(payload.extra.get(RESULT_BYTES, 0))
                 referring[row.seq] = payload
         if size >= PAGE_BYTES:
@@ -81,14 +81,16 @@ def with_references(rows: list[Any]) -> tuple[list[Any], dict[int, ToolResultPay
     return rows, referring
 
 
-def with_results(connection: Connection, run_id: str, referring: Collection[ToolResultPayload]) -> list[Payload]:
-    """Return a run's payloads with their references replaced by the results."""
-    if not referring:
-        return []
-    ids = [str(payload.extra[RESULT_IN]) for payload in referring]
-    rows = connection.execute(_HOLDERS, {"run_": run_id, "ids_": ids}).all()
+def with_results(connection: Connection, run_id: str, payloads: Collection[Payload]) -> list[Payload]:
+    """Return a run's payloads, with the results in place of references."""
+    ids = [payload.extra[RESULT_IN] for payload in payloads if _refers(payload)]
+    rows = connection.execute(_HOLDERS, {"run_": run_id, "ids_": ids}).all() if ids else ()
     found = {row.id: orjson.loads(row.data_json).get("result") for row in rows}
-    return [_with_result(payload, found) for payload in referring]
+    return [_with_result(payload, found) if _refers(payload) else payload for payload in payloads]
+
+
+def _refers(payload: Payload) -> TypeGuard[ToolResultPayload]:
+    return isinstance(payload, ToolResultPayload) and RESULT_IN in payload.extra
 
 
 _HOLDERS = select(messages.c.id, messages.c.data_json).where(

@@ -30,9 +30,6 @@ from bus.payloads import (
     EndPayload,
     MessagePayload,
     Payload,
-    ReasoningPayload,
-    ResponsePayload,
-    ToolNamePayload,
     WithdrawnPayload,
     ranges_of,
 )
@@ -115,33 +112,12 @@ class RunWriter:
 
     # --- deltas
 
-    def response(self, content: str, message_id: str, step_id: str) -> None:
-        """Number a delta of the answer and deliver it."""
-        self._delta(ResponsePayload, {"content": content, "message_id": message_id, "step_id": step_id})
-
-    def reasoning(self, content: str, message_id: str, step_id: str) -> None:
-        """Number a delta of the reasoning and deliver it."""
-        self._delta(ReasoningPayload, {"content": content, "message_id": message_id, "step_id": step_id})
-
-    def tool_name(self, call_id: str, name: str, message_id: str, step_id: str) -> None:
-        """Number the event that the model began to write a tool's arguments, and deliver it."""
-        fields = {"call_id": call_id, "name": name, "message_id": message_id, "step_id": step_id}
-        self._delta(ToolNamePayload, fields)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether deltas wait for numbers; a reader of a fast stream pauses with ``room()``."""
-        return bool(self._blocked)
-
-    async def room(self) -> None:
-        """Return when numbers are reserved again.
+    def delta(self, kind: type[Payload], fields: dict[str, str]) -> None:
+        """Number a delta and deliver it; ``fields`` are those of its kind, ``message_id`` among them.
 
         Raises:
-            StaleOwner: another process owns the run.
+            StaleOwner: another process owns the run, or it was released.
         """
-        await self._reserve_more_now()
-
-    def _delta(self, kind: type[Payload], fields: dict[str, str]) -> None:
         if self.is_stale or self.is_closed:
             raise StaleOwner(self.lease.run_id, self.lease.fence)
         if self._committing or self._blocked or self._next > self._top or self.is_silent():
@@ -162,7 +138,24 @@ class RunWriter:
         for kind, fields in waiting:
             if self.is_over:
                 return
-            self._delta(kind, fields)
+            self.delta(kind, fields)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether deltas wait for numbers; a reader of a fast stream pauses with ``room()``."""
+        return bool(self._blocked)
+
+    async def room(self) -> None:
+        """Return when more numbers are reserved.
+
+        Raises:
+            StaleOwner: another process owns the run.
+        """
+        self._extend()
+        assert self._extending is not None
+        await asyncio.shield(self._extending)  # others wait for it too
+        if self.is_stale:
+            raise StaleOwner(self.lease.run_id, self.lease.fence)
 
     def _extend(self) -> None:
         if self._extending is None or self._extending.done():
@@ -180,13 +173,6 @@ class RunWriter:
             if not self._committing:
                 self._release_blocked()
             is_short = bool(self._blocked) and not self._committing
-
-    async def _reserve_more_now(self) -> None:
-        self._extend()
-        assert self._extending is not None
-        await asyncio.shield(self._extending)  # others wait for it too
-        if self.is_stale:
-            raise StaleOwner(self.lease.run_id, self.lease.fence)
 
     # --- commits
 
@@ -213,7 +199,7 @@ class RunWriter:
         """
         async with self._busy:
             while self._blocked and not self.is_over:
-                await self._reserve_more_now()
+                await self.room()
             if self.is_over:
                 raise StaleOwner(self.lease.run_id, self.lease.fence)
             self._committing = True
@@ -232,7 +218,7 @@ class RunWriter:
         if gone and not events and not is_last:
             return []  # none of the messages' deltas was numbered
         if self._next + len(events) - 1 > self._top:
-            await self._reserve_more_now()
+            await self.room()
         if is_last and self._extending is not None and not self._extending.done():
             await asyncio.wait([self._extending])  # after the last commit it would be refused like a stale owner's
         at = stamp()

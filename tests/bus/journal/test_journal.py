@@ -19,7 +19,7 @@ from bus.journal.log.line import Line
 from bus.journal.who import Who
 from bus.loop import ProcessLoop
 from bus.messages import RunAgentMessage
-from bus.payloads import ApprovalPayload, EndPayload, Payload, decode, encode
+from bus.payloads import ApprovalPayload, EndPayload, Payload, ResponsePayload, decode, encode
 from config.database.tables import runs
 from config.settings import Settings
 from tests.bus.journal_harness import HandWork, assert_whole, new_run
@@ -84,7 +84,7 @@ async def work(journal: Journal, run_id: str, thread_id: str, *pieces: str) -> l
     for payload in lease.first_events:
         tell(payload)
     for piece in pieces:
-        writer.response(piece, "msg_1", "stp_1")
+        writer.delta(ResponsePayload, {"content": piece, "message_id": "msg_1", "step_id": "stp_1"})
     await writer.commit(Commit(events=[EndPayload(status="succeeded", output="x")]))
     await journal.hot_log.detach(run_id, lease.fence)
     return delivered

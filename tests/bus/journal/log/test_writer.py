@@ -25,7 +25,15 @@ from bus.journal.steps import StepEnded, StepStarted, steps_of
 from bus.journal.threads import HistoryItem, history
 from bus.journal.who import Who
 from bus.loop import ProcessLoop
-from bus.payloads import EndPayload, ErrorPayload, StatusPayload, encode
+from bus.payloads import (
+    EndPayload,
+    ErrorPayload,
+    ReasoningPayload,
+    ResponsePayload,
+    StatusPayload,
+    ToolNamePayload,
+    encode,
+)
 from config.database.engine import Database
 from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseUnreachable
 from config.database.tables import messages
@@ -76,9 +84,11 @@ def test_everything_gets_the_next_number_deltas_and_commits_alike(harness: Journ
     owner = harness.own()
 
     async def play() -> None:
-        owner.writer.reasoning("hm", "msg_1", "stp_1")
-        owner.writer.response("Hi", "msg_1", "stp_1")
-        owner.writer.tool_name("call_1", "clock", "msg_1", "stp_1")
+        owner.writer.delta(ReasoningPayload, {"content": "hm", "message_id": "msg_1", "step_id": "stp_1"})
+        owner.writer.delta(ResponsePayload, {"content": "Hi", "message_id": "msg_1", "step_id": "stp_1"})
+        owner.writer.delta(
+            ToolNamePayload, {"call_id": "call_1", "name": "clock", "message_id": "msg_1", "step_id": "stp_1"}
+        )
         await owner.message()
         await owner.end()
 
@@ -95,9 +105,11 @@ def test_sql_has_byte_for_byte_what_was_delivered(harness: JournalHarness):
     lease = owner.lease
 
     async def play() -> None:
-        owner.writer.reasoning("hm\n", "msg_1", "stp_1")
+        owner.writer.delta(ReasoningPayload, {"content": "hm\n", "message_id": "msg_1", "step_id": "stp_1"})
         await owner.say("Grö", "ße 🎈", "")
-        owner.writer.tool_name("call_1", "clock", "msg_1", "stp_1")
+        owner.writer.delta(
+            ToolNamePayload, {"call_id": "call_1", "name": "clock", "message_id": "msg_1", "step_id": "stp_1"}
+        )
         await owner.message()
         await owner.end()
 
