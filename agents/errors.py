@@ -10,22 +10,16 @@ from config.spelling import did_you_mean
 
 class InputEmpty(Permanent):
     code = "input_empty"
-
-    def __init__(self) -> None:
-        super().__init__("the input is empty; send a sentence for the agent to work on.")
+    text = "the input is empty; send a sentence for the agent to work on."
 
 
 class InputTooLarge(Permanent):
     code = "input_too_large"
     status = 413
-
-    def __init__(self, size: int, limit: int) -> None:
-        super().__init__(
-            f"the input has {size:,} characters and the limit is {limit:,}; put long material in a file "
-            "the agent can read, and name the file.",
-            size=size,
-            limit=limit,
-        )
+    text = (
+        "the input has {size:,} characters and the limit is {limit:,}; put long material in a file the agent can read, "
+        "and name the file."
+    )
 
 
 class AgentUnknown(Permanent):
@@ -51,9 +45,7 @@ class AgentUnknown(Permanent):
 class GrantRefused(Permanent):
     code = "grant_refused"
     status = 403
-
-    def __init__(self) -> None:
-        super().__init__("privilege grants are not available yet, so none can be verified; start the run without one.")
+    text = "privilege grants are not available yet, so none can be verified; start the run without one."
 
 
 class ObserverTravels(Permanent):
@@ -85,6 +77,4 @@ class RunFailed(Permanent):
 
     code = "internal"
     status = 500
-
-    def __init__(self) -> None:
-        super().__init__("the run failed with an unexpected error; the worker's log has the details.")
+    text = "the run failed with an unexpected error; the worker's log has the details."

@@ -193,7 +193,7 @@ def check_objective(objective: str, max_chars: int) -> None:
     if not objective.strip():
         raise InputEmpty
     if len(objective) > max_chars:
-        raise InputTooLarge(len(objective), max_chars)
+        raise InputTooLarge(size=len(objective), limit=max_chars)
     _check_text(objective, "the input")
 
 
