@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
     from bus.journal.queries.runs import STATUSES, Runs
     from bus.journal.queries.wait_reasons import WaitReason
-    from bus.journal.states.codes import Reason
-    from bus.journal.states.ending import STOPPED, Ending
+    from bus.journal.states.codes import STOPPED, Ending, Reason
     from bus.journal.states.release import DRAINED, Release
     from bus.journal.states.unowned import CommitResult
     from bus.journal.steps import StepEnded, StepStarted, Totals, steps_of
@@ -80,8 +79,7 @@ _NAMES = {
     "queries.run_record": "RunRecord read_record run_of_thread",
     "queries.runs": "STATUSES Runs",
     "queries.wait_reasons": "WaitReason",
-    "states.codes": "Reason",
-    "states.ending": "STOPPED Ending",
+    "states.codes": "STOPPED Ending Reason",
     "states.release": "DRAINED Release",
     "states.unowned": "CommitResult",
     "steps": "StepEnded StepStarted Totals steps_of",

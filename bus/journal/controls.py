@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bus.journal.states.ending import STOPPED, Ending
+from bus.journal.states.codes import STOPPED, Ending
 from bus.payloads import TERMINAL
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from bus.journal.controls import Control
 from bus.journal.errors import StaleOwner
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.commit import Commit
-from bus.journal.states.codes import RunStatus
+from bus.journal.states.codes import Ending, RunStatus
 from bus.journal.states.conditions import has_live_owner
-from bus.journal.states.ending import Ending
 from bus.journal.states.release import Release
 from bus.journal.states.unowned import CommitResult, end, lock_own_run, lock_run, move, request, untouched
 from bus.journal.steps import StepEnded, Totals, read_totals

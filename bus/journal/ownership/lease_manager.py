@@ -22,7 +22,7 @@ from bus.journal.controls import CONTROLS, Control
 from bus.journal.live.hotlog import HotLog
 from bus.journal.log.writer import RunWriter
 from bus.journal.ownership.leases import beat, requests
-from bus.journal.states.ending import Ending
+from bus.journal.states.codes import Ending
 from bus.journal.states.release import DRAINED, Release
 from bus.keys import Keys
 from bus.loop import ProcessLoop

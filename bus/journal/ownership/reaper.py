@@ -24,9 +24,8 @@ from bus.journal.ownership.lease_grace import GRACE_BEATS, LeaseGrace
 from bus.journal.ownership.lease_manager import RETRY_S
 from bus.journal.ownership.owner_id import is_gone
 from bus.journal.retention.retention import sweep
-from bus.journal.states.codes import CODE
+from bus.journal.states.codes import CODE, STOPPED, Ending
 from bus.journal.states.conditions import expired, has_live_owner
-from bus.journal.states.ending import STOPPED, Ending
 from bus.journal.states.unowned import CommitResult, lock_run, requeue
 from config.database.engine import WALL_MS, Database
 from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable

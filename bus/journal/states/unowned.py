@@ -11,19 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from bus.journal.errors import RunUnknown
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.events import undeclared
 from bus.journal.outbox import announce
-from bus.journal.states.codes import CODE, Reason, RunStatus
+from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.owned import ended
 from bus.journal.who import Who
 from bus.payloads import EndPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import WALL_MS
-from config.database.tables import controls, runs, timers
+from config.database.tables import controls, runs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,14 +144,3 @@ def move(
         return written
     announce(connection, row.id)
     return replace(written, wake=row.id)
-
-
-def resume(connection: Connection, row: Row[Any]) -> CommitResult | None:
-    """waiting -> queued: this process has the code that the run waits for; None where it waits for none.
-
-    No wake-up is published: an incompatible worker could get it.
-    """
-    if row.status != RunStatus.WAITING or row.reason != Reason.CODE_VERSION:
-        return None
-    connection.execute(delete(timers).where(timers.c.run_id == row.id, timers.c.kind == CODE))
-    return move(connection, row, RunStatus.QUEUED, Reason.CODE_VERSION, is_announced=False)

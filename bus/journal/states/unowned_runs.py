@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Select, bindparam, func, or_, select, update
+from sqlalchemy import Select, bindparam, delete, func, or_, select, update
 
 from bus.journal.log.events import undelivered
 from bus.journal.log.progress import Progress, read_progress
-from bus.journal.states.codes import Reason, RunStatus
+from bus.journal.states.codes import CODE, Reason, RunStatus
 from bus.journal.states.conditions import expired, is_first_of_thread
 from bus.journal.states.owned import lease_from_now
-from bus.journal.states.unowned import CommitResult, lock_run, resume
+from bus.journal.states.unowned import CommitResult, lock_run, move
 from bus.messages import FIELDS
 from bus.payloads import Payload
 from bus.queues import ServedQueues
 from config.database.engine import Database
-from config.database.tables import runs
+from config.database.tables import runs, timers
 
 BATCH = 50
 
@@ -95,13 +95,18 @@ class UnownedRuns:
             return read_progress(connection, run_id)
 
     def resume(self, run_id: str) -> bool:
-        """Queue a run that waits for code, and return whether it still did. No wake-up is published."""
+        """waiting -> queued: this process has the code that the run waits for; return whether it still waited for it.
+
+        No wake-up is published: an incompatible worker could get it.
+        """
         with self._database.write() as connection:
             row = lock_run(connection, run_id)
-            written = resume(connection, row) if row is not None else None
-        if written is not None:
-            self._publish(written)
-        return written is not None
+            if row is None or (row.status, row.reason) != (RunStatus.WAITING, Reason.CODE_VERSION):
+                return False
+            connection.execute(delete(timers).where(timers.c.run_id == run_id, timers.c.kind == CODE))
+            written = move(connection, row, RunStatus.QUEUED, Reason.CODE_VERSION, is_announced=False)
+        self._publish(written)
+        return True
 
 
 def _claimable(database: Database) -> Select[Any]:
