@@ -17,7 +17,7 @@ import pytest
 
 from agents.handle import RunHandle
 from bus.journal import Decision
-from bus.journal.ownership.lease_grace import GRACE_BEATS
+from bus.journal.ownership.crashes import GRACE_BEATS
 from bus.journal.ownership.lease_manager import RETRY_S
 from bus.payloads import Payload, WithdrawnPayload
 from tests.app_harness import AppHarness

@@ -1,17 +1,18 @@
-"""Crash notes: one for each owner that a run lost, and the rule by which a run becomes a suspect.
+"""Crashes: when the loss of an owner counts as one, its note, and the rule by which a run becomes a suspect.
 
 The rule and its reasons are in docs/decisions/0030-suspects.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import orjson
 from sqlalchemy import Connection, Row, bindparam, select
 
 from bus.journal.states.owned import set_crashes
+from bus.journal.states.rows import require_writable
 from config.clock import stamp
 from config.database.engine import Database
 from config.database.tables import runs, steps
@@ -76,3 +77,43 @@ _AT_WORK = (
     .where(steps.c.run_id == bindparam("run_"), steps.c.status == "started")
     .order_by(steps.c.number.desc())
 )
+
+
+# --- before a crash counts -------------------------------------------------------------------------
+
+GRACE_BEATS = 1.5
+"""The grace in units of the owner's pause between two heartbeats that fail."""
+
+
+class LeaseGrace:
+    """The runs whose leases expired, each with the time when this reaper first saw it in a database that takes writes.
+
+    While the database is away no owner can extend its leases. An owner that lives extends them within a moment of the
+    database's return; without the grace, a reaper that looks first would count it as crashed.
+    """
+
+    def __init__(self, time_s: float, clock: Callable[[], float]) -> None:
+        self.time_s = time_s
+        """Seconds that an owner has to extend its lease."""
+        self._clock = clock
+        self._since: dict[str, tuple[int, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def is_over(self, connection: Connection, run: Row[Any]) -> bool:
+        """Return whether the grace of this locked run's owner is over; the first call starts it."""
+        fence, since = self._since.get(run.id, (0, 0.0))
+        if fence == run.fence:
+            return self._clock() - since >= self.time_s
+        require_writable(connection, run.id)
+        self._since[run.id] = run.fence, self._clock()
+        return False
+
+    def forget(self, run_id: str) -> None:
+        """Start a new grace for this run the next time."""
+        self._since.pop(run_id, None)
+
+    def keep(self, run_ids: Iterable[str]) -> None:
+        """Forget all runs but these."""
+        self._since = {run_id: self._since[run_id] for run_id in run_ids if run_id in self._since}

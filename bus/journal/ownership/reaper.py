@@ -19,8 +19,7 @@ from sqlalchemy import Connection, Row, select
 from bus.journal.approvals import EXPIRY
 from bus.journal.endings import end_run
 from bus.journal.errors import ApprovalExpired, CodeVersion, RunCrashed
-from bus.journal.ownership.crashes import LEASE_EXPIRED, crash, is_suspect, suspect_beside
-from bus.journal.ownership.lease_grace import GRACE_BEATS, LeaseGrace
+from bus.journal.ownership.crashes import GRACE_BEATS, LEASE_EXPIRED, LeaseGrace, crash, is_suspect, suspect_beside
 from bus.journal.ownership.lease_manager import RETRY_S
 from bus.journal.ownership.owner_id import is_gone
 from bus.journal.retention.retention import sweep

@@ -19,8 +19,7 @@ from bus.journal.endings import NOT_KNOWN
 from bus.journal.errors import StaleOwner
 from bus.journal.log.commit import Commit
 from bus.journal.ownership import reaper as reapers
-from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER, is_suspect
-from bus.journal.ownership.lease_grace import LeaseGrace
+from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER, LeaseGrace, is_suspect
 from bus.journal.ownership.leases import beat
 from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.reaper import Reaper, due, fire, reap, unowned_runs
