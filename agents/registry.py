@@ -5,7 +5,6 @@ This is the diagram's LoadableAgentsTrait. Web processes use it, so it imports n
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,9 +70,10 @@ class AgentRegistry:
 
     def _load(self, path: Path) -> AgentDefinition | DefinitionInvalid:
         try:
-            stamp = _stamp_of(path)
+            facts = path.stat()
         except OSError as error:
             return DefinitionInvalid(str(path), None, None, f"cannot be read: {error.strerror}.")
+        stamp = (str(path), facts.st_mtime_ns, facts.st_size, facts.st_ino)
         known = self._read.get(path.stem)
         if known is not None and known[0] == stamp:
             return known[1]
@@ -84,10 +84,3 @@ class AgentRegistry:
             found = error
         self._read[path.stem] = (stamp, found)
         return found
-
-
-def _stamp_of(path: Path) -> _Stamp:
-    facts = path.stat()
-    if not stat.S_ISREG(facts.st_mode):
-        return (str(path), 0, 0, facts.st_ino)
-    return (str(path), facts.st_mtime_ns, facts.st_size, facts.st_ino)
