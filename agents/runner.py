@@ -13,7 +13,6 @@ from agents.process import Process, current_process, open_process, use_process
 from agents.registry import AgentRegistry
 from bus.journal import IdempotencyKey, Journal, NewRun, Who
 from bus.routes import InlineTransport
-from config.definitions.agent import AgentDefinition
 from config.errors import BadRequest, CallboardError
 from config.forks import leave_to_parent
 from config.settings import Settings
@@ -114,18 +113,25 @@ class Runner:
             if earlier is None:
                 raise
             return self.handle(earlier, who)
+        named = [name for name in observers if isinstance(name, str)]
         new = NewRun(
             objective=objective,
+            agent_id=definition.id,
+            agent_name=definition.name,
+            definition_digest=definition.digest,
+            definition_json=definition.content_json,
+            model=resolve_model(definition.model, os.environ),
+            observers=tuple(dict.fromkeys([*definition.observers, *named])),
+            queue=definition.queue,
             thread_id=thread_id,
             who=who,
             detached=detached,
             metadata=metadata,
             idempotency=idempotency,
-            **_of_agent(definition, [name for name in observers if isinstance(name, str)]),
         )
-        return self._accept(new, who, tuple(one for one in observers if isinstance(one, AgentObserver)))
+        return self._accept(new, tuple(one for one in observers if isinstance(one, AgentObserver)))
 
-    def _accept(self, new: NewRun, who: Who, local: tuple[AgentObserver, ...]) -> RunHandle:
+    def _accept(self, new: NewRun, local: tuple[AgentObserver, ...]) -> RunHandle:
         """Commit a run, and execute it where it is inline, unless an earlier request made the run."""
         own, is_inline = self._own(), self._works_inline and not new.detached
         if local and not is_inline:
@@ -135,7 +141,7 @@ class Runner:
             if local:
                 own.local_observers[accepted.run_id] = local
             self._inline.send(accepted.message)
-        return RunHandle(lambda: self.journal, accepted.run_id, accepted.thread_id, who, is_new=accepted.is_new)
+        return RunHandle(lambda: self.journal, accepted.run_id, accepted.thread_id, new.who, is_new=accepted.is_new)
 
     def handle(self, run_id: str, who: Who = Who()) -> RunHandle:
         """Return a handle on a run that any process accepted.
@@ -167,19 +173,6 @@ class Runner:
             raise BadRequest("a thread id has no '/', since it is part of URLs; use ':' or '-'.")
         if thread_id in (".", ".."):
             raise BadRequest(f"a thread id may not be '{thread_id}', which URLs leave out; choose a name.")
-
-
-def _of_agent(definition: AgentDefinition, observers: Sequence[str]) -> dict[str, Any]:
-    """Return what a new run takes from its agent's definition, with the names of more observers."""
-    return {
-        "agent_id": definition.id,
-        "agent_name": definition.name,
-        "definition_digest": definition.digest,
-        "definition_json": definition.content_json,
-        "model": resolve_model(definition.model, os.environ),
-        "observers": tuple(dict.fromkeys([*definition.observers, *observers])),
-        "queue": definition.queue,
-    }
 
 
 def check_objective(objective: str, max_chars: int) -> None:
