@@ -18,25 +18,15 @@ FINAL_TURN_PROMPT = (
     "tools, and say plainly what is still missing."
 )
 LOST_RESULT = "No result: the call was interrupted, and it is not known whether it took effect."
-
-
 LEFT_OUT = (
     "This conversation has grown long, so older messages were left out and you see its newest part; if something you "
     "need is missing, say so."
 )
-
-
-MAX_RESULT_CHARS = 64_000
-"""Characters of a tool's result that are sent to the model, unless the settings say otherwise."""
 RESULT_CUT = "\n[cut here: {shown:,} of {whole:,} characters are shown; ask for less at once to see the rest]"
 
 
 def messages_for(
-    definition: AgentDefinition,
-    history: Sequence[HistoryItem],
-    *,
-    is_cut: bool = False,
-    max_result_chars: int = MAX_RESULT_CHARS,
+    definition: AgentDefinition, history: Sequence[HistoryItem], *, is_cut: bool, max_result_chars: int
 ) -> list[Message]:
     """Return the messages of a model call; they state where the history or a result is truncated."""
     prompt = definition.system_prompt.rstrip()

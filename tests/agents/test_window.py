@@ -204,7 +204,7 @@ def test_the_model_is_informed_when_something_was_left_out(tmp_path):
     )
     items = answer(3, calls=2)[:2]
 
-    whole, cut = (messages_for(definition, items, is_cut=is_cut) for is_cut in (False, True))
+    whole, cut = (messages_for(definition, items, is_cut=is_cut, max_result_chars=64_000) for is_cut in (False, True))
 
     assert whole[0] == {"role": "system", "content": "Be brief."}
     assert cut[0] == {"role": "system", "content": f"Be brief.\n\n{LEFT_OUT}"}
@@ -221,8 +221,10 @@ def test_the_model_is_shown_the_beginning_of_a_long_result_with_a_note(result):
     call_id = called.data["tool_calls"][0]["call_id"]
     item = HistoryItem(id="msg_r", role="tool", data={"call_id": call_id, "name": "look", "result": result})
 
-    shown = messages_for(definition, [called, item])[-1]["content"]
-    whole = messages_for(definition, [called, item], max_result_chars=10_000_000)[-1]["content"]
+    shown, whole = (
+        messages_for(definition, [called, item], is_cut=False, max_result_chars=limit)[-1]["content"]
+        for limit in (64_000, 10_000_000)
+    )
 
     assert len(shown) < 64_200
     assert shown[:64_000] == whole[:64_000]
