@@ -227,7 +227,9 @@ class Agent:
                 self._calls.remove(call)
                 await self._context.save(self._outcomes([call]))
         except BaseException:  # a stop, or another worker owns the run: every call is cancelled
-            await _cancel(tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             raise
         if self._calls:
             await self._ask_a_person()
@@ -315,9 +317,3 @@ def _joined(parts: Sequence[Commit]) -> Commit:
         ended=[ended for part in parts for ended in part.ended],
         history=[item for part in parts for item in part.history],
     )
-
-
-async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

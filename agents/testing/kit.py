@@ -97,7 +97,7 @@ class AgentKit:
     ) -> str:
         """Define an agent, or define it anew, and return its id; ``tools`` are functions or names."""
         named = [tool if isinstance(tool, str) else self._add(as_tool(tool)) for tool in tools]
-        self._registry.define(agent_id, {**_DEFAULTS, **fields, "tools": named})
+        self._registry.defined[agent_id] = {**_DEFAULTS, **fields, "tools": named}
         return agent_id
 
     def run(self, objective: str = "Hello", agent_id: str = "tester", **options: Any) -> RunHandle:
@@ -138,17 +138,14 @@ class KitRegistry(AgentRegistry):
     def __init__(self, folders: Sequence[Path], model: str) -> None:
         super().__init__(folders)
         self._model = model
-        self._defined: dict[str, dict[str, Any]] = {}
-
-    def define(self, agent_id: str, fields: dict[str, Any]) -> None:
-        """Make this the definition of an agent."""
-        self._defined[agent_id] = fields
+        self.defined: dict[str, dict[str, Any]] = {}
+        """The fields of the agents defined in Python, by id."""
 
     def ids(self) -> list[str]:
-        return sorted({*super().ids(), *self._defined})
+        return sorted({*super().ids(), *self.defined})
 
     def get(self, agent_id: str) -> AgentDefinition:
-        fields = self._defined.get(agent_id)
+        fields = self.defined.get(agent_id)
         if fields is None:
             fields = orjson.loads(super().get(agent_id).content_json)
         content = {name: value for name, value in fields.items() if name not in ("api_base", "api_key_env")}

@@ -53,17 +53,14 @@ def _leaves_open(error: BaseException) -> bool:
     inside = _unwrapped(error)
     if any(_was_never_sent(inner) for inner in inside):
         return False
-    return any(_says_open(inner) for inner in inside) or _sounds_open(error)
+    kinds = (ConnectionError, TimeoutError)
+    if any(isinstance(one, kinds) or _status_of(one) in _GATEWAYS or _names(one) & _OPEN for one in inside):
+        return True
+    return _sounds_open(error)
 
 
 def _was_never_sent(error: BaseException) -> bool:
     return isinstance(error, (ConnectionRefusedError, socket.gaierror)) or bool(_names(error) & _NEVER_SENT)
-
-
-def _says_open(error: BaseException) -> bool:
-    if isinstance(error, (ConnectionError, TimeoutError)) or _status_of(error) in _GATEWAYS:
-        return True
-    return bool(_names(error) & _OPEN)
 
 
 def _sounds_open(error: BaseException) -> bool:

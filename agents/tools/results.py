@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import orjson
@@ -32,15 +33,12 @@ def to_result(value: Any) -> Any:
 
 async def to_result_beside_loop(value: Any) -> Any:
     """Convert as ``to_result`` does, on a thread where orjson alone cannot, so that the loop is not blocked."""
-    if isinstance(value, BaseModel) or (isinstance(value, str) and len(value) > MAX_BYTES):
-        return await asyncio.to_thread(to_result, value)
-    if isinstance(value, str):
+    if isinstance(value, str) and len(value) <= MAX_BYTES:
         return to_result(value)
-    try:
-        encoded = orjson.dumps(_plain(value), option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:  # also half a surrogate pair and a number beyond 64 bits
-        return await asyncio.to_thread(to_result, value)
-    return _decoded(encoded, is_whole=True)
+    if not isinstance(value, str | BaseModel):
+        with suppress(TypeError):  # also of half a surrogate pair and a number beyond 64 bits
+            return _decoded(orjson.dumps(_plain(value), option=orjson.OPT_NON_STR_KEYS), is_whole=True)
+    return await asyncio.to_thread(to_result, value)
 
 
 def _decoded(encoded: bytes, is_whole: bool) -> Any:

@@ -17,7 +17,6 @@ POLL_S = 0.25
 
 _TEXT = re.compile(r"(\d{4}-\d\d-\d\dT[\d:.]+Z)  (\S++) ++\d++  \S*+ ++(\S+)")
 _JSON = re.compile(r'\{"at":"([^"]+)","run_id":"([^"]+)","seq":\d+,"agent_id":"(?:[^"\\]|\\.)*","type":"([^"]+)"')
-_by_time = attrgetter("at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,9 @@ def log_lines(
     try:
         while True:
             fresh = False
-            for line in _new_lines(folder, tails):
+            for path in sorted(folder.glob("runs-*.log")):  # also of processes that began meanwhile
+                tails.setdefault(path, _Tail(path))
+            for line in heapq.merge(*(tail.new_lines() for tail in tails.values()), key=attrgetter("at")):
                 fresh = True
                 if run_id is None or line.run_id == run_id:
                     yield line
@@ -60,13 +61,6 @@ def log_lines(
     finally:
         for tail in tails.values():
             tail.close()
-
-
-def _new_lines(folder: Path, tails: dict[Path, _Tail]) -> Iterator[LogLine]:
-    """Yield what was not read yet of all files, also of processes that began meanwhile."""
-    for path in sorted(folder.glob("runs-*.log")):
-        tails.setdefault(path, _Tail(path))
-    return heapq.merge(*(tail.new_lines() for tail in tails.values()), key=_by_time)
 
 
 class _Tail:
