@@ -63,14 +63,21 @@ def require_own_folders(root: Path = ROOT) -> None:
 
 
 def warn_of_hidden_packages() -> None:
-    """Warn about each package of another project that ours hides, at the line that imported Callboard."""
-    for folder, file in hidden_packages():
-        warnings.warn(
-            f"`import {folder}` finds Callboard's folder and hides {file}: a program that needs both has to talk to "
-            f"Callboard over HTTP ({ROOT / 'docs' / 'python.md'}).",
-            RuntimeWarning,
-            stacklevel=_levels_to_importer(),
-        )
+    """Warn about each package of another project that ours hides, at the line that imported Callboard.
+
+    The doctor reports those in ``site-packages``, which programs rarely use.
+    """
+    places = {str(Path(place or ".").resolve()): None for place in sys.path}
+    for place in places:
+        if place == str(ROOT) or {"site-packages", "dist-packages"} & set(Path(place).parts):
+            continue
+        for folder, file in foreign_packages(place).items():
+            warnings.warn(
+                f"`import {folder}` finds Callboard's folder and hides {file}: a program that needs both has to talk "
+                f"to Callboard over HTTP ({ROOT / 'docs' / 'python.md'}).",
+                RuntimeWarning,
+                stacklevel=_levels_to_importer(),
+            )
 
 
 def _levels_to_importer() -> int:
@@ -106,17 +113,6 @@ def describe_conflict(folder: str, file: str, root: Path) -> str:
         f"it, so move the program to another), or uninstall the package that brought it; a program that needs both "
         f"has to talk to Callboard over HTTP ({root / 'docs' / 'python.md'})."
     )
-
-
-def hidden_packages() -> list[tuple[str, str]]:
-    """Return the packages beside other programs that ours hide: a folder's name and a file, each once.
-
-    The doctor reports those in ``site-packages``, which programs rarely use.
-    """
-    places = {str(Path(place or ".").resolve()): None for place in sys.path}
-    places.pop(str(ROOT), None)
-    beside = [place for place in places if not {"site-packages", "dist-packages"} & set(Path(place).parts)]
-    return [found for place in beside for found in foreign_packages(place).items()]
 
 
 def foreign_packages(place: str | None = None) -> dict[str, str]:

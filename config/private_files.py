@@ -18,11 +18,7 @@ REMEDY = "choose another with --state-dir or CALLBOARD_STATE_DIR."
 
 
 def private_folder(folder: Path) -> Path:
-    """Create ``folder`` and its missing parents with access for their owner alone, and return it.
-
-    Raises:
-        OSError: it cannot be created.
-    """
+    """Create ``folder`` and its missing parents with access for their owner alone, and return it."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     for place in reversed(missing):
         place.mkdir(mode=0o700, exist_ok=True)

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
+from itertools import accumulate
 from typing import Any
 
 import orjson
@@ -143,11 +144,8 @@ def _count(data: bytes) -> int:
 
 def _depth(data: bytes) -> int:
     """Return the deepest nesting of brackets."""
-    depth = deepest = 0
-    for bracket in data.translate(None, NOT_BRACKETS):
-        depth += 1 if bracket in b"[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
+    steps = (1 if bracket in b"[{" else -1 for bracket in data.translate(None, NOT_BRACKETS))
+    return max(accumulate(steps), default=0)
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:

@@ -55,11 +55,7 @@ def register(app: Flask, settings: Settings) -> None:
 
 
 def require_no_nul(environ: Mapping[str, Any]) -> None:
-    """Return if neither URL nor headers have NUL, which Postgres cannot store; web/bodies.py checks bodies.
-
-    Raises:
-        BadRequest: one has.
-    """
+    """Refuse NUL in the URL and the headers, since Postgres cannot store it; web/bodies.py checks bodies."""
     headers = (value for name, value in environ.items() if name.startswith("HTTP_"))
     if "%00" in environ.get("QUERY_STRING", "") or any("\0" in text for text in (environ["PATH_INFO"], *headers)):
         raise BadRequest("the address or a header has the character NUL; leave it out.")
@@ -86,14 +82,11 @@ def require_host(host: str, settings: Settings) -> None:
 
 
 def is_offered(name: str, settings: Settings) -> bool:
-    """Return whether a server without authentication accepts this name: ``allowed_hosts``, else any IP address.
-
-    An IP address cannot be rebound.
-    """
+    """Return whether a server without authentication accepts this name: ``allowed_hosts``, else any IP address."""
     allowed = {part.strip().lower() for part in settings.allowed_hosts.split(",") if part.strip()}
     if allowed:
         return name in allowed
-    try:
+    try:  # an IP address cannot be rebound
         ipaddress.ip_address(name.strip("[]"))
     except ValueError:
         return False
@@ -101,11 +94,7 @@ def is_offered(name: str, settings: Settings) -> bool:
 
 
 def require_own_origin(origin: str | None, host: str) -> None:
-    """Return if the Origin header is missing or our own; browsers send it with every request that changes something.
-
-    Raises:
-        OriginRefused: it is another page's, or opaque (``null``).
-    """
+    """Refuse another page's or an opaque (``null``) origin; browsers send one with each request that changes data."""
     if origin is None:
         return
     scheme, _, authority = origin.partition("://")

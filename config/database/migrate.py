@@ -24,11 +24,7 @@ _LOCK_KEY = 0x43414C4C
 
 
 def current_version(database: Database) -> str | None:
-    """Return the database's revision, or None if it has no schema.
-
-    Raises:
-        DatabaseUnreachable: it does not answer.
-    """
+    """Return the database's revision, or None if it has no schema."""
     query = text("SELECT version_num FROM alembic_version")
     with database.read() as connection:
         if not database.engine.dialect.has_table(connection, "alembic_version"):
@@ -95,11 +91,7 @@ def make_folder(settings: Settings) -> None:
 
 
 def require_installation(settings: Settings) -> None:
-    """Return if the default database exists; create nothing, so that a misspelt folder leaves no trace.
-
-    Raises:
-        InstallationMissing: it does not exist.
-    """
+    """Raise ``InstallationMissing`` if the default database does not exist; a misspelt folder leaves no trace."""
     if settings.database_url is None and not _default_file(settings).exists():
         raise InstallationMissing(
             f"there is no installation in {settings.state}: it has no callboard.db. Correct --state-dir (or "

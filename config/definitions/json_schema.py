@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NoReturn
 
 import jsonschema_rs
@@ -77,12 +78,8 @@ def schema_errors(schema: Mapping[str, Any], value: Any) -> list[str]:
         return []
     if _has_more_values(value, MAX_VALUES):
         return [f"there are more than {MAX_VALUES:,} values, too many to name what does not fit"]
-    found = []
-    for error in validator.iter_errors(value):
-        found.append(f"{_path(error.instance_path)}{error.message[:300]}")
-        if len(found) == MAX_ERRORS:
-            break
-    return found
+    errors = islice(validator.iter_errors(value), MAX_ERRORS)
+    return [f"{_path(error.instance_path)}{error.message[:300]}" for error in errors]
 
 
 def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from typing import Any
 
 from flask import Blueprint, Response
@@ -67,9 +68,6 @@ def _redis(process: WebProcess) -> str:
 async def _try(url: str, key: str) -> bool:
     """Return whether Redis accepts a write; a full one would answer a PING, too."""
     async with asyncio.timeout(REDIS_TIMEOUT_S):
-        wire = await connect(url)
-        try:
+        with closing(await connect(url)) as wire:
             (reply,) = await wire.send([("SET", key, "", "PX", PROBE_MS)])
-        finally:
-            wire.close()
     return not isinstance(reply, Exception)

@@ -144,7 +144,7 @@ class Viewers:
         self.stuck: set[Viewer] = set()
         self.backlog = Backlog()
         self.max_viewers = min(MAX_VIEWERS, _open_files() - SPARE_FILES)
-        self._process_loop = loop
+        self._submit = loop.submit
         self.loop = loop.loop
         self._all: set[Viewer] = set()
         self._keeping: list[asyncio.Task[None]] = []
@@ -158,11 +158,7 @@ class Viewers:
     # --- from any thread
 
     def require_room(self) -> None:
-        """Check that there is room for one more viewer.
-
-        Raises:
-            Overloaded: there is none.
-        """
+        """Raise ``Overloaded`` if there is no room for one more viewer."""
         if len(self) >= self.max_viewers:
             raise Overloaded(
                 f"this server streams to {self.max_viewers:,} viewers already; try again in a moment, or read pages "
@@ -180,7 +176,7 @@ class Viewers:
                 log.debug("viewer disconnected before it was served: %s", error)
                 taken.close()
 
-        self._process_loop.submit(connect())
+        self._submit(connect())
 
     # --- on the loop
 
