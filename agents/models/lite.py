@@ -47,7 +47,7 @@ def litellm_module() -> Any:
 
 def is_imported() -> bool:
     """Return whether LiteLLM is imported in this process."""
-    return process_import.is_done
+    return process_import.loaded is not None
 
 
 class LiteLLMImport:
@@ -55,25 +55,21 @@ class LiteLLMImport:
 
     def __init__(self, load: Callable[[], Any]) -> None:
         self._load = load
-        self._module: Any = None
+        self.loaded: Any = None
         self._logged: set[str] = set()  # why it could not be imported, as far as the log has it with a traceback
         self.lock = threading.Lock()
 
-    @property
-    def is_done(self) -> bool:
-        return self._module is not None
-
     def module(self) -> Any:
-        if self._module is None:
+        if self.loaded is None:
             with self.lock:
-                if self._module is None:
+                if self.loaded is None:
                     try:
-                        self._module = self._load()
+                        self.loaded = self._load()
                     except CallboardError:
                         raise
                     except (Exception, SystemExit) as error:
                         raise self._unusable(error) from error
-        return self._module
+        return self.loaded
 
     def _unusable(self, error: BaseException) -> ModelFailed:
         """Return the error of each run that needs LiteLLM; the log has the traceback of each reason once."""

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from agents.models.http.provider_call import in_provider_call
@@ -19,7 +19,6 @@ MAX_MESSAGES, MAX_TOOLS, MAX_CHARACTERS = 64, 16, 200_000
 """A call with more of one of them is prepared on a thread, so that the loop stays responsive."""
 FAMILIES = ("openai/", "anthropic/", "hosted_vllm/")
 """Providers whose preparation makes no request; others may fetch a token or a list of models first."""
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -29,7 +28,7 @@ class PreparationExecutor(ThreadPoolExecutor):
     prepared = 0
     """How many calls were prepared on the calling thread."""
 
-    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         if not (in_provider_call() and is_short_preparation(function)):
             return super().submit(function, *args, **kwargs)
         future: Future[T] = Future()

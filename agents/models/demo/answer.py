@@ -87,10 +87,11 @@ def _plan(call: ModelCall, sentence: str, results: Sequence[tuple[str, Any]]) ->
     command = command or lookup_in(sentence, unknown)
     if command is None:
         return [], _said(sentence) or listed(NOT_KNOWN, _examples(offers, call.starters))
-    if command.is_whole:
-        return [(command.offer.name, command.arguments)], ""
-    opening = f"Nothing was done: `{command.offer.name}` needs each value plainly. Say just this:"
-    return [], listed(opening, [command.offer.command(command.arguments)])
+    offer, arguments, is_whole = command
+    if is_whole:
+        return [(offer.name, arguments)], ""
+    opening = f"Nothing was done: `{offer.name}` needs each value plainly. Say just this:"
+    return [], listed(opening, [offer.command(arguments)])
 
 
 def _said(sentence: str) -> str:

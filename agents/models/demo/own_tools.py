@@ -61,14 +61,8 @@ class Offer:
         return f"{self.words.capitalize()}{': ' if values else ''}{', '.join(quoted)}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Command:
-    """A sentence that is about a tool."""
-
-    offer: Offer
-    arguments: Mapping[str, Any]
-    is_whole: bool
-    """Whether every required argument is stated, and nothing else."""
+Command = tuple[Offer, Mapping[str, Any], bool]
+"""A tool that a sentence is about, its arguments there, and whether these are all that are required and nothing else."""
 
 
 def offers_of(call: ModelCall) -> dict[str, Offer]:
@@ -94,7 +88,7 @@ def command_in(sentence: str, offers: Iterable[Offer]) -> Command | None:
     parts = [part.strip() for part in _PARTS.findall(match["rest"].rstrip(" .!"))]
     arguments = dict(stated for part in parts for stated in _stated(part, offer))
     is_plain = len(parts) == len(arguments) and bool(parts) == bool(match["colon"])
-    return Command(offer=offer, arguments=arguments, is_whole=is_plain and not offer.missing(*arguments))
+    return offer, arguments, is_plain and not offer.missing(*arguments)
 
 
 def lookup_in(sentence: str, offers: Iterable[Offer]) -> Command | None:
@@ -107,7 +101,7 @@ def lookup_in(sentence: str, offers: Iterable[Offer]) -> Command | None:
     numbers = map(_FORMS["number"][1], re.findall(rf"(?<![\w.,-]){_NUMBER}", sentence))
     guessed = {name: next(numbers, None) if _NUMERIC & set(offer.kinds[name]) else sentence for name in offer.missing()}
     arguments = {name: value for name, value in guessed.items() if value is not None}
-    return Command(offer=offer, arguments=arguments, is_whole=arguments.keys() == guessed.keys())
+    return offer, arguments, arguments.keys() == guessed.keys()
 
 
 def _begins_with(sentence: str, offer: Offer) -> re.Match[str] | None:
