@@ -62,7 +62,7 @@ class Offer:
 
 
 Command = tuple[Offer, Mapping[str, Any], bool]
-"""A tool that a sentence is about, its arguments there, and whether these are all that are required and nothing else."""
+"""A tool that a sentence is about, its arguments there, and whether these are all that is required and nothing else."""
 
 
 def offers_of(call: ModelCall) -> dict[str, Offer]:

@@ -36,7 +36,10 @@ class DemoReader(TurnReader):
             output_tokens=len(pieces),
             reasoning_tokens=sum(piece.reasoning != "" for piece in pieces),
         )
-        self._per_word_s = _seconds_per_word(call)
+        pace = call.params.get("words_per_s", 0 if call.model.endswith("instant") else WORDS_PER_S)
+        is_slow = any("slow" in text_of(each).lower() for each in call.messages[-1:] if each.get("role") == "user")
+        is_paced = isinstance(pace, int | float) and pace > 0
+        self._per_word_s = (SLOW if is_slow else 1) / pace if is_paced else 0.0
         self._varied = cycle(_VARIED)
 
     async def pause(self, chunk: Chunk | None) -> None:
@@ -48,11 +51,3 @@ class DemoReader(TurnReader):
         if not (chunk.text or chunk.reasoning):
             return 0
         return next(self._varied) * self._per_word_s / (2 if chunk.reasoning else 1)
-
-
-def _seconds_per_word(call: ModelCall) -> float:
-    pace = call.params.get("words_per_s", 0 if call.model.endswith("instant") else WORDS_PER_S)
-    if not isinstance(pace, int | float) or pace <= 0:
-        return 0.0
-    asked = (text_of(each) for each in call.messages[-1:] if each.get("role") == "user")
-    return (SLOW if "slow" in "".join(asked).lower() else 1) / pace

@@ -6,7 +6,6 @@ import calendar
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
-from functools import reduce
 from typing import Any
 
 from config.clock import utc_now
@@ -32,14 +31,12 @@ def shape_of(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a schema without its reference and its alternative of null; ``{}`` for one that allows any value."""
     for _ in range(MAX_REFERENCES):
         if isinstance(schema, Mapping) and "$ref" in schema:
-            schema = reduce(_below, schema["$ref"].split("/")[1:], root)
+            steps, schema = schema["$ref"].split("/")[1:], root
+            for step in steps:
+                schema = schema.get(step) if isinstance(schema, Mapping) else None
         elif isinstance(schema, Mapping):
             schema = next((option for option in schema.get("anyOf", ()) if option != {"type": "null"}), schema)
     return schema if isinstance(schema, Mapping) else {}
-
-
-def _below(schema: Any, step: str) -> Any:
-    return schema.get(step) if isinstance(schema, Mapping) else None
 
 
 def types_of(shape: Mapping[str, Any]) -> list[str]:
@@ -128,11 +125,11 @@ def date_in(text: str, today: date) -> date | None:
             return date(int(spoken[3] or today.year), _MONTHS.index(spoken[2]) + 1, int(spoken[1]))
     except ValueError:
         return None
-    for word, days in (("tomorrow", 1), ("today", 0)):
-        if word in lower:
-            return today + timedelta(days=days)
-    weekday = next((number for number, day in enumerate(_DAYS) if re.search(rf"\b{day}\b", lower)), None)
-    return None if weekday is None else today + timedelta(days=(weekday - today.weekday() - 1) % 7 + 1)
+    weekdays = {_DAYS[(today.weekday() + ahead) % 7]: ahead for ahead in range(1, 8)}
+    for word, ahead in {"tomorrow": 1, "today": 0, **weekdays}.items():
+        if re.search(rf"\b{word}\b", lower):
+            return today + timedelta(days=ahead)
+    return None
 
 
 _FINDERS: Mapping[str, Callable[[str], str | None]] = {

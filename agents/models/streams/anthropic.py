@@ -23,7 +23,7 @@ class AnthropicWire(Wire):
         self._usage: dict[str, Any] = {}
 
     def event(self, data: bytes) -> Chunk | None:
-        if not data.strip():
+        if not data or data.isspace():
             return None
         body = load(data)
         match body.get("type"):
@@ -32,7 +32,9 @@ class AnthropicWire(Wire):
             case "content_block_start":
                 return self._block_start(body.get("content_block") or {})
             case "content_block_stop":
-                return self._block_stop()
+                kind, self._kind = self._kind, ""
+                if kind == "tool_use" and self._empty_arguments:
+                    return Chunk(tools=[ToolDelta(index=self._tool, arguments="{}")])
             case "message_start":
                 usage = (body.get("message") or {}).get("usage")
                 return Chunk(usage=self._count(usage)) if usage else None
@@ -72,12 +74,6 @@ class AnthropicWire(Wire):
         self._empty_arguments = True
         call_id, name = words(block.get("id")) or None, words(block.get("name")) or None
         return Chunk(tools=[ToolDelta(index=self._tool, id=call_id, name=name)])
-
-    def _block_stop(self) -> Chunk | None:
-        kind, self._kind = self._kind, ""
-        if kind != "tool_use" or not self._empty_arguments:
-            return None
-        return Chunk(tools=[ToolDelta(index=self._tool, arguments="{}")])
 
     def _count(self, usage: dict[str, Any]) -> Usage:
         """Return the counts so far; later events may leave out what the first one said."""

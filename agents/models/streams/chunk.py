@@ -31,11 +31,8 @@ class Usage:
     def as_dict(self) -> dict[str, int]:
         """Return the counts; those of special tokens only where there are any."""
         counts = {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
-        if self.reasoning_tokens:
-            counts["reasoning_tokens"] = self.reasoning_tokens
-        if self.cached_tokens:
-            counts["cached_tokens"] = self.cached_tokens
-        return counts
+        special = {"reasoning_tokens": self.reasoning_tokens, "cached_tokens": self.cached_tokens}
+        return counts | {name: count for name, count in special.items() if count}
 
 
 @dataclass(slots=True)

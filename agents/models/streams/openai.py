@@ -27,7 +27,7 @@ class OpenAIWire(Wire):
         if data[:6] == b"[DONE]":
             self.finished = self.done = True
             return None
-        if not data.strip():
+        if not data or data.isspace():
             return None
         body = load(data)
         if body.get("error"):
@@ -62,13 +62,15 @@ class OpenAIWire(Wire):
         deltas = []
         for position, piece in enumerate(pieces):
             function = piece.get("function") or {}
-            name, arguments = function.get("name"), function.get("arguments")
+            arguments = function.get("arguments")
+            if not isinstance(arguments, str):  # some servers send an object
+                arguments = "" if arguments is None else orjson.dumps(arguments).decode()
             deltas.append(
                 ToolDelta(
                     index=self._index(piece, position),
                     id=words(piece.get("id")) or None,
-                    name=words(name) or None,
-                    arguments=arguments if isinstance(arguments, str) else _as_json(arguments),
+                    name=words(function.get("name")) or None,
+                    arguments=arguments,
                 )
             )
         return deltas
@@ -86,11 +88,6 @@ class OpenAIWire(Wire):
             self._last_index = max(position, self._last_index + 1 if self._calls else position)
             self._calls[f"#{self._last_index}"] = self._last_index
         return self._last_index
-
-
-def _as_json(arguments: Any) -> str:
-    """Return arguments a server sent as an object instead of as text."""
-    return "" if arguments is None else orjson.dumps(arguments).decode()
 
 
 def _text(content: Any) -> str:
