@@ -23,8 +23,6 @@ class AnthropicWire(Wire):
         self._usage: dict[str, Any] = {}
 
     def event(self, data: bytes) -> Chunk | None:
-        if not data or data.isspace():
-            return None
         body = load(data)
         match body.get("type"):
             case "content_block_delta":

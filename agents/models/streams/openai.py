@@ -27,8 +27,6 @@ class OpenAIWire(Wire):
         if data[:6] == b"[DONE]":
             self.finished = self.done = True
             return None
-        if not data or data.isspace():
-            return None
         body = load(data)
         if body.get("error"):
             raise carried_error(body["error"])

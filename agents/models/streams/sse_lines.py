@@ -46,7 +46,7 @@ class EventLines:
             block = _without_returns(block)
         lines = block.split(b"\n")
         rest = lines.pop()
-        if lines and not self._begun:
+        if not self._begun and lines:
             self._begun = True
             lines[0] = lines[0].removeprefix(_BOM)
         self._held = [rest] if rest else []

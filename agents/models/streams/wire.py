@@ -120,7 +120,7 @@ def words(value: Any) -> str:
 
 
 def load(data: bytes) -> dict[str, Any]:
-    """Return an event's JSON object; lone surrogates and invalid UTF-8 are replaced.
+    """Return an event's JSON object, an empty one for blanks; lone surrogates and invalid UTF-8 are replaced.
 
     Raises:
         ModelFailed: it is not a JSON object.
@@ -128,6 +128,8 @@ def load(data: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
+        if not data.strip():
+            return {}
         try:  # Python's json accepts lone surrogates
             value = without_surrogates(json.loads(data.decode("utf-8", "replace")))
         except (ValueError, RecursionError) as error:
