@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bus.journal.live.hotlog import Listener, LogSource
-from bus.journal.live.signatures import Keyring, SignatureVerifier, sign
+from bus.journal.live.signatures import Keyring, sign
 from bus.journal.live.subscriber import Subscriber
 from bus.journal.live.trimmer import Trimmer
 from bus.journal.log.line import Line, pack
@@ -75,8 +75,7 @@ class RedisHotLog:
     def __init__(self, url: str, keys: Keys, keyring: Keyring, *, ttl_s: int, max_bytes: int) -> None:
         self._url = url
         self._keys = keys
-        self._keyring = keyring
-        self.verifier = SignatureVerifier(keyring)
+        self.keyring = keyring
         """Verifies everything that is read."""
         self._ttl_ms = ttl_s * 1000
         self._max_bytes = max_bytes
@@ -88,7 +87,7 @@ class RedisHotLog:
         self._flushing: asyncio.Task[None] | None = None
         self._sealing: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
-        self._subscriber = Subscriber(url, self.verifier)
+        self._subscriber = Subscriber(url, keyring)
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
@@ -160,7 +159,7 @@ class RedisHotLog:
 
     async def _flush(self) -> None:
         try:
-            if self._dirty and not await self._keyring.open():
+            if self._dirty and not await self.keyring.open():
                 raise DatabaseUnreachable("they cannot be signed while the database is away")
             self._expect_answer(LATE_S, self._loop_time())
             await self._send(await self._connection())
@@ -196,7 +195,7 @@ class RedisHotLog:
         commands, runs = self._take_batch()
         try:
             replies = await wire.send(commands)
-            if any(_is_noscript(reply) for reply in replies):
+            if any(isinstance(reply, Exception) and str(reply).startswith("NOSCRIPT") for reply in replies):
                 await wire.send([("SCRIPT", "LOAD", SCRIPT)])
                 replies = await wire.send(commands)
         except ConnectionError:
@@ -222,7 +221,7 @@ class RedisHotLog:
         commands: list[Command] = []
         runs: list[_Run] = []
         for run in self._dirty.values():
-            run.key = run.key or self._keyring.key_of(run.channel)
+            run.key = run.key or self.keyring.key_of(run.channel)
             for pending in run.pending:
                 body = sign(run.key, pack(pending.lines))
                 run.trimmer.add(pending.last, len(body))
@@ -279,7 +278,7 @@ class RedisHotLog:
         if self._is_down:
             self._probe()
             return []
-        if not await self._keyring.open():
+        if not await self.keyring.open():
             return []
         try:
             async with asyncio.timeout(READ_S):
@@ -292,7 +291,7 @@ class RedisHotLog:
             return []
         if isinstance(entries, Exception):
             return []
-        return [line for line in self.verifier.verify_stored(self._keys.live(run_id), entries) if line.seq > cursor]
+        return [line for line in self.keyring.verify_stored(self._keys.live(run_id), entries) if line.seq > cursor]
 
     def _probe(self) -> None:
         """Send one ping at a time to find out whether Redis is back; no reader waits for it."""
@@ -302,14 +301,14 @@ class RedisHotLog:
 
     @property
     def is_live(self) -> bool:
-        return self._subscriber.is_open and self._keyring.is_open and not self._is_down
+        return self._subscriber.is_open and self.keyring.is_open and not self._is_down
 
     @property
     def is_down(self) -> bool:
         return self._is_down
 
     async def follow(self, run_id: str, listener: Listener) -> None:
-        await self._keyring.open()
+        await self.keyring.open()
         await self._subscriber.follow(self._keys.live(run_id), listener)
 
     async def unfollow(self, run_id: str, listener: Listener) -> None:
@@ -331,7 +330,3 @@ class RedisHotLog:
         self._subscriber.close()
         if self._writer is not None:
             self._writer.close()
-
-
-def _is_noscript(reply: Any) -> bool:
-    return isinstance(reply, Exception) and str(reply).startswith("NOSCRIPT")

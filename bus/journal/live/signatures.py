@@ -40,13 +40,22 @@ _TAIL = 1 + 2 * _TAG_BYTES
 
 
 class Keyring:
-    """One per process. A process that only publishes hints never reads the secret."""
+    """Has the keys of channels; turns what Redis holds into events, and drops what this deployment did not sign.
+
+    A dropped event may have been a genuine one that was damaged on its way. One per process, on its loop. A process
+    that only publishes hints never reads the secret.
+    """
 
     def __init__(self, read_secret: Callable[[], Awaitable[str]]) -> None:
+        self.dropped = 0
+        """How many bodies were dropped."""
         self._read_secret = read_secret
         self._secret = b""
         self._reading: asyncio.Task[None] | None = None
         self._failed_at_s = float("-inf")
+        self._keys: dict[str, bytes] = {}  # of followed channels
+        self._warned_at_s = float("-inf")
+        self._hinted: dict[str, float] = {}
 
     @property
     def is_open(self) -> bool:
@@ -54,16 +63,17 @@ class Keyring:
         return bool(self._secret)
 
     def open_soon(self) -> None:
-        """Begin to read the secret unless it is known, is being read, or could not be read a moment ago."""
+        """Begin to read the secret, unless it is being read or could not be read a moment ago."""
         loop, is_reading = asyncio.get_running_loop(), self._reading is not None and not self._reading.done()
-        if not self._secret and not is_reading and loop.time() - self._failed_at_s >= RETRY_S:
+        if not is_reading and loop.time() - self._failed_at_s >= RETRY_S:
             self._reading = loop.create_task(self._read())
 
     async def open(self) -> bool:
         """Read the secret unless it is known, and return whether it is; concurrent callers share one attempt."""
-        self.open_soon()
-        if self._reading is not None and not self._reading.done():
-            await asyncio.shield(self._reading)
+        if not self._secret:  # asked for each batch
+            self.open_soon()
+            if self._reading is not None and not self._reading.done():
+                await asyncio.shield(self._reading)
         return self.is_open
 
     async def _read(self) -> None:
@@ -78,50 +88,19 @@ class Keyring:
         assert self._secret
         return hmac.digest(self._secret, channel.encode(), "sha256")
 
-
-def sign(key: bytes, body: bytes) -> bytes:
-    """Return the body with its tag behind it."""
-    return b"%b\n%b" % (body, _tag(key, body))
-
-
-def verified_body(key: bytes, signed: bytes) -> bytes | None:
-    """Return the body without its tag, or None when the tag is not valid for this key."""
-    body = signed[:-_TAIL]
-    is_ours = signed[-_TAIL : 1 - _TAIL] == b"\n" and hmac.compare_digest(signed[1 - _TAIL :], _tag(key, body))
-    return body if is_ours else None
-
-
-def _tag(key: bytes, body: bytes) -> bytes:
-    return hmac.digest(key, body, "sha256")[:_TAG_BYTES].hex().encode()
-
-
-class SignatureVerifier:
-    """Turns what Redis holds into events, and drops what no process of this deployment signed.
-
-    One per process, on its loop. A dropped event may have been a genuine one that was damaged on its way.
-    """
-
-    def __init__(self, keyring: Keyring) -> None:
-        self.dropped = 0
-        """How many bodies were dropped."""
-        self._keyring = keyring
-        self._keys: dict[str, bytes] = {}
-        self._warned_at_s = float("-inf")
-        self._hinted: dict[str, float] = {}
-
     def verify_published(self, channel: str, signed: bytes) -> list[Line]:
         """Return the events of a published body, or nothing where it was not signed for this channel."""
-        if not self._keyring.is_open:  # it cannot be verified yet; readers query SQL
-            self._keyring.open_soon()
+        if not self._secret:  # it cannot be verified yet; readers query SQL
+            self.open_soon()
             return []
         key = self._keys.get(channel)
         if key is None:
-            key = self._keys[channel] = self._keyring.key_of(channel)
+            key = self._keys[channel] = self.key_of(channel)
         return self._events(key, channel, signed)
 
     def verify_stored(self, channel: str, entries: Any) -> list[Line]:
         """Return the events of a stream's entries, which were signed as they were published; the keyring is open."""
-        key = self._keys.get(channel) or self._keyring.key_of(channel)
+        key = self._keys.get(channel) or self.key_of(channel)
         return [
             line for _, fields in entries for line in self._events(key, channel, fields[1] if len(fields) == 2 else b"")
         ]
@@ -159,6 +138,22 @@ class SignatureVerifier:
                 size,
                 where,
             )
+
+
+def sign(key: bytes, body: bytes) -> bytes:
+    """Return the body with its tag behind it."""
+    return b"%b\n%b" % (body, _tag(key, body))
+
+
+def verified_body(key: bytes, signed: bytes) -> bytes | None:
+    """Return the body without its tag, or None when the tag is not valid for this key."""
+    body = signed[:-_TAIL]
+    is_ours = signed[-_TAIL : 1 - _TAIL] == b"\n" and hmac.compare_digest(signed[1 - _TAIL :], _tag(key, body))
+    return body if is_ours else None
+
+
+def _tag(key: bytes, body: bytes) -> bytes:
+    return hmac.digest(key, body, "sha256")[:_TAG_BYTES].hex().encode()
 
 
 # --- the secret in SQL

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 from bus.journal.live.hotlog import Listener
-from bus.journal.live.signatures import SignatureVerifier
+from bus.journal.live.signatures import Keyring
 from bus.redis_wire import RedisWire, connect
 from config.redis.errors import RedisUnreachable
 
@@ -25,9 +25,9 @@ MAX_HINT_BYTES = 200
 class Subscriber:
     """Used on the loop. When the connection is lost, all listeners are notified that they may have missed events."""
 
-    def __init__(self, url: str, verifier: SignatureVerifier) -> None:
+    def __init__(self, url: str, keyring: Keyring) -> None:
         self._url = url
-        self._verifier = verifier
+        self._keyring = keyring
         self._listeners: dict[str, list[Listener]] = {}
         self._hints: dict[str, list[Callable[[str], None]]] = {}
         self._wire: RedisWire | None = None
@@ -51,7 +51,7 @@ class Subscriber:
         if listener in listeners:
             listeners.remove(listener)
         if not listeners and self._listeners.pop(channel, None) is not None:
-            self._verifier.forget(channel)
+            self._keyring.forget(channel)
             if self._wire is not None:
                 self._wire.unsubscribe(channel)
 
@@ -155,8 +155,8 @@ class Subscriber:
     def _on_message(self, channel: str, body: bytes) -> None:
         listeners = self._listeners.get(channel)
         if listeners:
-            lines = self._verifier.verify_published(channel, body)
-            if lines or self._verifier.should_hint(channel):
+            lines = self._keyring.verify_published(channel, body)
+            if lines or self._keyring.should_hint(channel):
                 for listener in tuple(listeners):
                     listener(lines)
         for function in tuple(self._hints.get(channel, ())):

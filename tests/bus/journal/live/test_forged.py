@@ -13,7 +13,7 @@ import redis
 from sqlalchemy import event
 
 from bus.journal.live.redis_log import RedisHotLog
-from bus.journal.live.signatures import SignatureVerifier, sign
+from bus.journal.live.signatures import sign
 from bus.journal.log.line import Line, pack
 from bus.keys import Keys
 from bus.loop import ProcessLoop
@@ -137,7 +137,7 @@ def test_unsigned_events_are_never_delivered(
 
     run.assert_true()
     assert late == [line for line in run.seen if 1 < line.seq <= late[-1].seq]  # the first is in SQL alone
-    assert redis_log.verifier.dropped >= 1
+    assert redis_log.keyring.dropped >= 1
 
 
 def test_a_body_of_another_run_cannot_be_said_again_in_this_one(
@@ -172,7 +172,7 @@ def test_what_a_run_said_may_be_said_again_without_effect(
     harness.do(run.end())
 
     run.assert_true()
-    assert redis_log.verifier.dropped == 0
+    assert redis_log.keyring.dropped == 0
 
 
 STREAMS: dict[str, Callable[[redis.Redis, str], Any]] = {
@@ -295,7 +295,7 @@ def test_a_flood_changes_nothing_and_causes_no_more_queries(
 
     run.assert_true()
     neighbour.assert_true()
-    assert redis_log.verifier.dropped == 10_000
+    assert redis_log.keyring.dropped == 10_000
     # A hint is a page, and the next one, where that is empty; and a reader looks by itself at the beginning.
     assert pages <= 4 * (2 + took_s)  # seconds
     (warning,) = [record.getMessage() for record in caplog.records if "signed" in record.getMessage()]
@@ -308,7 +308,7 @@ def test_it_is_said_once_a_minute_and_hinted_once_a_second(
 ):
     now_s = 1000.0
     monkeypatch.setattr("bus.journal.live.signatures.time.monotonic", lambda: now_s)
-    verifier = SignatureVerifier(keyring())
+    verifier = keyring()
     hints = []
 
     for _ in range(560):  # 70 seconds

@@ -129,7 +129,7 @@ def test_what_cannot_be_signed_is_sealed_and_what_cannot_be_checked_is_hinted(
         writer.append("run_1", 2, line(2))
         await sent(writer)
         await follower.until(lambda: follower.gaps > 0)  # the third
-        while not await blind._keyring.open():
+        while not await blind.keyring.open():
             await asyncio.sleep(0)
         writer.append("run_1", 3, line(3))
         await follower.received(3)
