@@ -109,21 +109,22 @@ class Journal:
         Raises:
             DatabaseBusy: the database stayed too slow to claim more runs; the run stays queued.
         """
+
+        def claim(connection: Connection) -> T | None:
+            lease = claim_on(connection, self.database, run_id, self.owner, self.settings.lease_s)
+            if lease is None:
+                return None
+            begun = begin(Claim(connection, lease))
+            failpoint("claim-before")
+            return begun
+
         with self.admission.place():
             if self.lease_manager.is_leaving:  # the process began to drain while this waited for its turn
                 self.relay.publish_soon(run_id)
                 return None
-            begun = self.commits.run(run_id, lambda connection: self._claim(connection, run_id, begin))
+            begun = self.commits.run(run_id, claim)
         if begun is not None:
             failpoint("claim")
-        return begun
-
-    def _claim(self, connection: Connection, run_id: str, begin: Callable[[Claim], T]) -> T | None:
-        lease = claim_on(connection, self.database, run_id, self.owner, self.settings.lease_s)
-        if lease is None:
-            return None
-        begun = begin(Claim(connection, lease))
-        failpoint("claim-before")
         return begun
 
     def _delay_s(self) -> float:
