@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -36,6 +38,31 @@ def open_private(path: str | Path, flags: int = os.O_RDWR) -> int:
     if stat.S_ISREG(facts.st_mode) and facts.st_mode & OTHERS and facts.st_uid == os.geteuid():
         os.fchmod(descriptor, 0o600)
     return descriptor
+
+
+def lock_private(path: Path) -> int | None:
+    """Return a descriptor of ``path``, opened as ``open_private`` does and locked; None if another process has it.
+
+    Raises:
+        OSError: as ``open_private``.
+    """
+    while True:
+        fd = open_private(path)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if is_at(fd, path):
+                return fd
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        os.close(fd)  # deleted between open and lock: no process holds that name yet
+
+
+def is_at(fd: int, path: Path) -> bool:
+    """Return whether the open file still has this path."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    return False
 
 
 def narrow_state_folder(folder: Path) -> None:

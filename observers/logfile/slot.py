@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import os
 from pathlib import Path
 
-from config.private_files import open_private, private_folder
+from config.private_files import is_at, lock_private, private_folder
 
 MAX_SLOTS = 10_000
 
@@ -27,7 +25,7 @@ class LogSlot:
         Raises:
             OSError: the folder cannot be written.
         """
-        if self._lock_fd < 0 or not _is_at(self._lock_fd, self._lock_path(self._number)):
+        if self._lock_fd < 0 or not is_at(self._lock_fd, self._lock_path(self._number)):
             self.release()
             self._claim()
         return self._folder / f"runs-{self._number}.log"
@@ -43,7 +41,13 @@ class LogSlot:
     def _claim(self) -> None:
         private_folder(self._folder)
         for number in range(MAX_SLOTS):
-            fd = _lock(self._lock_path(number))
+            path = self._lock_path(number)
+            try:
+                fd = lock_private(path)
+            except PermissionError:
+                if path.exists():  # another user's
+                    continue
+                raise
             if fd is not None:
                 self._number, self._lock_fd = number, fd
                 return
@@ -51,28 +55,3 @@ class LogSlot:
 
     def _lock_path(self, number: int) -> Path:
         return self._folder / f"runs-{number}.lock"
-
-
-def _lock(path: Path) -> int | None:
-    """Return a locked descriptor of ``path``, or None when another process has it."""
-    while True:
-        try:
-            fd = open_private(path)
-        except PermissionError:
-            if path.exists():  # another user's
-                return None
-            raise
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(fd, path):
-                return fd
-        except BlockingIOError:
-            os.close(fd)
-            return None
-        os.close(fd)  # deleted between open and lock: no process holds that name yet
-
-
-def _is_at(fd: int, path: Path) -> bool:
-    with contextlib.suppress(OSError):
-        return os.path.samestat(os.fstat(fd), os.stat(path))
-    return False

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from config.private_files import open_private
+from config.private_files import lock_private
 
 log = logging.getLogger(__name__)
 
@@ -35,20 +32,11 @@ def _remove(path: Path) -> bool:
     if path.suffix != ".log":  # rotated: no process writes to it any more
         path.unlink()
         return True
-    with _slot(path.with_suffix(".lock")) as is_free:
-        if is_free:
-            path.unlink()
-        return is_free
-
-
-@contextmanager
-def _slot(lock: Path) -> Iterator[bool]:
-    """Take a log file's slot if it is free, and yield whether it was; see observers/logfile/slot.py."""
-    fd = open_private(lock)
+    slot = lock_private(path.with_suffix(".lock"))  # see observers/logfile/slot.py
+    if slot is None:
+        return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield os.path.samestat(os.fstat(fd), os.stat(lock))  # False: deleted and recreated by its owner
-    except BlockingIOError:
-        yield False
+        path.unlink()
+        return True
     finally:
-        os.close(fd)
+        os.close(slot)
