@@ -19,8 +19,8 @@ from config.redaction import redact
 from config.settings import Settings
 
 CHECKS = {
-    "settings": "periods:check_settings",
-    "periods": "periods:check_periods",
+    "settings": "settings:check_settings",
+    "periods": "settings:check_periods",
     "state folder": "disk:check_state_folder",
     "disk": "disk:check_disks",
     "folders": "packages:check_folders",
@@ -31,7 +31,7 @@ CHECKS = {
     "database": "database:check_database",
     "workers": "workers:check_workers",
     "queues": "queues:check_queues",
-    "plugins": "plugins:check_plugins",
+    "plugins": "settings:check_plugins",
     "celery": "queues:check_celery",
     "agents": "agents:check_agents",
     "model": "agents:check_model",

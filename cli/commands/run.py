@@ -18,7 +18,7 @@ from agents.registry import AgentRegistry
 from agents.runner import Runner
 from bus.journal import Who
 from cli import options
-from cli.doctor.plugins import broken_plugins
+from cli.doctor.settings import broken_plugins
 from cli.opening import open_runner
 from cli.output.following import follow
 from cli.output.json import print_json

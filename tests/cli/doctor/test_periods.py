@@ -1,6 +1,6 @@
 import pytest
 
-from cli.doctor.periods import check_periods, check_settings
+from cli.doctor.settings import check_periods, check_settings
 from tests.cli.doctor.conftest import only, verdicts
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from cli.doctor.plugins import check_plugins
+from cli.doctor.settings import check_plugins
 from tests.cli.doctor.conftest import only, verdicts
 
 MODULE = '''\

@@ -1,12 +1,23 @@
-"""Checks of settings: unknown variables, earlier names, and periods that contradict each other."""
+"""Checks of settings: unknown variables, earlier names, periods that contradict each other, and plugins.
+
+A path of CALLBOARD_PLUGINS has to name an observer, a tool, or a module that can be imported.
+"""
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Iterator
+from types import ModuleType
 
+from agents.tools.catalogue import find_tool
 from cli.doctor.finding import Verdicts, fail, ok, warn
 from cli.supervisor.supervisor import GRACE_S
+from config.definitions.dotted_path import NotImportable, import_path
+from config.definitions.errors import PluginUnknown
+from config.errors import CallboardError
 from config.settings import SEED_NAMES, Settings, unknown_variables
+from observers.discovery import OBSERVERS
 
 
 def check_settings(settings: Settings) -> Verdicts:
@@ -57,3 +68,26 @@ def _pointless(settings: Settings) -> Verdicts:
                 f"_DAYS ({whole_days:g}), and {part} are removed with their {whole}. Set it to at most "
                 f"{whole_days:g}, or keep {whole} longer."
             )
+
+
+def check_plugins(settings: Settings) -> Verdicts:
+    """Yield each plugin that cannot be used; ``check_agents`` sees only those that an agent names."""
+    broken = list(broken_plugins(settings))
+    yield from map(fail, broken)
+    if settings.plugin_paths and not broken:
+        yield ok(f"{len(settings.plugin_paths)} can be used")
+
+
+def broken_plugins(settings: Settings) -> Iterator[str]:
+    """Yield an error with its remedy for each path that cannot be used."""
+    for path in settings.plugin_paths:
+        try:
+            thing = import_path(path, settings)
+            if inspect.isclass(thing):
+                OBSERVERS.find(path, settings)
+            elif not isinstance(thing, ModuleType):
+                find_tool(path, settings)
+        except NotImportable as error:
+            yield f"CALLBOARD_PLUGINS: '{path}' {error} [{PluginUnknown.code}]"
+        except CallboardError as error:
+            yield f"CALLBOARD_PLUGINS: {error} [{error.code}]"
