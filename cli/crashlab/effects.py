@@ -28,7 +28,7 @@ class Effects:
     ) -> None:
         """``attempt``: the process that resumed the run, which must not repeat calls that were recorded before it."""
         self._entries = entries
-        self._attempt = attempt
+        self._attempt = attempt or AttemptResult(record=record)
         self._trust_overrides = trust_overrides
         self._steps = {step["idempotency_key"]: step for step in record.steps} if record is not None else {}
         answers = record.approvals if record is not None else ()
@@ -42,7 +42,9 @@ class Effects:
         """
         counted: Counter[str] = Counter()
         seen: set[str] = set()
-        for entry in self._arrivals():
+        for entry in self._entries:
+            if entry.mark != BEGAN:
+                continue
             changes = self._effect(entry).policy.changes
             if changes is Changes.EACH_CALL or (changes is Changes.ONCE_A_KEY and entry.key not in seen):
                 counted[call_name(entry.tool, entry.arguments)] += 1
@@ -52,32 +54,22 @@ class Effects:
     def breaches(self) -> Iterator[str]:
         """Yield each broken rule as a sentence."""
         arrived: Counter[str] = Counter()
-        for entry in self._arrivals():
-            arrived[entry.key] += 1
-            step, changes = self._steps.get(entry.key), self._effect(entry).policy.changes
-            if step is None:
-                yield f"`{entry.tool}` was called under a key that no recorded step has"
-            elif changes is Changes.EACH_CALL and arrived[entry.key] == 2 + self._chosen_again[step["id"]]:
-                yield f"`{entry.tool}` took effect twice{self._blame(entry)}"
-        yield from self._not_recognized()
-        yield from self._recomputed()
-
-    def _recomputed(self) -> Iterator[str]:
-        if self._attempt is not None:
-            for entry in self._entries[self._attempt.arrived_before :]:
-                if entry.mark == BEGAN and entry.key in self._attempt.recorded:
-                    yield f"`{entry.tool}` was called again although its result was recorded"
-
-    def _not_recognized(self) -> Iterator[str]:
         returned: set[str] = set()
-        for entry in self._entries:
-            if entry.mark == BEGAN and entry.key in returned and self._effect(entry).policy.needs_check:
-                yield f"`{entry.tool}` was called again: its `check` did not know a call that had returned"
+        for number, entry in enumerate(self._entries):
             if entry.mark == RETURNED:
                 returned.add(entry.key)
-
-    def _arrivals(self) -> Iterator[Entry]:
-        return (entry for entry in self._entries if entry.mark == BEGAN)
+            if entry.mark != BEGAN:
+                continue
+            arrived[entry.key] += 1
+            step, policy = self._steps.get(entry.key), self._effect(entry).policy
+            if step is None:
+                yield f"`{entry.tool}` was called under a key that no recorded step has"
+            elif policy.changes is Changes.EACH_CALL and arrived[entry.key] == 2 + self._chosen_again[step["id"]]:
+                yield f"`{entry.tool}` took effect twice{self._blame(entry)}"
+            if entry.key in returned and policy.needs_check:
+                yield f"`{entry.tool}` was called again: its `check` did not know a call that had returned"
+            if number >= self._attempt.arrived_before and entry.key in self._attempt.recorded:
+                yield f"`{entry.tool}` was called again although its result was recorded"
 
     def _declared(self, entry: Entry) -> Effect | None:
         """Return the effect class that the run recorded."""

@@ -22,9 +22,6 @@ BACKLOG = 2048
 ROOT_WARNING = "ignore:You're running the worker with superuser privileges"
 """Celery's warning about root, ten lines a worker, which is usual in a container."""
 
-FOR_CELERY = {"prefork": "processes"}
-"""Celery takes ``--pool prefork`` for its default and prefers the configured pool; this name selects prefork."""
-
 
 class PortInUse(Permanent):
     """Another process listens on the port."""
@@ -113,7 +110,8 @@ def gunicorn_command(listener: socket.socket) -> tuple[str, ...]:
 def worker_command(name: str, pool: str | None) -> tuple[str, ...]:
     """Return the command of a worker process; other options are in Celery's configuration."""
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-    chosen = ("--pool", FOR_CELERY.get(pool, pool)) if pool else ()
+    # Celery takes ``--pool prefork`` for its default and prefers the configured pool; ``processes`` selects prefork.
+    chosen = ("--pool", "processes" if pool == "prefork" else pool) if pool else ()
     return (*python("celery"), "--quiet", "-A", "bus.celery_app", "worker", *quiet, "--hostname", f"{name}@%h", *chosen)
 
 
