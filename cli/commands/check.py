@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from cli.devtools.changed import tests_of_change
-from cli.devtools.checks import group_of_tests, run_all, static_checks, status_of
+from cli.devtools.checks import group_of_tests, run_all, static_checks
+from cli.main import FAILED, SUCCEEDED
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -17,8 +18,9 @@ def check(fix: bool, static: bool, changed: bool, pytest_args: tuple[str, ...]) 
     """Check format, lint, import rules and types, and run the unit tests; the rest of the line goes to pytest."""
     checks = static_checks(fix=fix)
     files = (tests_of_change() if changed else None) or ()
-    tests = [] if static else [group_of_tests("unit", pytest_args, files)]
-    if not fix:
-        return status_of(run_all([*checks, *tests], beside=len(checks) + 1))
-    fixed = run_all(checks)  # one after another: each writes the files that the next one reads
-    return status_of(run_all(tests) and fixed if tests else fixed)
+    tests = [] if static else [group_of_tests("unit", (*pytest_args, *files))]
+    if fix:  # one after another: each writes the files that the next one reads
+        is_well = all([run_all(part) for part in (checks, tests) if part])
+    else:
+        is_well = run_all([*checks, *tests], beside=len(checks) + 1)
+    return SUCCEEDED if is_well else FAILED

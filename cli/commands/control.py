@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import click
 
-from bus.journal import CONTROLS, Control
+from bus.journal import CONTROLS
 from bus.payloads import TERMINAL
 from cli import options
 from cli.opening import open_runner
 from cli.output.json import print_json
 
 
-def command_of(control: Control) -> click.Command:
-    """Return the command of one verb."""
+def __getattr__(verb: str) -> click.Command:
+    """Return the command of a verb, by which ``COMMANDS`` names it."""
+    if verb not in CONTROLS:
+        raise AttributeError(verb)
+    control = CONTROLS[verb]
 
-    @click.command(control.verb, help=control.help)
+    @click.command(verb, help=control.help)
     @click.argument("run_id", metavar="RUN")
     @options.as_json
     @options.state_dir
@@ -34,10 +37,3 @@ def command_of(control: Control) -> click.Command:
         return 0
 
     return command
-
-
-def __getattr__(verb: str) -> click.Command:
-    """Return the command of a verb, by which ``COMMANDS`` names it."""
-    if verb not in CONTROLS:
-        raise AttributeError(verb)
-    return command_of(CONTROLS[verb])

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import click
 
-from cli.devtools.checks import (
-    BESIDE,
-    LONGEST_FIRST,
-    MARKS,
-    group_of_tests,
-    run_all,
-    soak_of,
-    static_checks,
-    status_of,
-)
+from cli.devtools.checks import BESIDE, LONGEST_FIRST, MARKS, group_of_tests, run_all, soak_of, static_checks
+from cli.main import FAILED, SUCCEEDED
 
 STATIC = "static"
 ONLY_HELP = "Run this part; may be repeated. Without it: all of them, the check first."
@@ -35,4 +27,4 @@ def test(only: tuple[str, ...], retry: bool, beside: bool, soak: float | None, p
     groups = [group_of_tests(group, pytest_args, retries=retry, beside=beside) for group in chosen]
     groups += [soak_of(soak)] if soak is not None else []
     tested = run_all(groups, beside=BESIDE if beside else 1) if groups else True
-    return status_of(looked and tested)
+    return SUCCEEDED if looked and tested else FAILED

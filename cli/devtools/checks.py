@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from cli.devtools.progress import GroupProgress, follow
-from cli.main import FAILED, SUCCEEDED
+from cli.main import SUCCEEDED
 from cli.supervisor.serving import child_environment, python
 from config.folders import FOLDERS, ROOT
 
@@ -90,32 +90,24 @@ LONGEST_FIRST = ("journeys", "browser", "postgres", "parity", "unit")
 BESIDE = 3
 """Groups that run at the same time then: they wait half of the time, for leases, pauses and answers."""
 TEST_FOLDERS = {"tests/browser": ("browser",), "tests/journeys": ("journeys", "postgres")}
-"""Folder -> the groups of all its tests."""
+"""Folder -> the groups of all its tests; other groups leave it out, since importing its tests takes time."""
 
 
-def group_of_tests(
-    group: str, extra: Sequence[str], files: Sequence[str] = (), *, retries: bool = False, beside: bool = False
-) -> Check:
-    """Return one group of tests, or those in ``files``; ``extra`` goes to pytest as it stands.
+def group_of_tests(group: str, extra: Sequence[str], *, retries: bool = False, beside: bool = False) -> Check:
+    """Return one group of tests; ``extra``, such as files of tests, goes to pytest as it stands.
 
     Unit tests are never retried: no other process can delay them, so a failure is a defect. ``beside``: other groups
     run at the same time, so this one, unless it is the journeys, uses half of the processors.
     """
-    argv = (*python("pytest"), "-q", "-m", MARKS[group], *_left_out(group), *_spread(group, beside), *extra, *files)
-    may_be_empty = bool(extra or files)
-    return Check(
-        name=group, argv=argv, reports_progress=True, may_be_empty=may_be_empty, retries=retries and group != "unit"
-    )
+    left_out = (f"--ignore={folder}" for folder, groups in TEST_FOLDERS.items() if group not in groups)
+    argv = (*python("pytest"), "-q", "-m", MARKS[group], *left_out, *_spread(group, beside), *extra)
+    is_retried = retries and group != "unit"
+    return Check(name=group, argv=argv, reports_progress=True, may_be_empty=bool(extra), retries=is_retried)
 
 
 def soak_of(minutes: float) -> Check:
     """Return a soak of so many minutes."""
     return Check(name="soak", argv=(*python("cli"), "soak", "--minutes", f"{minutes:g}"))
-
-
-def _left_out(group: str) -> Iterator[str]:
-    """Return pytest's options that leave out folders where no test is of this group: importing them takes time."""
-    return (f"--ignore={folder}" for folder, groups in TEST_FOLDERS.items() if group not in groups)
 
 
 def _spread(group: str, beside: bool) -> tuple[str, ...]:
@@ -150,11 +142,6 @@ def _children_cpu_s() -> float:
     """Return what processes that this one started and that ended have used."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def status_of(all_well: bool) -> int:
-    """Return the exit status for the result of ``run_all``."""
-    return SUCCEEDED if all_well else FAILED
 
 
 def _run(check: Check) -> Outcome:

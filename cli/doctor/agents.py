@@ -7,7 +7,7 @@ import os
 from agents.checkup import Problem, deep_check, problem_of
 from agents.models.auto import DEMO, resolve_model
 from agents.registry import AgentRegistry
-from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
+from cli.doctor.finding import Verdicts, fail, ok, warn
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
@@ -20,16 +20,16 @@ def check_agents(settings: Settings) -> Verdicts:
     """Yield the problems of each agent, and whether the default agent exists."""
     found = AgentRegistry(settings.agent_folders).all()
     problems: list[Problem] = []
-    pointless: list[Judged] = []
     for definition in found:
         if isinstance(definition, DefinitionInvalid):
             problems.append(problem_of(definition))
         else:
             problems.extend(deep_check(definition, settings))
-            pointless.extend(timeouts(definition))
     yield from (("fail" if problem.severity == "error" else "warn", str(problem)) for problem in problems)
-    yield from pointless
-    ids = {definition.id for definition in found if not isinstance(definition, DefinitionInvalid)}
+    usable = [definition for definition in found if isinstance(definition, AgentDefinition)]
+    for definition in usable:
+        yield from timeouts(definition)
+    ids = {definition.id for definition in usable}
     if found and settings.default_agent not in ids:
         yield fail(
             f"CALLBOARD_DEFAULT_AGENT is '{settings.default_agent}', which does not exist; set it to one of "

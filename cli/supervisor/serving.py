@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from config.errors import Permanent, SettingInvalid
@@ -45,12 +46,9 @@ def require_loopback(settings: Settings) -> None:
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine reaches the host."""
-    if host == "localhost":
-        return True
-    try:
+    with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return host == "localhost"
 
 
 def redis_url_of(settings: Settings) -> str:
