@@ -94,7 +94,7 @@ class LeaseManager:
         self._keys = keys
         self._controls = {one.kind: one for one in controls}
         self._tracked: dict[str, TrackedRun] = {}
-        self._is_releasing = self._is_closed = False
+        self._is_releasing = False
         self._closing = threading.Event()
         self._beating: threading.Thread | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -111,7 +111,7 @@ class LeaseManager:
     @property
     def is_leaving(self) -> bool:
         """Whether this process releases its runs, so that it begins no other."""
-        return self._is_releasing or self._is_closed
+        return self._is_releasing or self._closing.is_set()
 
     async def track(self, writer: RunWriter, work: Work) -> None:
         """Extend this run's lease from now on, and call ``work`` when the run has to stop or to be released."""
@@ -159,7 +159,6 @@ class LeaseManager:
 
     def close(self) -> None:
         """Send no more heartbeats; the leases expire."""
-        self._is_closed = True
         self._closing.set()
         if self._looking is not None:
             self._looking.cancel()
@@ -207,10 +206,9 @@ class LeaseManager:
     def _extend(self, asked: dict[str, TrackedRun]) -> bool:
         if not asked:
             return True
-        if (
-            self._unanswered * self._turn_s >= self._silence_s
-        ):  # the watchdog ends this process; others may own its runs
-            log.error("no heartbeat: the event loop does not answer for %.0f s", self._unanswered * self._turn_s)
+        stuck_s = self._unanswered * self._turn_s
+        if stuck_s >= self._silence_s:  # the watchdog ends this process; others may own its runs
+            log.error("no heartbeat: the event loop does not answer for %.0f s", stuck_s)
             return False
         self._began_s = began_s = self.clock()
         try:
