@@ -36,6 +36,11 @@ Key = BigInteger().with_variant(Integer, "sqlite")
 """SQLite increments automatically only a column of exactly this type."""
 Id = String(64)
 
+
+def _partial_index(name: str, *columns: str, where: str) -> Index:
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+
+
 threads = Table(
     "threads",
     metadata,
@@ -99,20 +104,10 @@ runs = Table(
     Column("started_ms", BigInteger),
     Column("ended_ms", BigInteger, index=True),
     Index(None, "thread_key", "turn"),
-    Index(  # what a claim and an end look for, however many runs a thread has had
-        "ix_runs_open_of_thread",
-        "thread_key",
-        "turn",
-        sqlite_where=text("ended_ms IS NULL"),
-        postgresql_where=text("ended_ms IS NULL"),
-    ),
+    # What a claim and an end look for, however many runs a thread has had.
+    _partial_index("ix_runs_open_of_thread", "thread_key", "turn", where="ended_ms IS NULL"),
     Index(None, "status", "lease_until"),
-    Index(
-        "ix_runs_untold",
-        "observers_told",
-        sqlite_where=text("NOT observers_told"),
-        postgresql_where=text("NOT observers_told"),
-    ),
+    _partial_index("ix_runs_untold", "observers_told", where="NOT observers_told"),
 )
 
 definitions = Table(

@@ -245,6 +245,10 @@ def _first_error(exc: ValidationError, file: str, written: LinedYaml | None) -> 
 
 
 _SENTENCES = {
+    "missing name": "is missing; add it, for example `name: Assistant`.",
+    "missing model": "is missing; add it, for example `model: auto`.",
+    "missing system_prompt": "is missing; add it, for example `system_prompt: You answer briefly.`.",
+    "missing": "is missing; add it, for example `{name}: ...`.",
     "literal_error": "has to be {expected}.",
     "string_type": "has to be text; put it in quotes.",
     "string_pattern_mismatch": "has to be a built-in tool's name or `package.module:function`.",
@@ -258,11 +262,6 @@ _SENTENCES = {
     "model_type": "has to be a mapping of fields to values.",
 }
 """The remedy by pydantic's name of an error, or by that and the field's name."""
-_EXAMPLES = {
-    "name": "name: Assistant",
-    "model": "model: auto",
-    "system_prompt": "system_prompt: You answer briefly.",
-}
 
 
 def _problem(error: Any) -> str:
@@ -273,8 +272,6 @@ def _problem(error: Any) -> str:
         section = DefinitionFields if len(place) == 1 else Timeouts if place[0] == "timeouts" else ToolOverride
         known = list(section.model_fields)
         return f"there is no such field.{did_you_mean(name, known)} Known fields: {', '.join(known)}."
-    if kind == "missing":
-        return f"is missing; add it, for example `{_EXAMPLES.get(name, name + ': ...')}`."
     sentence = _SENTENCES.get(f"{kind} {name}") or _SENTENCES.get(kind)
     if sentence is not None:
         return sentence.format(name=name, **facts)

@@ -91,7 +91,6 @@ class Viewer(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.stuck_since = self._viewers.loop.time()
-        self._viewers.stuck.add(self)
         if self.stream is not None:
             self.stream.paused(self)
 
@@ -99,7 +98,6 @@ class Viewer(asyncio.Protocol):
         if self.is_gone:  # what is left in the buffer has to be read in time, too
             return
         self.stuck_since = 0.0
-        self._viewers.stuck.discard(self)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
         elif self.stream is not None:
@@ -129,7 +127,6 @@ class Viewer(asyncio.Protocol):
     def finish(self) -> None:
         """Close the connection after the buffered data, for which the client has ``STUCK_S``."""
         self.stuck_since = self._viewers.loop.time()
-        self._viewers.stuck.add(self)
         self.transport.close()
 
     def drop(self) -> None:
@@ -141,7 +138,6 @@ class Viewers:
     """All viewers of one process: counts them, sends comments, and drops those that do not read. Used on the loop."""
 
     def __init__(self, loop: ProcessLoop) -> None:
-        self.stuck: set[Viewer] = set()
         self.backlog = Backlog()
         self.max_viewers = min(MAX_VIEWERS, _open_files() - SPARE_FILES)
         self._submit = loop.submit
@@ -189,7 +185,6 @@ class Viewers:
     def remove(self, viewer: Viewer) -> None:
         """Forget the viewer, which has disconnected."""
         self._all.discard(viewer)
-        self.stuck.discard(viewer)
         self.backlog.release(viewer)
         if not self._all:
             for task in self._keeping:
@@ -215,7 +210,7 @@ class Viewers:
         while True:
             await asyncio.sleep(LOOK_S)
             too_long = self.loop.time() - STUCK_S
-            for viewer in [viewer for viewer in self.stuck if viewer.stuck_since < too_long]:
+            for viewer in [viewer for viewer in self._all if 0 < viewer.stuck_since < too_long]:
                 log.info("viewer dropped: it did not read for %s s", STUCK_S)
                 viewer.drop()
 
