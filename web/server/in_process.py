@@ -11,7 +11,6 @@ from typing import Any
 
 from gunicorn.config import Config
 
-from web import gunicorn_conf
 from web.server.worker import ThreadWorker
 
 STOP_S = 5.0
@@ -23,6 +22,8 @@ class InProcessServer:
     """Serves an application on a listening socket, which the caller closes."""
 
     def __init__(self, listener: socket.socket, app: Any) -> None:
+        from web import gunicorn_conf  # it reads the settings
+
         config = Config()
         for name in SHARED:
             config.set(name, getattr(gunicorn_conf, name))
