@@ -105,7 +105,11 @@ def _serve(
 
 def _announce(address: str, output: Output, open_page: bool) -> None:
     """Print the line of `up`: the page's address, and the model that `model: auto` selects."""
-    output.say(f"Callboard is up at {address}{_model_note()}")
+    from agents.models.auto import BY_KEY, DEMO, resolve_model
+
+    model = resolve_model("auto", os.environ)
+    remedy = f", which is not a language model (set one of {', '.join(BY_KEY)}, or start Ollama)"
+    output.say(f"Callboard is up at {address} · model auto is {model}{remedy if model == DEMO else ''}")
     if open_page:
         webbrowser.open(address)
 
@@ -154,14 +158,3 @@ def _answers(address: str) -> bool:
         connection.request("GET", "/health")
         return connection.getresponse().status < 500
     return False
-
-
-def _model_note() -> str:
-    """Return the model that `model: auto` selects, for the line of `up`."""
-    from agents.models.auto import BY_KEY, DEMO, resolve_model
-
-    model = resolve_model("auto", os.environ)
-    if model != DEMO:
-        return f" · model auto is {model}"
-    keys = ", ".join(BY_KEY)
-    return f" · model auto is {model}, which is not a language model (set one of {keys}, or start Ollama)"

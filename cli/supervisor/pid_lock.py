@@ -23,8 +23,6 @@ class LockOwner:
 
     pid: int
     address: str
-    workers: int = 0
-    """Worker processes it keeps."""
 
 
 class PidLock:
@@ -73,8 +71,9 @@ class PidLock:
         until = time.monotonic() + WRITING_TIMEOUT_S
         while True:
             try:
-                return LockOwner(**json.loads(self._path.read_text()))
-            except (ValueError, TypeError):
+                owner = json.loads(self._path.read_text())
+                return LockOwner(pid=owner["pid"], address=owner["address"])
+            except (ValueError, TypeError, KeyError):
                 if time.monotonic() > until:
                     return LockOwner(pid=0, address="an address that is not known yet")
             time.sleep(0.02)
