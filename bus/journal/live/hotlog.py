@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from bus.journal.log.line import Line, to_line
@@ -91,57 +92,56 @@ async def end_writing(run_id: str, fence: int) -> None:
         await hot_log.detach(run_id, fence)
 
 
+@dataclass(slots=True)
+class _HeldRun:
+    """A run that this process writes."""
+
+    fence: int
+    source: LogSource
+    lines: list[Line]
+
+
 class MemoryHotLog:
     """The hot log of a process that is alone: `callboard run` without Redis, and the one-process mode."""
 
     def __init__(self, max_events: int = 10_000) -> None:
-        self._logs: dict[str, list[Line]] = {}
-        self._fences: dict[str, int] = {}
-        self._sources: dict[str, LogSource] = {}
+        self._runs: dict[str, _HeldRun] = {}
         self._listeners: dict[str, list[Listener]] = {}
         self._channels: dict[str, list[Callable[[str], None]]] = {}
         self._max_events = max_events
 
     def attach(self, run_id: str, fence: int, source: LogSource) -> bool:
-        earlier = self._sources.get(run_id)
-        if earlier is not None and earlier is not source:
-            if fence < self._fences[run_id]:
+        earlier = self._runs.get(run_id)
+        if earlier is not None and earlier.source is not source:
+            if fence < earlier.fence:
                 source.lost_ownership()
                 return False
-            earlier.lost_ownership()
-        self._fences[run_id], self._sources[run_id] = fence, source
-        self._logs.setdefault(run_id, [])
+            earlier.source.lost_ownership()
+        self._runs[run_id] = _HeldRun(fence, source, earlier.lines if earlier is not None else [])
         return True
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
-        log = self._logs.get(run_id)
-        if log is None:  # this process no longer writes the run
-            return
-        if log and log[-1].seq >= seq:
+        run = self._runs.get(run_id)
+        if run is None or (run.lines and run.lines[-1].seq >= seq):  # this process no longer writes it, or did so
             return
         entry = to_line(line)
-        log.append(entry)
-        if len(log) > self._max_events:
-            self._trim(run_id, log)
+        run.lines.append(entry)
+        if len(run.lines) > self._max_events:
+            self._trim(run)
         for listener in tuple(self._listeners.get(run_id, ())):
             listener([entry])
 
-    def _trim(self, run_id: str, log: list[Line]) -> None:
+    def _trim(self, run: _HeldRun) -> None:
         """Forget what SQL has; where that is too little, have more put there."""
-        source = self._sources.get(run_id)
-        if source is None:
-            return
-        sealed_to = source.sealed_to
-        log[:] = [line for line in log if line.seq > sealed_to]
-        if len(log) > self._max_events // 2:
-            source.seal_soon()
+        sealed_to = run.source.sealed_to
+        run.lines = [line for line in run.lines if line.seq > sealed_to]
+        if len(run.lines) > self._max_events // 2:
+            run.source.seal_soon()
 
     async def detach(self, run_id: str, fence: int | None = None) -> None:
-        if fence is not None and self._fences.get(run_id) != fence:
-            return
-        self._sources.pop(run_id, None)
-        self._fences.pop(run_id, None)
-        self._logs.pop(run_id, None)  # SQL has all of it, and no other process can read this one's memory
+        run = self._runs.get(run_id)
+        if run is not None and fence in (None, run.fence):
+            del self._runs[run_id]  # SQL has all of it, and no other process can read this one's memory
 
     async def follow(self, run_id: str, listener: Listener) -> None:
         self._listeners.setdefault(run_id, []).append(listener)
@@ -154,7 +154,8 @@ class MemoryHotLog:
             self._listeners.pop(run_id, None)
 
     async def read_after(self, run_id: str, cursor: int) -> list[Line]:
-        return [line for line in self._logs.get(run_id, ()) if line.seq > cursor]
+        run = self._runs.get(run_id)
+        return [line for line in run.lines if line.seq > cursor] if run is not None else []
 
     @property
     def is_live(self) -> bool:

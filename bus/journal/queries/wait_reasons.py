@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from bus.journal.approvals import IN_ORDER, UNANSWERED
 from bus.journal.ownership import workers
-from bus.journal.states.conditions import OPEN, expired, is_open
+from bus.journal.states.conditions import OPEN, expired, is_first_of_thread, is_open
 from config.clock import stamp
 from config.database.engine import Database, wall_ms
 from config.database.tables import approvals, controls, runs, steps
@@ -142,17 +142,9 @@ class _Explainer:
     # --- asking the database
 
     def _first_of_threads(self, keys: Collection[int]) -> Mapping[int, Any]:
-        if not keys:
-            return {}
-        first = (
-            select(runs.c.thread_key, func.min(runs.c.turn).label("turn"))
-            .where(runs.c.thread_key.in_(keys), is_open(runs))
-            .group_by(runs.c.thread_key)
-            .subquery()
-        )
-        its = (runs.c.thread_key == first.c.thread_key) & (runs.c.turn == first.c.turn) & is_open(runs)
-        query = select(runs.c.id, runs.c.status, runs.c.thread_key).join(first, its)
-        return {row.thread_key: row for row in self._connection.execute(query).all()}
+        query = select(runs.c.id, runs.c.status, runs.c.thread_key).where(is_open(runs), is_first_of_thread())
+        found = self._connection.execute(query.where(runs.c.thread_key.in_(keys))) if keys else ()
+        return {row.thread_key: row for row in found}
 
     def _by_run(self, found: Sequence[Any], table: Any, which: Any, *order: Any) -> Mapping[str, list[Any]]:
         rows = defaultdict[str, list[Any]](list)

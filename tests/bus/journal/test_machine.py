@@ -559,7 +559,8 @@ def test_whatever_happens_in_one_process(sqlite: Database, loop: ProcessLoop, fa
 
         def flush(_what: str, run_id: str) -> None:
             for log in logs:
-                log._logs.get(run_id, []).clear()
+                if run_id in log._runs:
+                    log._runs[run_id].lines.clear()
 
         return Machine(JournalHarness(sqlite, loop, logs[0]), logs, faults, flush)
 

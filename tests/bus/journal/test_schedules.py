@@ -234,7 +234,8 @@ def test_every_schedule_holds_in_one_process(sqlite: Database, loop: ProcessLoop
         log = MemoryHotLog()
 
         def flush(run_id: str, log: MemoryHotLog = log) -> None:
-            log._logs.get(run_id, []).clear()
+            if run_id in log._runs:
+                log._runs[run_id].lines.clear()
 
         schedule = Schedule(seed, JournalHarness(sqlite, loop, log), [log], flush)
         loop.run(play(seed, schedule), 60)

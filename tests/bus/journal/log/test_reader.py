@@ -205,7 +205,7 @@ def test_what_the_hot_log_lost_comes_from_sql_also_while_more_keeps_coming(small
     async def play() -> list[int]:
         owner.notify_of_claim()
         await owner.say("lost", "too")
-        hot._logs[owner.lease.run_id].clear()
+        hot._runs[owner.lease.run_id].lines.clear()
         talking, seqs = asyncio.ensure_future(talk()), []
         async with asyncio.timeout(20):
             async for batch in reader.batches():
