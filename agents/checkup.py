@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,12 +126,9 @@ class _Check:
     def tools(self) -> Iterator[Problem]:
         """Yield each tool that cannot be built, then what is wrong with them together."""
         broken = False
-        for position, path in enumerate(self._agent.tools):
-            try:
-                find_tool(path, self._settings)
-            except ToolUnknown as error:
-                broken = True
-                yield self._problem(("tools", position), str(error), error.code)
+        for problem in self._unusable("tools", self._agent.tools, find_tool):
+            broken = True
+            yield problem
         if broken:
             return
         try:
@@ -143,11 +140,14 @@ class _Check:
         """Yield each observer that is not known or cannot be used."""
         from observers.discovery import OBSERVERS
 
-        for position, name in enumerate(self._agent.observers):
+        yield from self._unusable("observers", self._agent.observers, OBSERVERS.find)
+
+    def _unusable(self, field: str, names: Sequence[str], find: Callable[[str, Settings], object]) -> Iterator[Problem]:
+        for position, name in enumerate(names):
             try:
-                OBSERVERS.find(name, self._settings)
-            except PluginUnknown as error:
-                yield self._problem(("observers", position), str(error), error.code)
+                find(name, self._settings)
+            except (ToolUnknown, PluginUnknown) as error:
+                yield self._problem((field, position), str(error), error.code)
 
     def _key(self, name: str, provider: str, litellm: Any) -> Iterator[Problem]:
         named = self._agent.api_key_env
