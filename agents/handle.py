@@ -15,16 +15,12 @@ class RunHandle:
     def __init__(
         self, journal_of_process: Callable[[], Journal], run_id: str, thread_id: str, who: Who, *, is_new: bool = True
     ) -> None:
-        self._journal_of_process = journal_of_process
+        self._journal = journal_of_process
         self._who = who
         self.run_id = run_id
         self.thread_id = thread_id
         self.is_new = is_new
         """False where the idempotency key belongs to an earlier request's run."""
-
-    @property
-    def _journal(self) -> Journal:
-        return self._journal_of_process()
 
     def events(self, after: int = 0) -> Iterator[Payload]:
         """Yield the run's events with numbers above ``after``, in order, as they happen, up to its ``end``.
@@ -35,8 +31,8 @@ class RunHandle:
         """
         cursor = parse_cursor(str(after))
         if cursor:
-            self._journal.runs.bounds(self._who, self.run_id, cursor)
-        lines = self._journal.follow_blocking(self.run_id, self.thread_id, cursor)
+            self._journal().runs.bounds(self._who, self.run_id, cursor)
+        lines = self._journal().follow_blocking(self.run_id, self.thread_id, cursor)
         return (decode(line.data) for line in lines)
 
     def result(self, timeout_s: float | None = None) -> EndPayload:
@@ -46,14 +42,14 @@ class RunHandle:
             TimeoutError: the run did not end within ``timeout_s``; it continues.
             LoopBlocked: called on the event loop's own thread.
         """
-        end = self._journal.loop.run(self._journal.wait(self.run_id, self.thread_id), timeout_s)
+        end = self._journal().loop.run(self._journal().wait(self.run_id, self.thread_id), timeout_s)
         payload = decode(end.data)
         assert isinstance(payload, EndPayload)
         return payload
 
     def status(self) -> str:
         """The run's present status."""
-        return str(self._journal.runs.row(self._who, self.run_id).status)
+        return str(self._journal().runs.row(self._who, self.run_id).status)
 
     def cancel(self, *, by: str | None = None) -> CommitResult:
         """Request a stop; a second request, or one after the end, changes nothing."""
@@ -61,15 +57,15 @@ class RunHandle:
 
     def control(self, wanted: Control, *, by: str | None = None) -> CommitResult:
         """Do or request what the verb says, where the run's state allows it; a second request changes nothing."""
-        return self._journal.control(self._who, self.run_id, wanted, by=by or self._who.principal)
+        return self._journal().control(self._who, self.run_id, wanted, by=by or self._who.principal)
 
     def approvals(self) -> list[dict[str, Any]]:
         """Return the run's open questions, the oldest first."""
-        return self._journal.runs.questions(self._who, self.run_id)
+        return self._journal().runs.questions(self._who, self.run_id)
 
     def last_decided(self) -> ApprovalDecided | None:
         """Return the answer to the newest question, as the error that a later answer gets; None if it has none."""
-        return self._journal.runs.last_decided(self._who, self.run_id)
+        return self._journal().runs.last_decided(self._who, self.run_id)
 
     def decide(self, approval_id: str, answer: Decision, *, by: str | None = None) -> Decided:
         """Answer a question of the run; the first valid answer counts.
@@ -77,8 +73,8 @@ class RunHandle:
         Raises:
             ApprovalUnknown, ApprovalDecided, ApprovalOver, DecisionRefused: see ``bus.journal.decisions``.
         """
-        return self._journal.decide(self._who, self.run_id, approval_id, answer, by=by or self._who.principal)
+        return self._journal().decide(self._who, self.run_id, approval_id, answer, by=by or self._who.principal)
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until the wake-up was published; return False after ``timeout_s``. The run is accepted in any case."""
-        return self._journal.relay.settle(timeout_s)
+        return self._journal().relay.settle(timeout_s)

@@ -99,11 +99,7 @@ class RunAgentHandler:
             return replace(claimed, held=undo.pop_all()) if claimed is not None else None
 
     def _begin(
-        self,
-        message: RunAgentMessage,
-        loaded: LoadedAgent | CallboardError,
-        undo: ExitStack,
-        claim: Claim,
+        self, message: RunAgentMessage, loaded: LoadedAgent | CallboardError, undo: ExitStack, claim: Claim
     ) -> ClaimedRun:
         """Begin the claimed run in the claim's transaction; an exception rolls the claim back.
 

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count, takewhile
 from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO
@@ -96,7 +97,8 @@ class _Tail:
         reading = os.fstat(self._files[-1].fileno()) if self._files else None
         younger: list[BinaryIO] = []
         # From the youngest on, so that a rotation meanwhile shows a file twice rather than never.
-        for path in (self._path, *_rotated(self._path)):
+        rotated = takewhile(Path.exists, (Path(f"{self._path}.{number}") for number in count(1)))
+        for path in (self._path, *rotated):
             with contextlib.suppress(FileNotFoundError):
                 file: BinaryIO = path.open("rb")
                 state = os.fstat(file.fileno())
@@ -122,10 +124,3 @@ class _Tail:
         # Records of several runs are written in batches and may be a little out of order; merging needs order.
         self._at = max(self._at, found.group(1))
         return LogLine(self._at, found.group(2), found.group(3), text)
-
-
-def _rotated(path: Path) -> Iterator[Path]:
-    number = 1
-    while (older := Path(f"{path}.{number}")).exists():
-        yield older
-        number += 1

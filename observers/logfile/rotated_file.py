@@ -39,7 +39,8 @@ class RotatedFile:
         try:
             self._open(path)
             size = self._size()
-            if size and (size + len(lines) > self._max_bytes or self._is_old()):
+            is_old = self._max_age_s is not None and time.time() - self._since_s > self._max_age_s
+            if size and (is_old or size + len(lines) > self._max_bytes):
                 self._rotate(path)
                 size = 0
             self._write(b"\n" + lines if self._torn else lines, size)
@@ -74,9 +75,6 @@ class RotatedFile:
         """Return the bytes in the file; 0 for what is no plain file, such as a device or a pipe."""
         state = os.fstat(self._fd)
         return state.st_size if stat.S_ISREG(state.st_mode) else 0
-
-    def _is_old(self) -> bool:
-        return self._max_age_s is not None and time.time() - self._since_s > self._max_age_s
 
     def _rotate(self, path: Path) -> None:
         for number in range(self._keep - 1, 0, -1):
