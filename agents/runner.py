@@ -1,4 +1,4 @@
-"""The runner: accepts runs; this process executes them inline, or the relay publishes their wake-ups."""
+"""The runner: accepts runs, and sends their messages to a transport."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from agents.handle import RunHandle
 from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
 from agents.registry import AgentRegistry
+from bus.dispatcher import INLINE, OTHERS, Dispatcher
 from bus.journal import IdempotencyKey, Journal, NewRun, Who
-from bus.routes import InlineTransport
+from bus.routes import BrokerTransport, InlineTransport
 from config.errors import BadRequest, CallboardError
 from config.forks import leave_to_parent
 from config.settings import Settings
@@ -22,7 +23,7 @@ MAX_THREAD_ID = 128
 
 
 class Runner:
-    """Accepts runs, and decides who executes each: this process where the caller waits, or a worker; one per process.
+    """Accepts runs and sends their messages; one per process.
 
     In a forked process (a child of Celery's prefork pool, of gunicorn with ``preload_app``, of ``multiprocessing``) the
     first use of the runner or a handle opens a journal of its own.
@@ -35,6 +36,8 @@ class Runner:
     def _bind(self, process: Process) -> None:
         self._process = process
         self._inline = InlineTransport(process.journal.loop)
+        inline = {INLINE: self._inline} if self._works_inline else {}
+        self._dispatcher = Dispatcher({**inline, OTHERS: BrokerTransport(process.journal.relay)})
         self._pid = os.getpid()
 
     def _own(self) -> Process:
@@ -84,7 +87,7 @@ class Runner:
         metadata: Mapping[str, Any] | None = None,
         idempotency: IdempotencyKey | None = None,
     ) -> RunHandle:
-        """Accept a run: commit it, have it executed, and return a handle on it.
+        """Accept a run: commit it, send its message, and return a handle on it.
 
         Args:
             objective: the task, a sentence or a page.
@@ -132,15 +135,15 @@ class Runner:
         return self._accept(new, tuple(one for one in observers if isinstance(one, AgentObserver)))
 
     def _accept(self, new: NewRun, local: tuple[AgentObserver, ...]) -> RunHandle:
-        """Commit a run, and execute it where it is inline, unless an earlier request made the run."""
-        own, is_inline = self._own(), self._works_inline and not new.detached
-        if local and not is_inline:
+        """Commit a run and send its message, unless an earlier request made the run."""
+        own, route = self._own(), self._dispatcher.route(new.queue, detached=new.detached)
+        if local and route is not self._inline:
             raise ObserverTravels(type(observer).__name__ for observer in local)
-        accepted = own.journal.accept(new, is_inline=is_inline)
-        if accepted.message is not None and is_inline:
+        accepted = own.journal.accept(new, route.record)
+        if accepted.message is not None:
             if local:
                 own.local_observers[accepted.run_id] = local
-            self._inline.send(accepted.message)
+            route.send(accepted.message, accepted.outbox_row)
         return RunHandle(lambda: self.journal, accepted.run_id, accepted.thread_id, new.who, is_new=accepted.is_new)
 
     def handle(self, run_id: str, who: Who = Who()) -> RunHandle:

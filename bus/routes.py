@@ -1,30 +1,52 @@
-"""The inline route of a message: this process handles it on its own loop, without the broker."""
+"""The transports a message can take to its handler: this process's loop, or the broker."""
 
 from __future__ import annotations
 
 import importlib
 import logging
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from typing import Any, Protocol
 
+from sqlalchemy import Connection
+
+from bus.journal.outbox import Relay, announce
 from bus.loop import ProcessLoop
 from bus.messages import RunAgentMessage
 
 log = logging.getLogger(__name__)
 
-HANDLERS = "handlers.run_agent"
-"""The module whose ``handle`` handles a message; a name, since the bus does not import ``handlers``."""
+Handle = Callable[[RunAgentMessage], Coroutine[Any, Any, None]]
+
+HANDLERS = {RunAgentMessage.name: "handlers.run_agent:handle"}
+"""The handler of each message as a dotted name, since the bus does not import ``handlers``."""
+
+
+class Transport(Protocol):
+    """Takes a message to its handler."""
+
+    def record(self, connection: Connection, run_id: str) -> int | None:
+        """Write, in the commit that accepts the run, what publishes its message if this process dies.
+
+        Returns the outbox row, or None where there is none.
+        """
+
+    def send(self, message: RunAgentMessage, outbox_row: int | None) -> None:
+        """Send the message of a committed run, without waiting until it is handled; ``record`` wrote ``outbox_row``."""
 
 
 class InlineTransport:
-    """Handles each message on this process's loop at once."""
+    """Handles the message on this process's loop at once."""
 
     def __init__(self, loop: ProcessLoop) -> None:
         self._loop = loop
         self._going: set[Future[None]] = set()
 
-    def send(self, message: RunAgentMessage) -> None:
-        """Begin to handle the message of a committed run, without waiting until it is handled."""
-        future: Future[None] = self._loop.submit(importlib.import_module(HANDLERS).handle(message))
+    def record(self, connection: Connection, run_id: str) -> None:
+        """Write nothing: this process handles the message itself."""
+
+    def send(self, message: RunAgentMessage, outbox_row: int | None = None) -> None:
+        future = self._loop.submit(find_handler(message.name)(message))
         self._going.add(future)
         future.add_done_callback(self._ended)
 
@@ -37,3 +59,23 @@ class InlineTransport:
         """Wait until everything sent has been handled."""
         for future in list(self._going):
             future.result(timeout_s)
+
+
+class BrokerTransport:
+    """Publishes the message to its queue through the relay; a worker that serves the queue handles it."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    def record(self, connection: Connection, run_id: str) -> int:
+        return announce(connection, run_id)
+
+    def send(self, message: RunAgentMessage, outbox_row: int | None) -> None:
+        self._relay.publish_soon(message.run_id, message, outbox_row)
+
+
+def find_handler(name: str) -> Handle:
+    """Return the one handler of the message called ``name``."""
+    module, _, attribute = HANDLERS[name].partition(":")
+    handler: Handle = getattr(importlib.import_module(module), attribute)
+    return handler

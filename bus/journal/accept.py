@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,10 +68,12 @@ class Accepted:
         return self.message is not None
 
 
-def accept(database: Database, new: NewRun, *, is_inline: bool = False) -> Accepted:
-    """Commit a new run and return it; if anything is raised, nothing of it is in SQL.
+Record = Callable[[Connection, str], int | None]
+"""Writes, in the commit that accepts a run, what publishes its message; see ``bus.routes.Transport.record``."""
 
-    With ``is_inline`` no wake-up is asked for: this process executes the run itself.
+
+def accept(database: Database, new: NewRun, record: Record = announce) -> Accepted:
+    """Commit a new run and return it; if anything is raised, nothing of it is in SQL.
 
     Raises:
         IdempotencyConflict: the key was used with another body.
@@ -79,7 +81,7 @@ def accept(database: Database, new: NewRun, *, is_inline: bool = False) -> Accep
     for attempt in (1, 2, 3):  # lost the race for the thread, then the one for the key
         try:
             with database.write() as connection:
-                accepted = _accept(connection, new, is_inline)
+                accepted = _accept(connection, new, record)
                 failpoint("accept-before")
             if accepted.is_new:
                 remember_pinned(database, new.definition_digest)
@@ -91,7 +93,7 @@ def accept(database: Database, new: NewRun, *, is_inline: bool = False) -> Accep
     raise AssertionError("unreachable")
 
 
-def _accept(connection: Connection, new: NewRun, is_inline: bool) -> Accepted:
+def _accept(connection: Connection, new: NewRun, record: Record) -> Accepted:
     if new.idempotency is not None:
         earlier = used_before(connection, new.who, new.idempotency)
         if earlier is not None:
@@ -100,7 +102,7 @@ def _accept(connection: Connection, new: NewRun, is_inline: bool) -> Accepted:
     pin(connection, new.definition_digest, new.agent_id, new.definition_json)
     run = _insert(connection, new)
     message = RunAgentMessage(run_id=run["id"], **{name: run[name] for name in FIELDS})
-    row = None if is_inline else announce(connection, run["id"])
+    row = record(connection, run["id"])
     if new.idempotency is not None:
         remember(connection, new.who, new.idempotency, run["id"])
     return Accepted(run_id=run["id"], thread_id=run["thread_id"], message=message, outbox_row=row)

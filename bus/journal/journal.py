@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from bus.errors import LoopBlocked
 from bus.journal import accept as accepting
 from bus.journal import decisions, endings
-from bus.journal.accept import Accepted, NewRun
+from bus.journal.accept import Accepted, NewRun, Record
 from bus.journal.approvals import Decision
 from bus.journal.controls import Control
 from bus.journal.decisions import Decided
@@ -28,7 +28,7 @@ from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.line import Line
 from bus.journal.log.reader import Reader, with_live
 from bus.journal.log.writer import Notify, RunWriter
-from bus.journal.outbox import Publish, Relay
+from bus.journal.outbox import Publish, Relay, announce
 from bus.journal.ownership.admission import Admission
 from bus.journal.ownership.crashes import clear_suspect
 from bus.journal.ownership.lease_manager import LeaseManager
@@ -88,12 +88,9 @@ class Journal:
 
     # --- writing
 
-    def accept(self, new: NewRun, *, is_inline: bool = False) -> Accepted:
-        """Return once the run is committed, and publish its wake-up unless ``is_inline``; see ``journal/accept.py``."""
-        accepted = accepting.accept(self.database, new, is_inline=is_inline)
-        if accepted.outbox_row is not None:
-            self.relay.publish_soon(accepted.run_id, accepted.message, accepted.outbox_row)
-        return accepted
+    def accept(self, new: NewRun, record: Record = announce) -> Accepted:
+        """Return once the run is committed; see ``bus.journal.accept``."""
+        return accepting.accept(self.database, new, record)
 
     async def claim(self, run_id: str) -> Lease | None:
         """Claim a run for this process and return its lease, or None; see ``bus.journal.ownership.leases``."""

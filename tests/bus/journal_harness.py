@@ -180,7 +180,7 @@ class JournalHarness:
 
     def accept_inline(self, objective: str = "Hello", **fields: Any) -> Accepted:
         """Accept a run whose message no worker is sent."""
-        return accept(self.database, new_run(objective, **fields), is_inline=True)
+        return accept(self.database, new_run(objective, **fields), lambda _connection, _run_id: None)
 
     def claim(self, run_id: str, owner: str = "own_1", lease_s: float = 60.0) -> Lease | None:
         """Claim the run, after a reaper requeued it where its lease had expired."""

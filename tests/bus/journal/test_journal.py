@@ -12,7 +12,6 @@ from sqlalchemy import update
 from bus.errors import LoopBlocked
 from bus.journal.approvals import Decision
 from bus.journal.controls import STOP
-from bus.journal.idempotency import IdempotencyKey
 from bus.journal.journal import Journal
 from bus.journal.log.commit import Commit
 from bus.journal.log.line import Line
@@ -26,7 +25,6 @@ from tests.bus.journal_harness import HandWork, assert_whole, new_run
 from tests.bus.questions import asks, question
 
 ME = Who()
-KEY = IdempotencyKey(key="k", method="POST", path="/v1/runs", body_digest="a" * 64)
 Make = Callable[[], Journal]
 
 
@@ -35,14 +33,10 @@ class Hub:
 
     def __init__(self) -> None:
         self.journals: list[Journal] = []
-        self.messages: list[RunAgentMessage] = []
+        self.published: list[str] = []
 
     def publish(self, message: RunAgentMessage) -> None:
-        self.messages.append(message)
-
-    @property
-    def published(self) -> list[str]:
-        return [message.run_id for message in self.messages]
+        self.published.append(message.run_id)
 
 
 @pytest.fixture
@@ -177,7 +171,7 @@ def test_a_stop_reaches_the_owner_in_another_process(make: Make):
 
 def test_a_stop_wakes_the_threads_next_run(make: Make, hub: Hub):
     journal = make()
-    first, second = (journal.accept(new_run(thread_id="mine"), is_inline=True) for _ in range(2))
+    first, second = (journal.accept(new_run(thread_id="mine")) for _ in range(2))
 
     stop = journal.control(ME, first.run_id, STOP, by="ann")
     assert journal.relay.settle(20)
@@ -205,22 +199,9 @@ def test_a_viewer_gets_a_question_and_the_answer_given_elsewhere(make: Make):
     lines.close()  # type: ignore[attr-defined]  # it is a generator
 
 
-def test_an_accepted_run_is_published_with_its_queue_unless_it_is_inline(make: Make, hub: Hub):
-    journal = make()
-
-    accepted, repeated = (journal.accept(new_run(queue="gpu", idempotency=KEY)) for _ in range(2))
-    journal.accept(new_run(), is_inline=True)
-    assert journal.relay.settle(20)
-
-    assert repeated.run_id == accepted.run_id
-    assert hub.messages == [accepted.message]
-    assert accepted.message is not None
-    assert accepted.message.queue == "gpu"
-
-
 def test_an_answer_wakes_the_run_that_asked(make: Make, hub: Hub):
     journal = make()
-    accepted = journal.accept(new_run(), is_inline=True)
+    accepted = journal.accept(new_run())
     one = question()
     asks(journal.database, accepted.run_id, one)
 
@@ -243,6 +224,7 @@ def test_the_board_is_nudged_when_a_wake_up_is_out(make: Make):
     there.loop.run(there.hot_log.listen(there.keys.board, take), 20)
 
     accepted = here.accept(new_run())
+    here.relay.publish_soon(accepted.run_id)
 
     assert changed.wait(20)
     assert received[0] == accepted.run_id
