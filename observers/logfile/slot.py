@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import weakref
 from pathlib import Path
 
 from config.private_files import is_at, lock_private, private_folder
@@ -18,6 +19,7 @@ class LogSlot:
         self._folder = folder
         self._number = -1
         self._lock_fd = -1
+        self._release: weakref.finalize[[int], LogSlot] | None = None
 
     def path(self) -> Path:
         """Return the process's log file, claimed on first use and again when its lock was deleted.
@@ -25,18 +27,15 @@ class LogSlot:
         Raises:
             OSError: the folder cannot be written.
         """
-        if self._lock_fd < 0 or not is_at(self._lock_fd, self._lock_path(self._number)):
+        if self._release is None or not is_at(self._lock_fd, self._lock_path(self._number)):
             self.release()
             self._claim()
         return self._folder / f"runs-{self._number}.log"
 
     def release(self) -> None:
-        if self._lock_fd >= 0:
-            os.close(self._lock_fd)
-            self._lock_fd = -1
-
-    def __del__(self) -> None:
-        self.release()
+        if self._release is not None:
+            self._release()
+            self._release = None
 
     def _claim(self) -> None:
         private_folder(self._folder)
@@ -50,6 +49,8 @@ class LogSlot:
                 raise
             if fd is not None:
                 self._number, self._lock_fd = number, fd
+                self._release = weakref.finalize(self, os.close, fd)
+                self._release.atexit = False  # the last lines are written while the interpreter ends
                 return
         raise OSError(errno.EMFILE, "no free log slot", str(self._folder))
 
