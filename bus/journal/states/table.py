@@ -20,9 +20,9 @@ ENDED = (SUCCEEDED, FAILED, CANCELLED, DEAD)
 STATES = (NONE, QUEUED, RUNNING, LOST, WAITING, *ENDED)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Transition:
-    """One row of the table, in the order of its columns."""
+    """One row of the table."""
 
     name: str
     to: Mapping[str, tuple[str, ...]]
@@ -39,102 +39,131 @@ def _same(*states: str) -> dict[str, tuple[str, ...]]:
     return {state: (state,) for state in states}
 
 
-def _held(*after: str) -> dict[str, tuple[str, ...]]:
-    """Return where an owner leads its run, also after its lease expired."""
-    return {RUNNING: after, LOST: after}
-
-
 TABLE = (
     Transition(
-        "accept",
-        {NONE: (QUEUED,)},
-        "client",
-        "the idempotency key is new",
-        "thread, user's message, run, event 1, outbox row",
+        name="accept",
+        to={NONE: (QUEUED,)},
+        by="client",
+        guard="the idempotency key is new",
+        writes="thread, user's message, run, event 1, outbox row",
     ),
     Transition(
-        "defer polling", _same(QUEUED), "a process that waits for the run's turn", "", "a lease without an owner"
+        name="defer polling",
+        to=_same(QUEUED),
+        by="a process that waits for the run's turn",
+        guard="",
+        writes="a lease without an owner",
     ),
     Transition(
-        "claim",
-        {QUEUED: (RUNNING,)},
-        "worker",
-        "it is the oldest open run of its thread",
-        "owner, lease, fence + 1, 1000 numbers; `withdrawn` of missing numbers, `status running`, first step",
-    ),
-    Transition("extend lease", _held(RUNNING), "owner (heartbeat)", "fence", "lease"),
-    Transition("reserve numbers", _same(RUNNING, LOST), "owner", "fence", "the last number given out"),
-    Transition("commit", _same(RUNNING, LOST), "owner", "fence, number of commits", "events, pieces, steps, messages"),
-    Transition(
-        "clear suspicion", _same(RUNNING, LOST), "owner", "fence; the run has crashed", "the note of its last crash"
+        name="claim",
+        to={QUEUED: (RUNNING,)},
+        by="worker",
+        guard="it is the oldest open run of its thread",
+        writes="owner, lease, fence + 1, 1000 numbers; `withdrawn` of missing numbers, `status running`, first step",
     ),
     Transition(
-        "finish",
-        _held(SUCCEEDED, FAILED, CANCELLED),
-        "owner",
-        "fence, number of commits",
-        "results of open calls, `error`, `end`, totals; the thread's next run is announced",
+        name="extend lease",
+        to={RUNNING: (RUNNING,), LOST: (RUNNING,)},
+        by="owner (heartbeat)",
+        guard="fence",
+        writes="lease",
     ),
     Transition(
-        "release", _held(QUEUED), "owner whose process ends", "fence, number of commits", "`status moved`, outbox row"
+        name="reserve numbers",
+        to=_same(RUNNING, LOST),
+        by="owner",
+        guard="fence",
+        writes="the last number given out",
     ),
     Transition(
-        "wait",
-        _held(WAITING, QUEUED),
-        "owner",
-        "fence, number of commits; queued where a stop was requested meanwhile",
-        "`approval`, `status waiting`, questions, timers",
+        name="commit",
+        to=_same(RUNNING, LOST),
+        by="owner",
+        guard="fence, number of commits",
+        writes="events, pieces, steps, messages",
     ),
     Transition(
-        "stop",
-        {QUEUED: (CANCELLED,), RUNNING: (RUNNING,), LOST: (CANCELLED,), WAITING: (CANCELLED,)},
-        "client",
-        "",
-        "with a live owner: the request; else results of open calls, `end`, totals",
+        name="clear suspicion",
+        to=_same(RUNNING, LOST),
+        by="owner",
+        guard="fence; the run has crashed",
+        writes="the note of its last crash",
     ),
     Transition(
-        "requeue",
-        {LOST: (QUEUED, CANCELLED, DEAD)},
-        "reaper",
-        "grace of the lease; cancelled where a stop was requested, dead where the run is a suspect",
-        "the crash, outbox row; or results of open calls, `end`, totals",
+        name="finish",
+        to={RUNNING: (SUCCEEDED, FAILED, CANCELLED), LOST: (SUCCEEDED, FAILED, CANCELLED)},
+        by="owner",
+        guard="fence, number of commits",
+        writes="results of open calls, `error`, `end`, totals; the thread's next run is announced",
     ),
     Transition(
-        "fail claimed",
-        _held(FAILED),
-        "owner that cannot continue what an earlier owner left",
-        "fence",
-        "results of open calls, `error`, `end`, totals",
+        name="release",
+        to={RUNNING: (QUEUED,), LOST: (QUEUED,)},
+        by="owner whose process ends",
+        guard="fence, number of commits",
+        writes="`status moved`, outbox row",
     ),
     Transition(
-        "answer",
-        {WAITING: (QUEUED, WAITING)},
-        "client",
-        "the question is open; waiting while another one is",
-        "decision, `approval`, `status queued`, outbox row",
+        name="wait",
+        to={RUNNING: (WAITING, QUEUED), LOST: (WAITING, QUEUED)},
+        by="owner",
+        guard="fence, number of commits; queued where a stop was requested meanwhile",
+        writes="`approval`, `status waiting`, questions, timers",
     ),
     Transition(
-        "expire",
-        {WAITING: (FAILED,)},
-        "reaper (timer)",
-        "the question is open, or no code came",
-        "results of open calls, `error`, `end`, totals",
+        name="stop",
+        to={QUEUED: (CANCELLED,), RUNNING: (RUNNING,), LOST: (CANCELLED,), WAITING: (CANCELLED,)},
+        by="client",
+        guard="",
+        writes="with a live owner: the request; else results of open calls, `end`, totals",
     ),
     Transition(
-        "resume",
-        {WAITING: (QUEUED,)},
-        "worker with the code that the run waits for",
-        "the reason is `code_version`",
-        "`status queued`; the timer is deleted",
+        name="requeue",
+        to={LOST: (QUEUED, CANCELLED, DEAD)},
+        by="reaper",
+        guard="grace of the lease; cancelled where a stop was requested, dead where the run is a suspect",
+        writes="the crash, outbox row; or results of open calls, `end`, totals",
     ),
     Transition(
-        "notify observers",
-        _same(FAILED, CANCELLED, DEAD),
-        "worker",
-        "the end was written without an owner, and its observers were not notified",
-        "which worker notifies them, then that it did",
+        name="fail claimed",
+        to={RUNNING: (FAILED,), LOST: (FAILED,)},
+        by="owner that cannot continue what an earlier owner left",
+        guard="fence",
+        writes="results of open calls, `error`, `end`, totals",
     ),
     Transition(
-        "remove", dict.fromkeys(ENDED, (NONE,)), "client, retention", "", "all rows of the run but its messages"
+        name="answer",
+        to={WAITING: (QUEUED, WAITING)},
+        by="client",
+        guard="the question is open; waiting while another one is",
+        writes="decision, `approval`, `status queued`, outbox row",
+    ),
+    Transition(
+        name="expire",
+        to={WAITING: (FAILED,)},
+        by="reaper (timer)",
+        guard="the question is open, or no code came",
+        writes="results of open calls, `error`, `end`, totals",
+    ),
+    Transition(
+        name="resume",
+        to={WAITING: (QUEUED,)},
+        by="worker with the code that the run waits for",
+        guard="the reason is `code_version`",
+        writes="`status queued`; the timer is deleted",
+    ),
+    Transition(
+        name="notify observers",
+        to=_same(FAILED, CANCELLED, DEAD),
+        by="worker",
+        guard="the end was written without an owner, and its observers were not notified",
+        writes="which worker notifies them, then that it did",
+    ),
+    Transition(
+        name="remove",
+        to=dict.fromkeys(ENDED, (NONE,)),
+        by="client, retention",
+        guard="",
+        writes="all rows of the run but its messages",
     ),
 )
