@@ -91,13 +91,13 @@ class ModelStep:
 
     async def _withdraw(self, error: ErrorPayload) -> None:
         """Withdraw this attempt's deltas with an error event, and reset for the next attempt."""
-        if self._pieces or self._is_answered:  # providers charge for failed attempts too
-            self._spent = self.spent
+        charged = self._pieces or self._is_answered  # providers charge for failed attempts too
+        spent = self.spent if charged else self._spent
         await self._context.writer.withdraw(self.message_id, error)
         self.message_id = new_id("msg")
         self.attempt += 1
-        self._stream, self._is_answered = None, False
-        self._pieces = 0
+        # Together, without waiting between: a stop during the withdrawal would count the attempt twice.
+        self._spent, self._stream, self._is_answered, self._pieces = spent, None, False, 0
 
     # --- how it ends
 
