@@ -44,17 +44,19 @@ def lock_private(path: Path) -> int | None:
     """Return a descriptor of ``path``, opened as ``open_private`` does and locked; None if another process has it.
 
     Raises:
-        OSError: as ``open_private``.
+        OSError: as ``open_private``, or the file system has no locks.
     """
     while True:
         fd = open_private(path)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if is_at(fd, path):
-                return fd
-        except BlockingIOError:
+        except OSError as error:
             os.close(fd)
-            return None
+            if isinstance(error, BlockingIOError):
+                return None
+            raise
+        if is_at(fd, path):
+            return fd
         os.close(fd)  # deleted between open and lock: no process holds that name yet
 
 

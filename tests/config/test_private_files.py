@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import errno
+import fcntl
 import os
 import re
 import stat
@@ -17,7 +19,7 @@ from cli.supervisor.pid_lock import PidLock
 from config.database.migrate import make_folder, migrate
 from config.errors import StateDirExposed
 from config.folders import FOLDERS, ROOT
-from config.private_files import open_private, private_folder, require_private
+from config.private_files import lock_private, open_private, private_folder, require_private
 from config.redis.socket import socket_path
 from config.settings import Settings
 from observers.logfile.rotated_file import RotatedFile
@@ -200,3 +202,17 @@ def _makes_a_file(node: ast.AST) -> bool:
 
 def _is_no_sandbox(value: ast.expr) -> bool:
     return "sandbox" not in ast.unparse(value).lower()
+
+
+def test_a_file_that_cannot_be_locked_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    before = os.listdir("/proc/self/fd")
+
+    for _ in range(3):
+        with pytest.raises(OSError, match="No locks"):
+            lock_private(tmp_path / "runs-0.lock")
+
+    assert len(os.listdir("/proc/self/fd")) == len(before)
