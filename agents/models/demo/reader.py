@@ -29,7 +29,8 @@ class DemoReader(TurnReader):
     """Reads the answer to one call, a word at a time."""
 
     def __init__(self, call: ModelCall) -> None:
-        super().__init__(answer(call))
+        turn = answer(call)
+        super().__init__(turn)
         *pieces, last = self.chunks
         last.usage = Usage(
             input_tokens=sum(len(text_of(message).split()) for message in call.messages),
@@ -37,7 +38,8 @@ class DemoReader(TurnReader):
             reasoning_tokens=sum(piece.reasoning != "" for piece in pieces),
         )
         pace = call.params.get("words_per_s", 0 if call.model.endswith("instant") else WORDS_PER_S)
-        is_slow = any("slow" in text_of(each).lower() for each in call.messages[-1:] if each.get("role") == "user")
+        sentence = next((text_of(each) for each in reversed(call.messages) if each.get("role") == "user"), "")
+        is_slow = "slow" in sentence.lower() and not turn.calls
         is_paced = isinstance(pace, int | float) and pace > 0
         self._per_word_s = (SLOW if is_slow else 1) / pace if is_paced else 0.0
         self._varied = cycle(_VARIED)

@@ -125,11 +125,11 @@ def date_in(text: str, today: date) -> date | None:
             return date(int(spoken[3] or today.year), _MONTHS.index(spoken[2]) + 1, int(spoken[1]))
     except ValueError:
         return None
-    weekdays = {_DAYS[(today.weekday() + ahead) % 7]: ahead for ahead in range(1, 8)}
-    for word, ahead in {"tomorrow": 1, "today": 0, **weekdays}.items():
-        if re.search(rf"\b{word}\b", lower):
-            return today + timedelta(days=ahead)
-    return None
+    for word, days in (("tomorrow", 1), ("today", 0)):
+        if word in lower:
+            return today + timedelta(days=days)
+    weekday = next((number for number, day in enumerate(_DAYS) if re.search(rf"\b{day}\b", lower)), None)
+    return None if weekday is None else today + timedelta(days=(weekday - today.weekday() - 1) % 7 + 1)
 
 
 _FINDERS: Mapping[str, Callable[[str], str | None]] = {

@@ -24,9 +24,8 @@ _WRITE = re.compile(
 )
 _CLOCK = re.compile(r"\bwhat\b[^?]*?\b(?:time|date)\b(?: is it)?(?: in ([^?.!]+)| today)?[?.!]?", re.IGNORECASE)
 _NUMBER = r"\(*\d+(?:\.\d+)?%?\)*"
-_SUM = re.compile(
-    rf"(?<![\w.-])(?!\d{{4}}-\d\d-)(?P<expression>{_NUMBER}(?:\s*(?:\*\*|[-+*/^×÷]|of\b)\s*-?{_NUMBER})+)(?![\w-])"
-)
+_SUM = re.compile(rf"(?<![\w.-]){_NUMBER}(?:\s*(?:\*\*|[-+*/^×÷]|of\b)\s*-?{_NUMBER})+(?![\w-])")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST = re.compile(r"\b(?:largest|most|(smallest|fewest))\b")
 _PLACE = r"[A-Z][\w'’.-]*(?: [A-Z][\w'’.-]*)*"
 _PLACES = re.compile(rf"(?:[Cc]ompare|capital of|population of) ({_PLACE}(?:(?:, | and |, and ){_PLACE})*)")
@@ -93,6 +92,10 @@ def _query(sentence: str) -> Iterator[Arguments]:
         yield {"sql": f"SELECT {_COLUMNS} FROM countries WHERE name IN ({', '.join(names)})"}
 
 
+def _calculate(sentence: str) -> Iterator[Arguments]:
+    yield from ({"expression": found[0]} for found in _SUM.finditer(_DATE.sub(";", sentence)))
+
+
 def _count(text: str) -> int:
     return int(_COUNTS.get(text.lower(), text))
 
@@ -102,7 +105,7 @@ RULES: Mapping[str, tuple[str, Rule]] = {
     "list_files": ("List my files", _each(_LIST)),
     "write_file": ("Write buy milk to notes.txt", lambda _: iter(())),  # see _writing
     "order_supplies": ("Order 3 boxes of paper", _order),
-    "calculator": ("What is 17 * 23?", _each(_SUM)),
+    "calculator": ("What is 17 * 23?", _calculate),
     "clock": ("What time is it in Tokyo and Lima?", _clock),
     "query_countries": ("Which five countries have the largest population?", _query),
 }
