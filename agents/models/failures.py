@@ -82,8 +82,8 @@ def _answer_of(chain: list[BaseException]) -> tuple[int, Any] | None:
             return link.response.status_code, link.response.headers
     for link in chain:
         status = getattr(link, "status_code", None)
-        if isinstance(status, int) and status not in (0, 500) and getattr(link, "message", None):
-            return status, getattr(link, "litellm_response_headers", None) or getattr(link, "headers", None)
+        if isinstance(status, int) and status != 500 and getattr(link, "message", None):
+            return status or 500, getattr(link, "litellm_response_headers", None) or getattr(link, "headers", None)
     return None
 
 

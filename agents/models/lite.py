@@ -158,6 +158,8 @@ _REPLACED: Sequence[tuple[str, str, Callable[[Any], Any], str]] = (
     ),
 )
 """Module and name of a function, what makes the one that replaces it, and the warning where a release has none."""
+_ours: list[Any] = []
+"""The functions that replace them in this process."""
 
 
 def replace_functions() -> None:
@@ -167,8 +169,9 @@ def replace_functions() -> None:
         try:
             holder = reduce(getattr, owner, importlib.import_module(module))
             function = getattr(holder, name)
-            if not hasattr(function, "__wrapped__"):
-                setattr(holder, name, replacement(function))
+            if function not in _ours:  # LiteLLM's set-up failed after this, and is tried again
+                _ours.append(replacement(function))
+                setattr(holder, name, _ours[-1])
         except (ImportError, AttributeError):
             log.warning(warning)
 

@@ -79,6 +79,8 @@ async def _open_by_litellm(call: ModelCall) -> ChunkReader:
     try:
         with provider_call():
             opened = await litellm.acompletion(**arguments_of(call))
+    except TimeoutError:  # also one of LiteLLM's own
+        raise
     except Exception as error:
         raise failure_of(error, call) from error
     if opened is None:  # LiteLLM drops parameters after a 422, and then gives up silently

@@ -57,7 +57,7 @@ class WrapperReader:
         chunk = self._wire.chunk_of(body) or Chunk()
         chunk.text, chunk.reasoning = _clean(chunk.text), _clean(chunk.reasoning)
         chunk.tools = [replace(tool, arguments=_clean(tool.arguments)) for tool in chunk.tools]
-        for choice in body.get("choices", ())[:1]:
+        for choice in (body.get("choices") or ())[:1]:
             for block in (choice.get("delta") or {}).get("thinking_blocks") or ():
                 if block.get("type") == "redacted_thinking":
                     chunk.redacted = str(block.get("data") or "")
