@@ -60,13 +60,12 @@ def block_row(pieces: Sequence[tuple[Payload, int]], run_id: str, fence: int) ->
     segments: list[dict[str, Any]] = []
     following = None  # the type and number with which a delta continues the segment
     for payload, at_ms in pieces:
-        kind, is_text = payload.event_type, isinstance(payload, TextPayload)
-        text = payload.content if isinstance(payload, TextPayload) else ""
-        if not is_text or (kind, payload.seq) != following:
-            other = {} if is_text else {name: getattr(payload, name) for name in payload.required}
+        kind, text = payload.event_type, getattr(payload, "content", None)
+        if text is None or (kind, payload.seq) != following:
+            other = {name: getattr(payload, name) for name in payload.required} if text is None else {}
             segments.append({"type": kind, "seq": payload.seq, "text": "", "cuts": [], "ms": [], **other})
-        segments[-1]["text"] += text
-        segments[-1]["cuts"].append(len(text))
+        segments[-1]["text"] += text or ""
+        segments[-1]["cuts"].append(len(text or ""))
         segments[-1]["ms"].append(at_ms - base_ms)
         following = (kind, payload.seq + 1)
     return _row(run_id, fence, first, last, "block", orjson.dumps({"base_ms": base_ms, "segments": segments}))

@@ -36,21 +36,25 @@ def refer_to_messages(
     payloads: Sequence[Payload], ended: Sequence[StepEnded], history: Sequence[HistoryItem]
 ) -> tuple[Sequence[Payload], Sequence[StepEnded]]:
     """Return events and steps with references in place of the long results that ``history`` has."""
-    held = {id(item.data["result"]): (item.id, size) for item in history if (size := _size(item)) >= LONG_BYTES}
+    held = {item.data.get("call_id"): (item, size) for item in history if (size := _size(item)) >= LONG_BYTES}
+    if not held:
+        return payloads, ended
     written: list[Payload] = []
-    referring: set[str] = set()
+    referring: dict[str, HistoryItem] = {}
     for payload in payloads:
-        if isinstance(payload, ToolResultPayload) and id(payload.result) in held:
-            message_id, size = held[id(payload.result)]
-            payload = replace(payload, result=None, extra={**payload.extra, RESULT_IN: message_id, RESULT_BYTES: size})
-            referring.add(payload.step_id)
+        item, size = held.get(payload.call_id, (None, 0)) if isinstance(payload, ToolResultPayload) else (None, 0)
+        if isinstance(payload, ToolResultPayload) and item is not None and payload.result is item.data["result"]:
+            referring[payload.step_id] = item
+            extra = {**payload.extra, RESULT_IN: item.id, RESULT_BYTES: size}
+            payload = replace(payload, result=None, extra=extra)
         written.append(payload)
-    return written, [
-        replace(step, result={RESULT_IN: held[id(step.result)][0]})
-        if step.id in referring and id(step.result) in held
-        else step
-        for step in ended
-    ]
+    return written, [_ended(step, referring.get(step.id)) for step in ended]
+
+
+def _ended(step: StepEnded, item: HistoryItem | None) -> StepEnded:
+    if item is None or step.result is not item.data["result"]:
+        return step
+    return replace(step, result={RESULT_IN: item.id})
 
 
 def _size(item: HistoryItem) -> int:

@@ -132,7 +132,8 @@ class _Logs:
         found = _ended(connection, self._before_ms, is_further, exists(more))
         for run in found:
             _expire(connection, run.id, run.thread_id, run.reserved_to)
-            self._place = (run.ended_ms, run.id)
+        if found:
+            self._place = (found[-1].ended_ms, found[-1].id)
         return len(found)
 
 
