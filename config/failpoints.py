@@ -11,7 +11,6 @@ Places: ``accept``, ``claim`` and ``commit`` (after the transaction), ``accept-b
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -80,13 +79,20 @@ def _parse(part: str) -> tuple[str, _Point]:
         "raise": lambda: _raise(place),
     }
     is_pass = not has_number or (at.isdecimal() and int(at) > 0)
-    is_readable = verb in acts and is_pass and re.fullmatch(r"(\d+(\.\d+)?)?", seconds)
+    is_readable = verb in acts and is_pass and _is_duration(seconds)
     if place not in PLACES or not is_readable:
         raise SettingInvalid(
             f"{VARIABLE}: '{part[:80]}' is not PLACE=kill|exit|stop|sleep:SECONDS|raise, with @N for the Nth pass. "
             f"Places are {', '.join(PLACES)}."
         )
     return place, _Point(acts[verb], int(at) if at else None)
+
+
+def _is_duration(seconds: str) -> bool:
+    try:
+        return not seconds or 0 <= float(seconds) < float("inf")
+    except ValueError:
+        return False
 
 
 def _raise(place: str) -> None:

@@ -72,6 +72,8 @@ def warn_of_hidden_packages() -> None:
         if place == str(ROOT) or {"site-packages", "dist-packages"} & set(Path(place).parts):
             continue
         for folder, file in foreign_packages(place).items():
+            if Path(file).is_dir() and not any(Path(file).glob("*.py")):
+                continue  # a folder of that name without any module
             warnings.warn(
                 f"`import {folder}` finds Callboard's folder and hides {file}: a program that needs both has to talk "
                 f"to Callboard over HTTP ({ROOT / 'docs' / 'python.md'}).",
@@ -118,14 +120,10 @@ def describe_conflict(folder: str, file: str, root: Path) -> str:
 def foreign_packages(place: str | None = None) -> dict[str, str]:
     """Return the packages with a name of ours in a folder: their files or folders, by name.
 
-    ``place``: None is the folder of the installed packages. A folder without any module is no package.
+    ``place``: None is the folder of the installed packages.
     """
-    found = {}
-    for folder in FOLDERS:
-        origin = _origin_of(PathFinder.find_spec(folder, [place or get_path("purelib")]))
-        if origin is not None and (Path(origin).is_file() or any(Path(origin).glob("*.py"))):
-            found[folder] = origin
-    return found
+    found = {folder: _origin_of(PathFinder.find_spec(folder, [place or get_path("purelib")])) for folder in FOLDERS}
+    return {folder: origin for folder, origin in found.items() if origin is not None}
 
 
 def _origin_of(spec: ModuleSpec | None) -> str | None:

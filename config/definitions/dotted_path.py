@@ -244,7 +244,8 @@ def _module(module_name: str) -> Any:
         problem = f"cannot be imported ({module_name} did not finish within {IMPORT_S:g} seconds)."
         raise NotImportable(problem) from None
     with _lock:
-        _at_work.pop(module_name, None)
+        if _at_work.get(module_name, (None,))[0] is work:  # else it is another caller's later import
+            del _at_work[module_name]
     if error is not None:
         raise _not_imported(module_name, error) from error
     _imported.add(module_name)
