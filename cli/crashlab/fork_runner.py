@@ -17,6 +17,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -114,8 +115,9 @@ def _wait(pid: int, time_s: float) -> int | None:
 
 
 def _kill(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+    with suppress(ProcessLookupError, ChildProcessError):  # Ctrl-C came when its status was read
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def _set_up(log: Path) -> None:
