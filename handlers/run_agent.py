@@ -36,7 +36,11 @@ class _NotServed(Exception):
 
 
 class _Mismatch(Exception):
-    """The message's agent or definition differs from SQL's, in the lease; the message may be forged."""
+    """The message's agent or definition differs from SQL's; the message may be forged."""
+
+    def __init__(self, lease: Lease) -> None:
+        super().__init__(lease.run_id)
+        self.lease = lease
 
 
 class RunAgentHandler:
@@ -79,7 +83,7 @@ class RunAgentHandler:
         try:
             return self._claim(message, problem)
         except _Mismatch as error:  # loading may import modules, which must not happen in the claim's transaction
-            lease: Lease = error.args[0]
+            lease = error.lease
             message = replace(message, agent_id=lease.agent_id, definition_digest=lease.definition_digest)
             return self._claim(message, problem)
 
@@ -141,7 +145,7 @@ def run_agent(wire: object = None, *_more: object, **_extra: object) -> None:
     with slot_pool().slot_for(message.run_id) as has_slot:
         if not has_slot:
             return  # the run stays queued; the next free slot of any worker takes it
-        # on this thread, which has nothing else to do
+        # The task's thread claims the run, since it has nothing else to do.
         claimed = RunAgentHandler(process, served_queues(process.settings)).take(message)
         if claimed is not None:
             process.journal.loop.run(execute(process.journal, claimed))

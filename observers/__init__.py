@@ -1,6 +1,6 @@
 """Observers: plugins that get every event of a run, in order, and cannot change the run.
 
-Observers import payloads and the hot log, never agents or what sends runs on.
+Observers import payloads and the hot log, never agents or the dispatcher.
 """
 
 import runpy

@@ -237,8 +237,10 @@ class Journal:
         try:
             while not (pouring.done() and lines.empty()):
                 self.loop.require_own_process()
+                batch: list[Line] = []
                 with suppress(Empty):  # waits in slices, so that Ctrl-C is handled on every platform
-                    yield from lines.get(timeout=0.5)
+                    batch = lines.get(timeout=0.5)
+                yield from batch
             pouring.result()
         finally:
             pouring.cancel()

@@ -66,10 +66,7 @@ def deliver_undelivered(process: Process, *, clock: Callable[[], float] = time.m
 def _is_delivered(process: Process, row: Any) -> bool:
     """Deliver one run's events; return False where that has to be tried again."""
     try:
-        try:
-            _deliver(process, row)
-        except Permanent as error:  # another try would fail too
-            log.error("the end of a run cannot be delivered to observers run_id=%s: %s", row.id, error)
+        _deliver_or_give_up(process, row)
         process.journal.unowned.mark_delivered(row.id)
     except CallboardError as error:
         log.warning("observers get the end of a run later run_id=%s: %s", row.id, error)
@@ -78,6 +75,14 @@ def _is_delivered(process: Process, row: Any) -> bool:
         log.exception("the end of a run could not be delivered to observers run_id=%s", row.id)
         return False
     return True
+
+
+def _deliver_or_give_up(process: Process, row: Any) -> None:
+    """Deliver one run's events; log the error where another try would fail too."""
+    try:
+        _deliver(process, row)
+    except Permanent as error:
+        log.error("the end of a run cannot be delivered to observers run_id=%s: %s", row.id, error)
 
 
 def _deliver(process: Process, row: Any) -> None:

@@ -49,7 +49,7 @@ IMPORTS_S = 20.0
 def read_command_line(instance: Any = None, conf: Any = None, options: Any = None, **_: Any) -> None:
     """Serve the queues that ``celery worker -Q`` and ``-X`` name, like those of ``CALLBOARD_QUEUES``.
 
-    Exits with an error if the worker's pool cannot run agents.
+    Exits with an error if this worker cannot run agents: for its pool, LiteLLM's release, the broker or the folders.
     """
     given = options or {}
     chosen, excluded = (str_to_list(given.get(name)) or () for name in ("queues", "exclude_queues"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,8 +103,9 @@ class RedisHotLog:
                 source.lost_ownership()
                 return False
             earlier.source.lost_ownership()
-        names = keys.stream(run_id), keys.meta(run_id), keys.live(run_id)
-        self._runs[run_id] = _Run(fence, source, *names, Trimmer(fence))
+        self._runs[run_id] = _Run(
+            fence, source, keys.stream(run_id), keys.meta(run_id), keys.live(run_id), Trimmer(fence)
+        )
         return True
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
@@ -176,13 +176,16 @@ class RedisHotLog:
     def _expect_answer(self, timeout_s: float, began_s: float) -> None:
         # A timer is cheaper than a timeout around each batch, of which there may be one a token.
         due_s = self._loop_time() + timeout_s
-        self._watch = asyncio.get_running_loop().call_at(due_s, self._answer_missed, began_s, due_s)
+        self._watch = asyncio.get_running_loop().call_at(due_s, self._check_answer, began_s, due_s)
 
-    def _answer_missed(self, began_s: float, due_s: float) -> None:
-        """Seal, so that SQL holds what Redis does not accept; after ``REPLY_S`` another connection is tried."""
+    def _check_answer(self, began_s: float, due_s: float) -> None:
         if self._loop_time() - due_s > LOOP_LATE_S:  # then an answer that lies here is read first
-            self._watch = asyncio.get_running_loop().call_later(LOOP_LATE_S, self._answer_missed, began_s, math.inf)
-            return
+            self._watch = asyncio.get_running_loop().call_later(LOOP_LATE_S, self._answer_missed, began_s)
+        else:
+            self._answer_missed(began_s)
+
+    def _answer_missed(self, began_s: float) -> None:
+        """Seal, so that SQL holds what Redis does not accept; after ``REPLY_S`` another connection is tried."""
         self._go_down("Redis does not answer")
         self._seal_all()
         if self._writer is not None and self._loop_time() - began_s >= REPLY_S:

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, select
 
 from bus.journal.approvals import IN_ORDER, UNANSWERED
 from bus.journal.ownership import workers
-from bus.journal.states.conditions import OPEN, expired, is_first_of_thread, is_open
+from bus.journal.states.conditions import expired, is_first_of_thread, is_open
 from config.clock import stamp
 from config.database.engine import Database, wall_ms
 from config.database.tables import approvals, controls, runs, steps
@@ -56,7 +56,9 @@ class _Explainer:
         self._connection = connection
         self._now_ms = wall_ms(connection)
         self._fleet = workers.alive(connection)
-        queued, running, waiting = ([run for run in found if run.status == status] for status in OPEN)
+        queued, running, waiting = (
+            [run for run in found if run.status == status] for status in ("queued", "running", "waiting")
+        )
         self._before = self._first_of_threads({run.thread_key for run in queued})
         self._steps = self._by_run(running, steps, steps.c.ended_ms.is_(None), steps.c.number)
         self._stops = self._by_run(running, controls, controls.c.kind == "stop", controls.c.id)
