@@ -16,7 +16,7 @@ from tests.web.conftest import RunOwner, accept, eventually, process_of
 from tests.web.test_board import Board
 from tests.web.test_run_feed import Client, events
 from web.feeds.page import RETRY
-from web.feeds.projected import ProjectedFeed
+from web.feeds.seed import SeedFeed
 from web.feeds.viewers import Viewer
 
 PAGE = {"Accept": "application/json"}
@@ -35,7 +35,7 @@ def over(runner, journal) -> str:
 def test_the_dialects_viewer_of_a_removed_run_is_dropped_without_a_traceback(app, journal, runner, caplog) -> None:
     hub = process_of(app).hub
     run_id = accept(runner)
-    feed = ProjectedFeed(journal, hub.viewers.backlog, "run_removed", runner.handle(run_id).thread_id, None)
+    feed = SeedFeed(journal, hub.viewers.backlog, "run_removed", runner.handle(run_id).thread_id, None)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     hub.viewers.welcome(theirs, Viewer(hub.viewers, lambda: feed, 0))
@@ -45,7 +45,7 @@ def test_the_dialects_viewer_of_a_removed_run_is_dropped_without_a_traceback(app
         while ours.recv(1024):
             pass
 
-    assert [record.levelname for record in caplog.records if record.name == "web.feeds.projected"] in ([], ["INFO"])
+    assert [record.levelname for record in caplog.records if record.name == "web.feeds.seed"] in ([], ["INFO"])
     ours.close()
 
 

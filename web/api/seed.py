@@ -11,7 +11,7 @@ from flask import Blueprint, Response, url_for
 from config.errors import BadRequest
 from web.api.answers import answer, status_of
 from web.bodies import Body, read_body
-from web.feeds.projected import ProjectedFeed, as_text, reason_of
+from web.feeds.seed import SeedFeed, as_text, reason_of
 from web.problems import problem
 from web.process import current_process
 from web.security import current_who
@@ -33,7 +33,7 @@ def run() -> Response:
     journal, viewers = current_process().journal, current_process().hub.viewers
     viewers.require_room()
     handle = _start(body, body.text("input"), correlation_id)
-    feed = ProjectedFeed(journal, viewers.backlog, handle.run_id, handle.thread_id, correlation_id)
+    feed = SeedFeed(journal, viewers.backlog, handle.run_id, handle.thread_id, correlation_id)
     stream = StreamResponse(viewers, lambda: feed)
     stream.headers["X-Run-Id"] = handle.run_id  # in the headers, so that a client can resume a broken stream
     stream.headers["Location"] = url_for("events.of_run", run_id=handle.run_id)

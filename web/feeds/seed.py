@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class ProjectedFeed(Stream):
+class SeedFeed(Stream):
     """Streams a run from its first event to its end, as fast as the viewer reads: its task waits for buffer space."""
 
     def __init__(
