@@ -7,9 +7,9 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce, wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 from agents.models.errors import ModelFailed
 from agents.models.http.provider_call import in_provider_call
@@ -137,43 +137,54 @@ def _unpriced(price: Callable[..., float | None]) -> Callable[..., float | None]
     return quick
 
 
-_REPLACED: Sequence[tuple[str, str, Callable[[Any], Any], str]] = (
-    (
-        "litellm.litellm_core_utils.secret_redaction",
-        "python_redact_string",
-        lambda _: redact,  # its own takes 12 s for 16 KiB of PEM headers
-        "this release of LiteLLM redacts errors itself; a provider's long error may stop the loop",
+class _Replacement(NamedTuple):
+    """A function of LiteLLM or its SDK that is replaced in this process."""
+
+    module: str
+    name: str
+    """Of the function in its module, with a dot where it is a method."""
+    make: Callable[[Any], Any]
+    """Returns what replaces the function."""
+    warning: str
+    """Logged where a release has no such function."""
+
+
+_REPLACED = (
+    _Replacement(
+        module="litellm.litellm_core_utils.secret_redaction",
+        name="python_redact_string",
+        make=lambda _: redact,  # its own takes 12 s for 16 KiB of PEM headers
+        warning="this release of LiteLLM redacts errors itself; a provider's long error may stop the loop",
     ),
-    (
-        "litellm.litellm_core_utils.litellm_logging",
-        "Logging.response_cost_calculator",
-        _unpriced,
-        "this release of LiteLLM prices each stream that opens; each model call takes longer",
+    _Replacement(
+        module="litellm.litellm_core_utils.litellm_logging",
+        name="Logging.response_cost_calculator",
+        make=_unpriced,
+        warning="this release of LiteLLM prices each stream that opens; each model call takes longer",
     ),
-    (
-        "openai.resources.chat.completions.completions",
-        "async_maybe_transform",
-        without_plain_messages,
-        "this release of the OpenAI SDK transforms each message; long conversations take longer",
+    _Replacement(
+        module="openai.resources.chat.completions.completions",
+        name="async_maybe_transform",
+        make=without_plain_messages,
+        warning="this release of the OpenAI SDK transforms each message; long conversations take longer",
     ),
 )
-"""Module and name of a function, what makes the one that replaces it, and the warning where a release has none."""
 _ours: list[Any] = []
 """The functions that replace them in this process."""
 
 
 def replace_functions() -> None:
     """Replace the slow functions of LiteLLM and its SDK; a release without one is used as it is, with a warning."""
-    for module, path, replacement, warning in _REPLACED:
-        *owner, name = path.split(".")
+    for replaced in _REPLACED:
+        *owner, name = replaced.name.split(".")
         try:
-            holder = reduce(getattr, owner, importlib.import_module(module))
+            holder = reduce(getattr, owner, importlib.import_module(replaced.module))
             function = getattr(holder, name)
             if function not in _ours:  # LiteLLM's set-up failed after this, and is tried again
-                _ours.append(replacement(function))
+                _ours.append(replaced.make(function))
                 setattr(holder, name, _ours[-1])
         except (ImportError, AttributeError):
-            log.warning(warning)
+            log.warning(replaced.warning)
 
 
 process_import = LiteLLMImport(_imported)

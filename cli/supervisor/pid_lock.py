@@ -28,11 +28,10 @@ class LockOwner:
 class PidLock:
     """A file lock, which the kernel releases when the process ends, so a crash leaves no stale lock."""
 
-    _file: IO[str]
-    """Locked since ``take`` returned None."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file: IO[str] | None = None
+        """Locked since ``take`` returned None."""
 
     def take(self) -> LockOwner | None:
         """Take the lock and return None, or return its owner.
@@ -58,14 +57,16 @@ class PidLock:
 
     def announce(self, address: str, workers: int = 0) -> None:
         """Write the page's address and the number of workers for other processes."""
+        assert self._file is not None, "take() comes first"
         self._file.seek(0)
         self._file.truncate(0)
         self._file.write(json.dumps({"pid": os.getpid(), "address": address, "workers": workers}))
         self._file.flush()
 
     def release(self) -> None:
-        self._file.truncate(0)
-        self._file.close()
+        if self._file is not None:
+            self._file.truncate(0)
+            self._file.close()
 
     def _owner(self) -> LockOwner:
         until = time.monotonic() + WRITING_TIMEOUT_S

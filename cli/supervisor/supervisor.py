@@ -88,16 +88,17 @@ class Child:
         """Start the child, and restart it whenever it ends."""
         self._thread.start()
 
-    def end(self, number: signal.Signals) -> None:
-        """Send SIGTERM to the child, which ends its own children, or SIGKILL to its group; do not restart it."""
+    def terminate(self) -> None:
+        """Send SIGTERM to the child, which ends its own children; do not restart it."""
         self._stopping.set()
-        process = self.process
-        if process is None or process.poll() is not None:
-            return
-        if number == signal.SIGKILL:
-            _kill_group(process.pid)
-        else:
-            process.send_signal(number)
+        if self.process is not None:
+            self.process.terminate()  # nothing happens where it has ended
+
+    def kill(self) -> None:
+        """Send SIGKILL to the child and all of its children; do not restart it."""
+        self._stopping.set()
+        if self.process is not None and self.process.poll() is None:
+            _kill_group(self.process.pid)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for the child's end, and return whether it came in time."""
@@ -142,7 +143,7 @@ class Child:
             self._warn(f"{self.spec.name} could not be started: {error}")
             return None
         if self._stopping.is_set():
-            self.end(signal.SIGKILL)
+            self.kill()
         reader = threading.Thread(target=self._read, args=(process,), daemon=True)
         reader.start()
         if pipe is not None:
@@ -235,19 +236,19 @@ class Supervisor:
 
     def stop(self, grace_s: float = GRACE_S) -> None:
         """End all children: first the clients (drained, then killed), then the Redis that they use."""
-        for is_redis in (False, True):
-            self._end([child for child in self.children if (child.spec.name == "redis") == is_redis], grace_s)
+        self._end([child for child in self.children if child.spec.name != "redis"], grace_s)
+        self._end([child for child in self.children if child.spec.name == "redis"], grace_s)
         self.children.clear()
 
     def _end(self, children: list[Child], grace_s: float) -> None:
         for child in children:
-            child.end(signal.SIGTERM)
+            child.terminate()
         until = time.monotonic() + grace_s
         while not self.hurry.is_set() and time.monotonic() < until:
             if all([child.wait(0.05) for child in children]):
                 return
         for child in children:
-            child.end(signal.SIGKILL)
+            child.kill()
         for child in children:
             child.wait(5.0)
 
