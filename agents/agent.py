@@ -81,7 +81,10 @@ class Agent:
         self._repair = repair_messages(repair["text"], repair["problem"]) if repair is not None else []
 
     def begin(self) -> FirstCommit:
-        """Return what has to be committed before ``run``, for a new run and for one that is resumed."""
+        """Set the step or the calls with which ``run`` begins, and return what has to be committed before it.
+
+        A resumed run begins with what its last owner left open.
+        """
         progress = self._progress
         if progress.calls:
             self._calls = [self._resumed(step) for step in progress.calls]
