@@ -1,0 +1,106 @@
+"""The one decision: who may do what, for one object and for the rows of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, product
+
+import pytest
+from sqlalchemy import Boolean, Column, Connection, MetaData, String, Table, create_engine, insert, select
+
+from config.identity.access import LOCAL, Principal, Role, Verb, may, rows_for
+
+objects = Table(
+    "objects",
+    MetaData(),
+    Column("tenant", String),
+    Column("principal", String),
+    Column("agent_id", String),
+    Column("private", Boolean),
+)
+ROWS = [
+    dict(zip(objects.c.keys(), row, strict=True))
+    for row in product(("acme", "zeta"), ("ana", "ben"), ("assistant", "ledger"), (False, True))
+]
+ROLES = [frozenset(some) for count in range(len(Role) + 1) for some in combinations(Role, count)]
+AGENTS = (None, frozenset({"ledger"}), frozenset[str]())
+
+
+def ana(*roles: Role, **more: frozenset[Verb] | frozenset[str]) -> Principal:
+    return Principal(tenant="acme", id="ana", roles=frozenset(roles), **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[Connection]:
+    with create_engine("sqlite://").begin() as connection:
+        objects.metadata.create_all(connection)
+        connection.execute(insert(objects), ROWS)
+        yield connection
+
+
+@pytest.mark.parametrize("verb", Verb)
+@pytest.mark.parametrize("agents", AGENTS, ids=str)
+@pytest.mark.parametrize("roles", ROLES, ids=lambda roles: "+".join(sorted(roles)) or "none")
+def test_a_query_has_the_rows_that_the_decision_allows(
+    roles: frozenset[Role], agents: frozenset[str] | None, verb: Verb, connection: Connection
+) -> None:
+    principal = Principal(tenant="acme", id="ana", roles=roles, agents=agents)
+
+    found = connection.execute(select(objects).where(rows_for(principal, verb, objects))).all()
+
+    everything = connection.execute(select(objects)).all()
+    assert found == [row for row in everything if may(principal, verb, row)]
+
+
+def reached(principal: Principal, verb: Verb, connection: Connection) -> set[tuple[str, bool]]:
+    """Return the principal and the privacy of each object that is reached; it has to be of the same tenant."""
+    found = connection.execute(select(objects).where(rows_for(principal, verb, objects))).all()
+    assert {row.tenant for row in found} <= {principal.tenant}
+    return {(row.principal, row.private) for row in found}
+
+
+OWN = {("ana", False), ("ana", True)}
+SHARED = OWN | {("ben", False)}
+ALL = SHARED | {("ben", True)}
+
+
+@pytest.mark.parametrize(
+    ("roles", "see", "control", "decide"),
+    [
+        ((), OWN, OWN, OWN),
+        ((Role.VIEWER,), SHARED, OWN, OWN),
+        ((Role.OPERATOR,), SHARED, SHARED, OWN),
+        ((Role.APPROVER,), SHARED, OWN, SHARED),
+        ((Role.OPERATOR, Role.APPROVER), SHARED, SHARED, SHARED),
+        ((Role.ADMIN,), ALL, ALL, ALL),
+    ],
+)
+def test_what_each_role_reaches(
+    roles: tuple[Role, ...],
+    see: set[tuple[str, bool]],
+    control: set[tuple[str, bool]],
+    decide: set[tuple[str, bool]],
+    connection: Connection,
+) -> None:
+    reach = [reached(ana(*roles), verb, connection) for verb in (Verb.SEE, Verb.CONTROL, Verb.DECIDE)]
+
+    assert reach == [see, control, decide]
+
+
+@pytest.mark.parametrize("role", set(Role) - {Role.ADMIN})
+def test_only_an_admin_administers(role: Role, connection: Connection) -> None:
+    assert reached(ana(role), Verb.ADMINISTER, connection) == set()
+    assert reached(ana(Role.ADMIN), Verb.ADMINISTER, connection) == ALL
+
+
+@pytest.mark.parametrize("verb", Verb)
+def test_the_scope_of_a_credential_narrows_what_roles_allow(verb: Verb, connection: Connection) -> None:
+    narrow = ana(*Role, verbs=frozenset(Verb) - {verb})
+
+    assert reached(narrow, verb, connection) == set()
+    assert reached(narrow, next(other for other in Verb if other is not verb), connection) == ALL
+
+
+def test_the_local_principal_may_do_everything_in_its_tenant(connection: Connection) -> None:
+    assert {(LOCAL.tenant, LOCAL.id)} == {("default", "local")}
+    assert all(LOCAL.reach(verb) == max(LOCAL.reach(other) for other in Verb) for verb in Verb)
