@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, as_completed
 from typing import Any, Protocol
 
 from sqlalchemy import Connection
@@ -56,9 +56,14 @@ class InlineTransport:
             log.error("a message was not handled: %s: %s", type(error).__name__, error)
 
     def settle(self, timeout_s: float | None = None) -> None:
-        """Wait until everything sent has been handled."""
-        for future in list(self._going):
-            future.result(timeout_s)
+        """Wait until everything sent has been handled.
+
+        Raises:
+            TimeoutError: it takes longer than ``timeout_s``.
+            Exception: what the handler of a message raised.
+        """
+        for future in as_completed(list(self._going), timeout_s):
+            future.result()
 
 
 class BrokerTransport:

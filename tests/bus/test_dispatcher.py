@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
@@ -18,6 +19,10 @@ handled: list[tuple[str, int]] = []
 
 async def note(message: RunAgentMessage) -> None:
     handled.append((message.run_id, threading.get_ident()))
+
+
+async def never(message: RunAgentMessage) -> None:
+    await asyncio.Event().wait()
 
 
 async def fail(message: RunAgentMessage) -> None:
@@ -94,6 +99,18 @@ def test_settling_raises_what_a_handler_raised(inline, monkeypatch):
 
     with pytest.raises(ValueError, match="run_1"):
         going[0].result(10)
+
+
+def test_settling_takes_no_longer_than_its_timeout(inline, monkeypatch):
+    monkeypatch.setitem(routes.HANDLERS, RunAgentMessage.name, f"{__name__}:never")
+    for _ in range(3):
+        inline.send(MESSAGE)
+
+    with pytest.raises(TimeoutError):
+        inline.settle(0.05)
+
+    for future in list(inline._going):
+        future.cancel()
 
 
 def test_each_message_has_one_handler_which_the_bus_finds_by_name():
