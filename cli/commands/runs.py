@@ -60,7 +60,7 @@ def _print(found: list[dict[str, Any]]) -> None:
     for run in found:
         took = f"{run['duration_ms'] / 1000:.1f} s" if "duration_ms" in run else run["status"]
         cost = f"${run['cost_usd']:.4f}" if "cost_usd" in run else ""
-        began = run["created_at"][5:16].replace("T", " ")
+        began = run["created_at"][:16].replace("T", " ")
         facts = f"{run['run_id']}  {began}  {run['agent']:<{agent_width}}  {took:>9}  {cost:>8}  "
         why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
         click.echo(f"{mark_of(run['status'])} {facts}{fit(visible(run['title']) + why, width - len(facts) - 2)}")
