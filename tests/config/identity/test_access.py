@@ -87,7 +87,7 @@ def test_what_each_role_reaches(
     assert reach == [see, control, decide]
 
 
-@pytest.mark.parametrize("role", set(Role) - {Role.ADMIN})
+@pytest.mark.parametrize("role", [role for role in Role if role is not Role.ADMIN])
 def test_only_an_admin_administers(role: Role, connection: Connection) -> None:
     assert reached(ana(role), Verb.ADMINISTER, connection) == set()
     assert reached(ana(Role.ADMIN), Verb.ADMINISTER, connection) == ALL
