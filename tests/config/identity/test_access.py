@@ -8,7 +8,8 @@ from itertools import combinations, product
 import pytest
 from sqlalchemy import Boolean, Column, Connection, MetaData, String, Table, create_engine, insert, select
 
-from config.identity.access import LOCAL, Principal, Role, Verb, may, rows_for
+from config.identity.access import may, rows_for
+from config.identity.principal import LOCAL, Principal, Role, Verb
 
 objects = Table(
     "objects",
