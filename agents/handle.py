@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bus.journal import CONTROLS, ApprovalDecided, CommitResult, Control, Decided, Decision, Journal, Who, parse_cursor
+from bus.journal import CONTROLS, ApprovalDecided, CommitResult, Control, Decided, Decision, Journal, parse_cursor
 from bus.payloads import EndPayload, Payload, decode
+from config.identity.principal import Principal
 
 
 class RunHandle:
     """An accepted run. Handles are cheap, hold no resources, and work in any process that uses the same database."""
 
     def __init__(
-        self, journal_of_process: Callable[[], Journal], run_id: str, thread_id: str, who: Who, *, is_new: bool = True
+        self,
+        journal_of_process: Callable[[], Journal],
+        run_id: str,
+        thread_id: str,
+        principal: Principal,
+        *,
+        is_new: bool = True,
     ) -> None:
         self._journal = journal_of_process
-        self._who = who
+        self._principal = principal
         self.run_id = run_id
         self.thread_id = thread_id
         self.is_new = is_new
@@ -31,7 +38,7 @@ class RunHandle:
         """
         cursor = parse_cursor(str(after))
         if cursor:
-            self._journal().runs.bounds(self._who, self.run_id, cursor)
+            self._journal().runs.bounds(self._principal, self.run_id, cursor)
         lines = self._journal().follow_blocking(self.run_id, self.thread_id, cursor)
         return (decode(line.data) for line in lines)
 
@@ -49,7 +56,7 @@ class RunHandle:
 
     def status(self) -> str:
         """The run's present status."""
-        return str(self._journal().runs.row(self._who, self.run_id).status)
+        return str(self._journal().runs.row(self._principal, self.run_id).status)
 
     def cancel(self, *, by: str | None = None) -> CommitResult:
         """Request a stop; a second request, or one after the end, changes nothing."""
@@ -57,15 +64,15 @@ class RunHandle:
 
     def control(self, wanted: Control, *, by: str | None = None) -> CommitResult:
         """Do or request what the verb says, where the run's state allows it; a second request changes nothing."""
-        return self._journal().control(self._who, self.run_id, wanted, by=by or self._who.principal)
+        return self._journal().control(self._principal, self.run_id, wanted, by=by or self._principal.id)
 
     def approvals(self) -> list[dict[str, Any]]:
         """Return the run's open questions, the oldest first."""
-        return self._journal().runs.questions(self._who, self.run_id)
+        return self._journal().runs.questions(self._principal, self.run_id)
 
     def last_decided(self) -> ApprovalDecided | None:
         """Return the answer to the newest question, as the error that a later answer gets; None if it has none."""
-        return self._journal().runs.last_decided(self._who, self.run_id)
+        return self._journal().runs.last_decided(self._principal, self.run_id)
 
     def decide(self, approval_id: str, answer: Decision, *, by: str | None = None) -> Decided:
         """Answer a question of the run; the first valid answer counts.
@@ -73,7 +80,7 @@ class RunHandle:
         Raises:
             ApprovalUnknown, ApprovalDecided, ApprovalOver, DecisionRefused: see ``bus.journal.decisions``.
         """
-        return self._journal().decide(self._who, self.run_id, approval_id, answer, by=by or self._who.principal)
+        return self._journal().decide(self._principal, self.run_id, approval_id, answer, by=by or self._principal.id)
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until the wake-up was published; return False after ``timeout_s``. The run is accepted in any case."""

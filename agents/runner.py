@@ -12,10 +12,11 @@ from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
 from agents.registry import AgentRegistry
 from bus.dispatcher import INLINE, OTHERS, Dispatcher
-from bus.journal import IdempotencyKey, Journal, NewRun, Who
+from bus.journal import IdempotencyKey, Journal, NewRun
 from bus.routes import BrokerTransport, InlineTransport
 from config.errors import BadRequest, CallboardError
 from config.forks import leave_to_parent
+from config.identity.principal import Principal
 from config.settings import Settings
 from observers.base import AgentObserver
 
@@ -83,7 +84,7 @@ class Runner:
         detached: bool = False,
         grant: str | None = None,
         observers: Sequence[AgentObserver | str] = (),
-        who: Who = Who(),
+        principal: Principal = Principal(),
         metadata: Mapping[str, Any] | None = None,
         idempotency: IdempotencyKey | None = None,
     ) -> RunHandle:
@@ -96,7 +97,7 @@ class Runner:
             detached: True where no caller waits: workers execute the run. Otherwise this process does, inline.
             grant: the id of a privilege grant; there are none yet.
             observers: observers besides those of the agent: names, or objects for an inline run.
-            who: the tenant and principal that own the run.
+            principal: the owner of the run.
             metadata: stored with the run and passed to observers.
             idempotency: a key by which a repeated request returns the first one's run.
 
@@ -112,10 +113,10 @@ class Runner:
             self._check(objective, thread_id)
             definition = self.registry.get(agent_id)
         except CallboardError:  # a repeated request has its run, even if the agent's file was moved since
-            earlier = self.journal.runs.started_before(who, idempotency) if idempotency is not None else None
+            earlier = self.journal.runs.started_before(principal, idempotency) if idempotency is not None else None
             if earlier is None:
                 raise
-            return self.handle(earlier, who)
+            return self.handle(earlier, principal)
         named = [name for name in observers if isinstance(name, str)]
         new = NewRun(
             objective=objective,
@@ -127,7 +128,7 @@ class Runner:
             observers=tuple(dict.fromkeys([*definition.observers, *named])),
             queue=definition.queue,
             thread_id=thread_id,
-            who=who,
+            principal=principal,
             detached=detached,
             metadata=metadata,
             idempotency=idempotency,
@@ -144,16 +145,18 @@ class Runner:
             if local:
                 own.local_observers[accepted.run_id] = local
             route.send(accepted.message, accepted.outbox_row)
-        return RunHandle(lambda: self.journal, accepted.run_id, accepted.thread_id, new.who, is_new=accepted.is_new)
+        return RunHandle(
+            lambda: self.journal, accepted.run_id, accepted.thread_id, new.principal, is_new=accepted.is_new
+        )
 
-    def handle(self, run_id: str, who: Who = Who()) -> RunHandle:
+    def handle(self, run_id: str, principal: Principal = Principal()) -> RunHandle:
         """Return a handle on a run that any process accepted.
 
         Raises:
             RunUnknown: there is no such run, or another tenant's or user's.
         """
-        thread_id = self.journal.runs.row(who, run_id).thread_id
-        return RunHandle(lambda: self.journal, run_id, thread_id, who, is_new=False)
+        thread_id = self.journal.runs.row(principal, run_id).thread_id
+        return RunHandle(lambda: self.journal, run_id, thread_id, principal, is_new=False)
 
     def settle(self, timeout_s: float) -> None:
         """Wait until the inline runs of this process have ended."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from flask import Flask, Response, request
 
-from bus.journal import Who
 from config.errors import BadRequest
+from config.identity.principal import Principal
 from config.settings import Settings
 from web.errors import HostRefused, OriginRefused
 
@@ -29,10 +29,10 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_ANONYMOUS = Who()
+_ANONYMOUS = Principal()
 
 
-def current_who() -> Who:
+def current_principal() -> Principal:
     return _ANONYMOUS
 
 

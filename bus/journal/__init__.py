@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from bus.journal.steps import StepEnded, StepStarted, Totals, steps_of
     from bus.journal.threads import HistoryItem, Past
     from bus.journal.version import require_readable_journal
-    from bus.journal.who import Who
 
 _NAMES = {
     "accept": "NewRun",
@@ -85,7 +84,6 @@ _NAMES = {
     "steps": "StepEnded StepStarted Totals steps_of",
     "threads": "HistoryItem Past",
     "version": "require_readable_journal",
-    "who": "Who",
 }
 """The names above, by the module that defines them."""
 MODULES = {name: f"bus.journal.{module}" for module, names in _NAMES.items() for name in names.split()}

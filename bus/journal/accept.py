@@ -16,13 +16,13 @@ from bus.journal.log.events import event_row
 from bus.journal.outbox import announce
 from bus.journal.states.rows import insert_run
 from bus.journal.version import JOURNAL_VERSION
-from bus.journal.who import Who
 from bus.messages import FIELDS, RunAgentMessage
 from bus.payloads import StatusPayload
 from config.clock import epoch_ms, stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import events, messages, runs, threads
 from config.failpoints import failpoint
+from config.identity.principal import Principal
 from config.ids import new_id
 
 TITLE_CHARS = 120
@@ -42,7 +42,7 @@ class NewRun:
     observers: tuple[str, ...]
     thread_id: str | None = None
     """The client's own name for the thread; None makes a new thread."""
-    who: Who = field(default_factory=Who)
+    principal: Principal = field(default_factory=Principal)
     """Whom the run, and a new thread, belong to."""
     detached: bool = False
     queue: str | None = None
@@ -95,7 +95,7 @@ def accept(database: Database, new: NewRun, record: Record = announce) -> Accept
 
 def _accept(connection: Connection, new: NewRun, record: Record) -> Accepted:
     if new.idempotency is not None:
-        earlier = used_before(connection, new.who, new.idempotency)
+        earlier = used_before(connection, new.principal, new.idempotency)
         if earlier is not None:
             thread_id = connection.execute(select(runs.c.thread_id).where(runs.c.id == earlier)).scalar_one()
             return Accepted(run_id=earlier, thread_id=thread_id)
@@ -104,7 +104,7 @@ def _accept(connection: Connection, new: NewRun, record: Record) -> Accepted:
     message = RunAgentMessage(run_id=run["id"], **{name: run[name] for name in FIELDS})
     row = record(connection, run["id"])
     if new.idempotency is not None:
-        remember(connection, new.who, new.idempotency, run["id"])
+        remember(connection, new.principal, new.idempotency, run["id"])
     return Accepted(run_id=run["id"], thread_id=run["thread_id"], message=message, outbox_row=row)
 
 
@@ -117,8 +117,8 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
         "thread_key": thread_key,
         "thread_id": thread_id,
         "turn": turn,
-        "tenant": new.who.tenant,
-        "principal": new.who.principal,
+        "tenant": new.principal.tenant,
+        "principal": new.principal.id,
         "kind": "agent",
         "agent_id": new.agent_id,
         "agent_name": new.agent_name,
@@ -166,15 +166,15 @@ _NEW_THREAD = insert(threads).values(created_ms=WALL_MS, updated_ms=WALL_MS).ret
 def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, str, int]:
     """Return the thread's key and id, and the number of the message that is about to be added."""
     if new.thread_id is not None:
-        its = {"tenant_": new.who.tenant, "principal_": new.who.principal, "id_": new.thread_id}
+        its = {"tenant_": new.principal.tenant, "principal_": new.principal.id, "id_": new.thread_id}
         row = connection.execute(_NEXT_NUMBER, its).first()
         if row is not None:
             return row.key, new.thread_id, row.next_message - 1
     thread_id = new.thread_id or new_id("thr")
     values = {
         "id": thread_id,
-        "tenant": new.who.tenant,
-        "principal": new.who.principal,
+        "tenant": new.principal.tenant,
+        "principal": new.principal.id,
         "agent_id": new.agent_id,
         "title": title,
         "next_message": 2,

@@ -14,12 +14,12 @@ from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown, D
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.states.unowned import CommitResult, lock_own_run, untouched
 from bus.journal.states.unowned import answer as record_answer
-from bus.journal.who import Who
 from bus.payloads import TERMINAL, ApprovalPayload
 from config.clock import epoch_ms
 from config.database.engine import Database, wall_ms
 from config.database.tables import approvals
 from config.failpoints import failpoint
+from config.identity.principal import Principal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +36,7 @@ class Decided:
 
 def decide(
     database: Database,
-    who: Who,
+    principal: Principal,
     run_id: str,
     approval_id: str,
     answer: Decision,
@@ -58,17 +58,17 @@ def decide(
     """
     decided = partial(Decided, approval_id=approval_id)
     with database.write() as connection:
-        row = lock_own_run(connection, who, run_id)
+        row = lock_own_run(connection, principal, run_id)
         query = select(approvals).where(approvals.c.id == approval_id, approvals.c.run_id == run_id)
         question = connection.execute(query).first()
         if question is None:
             raise ApprovalUnknown(approval_id=approval_id[:80])
-        if idempotency is not None and used_before(connection, who, idempotency) is not None:
+        if idempotency is not None and used_before(connection, principal, idempotency) is not None:
             return decided(decision=question.decision, by=question.decided_by, written=untouched(row), is_new=False)
         _require_open(connection, row, question, answer)
         written = _answer(connection, row, question, answer, by)
         if idempotency is not None:
-            remember(connection, who, idempotency, run_id)
+            remember(connection, principal, idempotency, run_id)
     failpoint("unowned")
     return decided(decision=answer.decision, by=by, written=written)
 

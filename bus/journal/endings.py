@@ -23,13 +23,13 @@ from bus.journal.states.release import Release
 from bus.journal.states.unowned import CommitResult, end, lock_own_run, lock_run, move, request, untouched
 from bus.journal.steps import StepEnded, Totals, read_totals
 from bus.journal.threads import HistoryItem, error_item
-from bus.journal.who import Who
 from bus.payloads import TERMINAL, EndPayload, EndStatus, ErrorPayload, Outcome, Payload, ToolResultPayload
 from config.database.engine import Database
 from config.database.tables import steps
 from config.effects import recorded_policy
 from config.errors import CallboardError
 from config.failpoints import failpoint
+from config.identity.principal import Principal
 from config.ids import new_id
 
 NOT_FINISHED = "The run ended before this call was finished."
@@ -84,7 +84,12 @@ def end_event(
 
 
 def control(
-    database: Database, who: Who, run_id: str, wanted: Control, by: str, idempotency: IdempotencyKey | None = None
+    database: Database,
+    principal: Principal,
+    run_id: str,
+    wanted: Control,
+    by: str,
+    idempotency: IdempotencyKey | None = None,
 ) -> CommitResult:
     """Request something of the run's owner, or do it where the run has none. A second request changes nothing.
 
@@ -96,11 +101,11 @@ def control(
         IdempotencyConflict: the key was used with another body.
     """
     with database.write() as connection:
-        row = lock_own_run(connection, who, run_id)
+        row = lock_own_run(connection, principal, run_id)
         if idempotency is not None:
-            if used_before(connection, who, idempotency) is not None:
+            if used_before(connection, principal, idempotency) is not None:
                 return untouched(row)
-            remember(connection, who, idempotency, run_id)
+            remember(connection, principal, idempotency, run_id)
         if row.status in TERMINAL:
             return untouched(row)
         is_owned = has_live_owner(database, connection, row)

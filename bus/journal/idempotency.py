@@ -14,9 +14,9 @@ import orjson
 from sqlalchemy import Connection, bindparam, insert, select
 
 from bus.journal.errors import IdempotencyConflict
-from bus.journal.who import Who
 from config.clock import epoch_ms
 from config.database.tables import idempotency_keys
+from config.identity.principal import Principal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,13 +35,13 @@ def canonical_digest(body: Any) -> str:
     return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def used_before(connection: Connection, who: Who, key: IdempotencyKey) -> str | None:
+def used_before(connection: Connection, principal: Principal, key: IdempotencyKey) -> str | None:
     """Return the run of an earlier request with this key, or None where there was none.
 
     Raises:
         IdempotencyConflict: the key was used with another body.
     """
-    row = connection.execute(_FIND, asdict(who) | asdict(key)).first()
+    row = connection.execute(_FIND, _columns(principal, key)).first()
     if row is None:
         return None
     if row.body_digest != key.body_digest:
@@ -49,9 +49,13 @@ def used_before(connection: Connection, who: Who, key: IdempotencyKey) -> str | 
     return str(row.run_id)
 
 
-def remember(connection: Connection, who: Who, key: IdempotencyKey, run_id: str) -> None:
+def remember(connection: Connection, principal: Principal, key: IdempotencyKey, run_id: str) -> None:
     """Insert the key, in the transaction that executes the request."""
-    connection.execute(_REMEMBER, asdict(who) | asdict(key) | {"run_id": run_id, "created_ms": epoch_ms()})
+    connection.execute(_REMEMBER, _columns(principal, key) | {"run_id": run_id, "created_ms": epoch_ms()})
+
+
+def _columns(principal: Principal, key: IdempotencyKey) -> dict[str, str]:
+    return {"tenant": principal.tenant, "principal": principal.id, **asdict(key)}
 
 
 _k = idempotency_keys.c

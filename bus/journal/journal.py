@@ -40,7 +40,6 @@ from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.states.unowned import CommitResult
 from bus.journal.states.unowned_runs import UnownedRuns
-from bus.journal.who import Who
 from bus.journal.write_probe import WriteProbe
 from bus.keys import Keys
 from bus.loop import ProcessLoop, process_loop
@@ -49,6 +48,7 @@ from config.database.engine import Database, open_database, wall_ms
 from config.database.errors import DatabaseBusy, DatabaseUnreachable
 from config.errors import CallboardError
 from config.failpoints import failpoint
+from config.identity.principal import Principal
 from config.settings import Settings
 
 POSTGRES_WRITERS = 8
@@ -158,10 +158,10 @@ class Journal:
         self.publish(await self.loop.write(endings.fail_owned, self.database, lease.run_id, lease.fence, error))
 
     def control(
-        self, who: Who, run_id: str, wanted: Control, *, by: str, idempotency: IdempotencyKey | None = None
+        self, principal: Principal, run_id: str, wanted: Control, *, by: str, idempotency: IdempotencyKey | None = None
     ) -> CommitResult:
         """Do or request what the verb says; see ``bus.journal.endings``. From any thread and any process."""
-        written = endings.control(self.database, who, run_id, wanted, by, idempotency)
+        written = endings.control(self.database, principal, run_id, wanted, by, idempotency)
         self.publish(written)
         if not written.events and not wanted.is_done(written.status):
             self.loop.call_soon(lambda: self._reach(run_id, wanted))
@@ -169,7 +169,7 @@ class Journal:
 
     def decide(
         self,
-        who: Who,
+        principal: Principal,
         run_id: str,
         approval_id: str,
         answer: Decision,
@@ -178,7 +178,9 @@ class Journal:
         idempotency: IdempotencyKey | None = None,
     ) -> Decided:
         """Record a person's answer; see ``bus.journal.decisions``. May be called from any thread and any process."""
-        decided = decisions.decide(self.database, who, run_id, approval_id, answer, by=by, idempotency=idempotency)
+        decided = decisions.decide(
+            self.database, principal, run_id, approval_id, answer, by=by, idempotency=idempotency
+        )
         self.publish(decided.written)
         return decided
 

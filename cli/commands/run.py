@@ -16,7 +16,6 @@ from agents.models.call import is_in_process
 from agents.models.providers import require_possible_provider
 from agents.registry import AgentRegistry
 from agents.runner import Runner
-from bus.journal import Who
 from cli import options
 from cli.doctor.settings import broken_plugins
 from cli.opening import open_runner
@@ -25,6 +24,7 @@ from cli.output.json import print_json
 from cli.output.transcript import fit
 from cli.output.wait_reasons import warn_of_no_worker
 from config.definitions.agent import AGENT_ID
+from config.identity.principal import Principal
 from config.settings import Settings
 from config.visible import visible
 
@@ -127,7 +127,7 @@ def _objective(text: str | None) -> str:
 
 def _leave(runner: Runner, handle: RunHandle, as_json: bool) -> int:
     is_published = handle.settle(SETTLE_S)
-    queue = runner.journal.runs.row(Who(), handle.run_id).queue
+    queue = runner.journal.runs.row(Principal(), handle.run_id).queue
     alive, fleet = runner.journal.workers.alive(), runner.journal.workers.serving(queue)
     if as_json:
         print_json({"run_id": handle.run_id, "thread_id": handle.thread_id, "workers": len(fleet)}, lines=True)

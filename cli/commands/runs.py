@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bus.journal import STATUSES, Who
+from bus.journal import STATUSES
 from cli import options
 from cli.commands.remove import rm_runs
 from cli.family import Family
@@ -16,6 +16,7 @@ from cli.opening import open_runner
 from cli.output.json import print_json
 from cli.output.transcript import fit
 from cli.output.wait_reasons import mark_of, print_why, require_known_agent
+from config.identity.principal import Principal
 from config.visible import visible
 
 
@@ -36,7 +37,9 @@ def runs(
             raise click.UsageError("--why is about open runs only; leave --status out.")
         return print_why(options.apply(**flags), agent, thread_id, limit, as_json)
     with open_runner(options.apply(**flags)) as runner:
-        found = runner.journal.runs.newest(Who(), status=status, agent=agent, thread_id=thread_id, limit=limit + 1)
+        found = runner.journal.runs.newest(
+            Principal(), status=status, agent=agent, thread_id=thread_id, limit=limit + 1
+        )
         if not found and agent is not None:
             require_known_agent(runner, agent)
     found, is_more = found[:limit], len(found) > limit

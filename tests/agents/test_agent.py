@@ -15,15 +15,7 @@ from agents.handle import RunHandle
 from agents.models.errors import ModelFailed, ModelRefused
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
-from bus.journal import (
-    Control,
-    CursorAhead,
-    CursorInvalid,
-    Reason,
-    Release,
-    Who,
-    steps_of,
-)
+from bus.journal import Control, CursorAhead, CursorInvalid, Reason, Release, steps_of
 from bus.journal.endings import NOT_KNOWN
 from bus.payloads import (
     EndPayload,
@@ -40,6 +32,7 @@ from bus.payloads import (
 from config.database.errors import DatabaseBusy
 from config.database.tables import runs
 from config.errors import BadRequest
+from config.identity.principal import Principal
 from tests.agents import sample_tools
 
 BUSY = Turn(error=ModelFailed("the model is busy.", retry_after_s=0.01))
@@ -69,7 +62,7 @@ def events_of(run: RunHandle) -> list[Payload]:
 
 
 def stored(kit: AgentKit, thread_id: str) -> list[dict[str, Any]]:
-    return kit.runner.journal.threads.messages(Who(), thread_id)
+    return kit.runner.journal.threads.messages(Principal(), thread_id)
 
 
 def test_streams_pieces_and_then_the_whole_message(kit: AgentKit) -> None:
@@ -409,7 +402,7 @@ def test_a_stop_says_the_same_whether_an_owner_lived_or_not(kit: AgentKit) -> No
             owned.cancel()
 
     assert [handle.result(10).reason for handle in (owned, unowned)] == ["stopped", "stopped"]
-    said = kit.runner.journal.threads.messages(Who(), owned.thread_id)
+    said = kit.runner.journal.threads.messages(Principal(), owned.thread_id)
     assert [one["content"] for one in said if one["role"] == "error"] == ["Stopped by the user."] * 2
 
 

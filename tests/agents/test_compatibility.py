@@ -17,10 +17,11 @@ from agents.execution import execute
 from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import catalogue
-from bus.journal import Decision, StaleOwner, Who
+from bus.journal import Decision, StaleOwner
 from bus.messages import RunAgentMessage
 from bus.queues import served_queues
 from config.database.tables import approvals, definitions, runs, steps, timers
+from config.identity.principal import Principal
 from handlers.run_agent import RunAgentHandler, run_agent
 from handlers.worker.maintenance import resume_compatible
 from handlers.worker.slots import SlotPool, open_slot_pool
@@ -104,7 +105,7 @@ class Runs:
             return list(connection.execute(query).all())
 
     def why(self, run_id: str) -> str:
-        (found,) = self._journal.runs.explain(Who(), run_id=run_id)
+        (found,) = self._journal.runs.explain(Principal(), run_id=run_id)
         return f"{found.waits_for}: {found.sentence}"
 
     def timers(self, run_id: str) -> int:
@@ -445,7 +446,7 @@ def _asked(its: Runs) -> tuple[str, str]:
 
 def _decide(its: Runs, run_id: str, approval_id: str, decision: str, result: Any = None) -> None:
     answer = Decision(decision=decision, result=result)
-    its.kit.runner.journal.decide(Who(), run_id, approval_id, answer, by="ann")
+    its.kit.runner.journal.decide(Principal(), run_id, approval_id, answer, by="ann")
 
 
 # --- what no code mends ---------------------------------------------------------------------------
@@ -462,6 +463,6 @@ def test_a_run_that_cannot_be_taken_up_ends_with_every_call_answered(its: Runs) 
     assert (row.reason, row.owner, row.steps) == ("plugin_unknown", None, 2)
     assert "output_tokens" in row.usage_json
     assert [step.status for step in its.steps(run_id)] == ["done", "unknown"]
-    said = its.kit.runner.journal.threads.messages(Who(), row.thread_id)
+    said = its.kit.runner.journal.threads.messages(Principal(), row.thread_id)
     assert [(one["role"], one.get("call_id")) for one in said][-2:] == [("tool", "call_1"), ("error", None)]
     assert its.kit.play("And now?", "clerk", thread_id=row.thread_id).end.status == "succeeded"

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Route, expect
 
-from bus.journal import Decision, Who
+from bus.journal import Decision
 from bus.payloads import ToolResultPayload
+from config.identity.principal import Principal
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.test_page_looks import FAINT_TEXTS, OVERFLOW
 from tests.browser.visitor import PATIENCE_MS, Scheme, Visitor
@@ -18,7 +19,7 @@ from tests.bus.questions import WHY, answer_of, question
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
-ME = Who()
+ME = Principal()
 LONG: dict[str, Any] = {
     "to": "ann@b.example",
     "body": "Dear Ann,\nyour refund is on its way.\n" + "x" * 400,

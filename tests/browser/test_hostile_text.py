@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from bus.journal import Decision, Who
+from bus.journal import Decision
+from config.identity.principal import Principal
 from config.visible import visible
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.visitor import PATIENCE_MS, Visitor
@@ -247,7 +248,7 @@ def test_the_page_continues_beside_a_hostile_answer(browser: Browser, counter: C
         }"""
     )
 
-    counter.journal.decide(Who(), run_id, one.id, Decision(decision="fail"), by="ann")
+    counter.journal.decide(Principal(), run_id, one.id, Decision(decision="fail"), by="ann")
     counter.resume(run_id, text=unit * (MIB // 4 // len(unit)))
 
     visitor.waits_for_end()

@@ -28,13 +28,13 @@ from bus.journal.states.release import DRAINED, Release
 from bus.journal.states.unowned import CommitResult
 from bus.journal.states.unowned_runs import UnownedRuns
 from bus.journal.threads import HistoryItem
-from bus.journal.who import Who
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, MessagePayload, Payload, ResponsePayload, encode
 from bus.queues import ServedQueues
 from cli.crashlab.invariants import log_breaches
 from config.database.engine import Database
 from config.database.tables import runs, timers
+from config.identity.principal import Principal
 
 T = TypeVar("T")
 ALL_QUEUES = ServedQueues(default="runs", names=("runs",))
@@ -60,10 +60,10 @@ def claim(database: Database, run_id: str, owner: str, lease_s: float) -> Lease 
 
 
 def cancel(
-    database: Database, who: Who, run_id: str, by: str, idempotency: IdempotencyKey | None = None
+    database: Database, principal: Principal, run_id: str, by: str, idempotency: IdempotencyKey | None = None
 ) -> CommitResult:
     """Request a stop from the run's owner, or end a run without one."""
-    return control(database, who, run_id, STOP, by, idempotency)
+    return control(database, principal, run_id, STOP, by, idempotency)
 
 
 def lose_owner(database: Database, run_id: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from agents.handle import RunHandle
-from bus.journal import Who
+from config.identity.principal import Principal
 from tests.app_harness import AppHarness
 from tests.fleet import Worker
 from tests.journeys.neighbour import read_until_it_speaks, run_row
@@ -38,7 +38,7 @@ def queues_of_owner(harness: AppHarness, run: RunHandle) -> list[str]:
 
 def reason(harness: AppHarness, run: RunHandle) -> str:
     journal = harness.runner.journal
-    return "".join(explained.sentence for explained in journal.runs.explain(Who(), run_id=run.run_id))
+    return "".join(explained.sentence for explained in journal.runs.explain(Principal(), run_id=run.run_id))
 
 
 def test_each_run_is_worked_off_by_the_worker_that_serves_its_queue(harness: AppHarness) -> None:

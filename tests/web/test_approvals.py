@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from bus.journal import Who
+from config.identity.principal import Principal
 from tests.bus.questions import REFUND, WHY, answer_of, asks, question
 from tests.bus.racing import at_once
 from tests.web.conftest import RunOwner, accept
@@ -251,4 +251,4 @@ def test_a_viewer_gets_the_question_and_the_answer(client, waiting, runner) -> N
     decided = orjson.loads(next(lines).data)
     lines.close()
 
-    assert (decided["type"], decided["decision"], decided["by"]) == ("approval", "fail", Who().principal)
+    assert (decided["type"], decided["decision"], decided["by"]) == ("approval", "fail", Principal().id)

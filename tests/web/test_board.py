@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bus.journal import Who
+from config.identity.principal import Principal
 from tests.web.conftest import RunOwner, accept, eventually, process_of
 from web.feeds.board import MIN_PAUSE_S
 from web.feeds.viewers import Viewer
@@ -95,7 +95,7 @@ def test_a_board_that_ends_while_it_subscribes_costs_the_next_one_no_hints(app, 
         subscribed.set()
 
     async def look_and_leave() -> None:
-        feed = hub.board_feed(Who())
+        feed = hub.board_feed(Principal())
         viewer = Viewer(hub.viewers, lambda: feed, 0)
         feed.attach(viewer)
         while not began.is_set():
@@ -113,9 +113,9 @@ def test_a_flood_of_hints_makes_it_ask_no_more_often(board: Board, runner, journ
     looked_at_s: list[float] = []
     query = journal.runs.board
 
-    def look(*who: Any) -> Any:
+    def look(*principal: Any) -> Any:
         looked_at_s.append(time.monotonic())
-        return query(*who)
+        return query(*principal)
 
     monkeypatch.setattr(journal.runs, "board", look)
     board.next("snapshot")

@@ -10,7 +10,7 @@ from web import parameters
 from web.api.answers import answer
 from web.bodies import Body, read_body
 from web.process import current_process
-from web.security import current_who
+from web.security import current_principal
 
 approvals = Blueprint("approvals", __name__)
 
@@ -19,15 +19,20 @@ approvals = Blueprint("approvals", __name__)
 def many(run_id: str) -> Response:
     """List the run's open questions, oldest first; empty if it does not wait for an approval."""
     parameters.only()
-    return answer({"approvals": current_process().journal.runs.questions(current_who(), run_id)})
+    return answer({"approvals": current_process().journal.runs.questions(current_principal(), run_id)})
 
 
 @approvals.post("/v1/runs/<run_id>/approvals/<approval_id>")
 def decide(run_id: str, approval_id: str) -> Response:
     """Answer a question: 200 with the decision, or 409 with the answer that came first."""
-    body, who = read_body("decision", "result", "message"), current_who()
+    body, principal = read_body("decision", "result", "message"), current_principal()
     decided = current_process().journal.decide(
-        who, run_id, approval_id, _decision(body), by=who.principal, idempotency=parameters.idempotency_key(body.raw)
+        principal,
+        run_id,
+        approval_id,
+        _decision(body),
+        by=principal.id,
+        idempotency=parameters.idempotency_key(body.raw),
     )
     ids = {"run_id": run_id, "approval_id": approval_id}
     return answer({**ids, "decision": decided.decision, "by": decided.by, "status": decided.written.status})

@@ -10,7 +10,7 @@ from bus.journal import Line
 from bus.payloads import TERMINAL
 from web import parameters
 from web.process import WebProcess, current_process
-from web.security import current_who
+from web.security import current_principal
 from web.sse import StreamResponse
 
 events = Blueprint("events", __name__)
@@ -23,9 +23,9 @@ PAGE_EVENTS, PAGE_BYTES = 500, 1024 * 1024
 def board() -> Response:
     """Stream the summaries of all runs, then each that changed; a new connection gets all of them again."""
     parameters.only("after", "last_event_id")
-    who, hub = current_who(), current_process().hub
+    principal, hub = current_principal(), current_process().hub
     hub.viewers.require_room()
-    return StreamResponse(hub.viewers, lambda: hub.board_feed(who))
+    return StreamResponse(hub.viewers, lambda: hub.board_feed(principal))
 
 
 @events.get("/v1/runs/<run_id>/events")
@@ -36,7 +36,7 @@ def of_run(run_id: str) -> Response:
     wants_page = request.accept_mimetypes.best_match(["text/event-stream", "application/json"]) == "application/json"
     wait_s = parameters.number("wait_s", 0, 0, MAX_WAIT_S)
     limit = parameters.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS)
-    thread_id, status, last = process.journal.runs.bounds(current_who(), run_id, cursor)
+    thread_id, status, last = process.journal.runs.bounds(current_principal(), run_id, cursor)
     if wants_page or "wait_s" in request.args:
         return _page(process, run_id, thread_id, cursor, 0 if status in TERMINAL else wait_s, limit)
     if status in TERMINAL and cursor >= last:  # no event follows, and none will

@@ -12,7 +12,7 @@ from web.api.answers import answer, status_of
 from web.bodies import read_body
 from web.fleet import with_starting
 from web.process import current_process
-from web.security import current_who
+from web.security import current_principal
 
 runs = Blueprint("runs", __name__)
 
@@ -26,14 +26,14 @@ FIELDS = ("agent", "input", "thread_id", "detached", "wait_s", "metadata")
 def start() -> Response:
     """Accept a run: 202 with its URLs, or 200 with its end if the caller waits and it ends in time."""
     body = read_body(*FIELDS)
-    process, who = current_process(), current_who()
+    process, principal = current_process(), current_principal()
     detached, wait_s = body.flag("detached", True), body.seconds("wait_s", 30, MAX_WAIT_S)
     handle = process.runner.run(
         body.text("input"),
         body.text("agent", max_chars=80),
         thread_id=body.optional_text("thread_id"),
         detached=detached,
-        who=who,
+        principal=principal,
         metadata=body.mapping("metadata"),
         idempotency=parameters.idempotency_key(body.raw),
     )
@@ -55,7 +55,7 @@ def many() -> Response:
     limit, before, process = parameters.number("limit", 50, 1, 200), parameters.list_cursor(), current_process()
     with process.large_work():
         filters: dict[str, Any] = {name: parameters.text(name) for name in ("status", "agent", "thread_id")}
-        found, is_cut = process.journal.runs.page(current_who(), limit=limit, **filters, **before)
+        found, is_cut = process.journal.runs.page(current_principal(), limit=limit, **filters, **before)
         count = len(found) if is_cut else limit
         return answer({"runs": found, **parameters.next_place(found, count, "created_at", "run_id")})
 
@@ -66,22 +66,22 @@ def one(run_id: str) -> Response:
     parameters.only("why")
     wants_why, process = parameters.number("why", 0, 0, 1), current_process()
     with process.measuring():
-        small = process.journal.runs.get_small(current_who(), run_id, SMALL_CHARS)
+        small = process.journal.runs.get_small(current_principal(), run_id, SMALL_CHARS)
         if small is not None:
             return answer(small | _why(run_id, wants_why))
     with process.large_work():
-        return answer(process.journal.runs.get(current_who(), run_id) | _why(run_id, wants_why))
+        return answer(process.journal.runs.get(current_principal(), run_id) | _why(run_id, wants_why))
 
 
 def _why(run_id: str, is_wanted: int) -> dict[str, str]:
-    explained = current_process().journal.runs.explain(current_who(), run_id=run_id) if is_wanted else []
+    explained = current_process().journal.runs.explain(current_principal(), run_id=run_id) if is_wanted else []
     return {"why": with_starting(explained[0], current_process().settings.state).sentence} if explained else {}
 
 
 @runs.delete("/v1/runs/<run_id>")
 def remove(run_id: str) -> Response:
     """Remove an ended run, its log and its steps; its thread keeps the messages."""
-    current_process().journal.runs.remove(current_who(), [run_id])
+    current_process().journal.runs.remove(current_principal(), [run_id])
     return Response(status=204)
 
 
@@ -91,8 +91,8 @@ def control(run_id: str, verb: str) -> Response:
 
     Repeating it is harmless.
     """
-    body, who, wanted = read_body(optional=True), current_who(), CONTROLS[verb]
+    body, principal, wanted = read_body(optional=True), current_principal(), CONTROLS[verb]
     key = parameters.idempotency_key(body.raw)
-    written = current_process().journal.control(who, run_id, wanted, by=who.principal, idempotency=key)
+    written = current_process().journal.control(principal, run_id, wanted, by=principal.id, idempotency=key)
     facts = {"run_id": run_id, "thread_id": written.thread_id, "status": written.status}
     return answer(facts, 200 if wanted.is_done(written.status) else 202)

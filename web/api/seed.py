@@ -14,7 +14,7 @@ from web.bodies import Body, read_body
 from web.feeds.seed import SeedFeed, as_text, reason_of
 from web.problems import problem
 from web.process import current_process
-from web.security import current_who
+from web.security import current_principal
 from web.sse import StreamResponse
 
 if TYPE_CHECKING:
@@ -74,4 +74,6 @@ def _start(body: Body, message: str, correlation_id: str | None) -> RunHandle:
         raise BadRequest("'config.agent_id' has to be text.")
     thread_id = body.optional_text("thread_id")
     metadata = {"correlation_id": correlation_id} if correlation_id is not None else None
-    return current_process().runner.run(message, chosen, thread_id=thread_id, who=current_who(), metadata=metadata)
+    return current_process().runner.run(
+        message, chosen, thread_id=thread_id, principal=current_principal(), metadata=metadata
+    )

@@ -8,7 +8,7 @@ from web import parameters
 from web.api.answers import answer
 from web.bodies import read_body
 from web.process import current_process
-from web.security import current_who
+from web.security import current_principal
 
 threads = Blueprint("threads", __name__)
 
@@ -21,7 +21,7 @@ def many() -> Response:
     parameters.only("search", "limit", "before")
     limit, before = parameters.number("limit", 50, 1, 200), parameters.list_cursor()
     search, journal = parameters.text("search"), current_process().journal
-    found = journal.threads.newest(current_who(), search=search, limit=limit, **before)
+    found = journal.threads.newest(current_principal(), search=search, limit=limit, **before)
     return answer({"threads": found, **parameters.next_place(found, limit, "updated_at", "thread_id")})
 
 
@@ -33,20 +33,20 @@ def start() -> Response:
     agent_id = body.text("agent", process.settings.default_agent, max_chars=80)
     process.runner.registry.get(agent_id)
     title = " ".join(body.text("title", "New thread", max_chars=MAX_TITLE_CHARS).split())
-    thread_id = process.journal.threads.open(current_who(), agent_id, title)
+    thread_id = process.journal.threads.open(current_principal(), agent_id, title)
     return answer({"thread_id": thread_id}, 201, Location=url_for("threads.one", thread_id=thread_id))
 
 
 @threads.get("/v1/threads/<thread_id>")
 def one(thread_id: str) -> Response:
     """Return one thread with its runs."""
-    return answer(current_process().journal.threads.get(current_who(), thread_id))
+    return answer(current_process().journal.threads.get(current_principal(), thread_id))
 
 
 @threads.delete("/v1/threads/<thread_id>")
 def remove(thread_id: str) -> Response:
     """Remove a thread with its messages and its runs."""
-    current_process().journal.threads.remove(current_who(), [thread_id])
+    current_process().journal.threads.remove(current_principal(), [thread_id])
     return Response(status=204)
 
 
@@ -57,6 +57,6 @@ def messages(thread_id: str) -> Response:
     limit = parameters.number("limit", 200, 1, 500)
     after, process = parameters.message_cursor(), current_process()
     with process.large_work():
-        found, has_more = process.journal.threads.message_page(current_who(), thread_id, after=after, limit=limit)
+        found, has_more = process.journal.threads.message_page(current_principal(), thread_id, after=after, limit=limit)
         following = {"next": f"{found[-1]['turn']}.{found[-1]['number']}"} if has_more and found else {}
         return answer({"messages": found, **following})

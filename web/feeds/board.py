@@ -12,11 +12,12 @@ import orjson
 
 from bus.journal import Line
 from config.errors import CallboardError
+from config.identity.principal import Principal
 from web.feeds.page import frame
 from web.feeds.viewers import Stream, Viewer
 
 if TYPE_CHECKING:
-    from bus.journal import Journal, Who
+    from bus.journal import Journal
 
 log = logging.getLogger(__name__)
 
@@ -35,13 +36,13 @@ class BoardFeed(Stream):
 
     def __init__(
         self,
-        who: Who,
+        principal: Principal,
         journal: Journal,
         *,
         subscribe: Callable[[], Awaitable[None]],
         on_stopped: Callable[[BoardFeed], None],
     ) -> None:
-        self.who = who
+        self.principal = principal
         self._journal = journal
         self._subscribe = subscribe
         self._on_stopped = on_stopped
@@ -127,7 +128,7 @@ class BoardFeed(Stream):
             self._send_changes(fresh)
 
     def _read(self) -> dict[str, bytes]:
-        return {row["run_id"]: orjson.dumps(row) for row in self._journal.runs.board(self.who)}
+        return {row["run_id"]: orjson.dumps(row) for row in self._journal.runs.board(self.principal)}
 
     def _send_changes(self, fresh: list[bytes]) -> None:
         frames = []

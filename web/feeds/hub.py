@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from config.identity.principal import Principal
 from web.feeds.board import BoardFeed
 from web.feeds.page import PageReader
 from web.feeds.run import RunFeed
 from web.feeds.viewers import Viewers
 
 if TYPE_CHECKING:
-    from bus.journal import Journal, Who
+    from bus.journal import Journal
 
 
 class Hub:
@@ -22,7 +23,7 @@ class Hub:
         self._journal = journal
         self._pages = PageReader(journal)
         self._runs: dict[str, RunFeed] = {}
-        self._boards: dict[Who, BoardFeed] = {}
+        self._boards: dict[Principal, BoardFeed] = {}
         self._subscribing: asyncio.Task[None] | None = None
 
     def close(self) -> None:
@@ -37,17 +38,19 @@ class Hub:
             )
         return self._runs[run_id]
 
-    def board_feed(self, who: Who) -> BoardFeed:
+    def board_feed(self, principal: Principal) -> BoardFeed:
         """Return the one board of a principal."""
-        if who not in self._boards:
-            self._boards[who] = BoardFeed(who, self._journal, subscribe=self._subscribe, on_stopped=self._forget)
-        return self._boards[who]
+        if principal not in self._boards:
+            self._boards[principal] = BoardFeed(
+                principal, self._journal, subscribe=self._subscribe, on_stopped=self._forget
+            )
+        return self._boards[principal]
 
     def _forget(self, feed: RunFeed | BoardFeed) -> None:
         if isinstance(feed, RunFeed) and self._runs.get(feed.run_id) is feed:
             del self._runs[feed.run_id]
-        if isinstance(feed, BoardFeed) and self._boards.get(feed.who) is feed:
-            del self._boards[feed.who]
+        if isinstance(feed, BoardFeed) and self._boards.get(feed.principal) is feed:
+            del self._boards[feed.principal]
 
     async def _subscribe(self) -> None:
         """Subscribe to hints about changes for the boards, once; a board that ends meanwhile does not cancel it."""

@@ -6,12 +6,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, and_, tuple_
 
-from bus.journal.who import Who
+from config.identity.principal import Principal
 
 
-def is_of(who: Who, table: Table) -> ColumnElement[bool]:
+def is_of(principal: Principal, table: Table) -> ColumnElement[bool]:
     """Return the condition that a row belongs to this principal."""
-    return and_(table.c.tenant == who.tenant, table.c.principal == who.principal)
+    return and_(table.c.tenant == principal.tenant, table.c.principal == principal.id)
 
 
 def newest_first(

@@ -17,12 +17,12 @@ from bus.journal.queries.lists import is_of, newest_first, present
 from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.retention.removal import remove_runs, require_over
 from bus.journal.states.conditions import OPEN
-from bus.journal.who import Who
 from bus.payloads import TERMINAL, ErrorPayload
 from config.clock import stamp
 from config.database.engine import Database
 from config.database.tables import runs
 from config.errors import BadRequest
+from config.identity.principal import Principal
 
 LIMIT = 50
 """Runs in a list without an explicit limit."""
@@ -49,23 +49,23 @@ class RunFilter(TypedDict, total=False):
 class Runs:
     """The runs that a principal may see; each call uses a connection of its own.
 
-    Where ``who`` is asked for, ``RunUnknown`` is raised if there is no such run, or it is another tenant's or user's.
+    Where a principal is asked for, ``RunUnknown`` is raised if there is no such run, or it is another's.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def row(self, who: Who, run_id: str) -> Row[Any]:
+    def row(self, principal: Principal, run_id: str) -> Row[Any]:
         """Return a run's row."""
         with self._database.read() as connection:
-            return _find(connection, who, run_id, *runs.c)
+            return _find(connection, principal, run_id, *runs.c)
 
-    def get(self, who: Who, run_id: str) -> dict[str, Any]:
+    def get(self, principal: Principal, run_id: str) -> dict[str, Any]:
         """Return one run with its open questions."""
         with self._database.read() as connection:
-            return _with_asked(connection, _find(connection, who, run_id, *runs.c))
+            return _with_asked(connection, _find(connection, principal, run_id, *runs.c))
 
-    def get_small(self, who: Who, run_id: str, max_chars: int) -> dict[str, Any] | None:
+    def get_small(self, principal: Principal, run_id: str, max_chars: int) -> dict[str, Any] | None:
         """Return one run as ``get`` does, or None where its output or questions exceed ``max_chars``.
 
         What exceeds the limit is not read.
@@ -74,16 +74,16 @@ class Runs:
         output = case((chars <= max_chars, runs.c.output_json)).label("output_json")
         columns = (*_BRIEF, runs.c.metadata_json, output, chars.label("output_chars"))
         with self._database.read() as connection:
-            row = _find(connection, who, run_id, *columns)
+            row = _find(connection, principal, run_id, *columns)
             asked_chars = pending_chars(connection, row.id) if row.status == "waiting" else 0
             return _with_asked(connection, row) if max(row.output_chars, asked_chars) <= max_chars else None
 
-    def newest(self, who: Who, **wanted: Unpack[RunFilter]) -> list[dict[str, Any]]:
+    def newest(self, principal: Principal, **wanted: Unpack[RunFilter]) -> list[dict[str, Any]]:
         """Return runs, the newest first."""
         with self._database.read() as connection:
-            return [_summary(row) for row in connection.execute(_newest(who, **wanted))]
+            return [_summary(row) for row in connection.execute(_newest(principal, **wanted))]
 
-    def page(self, who: Who, **wanted: Unpack[RunFilter]) -> tuple[list[dict[str, Any]], bool]:
+    def page(self, principal: Principal, **wanted: Unpack[RunFilter]) -> tuple[list[dict[str, Any]], bool]:
         """Return runs as ``newest`` does, and whether the page was shortened because of their size.
 
         A page ends where the runs' outputs reach 1 MB, and has at least one run: models and clients decide how long
@@ -91,12 +91,14 @@ class Runs:
         """
         order = (runs.c.created_ms.desc(), runs.c.id.desc())
         with self._database.read() as connection:
-            rows, is_cut = Pages(query=_newest(who, **wanted), text=runs.c.output_json, order=order).read(connection)
+            rows, is_cut = Pages(query=_newest(principal, **wanted), text=runs.c.output_json, order=order).read(
+                connection
+            )
         return [_summary(row) for row in rows], is_cut
 
-    def board(self, who: Who, *, ended: int = ON_BOARD) -> list[dict[str, Any]]:
+    def board(self, principal: Principal, *, ended: int = ON_BOARD) -> list[dict[str, Any]]:
         """Return every open run and the last ``ended`` ended ones, the newest first, without large fields."""
-        newest = select(*_BRIEF).where(is_of(who, runs)).order_by(runs.c.created_ms.desc())
+        newest = select(*_BRIEF).where(is_of(principal, runs)).order_by(runs.c.created_ms.desc())
         going = newest.where(runs.c.status.in_(OPEN)).limit(500)
         over = newest.where(runs.c.ended_ms.is_not(None)).limit(ended)
         with self._database.read() as connection:
@@ -123,14 +125,14 @@ class Runs:
                 found[queue or default] = found.get(queue or default, 0) + count
         return found
 
-    def bounds(self, who: Who, run_id: str, cursor: int = 0) -> tuple[str, str, int]:
+    def bounds(self, principal: Principal, run_id: str, cursor: int = 0) -> tuple[str, str, int]:
         """Return a run's thread, its status and the highest event number it may have used, for a reader.
 
         Raises:
             CursorAhead: ``cursor`` is beyond that number.
         """
         with self._database.read() as connection:
-            row = _find(connection, who, run_id, runs.c.thread_id, runs.c.status, runs.c.reserved_to)
+            row = _find(connection, principal, run_id, runs.c.thread_id, runs.c.status, runs.c.reserved_to)
         if cursor > row.reserved_to:
             raise CursorAhead(cursor=cursor, last=row.reserved_to)
         return row.thread_id, row.status, row.reserved_to
@@ -140,53 +142,53 @@ class Runs:
         with self._database.read() as connection:
             return last_error(connection, run_id)
 
-    def started_before(self, who: Who, key: IdempotencyKey) -> str | None:
+    def started_before(self, principal: Principal, key: IdempotencyKey) -> str | None:
         """Return the run of an earlier request with this key, if there is one.
 
         Raises:
             IdempotencyConflict: the key was used with another body.
         """
         with self._database.read() as connection:
-            return used_before(connection, who, key)
+            return used_before(connection, principal, key)
 
     # --- what they wait for
 
-    def questions(self, who: Who, run_id: str) -> list[dict[str, Any]]:
+    def questions(self, principal: Principal, run_id: str) -> list[dict[str, Any]]:
         """Return a run's open questions, the oldest first; empty once it has ended."""
         with self._database.read() as connection:
-            return _asked(connection, _find(connection, who, run_id, runs.c.id, runs.c.status))
+            return _asked(connection, _find(connection, principal, run_id, runs.c.id, runs.c.status))
 
-    def last_decided(self, who: Who, run_id: str) -> ApprovalDecided | None:
+    def last_decided(self, principal: Principal, run_id: str) -> ApprovalDecided | None:
         """Return the answer to a run's newest question, as the error that a later answer gets; None without one."""
         with self._database.read() as connection:
-            return last_decided(connection, _find(connection, who, run_id, runs.c.id).id)
+            return last_decided(connection, _find(connection, principal, run_id, runs.c.id).id)
 
     def explain(
-        self, who: Who, *, run_id: str | None = None, agent: str | None = None, thread_id: str | None = None
+        self, principal: Principal, *, run_id: str | None = None, agent: str | None = None, thread_id: str | None = None
     ) -> list[WaitReason]:
         """Return what each open run (of one agent or thread, where given) waits for, the oldest run first."""
         wanted = ((runs.c.id, run_id), (runs.c.agent_id, agent), (runs.c.thread_id, thread_id))
         which = [column == value for column, value in wanted if value is not None]
-        return explain(self._database, is_of(who, runs), *which)
+        return explain(self._database, is_of(principal, runs), *which)
 
     # --- removing
 
-    def require_removable(self, who: Who, run_ids: Sequence[str]) -> None:
+    def require_removable(self, principal: Principal, run_ids: Sequence[str]) -> None:
         """Check that ``remove`` would remove these runs now, and raise what it would raise."""
         with self._database.read() as connection:
-            require_over(connection, who, run_ids)
+            require_over(connection, principal, run_ids)
 
-    def remove(self, who: Who, run_ids: Sequence[str]) -> None:
+    def remove(self, principal: Principal, run_ids: Sequence[str]) -> None:
         """Remove ended runs with their logs and steps, all or none; their threads keep the messages.
 
         Raises:
             RunOpen: one of them has not ended.
         """
-        remove_runs(self._database, who, run_ids)
+        remove_runs(self._database, principal, run_ids)
 
 
-def _find(connection: Connection, who: Who, run_id: str, *columns: ColumnElement[Any]) -> Row[Any]:
-    row = connection.execute(select(*columns).where(runs.c.id == run_id, is_of(who, runs))).first()
+def _find(connection: Connection, principal: Principal, run_id: str, *columns: ColumnElement[Any]) -> Row[Any]:
+    row = connection.execute(select(*columns).where(runs.c.id == run_id, is_of(principal, runs))).first()
     if row is None:
         raise RunUnknown(run_id=run_id)
     return row
@@ -202,7 +204,7 @@ def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:
 
 
 def _newest(
-    who: Who,
+    principal: Principal,
     status: str | None = None,
     agent: str | None = None,
     thread_id: str | None = None,
@@ -210,7 +212,7 @@ def _newest(
     before_ms: int | None = None,
     before_id: str = "",
 ) -> Select[Any]:
-    query = select(runs).where(is_of(who, runs))
+    query = select(runs).where(is_of(principal, runs))
     if status == "open":
         query = query.where(runs.c.status.in_(OPEN))
     elif status is not None:

@@ -12,10 +12,10 @@ from bus.journal.errors import ThreadUnknown
 from bus.journal.log.pages import Pages
 from bus.journal.queries.lists import is_of, newest_first, present
 from bus.journal.retention.removal import remove_threads, require_no_open_run
-from bus.journal.who import Who
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import messages, runs, threads
+from config.identity.principal import Principal
 from config.ids import new_id
 
 
@@ -29,10 +29,16 @@ class Threads:
         self._database = database
 
     def newest(
-        self, who: Who, *, search: str | None = None, limit: int = 50, before_ms: int | None = None, before_id: str = ""
+        self,
+        principal: Principal,
+        *,
+        search: str | None = None,
+        limit: int = 50,
+        before_ms: int | None = None,
+        before_id: str = "",
     ) -> list[dict[str, Any]]:
         """Return threads, the last used one first; the next page begins after the last one's time and id."""
-        query = select(threads).where(is_of(who, threads))
+        query = select(threads).where(is_of(principal, threads))
         if search:
             query = query.where(threads.c.title.icontains(search, autoescape=True))
         place = threads.c.updated_ms, threads.c.id
@@ -40,11 +46,11 @@ class Threads:
         with self._database.read() as connection:
             return [_summary(row) for row in connection.execute(query)]
 
-    def get(self, who: Who, thread_id: str) -> dict[str, Any]:
+    def get(self, principal: Principal, thread_id: str) -> dict[str, Any]:
         """Return one thread with its runs."""
         query = select(runs.c.id, runs.c.status, runs.c.reason, runs.c.created_ms).order_by(runs.c.turn)
         with self._database.read() as connection:
-            row = _find(connection, who, thread_id)
+            row = _find(connection, principal, thread_id)
             found = connection.execute(query.where(runs.c.thread_key == row.key)).all()
         runs_ = [
             present({"run_id": r.id, "status": r.status, "reason": r.reason, "created_at": stamp(r.created_ms)})
@@ -52,13 +58,13 @@ class Threads:
         ]
         return _summary(row) | {"runs": runs_}
 
-    def open(self, who: Who, agent_id: str, title: str) -> str:
+    def open(self, principal: Principal, agent_id: str, title: str) -> str:
         """Insert an empty thread and return its id."""
         id_ = new_id("thr")
         row = {
             "id": id_,
-            "tenant": who.tenant,
-            "principal": who.principal,
+            "tenant": principal.tenant,
+            "principal": principal.id,
             "agent_id": agent_id,
             "title": title,
             "next_message": 1,
@@ -69,37 +75,41 @@ class Threads:
             connection.execute(insert(threads).values(**row))
         return id_
 
-    def messages(self, who: Who, thread_id: str, *, limit: int = 200) -> list[dict[str, Any]]:
+    def messages(self, principal: Principal, thread_id: str, *, limit: int = 200) -> list[dict[str, Any]]:
         """Return the first ``limit`` messages of a thread, in reading order, of any size."""
-        found, has_more = self.message_page(who, thread_id, after=(0, 0), limit=limit)
+        found, has_more = self.message_page(principal, thread_id, after=(0, 0), limit=limit)
         while has_more and len(found) < limit:
             last = found[-1]["turn"], found[-1]["number"]
-            page, has_more = self.message_page(who, thread_id, after=last, limit=limit - len(found))
+            page, has_more = self.message_page(principal, thread_id, after=last, limit=limit - len(found))
             found += page
         return found
 
     def message_page(
-        self, who: Who, thread_id: str, *, after: tuple[int, int], limit: int
+        self, principal: Principal, thread_id: str, *, after: tuple[int, int], limit: int
     ) -> tuple[list[dict[str, Any]], bool]:
         """Return up to ``limit`` messages after ``(turn, number)`` or 1 MB of them, and whether there may be more."""
         turn, number = after
         with self._database.read() as connection:
-            place = {"thread_key": _find(connection, who, thread_id).key, "after_turn": turn, "after_number": number}
+            place = {
+                "thread_key": _find(connection, principal, thread_id).key,
+                "after_turn": turn,
+                "after_number": number,
+            }
             found, is_cut = _MESSAGES.read(connection, place | {"page_limit": limit})
         return [_shown(row) for row in found], is_cut or len(found) == limit
 
-    def require_removable(self, who: Who, thread_ids: Sequence[str]) -> None:
+    def require_removable(self, principal: Principal, thread_ids: Sequence[str]) -> None:
         """Check that ``remove`` would remove these threads now, and raise what it would raise."""
         with self._database.read() as connection:
-            require_no_open_run(connection, who, thread_ids)
+            require_no_open_run(connection, principal, thread_ids)
 
-    def remove(self, who: Who, thread_ids: Sequence[str]) -> None:
+    def remove(self, principal: Principal, thread_ids: Sequence[str]) -> None:
         """Remove threads with their messages and runs, all or none.
 
         Raises:
             RunOpen: a run of one of them has not ended.
         """
-        remove_threads(self._database, who, thread_ids)
+        remove_threads(self._database, principal, thread_ids)
 
 
 _MESSAGES = Pages(
@@ -115,8 +125,8 @@ _MESSAGES = Pages(
 )
 
 
-def _find(connection: Connection, who: Who, thread_id: str) -> Any:
-    row = connection.execute(select(threads).where(threads.c.id == thread_id, is_of(who, threads))).first()
+def _find(connection: Connection, principal: Principal, thread_id: str) -> Any:
+    row = connection.execute(select(threads).where(threads.c.id == thread_id, is_of(principal, threads))).first()
     if row is None:
         raise ThreadUnknown(thread_id=thread_id)
     return row

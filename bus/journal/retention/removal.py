@@ -10,11 +10,11 @@ from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
 from bus.journal.queries.lists import is_of
 from bus.journal.states.conditions import is_open
 from bus.journal.states.rows import delete_rows
-from bus.journal.who import Who
 from bus.payloads import TERMINAL
 from config.database.engine import Database
 from config.database.tables import messages, metadata, runs, threads
 from config.database.timeouts import patience
+from config.identity.principal import Principal
 
 OF_A_RUN = tuple(
     table for table in reversed(metadata.sorted_tables) if "run_id" in table.c and table.name != messages.name
@@ -26,7 +26,7 @@ LONG_S = 60.0
 """Seconds that a removal may last: a thread may have millions of events."""
 
 
-def remove_runs(database: Database, who: Who, run_ids: Sequence[str]) -> None:
+def remove_runs(database: Database, principal: Principal, run_ids: Sequence[str]) -> None:
     """Delete these runs, all or none; their messages stay in the threads.
 
     Raises:
@@ -34,12 +34,12 @@ def remove_runs(database: Database, who: Who, run_ids: Sequence[str]) -> None:
         RunOpen: one of them has not ended.
     """
     with database.write() as connection:
-        require_over(connection, who, run_ids)
+        require_over(connection, principal, run_ids)
         with patience(LONG_S):
             delete_runs(connection, runs.c.id.in_(run_ids))
 
 
-def remove_threads(database: Database, who: Who, thread_ids: Sequence[str]) -> None:
+def remove_threads(database: Database, principal: Principal, thread_ids: Sequence[str]) -> None:
     """Delete these threads with their messages and runs, all or none.
 
     Raises:
@@ -47,18 +47,18 @@ def remove_threads(database: Database, who: Who, thread_ids: Sequence[str]) -> N
         RunOpen: a run of one of them has not ended.
     """
     with database.write() as connection:
-        keys = require_no_open_run(connection, who, thread_ids)
+        keys = require_no_open_run(connection, principal, thread_ids)
         with patience(LONG_S):
             delete_threads(connection, keys)
 
 
-def require_over(connection: Connection, who: Who, run_ids: Sequence[str]) -> None:
+def require_over(connection: Connection, principal: Principal, run_ids: Sequence[str]) -> None:
     """Check that these runs exist and have ended, and lock them until the transaction ends.
 
     Raises:
         RunUnknown, RunOpen: see ``remove_runs``.
     """
-    query = select(runs.c.id, runs.c.status).where(runs.c.id.in_(run_ids), is_of(who, runs))
+    query = select(runs.c.id, runs.c.status).where(runs.c.id.in_(run_ids), is_of(principal, runs))
     found = {row.id: row.status for row in connection.execute(query.order_by(runs.c.id).with_for_update())}
     for run_id in run_ids:
         if run_id not in found:
@@ -67,13 +67,13 @@ def require_over(connection: Connection, who: Who, run_ids: Sequence[str]) -> No
             raise RunOpen(run_id, found[run_id])
 
 
-def require_no_open_run(connection: Connection, who: Who, thread_ids: Sequence[str]) -> list[int]:
+def require_no_open_run(connection: Connection, principal: Principal, thread_ids: Sequence[str]) -> list[int]:
     """Check that these threads have no open run, lock them until the transaction ends, and return their keys.
 
     Raises:
         ThreadUnknown, RunOpen: see ``remove_threads``.
     """
-    query = select(threads.c.id, threads.c.key).where(threads.c.id.in_(thread_ids), is_of(who, threads))
+    query = select(threads.c.id, threads.c.key).where(threads.c.id.in_(thread_ids), is_of(principal, threads))
     found = {row.id: row.key for row in connection.execute(query.order_by(threads.c.key).with_for_update())}
     for thread_id in thread_ids:
         if thread_id not in found:

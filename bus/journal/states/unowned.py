@@ -19,11 +19,11 @@ from bus.journal.log.events import undeclared
 from bus.journal.outbox import announce
 from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.owned import ended
-from bus.journal.who import Who
 from bus.payloads import EndPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import WALL_MS
 from config.database.tables import controls, runs
+from config.identity.principal import Principal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,14 +51,14 @@ def lock_run(connection: Connection, run_id: str) -> Row[Any] | None:
     return connection.execute(query.with_for_update()).first()
 
 
-def lock_own_run(connection: Connection, who: Who, run_id: str) -> Row[Any]:
+def lock_own_run(connection: Connection, principal: Principal, run_id: str) -> Row[Any]:
     """Lock the run's row as ``lock_run`` does, and return it.
 
     Raises:
         RunUnknown: there is no such run, or another tenant's or user's.
     """
     row = lock_run(connection, run_id)
-    if row is None or (row.tenant, row.principal) != (who.tenant, who.principal):
+    if row is None or (row.tenant, row.principal) != (principal.tenant, principal.id):
         raise RunUnknown(run_id=run_id)
     return row
 

@@ -12,8 +12,8 @@ from sqlalchemy.exc import IntegrityError
 from bus.journal.accept import TITLE_CHARS, readable
 from bus.journal.errors import IdempotencyConflict
 from bus.journal.idempotency import IdempotencyKey, canonical_digest
-from bus.journal.who import Who
 from config.database.tables import events, idempotency_keys, messages, outbox, runs, threads
+from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness
 from tests.bus.racing import at_once
 
@@ -91,7 +91,12 @@ def test_the_same_key_with_another_body_is_refused(harness: JournalHarness):
 
 
 @pytest.mark.parametrize(
-    "other", [{"who": Who(tenant="b")}, {"who": Who(principal="b")}, {"idempotency": key(path="/v1/agent/run")}]
+    "other",
+    [
+        {"principal": Principal(tenant="b")},
+        {"principal": Principal(id="b")},
+        {"idempotency": key(path="/v1/agent/run")},
+    ],
 )
 def test_a_key_counts_for_one_tenant_principal_and_path(harness: JournalHarness, other: dict[str, Any]):
     first = harness.accept(idempotency=key())
@@ -132,8 +137,8 @@ def test_each_run_of_a_thread_has_its_turn(harness: JournalHarness):
 
 
 def test_a_thread_id_is_its_owners_own(harness: JournalHarness):
-    for who in (Who(), Who(principal="other"), Who(tenant="other")):
-        harness.accept(thread_id="mine", who=who)
+    for principal in (Principal(), Principal(id="other"), Principal(tenant="other")):
+        harness.accept(thread_id="mine", principal=principal)
 
     assert counts(harness)["threads"] == 3
     assert {row.turn for row in harness.rows(select(runs.c.turn))} == {1}

@@ -22,15 +22,15 @@ from bus.journal.errors import (
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
-from bus.journal.who import Who
 from bus.payloads import MessagePayload
 from config.database.tables import outbox
+from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel
 from tests.bus.questions import asks, owned_again, question
 from tests.bus.racing import at_once
 from tests.examples import examples
 
-ME = Who()
+ME = Principal()
 AGAIN = Decision(decision="run_again")
 DONE = Decision(decision="take_as_done", result={"refund": 7}, message="the bank says so")
 FAIL = Decision(decision="fail")
@@ -170,14 +170,14 @@ def test_only_the_answer_that_does_something_outside_is_used_up(
 # --- what is refused ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("who", [Who(principal="eve"), Who(tenant="other")])
-def test_another_principals_run_looks_like_none(harness: JournalHarness, who: Who) -> None:
+@pytest.mark.parametrize("principal", [Principal(id="eve"), Principal(tenant="other")])
+def test_another_principals_run_looks_like_none(harness: JournalHarness, principal: Principal) -> None:
     run_id, (approval_id,) = waiting(harness)
 
     with pytest.raises(RunUnknown) as foreign:
-        decide(harness.database, who, run_id, approval_id, AGAIN, by="eve")
+        decide(harness.database, principal, run_id, approval_id, AGAIN, by="eve")
     with pytest.raises(RunUnknown) as unknown:
-        decide(harness.database, who, "run_nothere", approval_id, AGAIN, by="eve")
+        decide(harness.database, principal, "run_nothere", approval_id, AGAIN, by="eve")
 
     assert str(foreign.value).replace(run_id, "X") == str(unknown.value).replace("run_nothere", "X")
     assert harness.run_row(run_id).status == "waiting"

@@ -8,12 +8,12 @@ from sqlalchemy import func, select
 from bus.journal.errors import IdempotencyConflict, RunUnknown
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.states.unowned import CommitResult
-from bus.journal.who import Who
 from config.database.tables import controls, idempotency_keys
+from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
 from tests.bus.racing import at_once
 
-ME = Who()
+ME = Principal()
 
 
 def key(run_id: str, body: str = "a", name: str = "k") -> IdempotencyKey:
@@ -21,9 +21,9 @@ def key(run_id: str, body: str = "a", name: str = "k") -> IdempotencyKey:
 
 
 def stop(
-    harness: JournalHarness, run_id: str, idempotency: IdempotencyKey | None = None, who: Who = ME
+    harness: JournalHarness, run_id: str, idempotency: IdempotencyKey | None = None, principal: Principal = ME
 ) -> CommitResult:
-    return cancel(harness.database, who, run_id, "ann", idempotency)
+    return cancel(harness.database, principal, run_id, "ann", idempotency)
 
 
 def count(harness: JournalHarness, table) -> int:
@@ -84,12 +84,12 @@ def test_a_key_counts_for_one_run(harness: JournalHarness) -> None:
     assert (done.status, len(done.events)) == ("cancelled", 1)
 
 
-@pytest.mark.parametrize("who", [Who(principal="eve"), Who(tenant="other")])
-def test_another_principals_request_uses_no_key_up(harness: JournalHarness, who: Who) -> None:
+@pytest.mark.parametrize("principal", [Principal(id="eve"), Principal(tenant="other")])
+def test_another_principals_request_uses_no_key_up(harness: JournalHarness, principal: Principal) -> None:
     run_id = harness.accept().run_id
 
     with pytest.raises(RunUnknown):
-        stop(harness, run_id, key(run_id), who)
+        stop(harness, run_id, key(run_id), principal)
 
     assert count(harness, idempotency_keys) == 0
     assert harness.run_row(run_id).status == "queued"

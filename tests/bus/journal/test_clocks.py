@@ -15,10 +15,10 @@ from bus.journal.ownership.reaper import due, unowned_runs
 from bus.journal.ownership.workers import WorkerRow, Workers, alive
 from bus.journal.queries.runs import Runs
 from bus.journal.retention.retention import sweep
-from bus.journal.who import Who
 from bus.payloads import EndPayload
 from config.database.engine import WALL_MS, Database
 from config.database.tables import outbox, runs, timers
+from config.identity.principal import Principal
 from config.settings import Settings
 from tests.bus.journal_harness import JournalHarness, assert_whole, cancel, claim
 
@@ -95,7 +95,7 @@ def test_a_clock_set_back_while_a_run_is_under_way_changes_its_times_alone(
     assert_whole(lines)
     assert [line.type for line in lines] == ["status", "status", "response", "response", "response", "message", "end"]
     assert isinstance(end, EndPayload)
-    assert Runs(harness.database).get(Who(), owner.lease.run_id)["duration_ms"] >= 0
+    assert Runs(harness.database).get(Principal(), owner.lease.run_id)["duration_ms"] >= 0
 
 
 def test_a_wake_up_from_the_future_counts_as_overdue(harness: JournalHarness) -> None:
@@ -164,7 +164,7 @@ def test_retention_takes_nothing_for_old_that_a_machine_with_a_wrong_clock_did(
     clock.set(-YEARS_S)
     ended, stopped = harness.own(), harness.accept()
     harness.do(ended.end())
-    cancel(harness.database, Who(), stopped.run_id, by="ann")
+    cancel(harness.database, Principal(), stopped.run_id, by="ann")
     clock.set(0)
 
     swept = sweep(harness.database, keeping_days, pause=lambda _: None)
@@ -181,7 +181,7 @@ def test_durations_are_measured_by_one_clock(many_machines: JournalHarness, cloc
     accepted = harness.accept()
     clock.set(skew_s)
     owner = harness.own(accepted.run_id)
-    why = Runs(harness.database).explain(Who(), run_id=accepted.run_id)
+    why = Runs(harness.database).explain(Principal(), run_id=accepted.run_id)
     harness.do(owner.end())
 
     row = harness.run_row(accepted.run_id)

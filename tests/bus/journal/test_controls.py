@@ -15,13 +15,13 @@ from bus.journal.ownership.leases import requests
 from bus.journal.ownership.reaper import reap
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import Release
-from bus.journal.who import Who
 from bus.keys import Keys
 from bus.payloads import StatusPayload, decode
+from config.identity.principal import Principal
 from config.settings import Settings
 from tests.bus.journal_harness import HandWork, JournalHarness, cancel
 
-ME = Who()
+ME = Principal()
 LEFT = Release(status="waiting", reason=Reason.CODE_VERSION, control="leave")
 LEAVE = Control(verb="leave", kind="leave", to=LEFT, request="to leave the run", help="Leave RUN.")
 """A verb of this test alone."""

@@ -19,13 +19,13 @@ from bus.journal.ownership.reaper import fire, reap
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.steps import StepEnded, StepStarted, Totals, steps_of
-from bus.journal.who import Who
 from bus.payloads import EndPayload, ToolResultPayload, decode
 from config.database.tables import runs, steps
+from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
 from tests.bus.questions import asks, question
 
-ME = Who()
+ME = Principal()
 USED = ({"input_tokens": 10, "output_tokens": 7}, {"input_tokens": 30, "cached_tokens": 20})
 
 

@@ -15,16 +15,16 @@ from bus.journal.controls import STOP
 from bus.journal.journal import Journal
 from bus.journal.log.commit import Commit
 from bus.journal.log.line import Line
-from bus.journal.who import Who
 from bus.loop import ProcessLoop
 from bus.messages import RunAgentMessage
 from bus.payloads import ApprovalPayload, EndPayload, Payload, ResponsePayload, decode, encode
 from config.database.tables import runs
+from config.identity.principal import Principal
 from config.settings import Settings
 from tests.bus.journal_harness import HandWork, assert_whole, new_run
 from tests.bus.questions import asks, question
 
-ME = Who()
+ME = Principal()
 Make = Callable[[], Journal]
 
 

@@ -35,13 +35,13 @@ from bus.journal.ownership.leases import beat
 from bus.journal.ownership.reaper import fire, reap
 from bus.journal.states.unowned import CommitResult
 from bus.journal.states.unowned_runs import UnownedRuns
-from bus.journal.who import Who
 from bus.keys import Keys
 from bus.loop import ProcessLoop
 from bus.payloads import TERMINAL, encode
 from config.database.engine import Database
 from config.database.errors import DatabaseDamaged
 from config.database.tables import controls, outbox, timers
+from config.identity.principal import Principal
 from tests.backends import RedisServer
 from tests.bus.fake_owner import LEASE_S, NUMBERS, Call, FakeOwner, Outside, Piece, take
 from tests.bus.faulty_commits import Fault, FaultyCommits
@@ -52,7 +52,7 @@ from tests.examples import profile
 
 pytestmark = pytest.mark.usefixtures("small_steps")
 
-ME = Who()
+ME = Principal()
 MOST_RUNS = 5
 INDEX = st.integers(0, 5)
 FAULT: st.SearchStrategy[Fault | None] = st.sampled_from([None, None, None, "busy", "reply_lost", "damaged"])

@@ -13,10 +13,10 @@ from sqlalchemy import Connection, insert, select, update
 
 from bus.journal import outbox as relays
 from bus.journal.outbox import Relay
-from bus.journal.who import Who
 from bus.messages import RunAgentMessage
 from config.clock import epoch_ms
 from config.database.tables import outbox
+from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, cancel
 
 
@@ -221,7 +221,7 @@ def test_publishing_twice_is_harmless(harness: JournalHarness, relay: Relay, pos
 
 def test_runs_that_began_or_ended_meanwhile_leave_no_row(harness: JournalHarness, relay: Relay, post: Post):
     running, ended = harness.own(), harness.accept()
-    cancel(harness.database, Who(), ended.run_id, "ann")
+    cancel(harness.database, Principal(), ended.run_id, "ann")
     assert set(rows(harness)) == {running.lease.run_id, ended.run_id}
 
     for run_id in (running.lease.run_id, ended.run_id):

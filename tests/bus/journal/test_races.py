@@ -16,18 +16,18 @@ from bus.journal.log.commit import Commit
 from bus.journal.ownership.reaper import reap
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import Release
-from bus.journal.who import Who
 from bus.payloads import TERMINAL, StatusPayload
 from cli.crashlab.invariants import not_recovered
 from config.database.engine import Database
 from config.errors import CallboardError
+from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, Owner, cancel
 from tests.bus.questions import asks, question
 from tests.bus.racing import at_once
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
 
-ME = Who()
+ME = Principal()
 RACES = 100
 """Of each kind on SQLite; fewer on Postgres, which is a server."""
 Race = Callable[[JournalHarness], tuple[str, Callable[[], Any]]]

@@ -14,12 +14,12 @@ from bus.journal.log.commit import close_thread
 from bus.journal.ownership.leases import claim_on
 from bus.journal.queries.threads import Threads
 from bus.journal.threads import Past, history
-from bus.journal.who import Who
 from config.database.tables import messages, runs, threads
+from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness
 
-ME = Who()
-OTHERS = [Who(principal="eve"), Who(tenant="other")]
+ME = Principal()
+OTHERS = [Principal(id="eve"), Principal(tenant="other")]
 
 
 @pytest.fixture
@@ -28,13 +28,13 @@ def talks(harness: JournalHarness) -> list[str]:
     ids = ["thr_a", "thr_b", "thr_c"]
     for thread_id, title in zip(ids, ["Bread recipes", "100%_sure?", "Ships at sea"], strict=True):
         harness.accept(title, thread_id=thread_id)
-    for who in OTHERS:
-        harness.accept("Secret bread", thread_id="thr_a", who=who)
+    for principal in OTHERS:
+        harness.accept("Secret bread", thread_id="thr_a", principal=principal)
     return ids
 
 
-def listed(harness: JournalHarness, who: Who = ME, **filters) -> list[str]:
-    return [thread["thread_id"] for thread in Threads(harness.database).newest(who, **filters)]
+def listed(harness: JournalHarness, principal: Principal = ME, **filters) -> list[str]:
+    return [thread["thread_id"] for thread in Threads(harness.database).newest(principal, **filters)]
 
 
 def test_one_sees_ones_own_threads_the_one_touched_last_first(harness: JournalHarness, talks: list[str]):
@@ -115,12 +115,14 @@ def test_an_empty_thread_waits_for_its_first_run(harness: JournalHarness):
     assert harness.run_row(accepted.run_id).turn == 1
 
 
-@pytest.mark.parametrize("who", OTHERS)
+@pytest.mark.parametrize("principal", OTHERS)
 @pytest.mark.parametrize("look", [Threads.get, Threads.messages])
-def test_another_principals_thread_is_not_visible(harness: JournalHarness, talks: list[str], look, who: Who):
+def test_another_principals_thread_is_not_visible(
+    harness: JournalHarness, talks: list[str], look, principal: Principal
+):
     for thread_id in ("thr_b", "thr_nobody_knows"):
         with pytest.raises(ThreadUnknown):
-            look(Threads(harness.database), who, thread_id)
+            look(Threads(harness.database), principal, thread_id)
 
 
 # --- what a run is shown of it ----------------------------------------------------------------------

@@ -13,11 +13,12 @@ import bus.journal.states.unowned_runs
 from agents.handle import RunHandle
 from agents.process import Process, current_process
 from agents.runner import Runner
-from bus.journal import Decision, Who
+from bus.journal import Decision
 from bus.payloads import EndPayload, Payload
 from config.database.errors import DatabaseBusy, DatabaseDamaged
 from config.database.migrate import migrate
 from config.database.tables import runs
+from config.identity.principal import Principal
 from config.settings import Settings
 from handlers.worker.maintenance import deliver_undelivered
 from observers.base import AgentFacts, AgentObserver, RunFacts
@@ -57,7 +58,7 @@ class MaintenanceHarness:
     def ended(self, *observers: str) -> str:
         """Return a run that was stopped before it had an owner."""
         handle = self.run(*observers)
-        cancel(self.database, Who(), handle.run_id, "ann")
+        cancel(self.database, Principal(), handle.run_id, "ann")
         return handle.run_id
 
     def look(self) -> int:
@@ -115,7 +116,7 @@ def test_everything_written_with_the_end_is_delivered_and_nothing_before(mainten
     handle = maintenance.run()
     journal = maintenance.process.journal
     journal.loop.run(journal.claim(handle.run_id))
-    cancel(maintenance.database, Who(), handle.run_id, "ann")
+    cancel(maintenance.database, Principal(), handle.run_id, "ann")
     lose_owner(maintenance.database, handle.run_id)
 
     maintenance.look()
@@ -135,7 +136,7 @@ def test_a_persons_answer_is_delivered_with_the_end_that_followed_it(maintenance
     shown = asks(maintenance.database, handle.run_id, answered, late)
     maintenance.runner.handle(handle.run_id).decide(answered.id, Decision(decision="fail"))
     if how == "cancelled":
-        cancel(maintenance.database, Who(), handle.run_id, "ann")
+        cancel(maintenance.database, Principal(), handle.run_id, "ann")
     else:
         fire_timers(maintenance.database, handle.run_id)
 
@@ -155,7 +156,7 @@ def test_an_answer_that_an_owner_delivered_is_not_delivered_again_with_the_end(m
     maintenance.runner.handle(handle.run_id).decide(asked.id, Decision(decision="fail"))
     journal.loop.run(journal.claim(handle.run_id))
     maintenance.expire_lease()
-    cancel(maintenance.database, Who(), handle.run_id, "ann")
+    cancel(maintenance.database, Principal(), handle.run_id, "ann")
 
     assert maintenance.look() == 1
 

@@ -17,9 +17,9 @@ from bus.journal.log.results import GONE, LONG_BYTES, refer_to_messages
 from bus.journal.retention.removal import remove_threads
 from bus.journal.steps import StepEnded, StepStarted
 from bus.journal.threads import HistoryItem, history
-from bus.journal.who import Who
 from bus.payloads import Payload, ToolResultPayload, encode
 from config.database.tables import events, messages, runs, steps
+from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, Owner
 
 LONG = "é" * 3000
@@ -137,7 +137,7 @@ def test_removing_the_thread_leaves_no_part_of_a_result(harness: JournalHarness)
     played(harness, [LONG])
     (row,) = harness.rows(select(runs.c.thread_id, runs.c.tenant, runs.c.principal))
 
-    remove_threads(harness.database, Who(tenant=row.tenant, principal=row.principal), [row.thread_id])
+    remove_threads(harness.database, Principal(tenant=row.tenant, id=row.principal), [row.thread_id])
 
     assert [harness.rows(select(table)) for table in (messages, events, steps)] == [[], [], []]
 

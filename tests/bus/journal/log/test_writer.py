@@ -23,7 +23,6 @@ from bus.journal.states import owned
 from bus.journal.states.owned import RESERVE
 from bus.journal.steps import StepEnded, StepStarted, steps_of
 from bus.journal.threads import HistoryItem, history
-from bus.journal.who import Who
 from bus.loop import ProcessLoop
 from bus.payloads import (
     EndPayload,
@@ -38,6 +37,7 @@ from config.database.engine import Database
 from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseUnreachable
 from config.database.tables import messages
 from config.errors import BadRequest, Retryable
+from config.identity.principal import Principal
 from tests.bus.faulty_commits import Fault, FaultyCommits
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel, message_commit, settled
 
@@ -198,7 +198,7 @@ def test_a_reply_that_was_lost_is_no_licence_once_the_run_belongs_to_another(
         """Between the lost reply and the second try another owner takes the run."""
         small_harness.expire_lease(run_id)
         if by == "stop":
-            cancel(small_harness.database, Who(), run_id, "ann")
+            cancel(small_harness.database, Principal(), run_id, "ann")
         else:
             small_harness.claim(run_id, "own_2")
         delivered.set_exception(written.exception())

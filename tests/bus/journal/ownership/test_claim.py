@@ -19,9 +19,9 @@ from bus.journal.states.owned import reserve as reserve_on
 from bus.journal.states.release import Release
 from bus.journal.states.unowned import lock_run, write
 from bus.journal.steps import StepStarted
-from bus.journal.who import Who
 from bus.payloads import Payload, StatusPayload
 from config.database.tables import runs, threads
+from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, Owner, cancel, claim
 from tests.bus.questions import question
 from tests.bus.racing import at_once
@@ -208,7 +208,7 @@ def test_an_owner_of_a_release_without_the_column_was_the_last_one_too(harness: 
     if has_answer:
         answered(harness, run_id, asked.id)
     else:
-        cancel(harness.database, Who(), run_id, "ann")
+        cancel(harness.database, Principal(), run_id, "ann")
 
     row = harness.run_row(run_id)
     with harness.database.read() as connection:
@@ -242,7 +242,7 @@ def waiting(harness: JournalHarness, questions: int = 1) -> tuple[Owner, list[Qu
 
 
 def answered(harness: JournalHarness, run_id: str, approval_id: str) -> None:
-    decide(harness.database, Who(), run_id, approval_id, Decision(decision="take_as_done"), by="ann")
+    decide(harness.database, Principal(), run_id, approval_id, Decision(decision="take_as_done"), by="ann")
 
 
 def test_on_sqlite_a_lease_runs_by_the_machines_boot_clock(
@@ -374,7 +374,7 @@ def test_numbers_are_reserved_for_the_owner_only_and_asking_again_changes_nothin
 def test_requests_are_those_of_ones_own_running_runs(harness: JournalHarness):
     mine, _, theirs = harness.own(), harness.own(), harness.own(owner="own_2")
     for owner in (mine, theirs):
-        cancel(harness.database, Who(), owner.lease.run_id, "ann")
+        cancel(harness.database, Principal(), owner.lease.run_id, "ann")
 
     assert requests(harness.database, "own_1") == [(mine.lease.run_id, "stop")]
     assert requests(harness.database, "own_2") == [(theirs.lease.run_id, "stop")]
@@ -382,7 +382,7 @@ def test_requests_are_those_of_ones_own_running_runs(harness: JournalHarness):
 
 def test_a_new_owner_learns_of_a_stop_requested_before(harness: JournalHarness):
     owner = harness.own()
-    cancel(harness.database, Who(), owner.lease.run_id, "ann")
+    cancel(harness.database, Principal(), owner.lease.run_id, "ann")
     harness.do(owner.writer.commit(Commit(release=Release(status="queued", reason=Reason.DRAIN))))
 
     lease = harness.claim(owner.lease.run_id, "own_2")
@@ -401,7 +401,7 @@ def test_claims_stops_and_starts_of_one_thread_do_not_deadlock(postgres_harness:
             return harness.accept(thread_id="mine")
         if index % 3 == 1:
             return harness.claim(run_id, f"own_{index}", lease_s=-1)
-        return cancel(harness.database, Who(), run_id, "ann")
+        return cancel(harness.database, Principal(), run_id, "ann")
 
     for _ in range(6):
         run_id = harness.accept(thread_id="mine").run_id
@@ -413,4 +413,4 @@ def test_claims_stops_and_starts_of_one_thread_do_not_deadlock(postgres_harness:
 
 def cancel_all(harness: JournalHarness) -> None:
     for (run_id,) in harness.rows(select(runs.c.id)):
-        cancel(harness.database, Who(), run_id, "ann")
+        cancel(harness.database, Principal(), run_id, "ann")

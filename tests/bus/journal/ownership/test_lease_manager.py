@@ -19,11 +19,11 @@ from bus.journal.ownership import leases
 from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import Release
-from bus.journal.who import Who
 from bus.keys import Keys
 from bus.loop import ProcessLoop
 from config.database.engine import Database
 from config.database.errors import DatabaseUnreachable
+from config.identity.principal import Principal
 from config.settings import Settings
 from tests.bus.journal_harness import HandWork, JournalHarness, Owner, cancel, settled, suspend
 
@@ -403,7 +403,7 @@ def test_a_stop_is_seen(
     async def play() -> None:
         stopped, _ = await harness.track(owner)
         not_stopped, _ = await harness.track(other)
-        cancel(small_harness.database, Who(), owner.lease.run_id, "ann")
+        cancel(small_harness.database, Principal(), owner.lease.run_id, "ann")
         if way == "nudge":
             await settled()
             small_harness.hot_log.nudge(harness.keys.nudges, f"stop {owner.lease.run_id}")
@@ -418,7 +418,7 @@ def test_a_stop_is_seen(
 
 def test_a_stop_from_before_the_claim_is_seen_at_once(harness: ManagerHarness, small_harness: JournalHarness):
     first = small_harness.own()
-    cancel(small_harness.database, Who(), first.lease.run_id, "ann")
+    cancel(small_harness.database, Principal(), first.lease.run_id, "ann")
     small_harness.do(first.writer.commit(Commit(release=Release(status="queued", reason=Reason.DRAIN))))
     second = small_harness.own(first.lease.run_id, "own_1")
 
@@ -474,7 +474,7 @@ def test_a_flood_of_nudges_is_looked_at_once_a_poll(
         while len(looked_at_s) < 5:
             small_harness.hot_log.nudge(harness.keys.nudges, f"stop {owner.lease.run_id}")
             await asyncio.sleep(0)
-        cancel(small_harness.database, Who(), owner.lease.run_id, "ann")
+        cancel(small_harness.database, Principal(), owner.lease.run_id, "ann")
         await happens(stopped)
         return True
 

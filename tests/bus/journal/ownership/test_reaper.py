@@ -29,19 +29,19 @@ from bus.journal.retention.retention import Pause
 from bus.journal.states.unowned import CommitResult
 from bus.journal.states.unowned_runs import UnownedRuns
 from bus.journal.steps import StepEnded, StepStarted, end_steps, steps_of
-from bus.journal.who import Who
 from bus.payloads import EndPayload, ErrorPayload, ToolResultPayload, decode
 from bus.queues import ServedQueues
 from config.database.engine import Database
 from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
 from config.database.tables import outbox, runs, timers
 from config.errors import CallboardError
+from config.identity.principal import Principal
 from config.settings import Settings
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel, claim
 from tests.bus.questions import asks, question
 from tests.bus.racing import at_once
 
-ME = Who()
+ME = Principal()
 RACERS = 50
 
 

@@ -13,15 +13,15 @@ from bus.journal.queries.runs import Runs
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import Release
 from bus.journal.steps import StepStarted, steps_of
-from bus.journal.who import Who
 from bus.payloads import StatusPayload
 from config.database.tables import approvals, outbox, timers
+from config.identity.principal import Principal
 from config.redaction import redact
 from tests.bus.faulty_commits import FaultyCommits
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel
 from tests.bus.questions import question
 
-ME = Who()
+ME = Principal()
 RELEASE = Release(status="queued", reason=Reason.DRAIN)
 
 

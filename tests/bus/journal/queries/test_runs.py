@@ -13,20 +13,20 @@ from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
 from bus.journal.retention.removal import remove_runs
 from bus.journal.states.owned import RESERVE
-from bus.journal.who import Who
 from bus.payloads import EndPayload
 from config.database.tables import controls, messages, outbox, runs, threads
 from config.errors import BadRequest
+from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
 from tests.bus.questions import asks, question
 from tests.bus.racing import at_once
 
-ME = Who()
-OTHERS = [Who(principal="eve"), Who(tenant="other")]
+ME = Principal()
+OTHERS = [Principal(id="eve"), Principal(tenant="other")]
 
 
-def stop(harness: JournalHarness, run_id: str, who: Who = ME):
-    return cancel(harness.database, who, run_id, "ann")
+def stop(harness: JournalHarness, run_id: str, principal: Principal = ME):
+    return cancel(harness.database, principal, run_id, "ann")
 
 
 # --- stopping
@@ -69,7 +69,7 @@ def test_an_owner_that_lives_is_asked_and_not_overruled(harness: JournalHarness)
     harness.do(owner.message())
 
 
-def test_a_run_whose_owner_is_gone_is_ended_here_with_its_holes_declared(harness: JournalHarness):
+def test_a_run_principalse_owner_is_gone_is_ended_here_with_its_holes_declared(harness: JournalHarness):
     owner = harness.own()
     harness.do(owner.say("lost", "text"))
     harness.expire_lease(owner.lease.run_id)
@@ -142,14 +142,16 @@ def test_stopping_a_run_that_waits_behind_another_leaves_that_one_alone(harness:
     assert first.woken == []
 
 
-@pytest.mark.parametrize("who", OTHERS)
-def test_another_principals_run_cannot_be_stopped_nor_distinguished_from_none(harness: JournalHarness, who: Who):
+@pytest.mark.parametrize("principal", OTHERS)
+def test_another_principals_run_cannot_be_stopped_nor_distinguished_from_none(
+    harness: JournalHarness, principal: Principal
+):
     run_id = harness.accept().run_id
     texts = []
 
     for run_id_ in (run_id, "run_" + "x" * len(run_id[4:])):
         with pytest.raises(RunUnknown) as error:
-            stop(harness, run_id_, who)
+            stop(harness, run_id_, principal)
         texts.append(str(error.value).replace(run_id_, "ID"))
 
     assert texts[0] == texts[1]
@@ -167,13 +169,13 @@ def some_runs(harness: JournalHarness) -> dict[str, str]:
     harness.do(ended.writer.commit(Commit(events=[end], error_code="model_failed")))
     running = harness.own(harness.accept("two", thread_id="mine", metadata={"a": 1}).run_id)
     queued = harness.accept("three")
-    for who in OTHERS:
-        harness.accept("theirs", who=who, thread_id="mine")
+    for principal in OTHERS:
+        harness.accept("theirs", principal=principal, thread_id="mine")
     return {"queued": queued.run_id, "running": running.lease.run_id, "failed": ended.lease.run_id}
 
 
-def listed(harness: JournalHarness, who: Who = ME, **filters):
-    return [run["run_id"] for run in Runs(harness.database).newest(who, **filters)]
+def listed(harness: JournalHarness, principal: Principal = ME, **filters):
+    return [run["run_id"] for run in Runs(harness.database).newest(principal, **filters)]
 
 
 def test_lists_show_ones_own_runs_by_state_agent_and_thread(harness: JournalHarness, some_runs: dict[str, str]):
@@ -271,17 +273,19 @@ def test_a_reader_learns_where_a_run_may_have_got_to(harness: JournalHarness, so
         Runs(harness.database).bounds(ME, some_runs["running"], last + 1)
 
 
-@pytest.mark.parametrize("who", OTHERS)
+@pytest.mark.parametrize("principal", OTHERS)
 @pytest.mark.parametrize("look", [Runs.row, Runs.get, partial(Runs.get_small, max_chars=9), Runs.bounds])
-def test_another_principals_run_is_not_visible(harness: JournalHarness, some_runs: dict[str, str], look, who: Who):
+def test_another_principals_run_is_not_visible(
+    harness: JournalHarness, some_runs: dict[str, str], look, principal: Principal
+):
     for run_id in (some_runs["running"], "run_nobody_knows"):
         with pytest.raises(RunUnknown):
-            look(Runs(harness.database), who, run_id)
+            look(Runs(harness.database), principal, run_id)
 
 
 def test_a_removed_run_has_no_state(harness: JournalHarness) -> None:
     owner = harness.own()
     harness.do(owner.end())
-    remove_runs(harness.database, Who(), [owner.lease.run_id])
+    remove_runs(harness.database, Principal(), [owner.lease.run_id])
 
     assert Runs(harness.database).status(owner.lease.run_id) is None

@@ -11,13 +11,13 @@ from bus.journal.ownership.workers import WorkerRow, Workers
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.wait_reasons import MAX_CALL_CHARS, short_call
 from bus.journal.steps import StepStarted, start_steps
-from bus.journal.who import Who
 from config.clock import epoch_ms
 from config.database.tables import runs, steps
+from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, cancel
 from tests.bus.questions import asks, question
 
-ME = Who()
+ME = Principal()
 
 
 def sentences(harness: JournalHarness) -> dict[str, tuple[str, str]]:
@@ -99,14 +99,14 @@ def test_a_running_run_says_which_step_since_when_and_where(harness: JournalHarn
     assert sentence == "calling the tool lookup for 42 s (step 1), on worker box:17."
 
 
-def test_a_run_whose_lease_ran_out_is_about_to_be_taken_over(harness: JournalHarness) -> None:
+def test_a_run_principalse_lease_ran_out_is_about_to_be_taken_over(harness: JournalHarness) -> None:
     run_id = harness.own().lease.run_id
     harness.expire_lease(run_id)
 
     assert sentences(harness)[run_id][0] == "owner"
 
 
-def test_a_stop_that_the_owner_has_not_seen_says_who_asked(harness: JournalHarness) -> None:
+def test_a_stop_that_the_owner_has_not_seen_says_principal_asked(harness: JournalHarness) -> None:
     run_id = harness.own().lease.run_id
     cancel(harness.database, ME, run_id, by="ann")
 
@@ -139,7 +139,7 @@ def test_a_run_that_waits_for_code_says_for_which(harness: JournalHarness) -> No
 def test_ended_and_other_principals_runs_are_not_explained(harness: JournalHarness) -> None:
     ended = harness.accept().run_id
     cancel(harness.database, ME, ended, by="ann")
-    foreign = harness.accept(who=Who(principal="eve")).run_id
+    foreign = harness.accept(principal=Principal(id="eve")).run_id
 
     assert Runs(harness.database).explain(ME) == []
     assert [Runs(harness.database).explain(ME, run_id=run_id) for run_id in (ended, foreign)] == [[], []]

@@ -14,7 +14,6 @@ from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.retention.removal import OF_A_RUN, remove_runs, remove_threads
 from bus.journal.states.owned import RESERVE
-from bus.journal.who import Who
 from config.database.tables import (
     approvals,
     controls,
@@ -27,11 +26,12 @@ from config.database.tables import (
     threads,
     timers,
 )
+from config.identity.principal import Principal
 from tests.bus.ended_runs import count, ended
 from tests.bus.journal_harness import JournalHarness, new_run
 
-ME = Who()
-OTHERS = [Who(principal="eve"), Who(tenant="other")]
+ME = Principal()
+OTHERS = [Principal(id="eve"), Principal(tenant="other")]
 KEY = IdempotencyKey(key="k", method="POST", path="/v1/runs", body_digest="b" * 64)
 
 
@@ -88,14 +88,14 @@ def test_an_open_run_is_refused_and_those_beside_it_stay(harness: JournalHarness
     assert harness.kinds(over)[-1] == "end"
 
 
-@pytest.mark.parametrize("who", OTHERS)
-def test_what_is_another_principals_is_unknown(harness: JournalHarness, who: Who) -> None:
+@pytest.mark.parametrize("principal", OTHERS)
+def test_what_is_another_principals_is_unknown(harness: JournalHarness, principal: Principal) -> None:
     run_id = ended(harness).lease.run_id
 
     with pytest.raises(RunUnknown):
-        remove_runs(harness.database, who, [run_id])
+        remove_runs(harness.database, principal, [run_id])
     with pytest.raises(ThreadUnknown):
-        remove_threads(harness.database, who, ["talk"])
+        remove_threads(harness.database, principal, ["talk"])
 
     assert count(harness, runs) == count(harness, threads) == 1
 
@@ -103,8 +103,8 @@ def test_what_is_another_principals_is_unknown(harness: JournalHarness, who: Who
 def test_a_removed_thread_leaves_nothing(harness: JournalHarness) -> None:
     ended(harness)
     ended(harness)
-    for who in OTHERS:
-        ended(harness, who=who)
+    for principal in OTHERS:
+        ended(harness, principal=principal)
     stays = ended(harness, "other").lease.run_id
 
     remove_threads(harness.database, ME, ["talk"])

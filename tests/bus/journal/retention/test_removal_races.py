@@ -13,14 +13,14 @@ from sqlalchemy import exists, func, select
 from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
 from bus.journal.live.hotlog import MemoryHotLog
 from bus.journal.retention.removal import OF_A_RUN, remove_runs, remove_threads
-from bus.journal.who import Who
 from config.database.engine import Database
 from config.database.tables import messages, runs, threads
+from config.identity.principal import Principal
 from tests.bus.ended_runs import ended
 from tests.bus.journal_harness import JournalHarness, Owner, cancel
 from tests.bus.racing import at_once
 
-ME = Who()
+ME = Principal()
 ROUNDS = 40
 Side = Callable[[], Any]
 LOST = (RunOpen, RunUnknown, ThreadUnknown)

@@ -17,16 +17,16 @@ from bus.journal.retention import retention
 from bus.journal.retention.removal import remove_runs, remove_threads
 from bus.journal.retention.retention import Swept, sweep
 from bus.journal.states.owned import RESERVE
-from bus.journal.who import Who
 from config.clock import epoch_ms
 from config.database.engine import Database
 from config.database.tables import definitions, events, messages, runs, steps, threads
+from config.identity.principal import Principal
 from config.settings import Settings
 from tests.bus.ended_runs import age, count, ended, old
 from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
 from tests.bus.racing import at_once
 
-ME = Who()
+ME = Principal()
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_no_open_run_goes_however_old_it_is(harness: JournalHarness, kept: Setti
     assert {row.id for row in harness.rows(select(runs.c.id))} == {queued, running}
 
 
-def test_a_run_whose_end_observers_still_wait_for_stays(harness: JournalHarness, kept: Settings) -> None:
+def test_a_run_principalse_end_observers_still_wait_for_stays(harness: JournalHarness, kept: Settings) -> None:
     undelivered = old(harness)
     with harness.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == undelivered).values(observers_told=False))

@@ -25,14 +25,14 @@ from bus.journal.states.document import PAGE, document
 from bus.journal.states.release import Release, release
 from bus.journal.states.table import ENDED, LOST, NONE, STATES, TABLE, Transition
 from bus.journal.states.unowned_runs import UnownedRuns
-from bus.journal.who import Who
 from bus.payloads import TERMINAL, EndPayload, StatusPayload, decode
 from config.database.tables import runs, timers
 from config.errors import CallboardError
+from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, cancel, claim
 from tests.bus.questions import question
 
-ME = Who()
+ME = Principal()
 KEY = IdempotencyKey(key="k", method="POST", path="/v1/runs", body_digest="a" * 64)
 BY_NAME = {one.name: one for one in TABLE}
 
