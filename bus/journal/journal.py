@@ -22,7 +22,7 @@ from bus.journal.definition_store import read_pinned
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.live.hotlog import HotLog, MemoryHotLog, begin_writing, end_writing
 from bus.journal.live.redis_log import RedisHotLog
-from bus.journal.live.signatures import SECRET_NAME, Keyring, shared_secret
+from bus.journal.live.signatures import SECRET_NAME, Keyring
 from bus.journal.log.events import last_committed, log_page
 from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.line import Line
@@ -46,6 +46,7 @@ from bus.loop import ProcessLoop, process_loop
 from bus.payloads import encode
 from config.database.engine import Database, open_database, wall_ms
 from config.database.errors import DatabaseBusy, DatabaseUnreachable
+from config.database.shared_secret import shared_secret
 from config.errors import CallboardError
 from config.failpoints import failpoint
 from config.identity.principal import Principal

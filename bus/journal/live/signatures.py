@@ -9,25 +9,15 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-import secrets as randomness
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import insert, select
-from sqlalchemy.exc import IntegrityError
-
 from bus.journal.log.line import Line, unpack
-from config.clock import epoch_ms
-from config.database.engine import Database
-from config.database.tables import secrets
-from config.redaction import register_secrets
 
 log = logging.getLogger(__name__)
 
 SECRET_NAME = "live-events"
-SECRET_BYTES = 32
 RETRY_S = 1.0
 """Seconds between two attempts to read the secret while the database is away."""
 WARN_EVERY_S = 60.0
@@ -154,28 +144,3 @@ def verified_body(key: bytes, signed: bytes) -> bytes | None:
 
 def _tag(key: bytes, body: bytes) -> bytes:
     return hmac.digest(key, body, "sha256")[:_TAG_BYTES].hex().encode()
-
-
-# --- the secret in SQL
-
-
-def shared_secret(database: Database, name: str) -> str:
-    """Return the secret of that name, the same in every process: 64 hexadecimal digits.
-
-    Raises:
-        DatabaseUnreachable, DatabaseBusy, DatabaseReadOnly, DatabaseFull: it cannot be read, or not be made.
-    """
-    found = _read(database, name)
-    if found is None:
-        made = {"name": name, "value": randomness.token_hex(SECRET_BYTES), "created_ms": epoch_ms()}
-        with suppress(IntegrityError), database.write() as connection:  # another process may be quicker
-            connection.execute(insert(secrets), made)
-        found = _read(database, name)
-    assert found is not None
-    register_secrets([found])
-    return found
-
-
-def _read(database: Database, name: str) -> str | None:
-    with database.read() as connection:
-        return connection.execute(select(secrets.c.value).where(secrets.c.name == name)).scalar()

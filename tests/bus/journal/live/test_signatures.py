@@ -5,42 +5,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from bus.journal.journal import Journal
 from bus.journal.live import signatures as keyrings
 from bus.journal.live.redis_log import RedisHotLog
-from bus.journal.live.signatures import Keyring, shared_secret, sign, verified_body
+from bus.journal.live.signatures import Keyring, sign, verified_body
 from bus.keys import Keys
 from bus.loop import ProcessLoop
-from config.database.engine import Database, open_database
-from config.database.errors import DatabaseReadOnly, DatabaseUnreachable
+from config.database.engine import Database
+from config.database.errors import DatabaseUnreachable
 from config.settings import Settings
 from tests.bus.journal.live.test_hotlog import Follower, Source, line, sent, seqs
-
-
-def test_all_processes_get_the_same_secret_however_many_are_first(database: Database):
-    with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(lambda _: shared_secret(database, "live-events"), range(16)))
-
-    (secret,) = found
-    assert len(bytes.fromhex(secret)) == 32
-    assert shared_secret(database, "live-events") == secret
-    assert shared_secret(database, "another") != secret
-
-
-def test_a_secret_that_cannot_be_made_is_said(sqlite: Database, sqlite_url: str):
-    path = sqlite_url.removeprefix("sqlite:///")
-    reading = open_database(f"sqlite:///file:{path}?mode=ro&uri=true")
-
-    with pytest.raises(DatabaseReadOnly):
-        shared_secret(reading, "live-events")
-    made = shared_secret(sqlite, "live-events")
-
-    assert shared_secret(reading, "live-events") == made
-    reading.close()
 
 
 def test_opening_a_journal_reads_nothing(redis_settings: Settings):
