@@ -36,15 +36,19 @@ class AgentRegistry:
         """
         path = self._find(agent_id)
         if path is None:
-            folder = self._folders[0] if self._folders else Path("config/agents")
-            here = Path.cwd()
-            shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
-            raise AgentUnknown(agent_id, self.ids(), folder=str(shown))
+            raise self.unknown(agent_id)
         found = self._load(path)
         if isinstance(found, DefinitionInvalid):
             # A new exception each time: a cached one would collect the tracebacks of all callers.
             raise found.with_traceback(None)
         return found
+
+    def unknown(self, agent_id: str) -> AgentUnknown:
+        """Return the error that says how to add an agent."""
+        folder = self._folders[0] if self._folders else Path("config/agents")
+        here = Path.cwd()
+        shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
+        return AgentUnknown(agent_id, self.ids(), folder=str(shown))
 
     def all(self) -> list[AgentDefinition | DefinitionInvalid]:
         """Return every agent, sorted by id, with the error in place of an invalid one."""

@@ -14,9 +14,12 @@ from agents.registry import AgentRegistry
 from bus.dispatcher import INLINE, OTHERS, Dispatcher
 from bus.journal import IdempotencyKey, Journal, NewRun
 from bus.routes import BrokerTransport, InlineTransport
+from config.definitions.agent import AgentDefinition
 from config.errors import BadRequest, CallboardError
 from config.forks import leave_to_parent
-from config.identity.principal import Principal
+from config.identity.access import may_start, sees_agent
+from config.identity.errors import AgentForbidden
+from config.identity.principal import LOCAL, Principal
 from config.settings import Settings
 from observers.base import AgentObserver
 
@@ -84,7 +87,7 @@ class Runner:
         detached: bool = False,
         grant: str | None = None,
         observers: Sequence[AgentObserver | str] = (),
-        principal: Principal = Principal(),
+        principal: Principal = LOCAL,
         metadata: Mapping[str, Any] | None = None,
         idempotency: IdempotencyKey | None = None,
     ) -> RunHandle:
@@ -103,6 +106,7 @@ class Runner:
 
         Raises:
             AgentUnknown, DefinitionInvalid: there is no such agent, or its file is broken.
+            AgentForbidden: the agent's definition, or the credential, does not let the principal start it.
             InputEmpty, InputTooLarge, BadRequest: the objective or the thread's name cannot be used.
             GrantRefused: a grant was given.
             ObserverTravels: an observer object was given for a run that a worker executes.
@@ -111,7 +115,7 @@ class Runner:
             raise GrantRefused
         try:
             self._check(objective, thread_id)
-            definition = self.registry.get(agent_id)
+            definition = self._startable(principal, agent_id)
         except CallboardError:  # a repeated request has its run, even if the agent's file was moved since
             earlier = self.journal.runs.started_before(principal, idempotency) if idempotency is not None else None
             if earlier is None:
@@ -129,11 +133,20 @@ class Runner:
             queue=definition.queue,
             thread_id=thread_id,
             principal=principal,
+            is_private=definition.access.runs == "private",
             detached=detached,
             metadata=metadata,
             idempotency=idempotency,
         )
         return self._accept(new, tuple(one for one in observers if isinstance(one, AgentObserver)))
+
+    def _startable(self, principal: Principal, agent_id: str) -> AgentDefinition:
+        definition = self.registry.get(agent_id)
+        if not sees_agent(principal, definition):
+            raise self.registry.unknown(agent_id)
+        if not may_start(principal, definition):
+            raise AgentForbidden(principal=principal.id, agent_id=agent_id)
+        return definition
 
     def _accept(self, new: NewRun, local: tuple[AgentObserver, ...]) -> RunHandle:
         """Commit a run and send its message, unless an earlier request made the run."""
@@ -149,11 +162,11 @@ class Runner:
             lambda: self.journal, accepted.run_id, accepted.thread_id, new.principal, is_new=accepted.is_new
         )
 
-    def handle(self, run_id: str, principal: Principal = Principal()) -> RunHandle:
+    def handle(self, run_id: str, principal: Principal = LOCAL) -> RunHandle:
         """Return a handle on a run that any process accepted.
 
         Raises:
-            RunUnknown: there is no such run, or another tenant's or user's.
+            RunUnknown: there is no such run, or the principal does not see it.
         """
         thread_id = self.journal.runs.row(principal, run_id).thread_id
         return RunHandle(lambda: self.journal, run_id, thread_id, principal, is_new=False)

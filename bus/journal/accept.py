@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Boolean, Connection, bindparam, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from bus.journal.definition_store import pin, remember_pinned
+from bus.journal.errors import ThreadOfOtherAgent
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.events import event_row
 from bus.journal.outbox import announce
@@ -22,7 +23,7 @@ from config.clock import epoch_ms, stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import events, messages, runs, threads
 from config.failpoints import failpoint
-from config.identity.principal import Principal
+from config.identity.principal import LOCAL, Principal
 from config.ids import new_id
 
 TITLE_CHARS = 120
@@ -42,8 +43,10 @@ class NewRun:
     observers: tuple[str, ...]
     thread_id: str | None = None
     """The client's own name for the thread; None makes a new thread."""
-    principal: Principal = field(default_factory=Principal)
+    principal: Principal = LOCAL
     """Whom the run, and a new thread, belong to."""
+    is_private: bool = False
+    """Whether only its principal and admins see the run and, from now on, its thread."""
     detached: bool = False
     queue: str | None = None
     """The queue that its agent names; None is the deployment's."""
@@ -77,6 +80,7 @@ def accept(database: Database, new: NewRun, record: Record = announce) -> Accept
 
     Raises:
         IdempotencyConflict: the key was used with another body.
+        ThreadOfOtherAgent: the principal's credential is not for the agent that the thread belongs to.
     """
     for attempt in (1, 2, 3):  # lost the race for the thread, then the one for the key
         try:
@@ -111,7 +115,7 @@ def _accept(connection: Connection, new: NewRun, record: Record) -> Accepted:
 def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
     """Insert the run, the user's message and event 1, and return the run's row."""
     now, title, run_id = epoch_ms(), readable(new.objective), new_id("run")
-    thread_key, thread_id, turn = _take_number(connection, new, title)
+    thread_key, thread_id, turn, is_private = _take_number(connection, new, title)
     run: dict[str, Any] = {
         "id": run_id,
         "thread_key": thread_key,
@@ -119,6 +123,7 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
         "turn": turn,
         "tenant": new.principal.tenant,
         "principal": new.principal.id,
+        "private": is_private,
         "kind": "agent",
         "agent_id": new.agent_id,
         "agent_name": new.agent_name,
@@ -157,30 +162,44 @@ _NEXT_NUMBER = (
         threads.c.principal == bindparam("principal_"),
         threads.c.id == bindparam("id_"),
     )
-    .values(next_message=threads.c.next_message + 1, updated_ms=WALL_MS)
-    .returning(threads.c.key, threads.c.next_message)
+    .values(
+        next_message=threads.c.next_message + 1,
+        updated_ms=WALL_MS,
+        private=or_(threads.c.private, bindparam("private_", type_=Boolean)),
+    )
+    .returning(threads.c.key, threads.c.next_message, threads.c.private, threads.c.agent_id)
 )
 _NEW_THREAD = insert(threads).values(created_ms=WALL_MS, updated_ms=WALL_MS).returning(threads.c.key)
 
 
-def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, str, int]:
-    """Return the thread's key and id, and the number of the message that is about to be added."""
+def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, str, int, bool]:
+    """Return the thread's key and id, the number of the message that is about to be added, and whether it is private.
+
+    A private thread stays so, since later runs read its messages.
+
+    Raises:
+        ThreadOfOtherAgent: the principal's credential is not for the agent that the thread belongs to.
+    """
     if new.thread_id is not None:
         its = {"tenant_": new.principal.tenant, "principal_": new.principal.id, "id_": new.thread_id}
-        row = connection.execute(_NEXT_NUMBER, its).first()
+        row = connection.execute(_NEXT_NUMBER, its | {"private_": new.is_private}).first()
         if row is not None:
-            return row.key, new.thread_id, row.next_message - 1
+            agents = new.principal.agents
+            if agents is not None and row.agent_id not in agents:
+                raise ThreadOfOtherAgent(thread_id=new.thread_id)
+            return row.key, new.thread_id, row.next_message - 1, row.private
     thread_id = new.thread_id or new_id("thr")
     values = {
         "id": thread_id,
         "tenant": new.principal.tenant,
         "principal": new.principal.id,
+        "private": new.is_private,
         "agent_id": new.agent_id,
         "title": title,
         "next_message": 2,
     }
     key = connection.execute(_NEW_THREAD, values).scalar_one()
-    return key, thread_id, 1
+    return key, thread_id, 1, new.is_private
 
 
 def readable(text: str) -> str:

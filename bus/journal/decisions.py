@@ -12,14 +12,14 @@ from sqlalchemy import Connection, Row, func, select, update
 from bus.journal.approvals import Decision
 from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown, DecisionRefused
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
-from bus.journal.states.unowned import CommitResult, lock_own_run, untouched
+from bus.journal.states.unowned import CommitResult, lock_allowed_run, untouched
 from bus.journal.states.unowned import answer as record_answer
 from bus.payloads import TERMINAL, ApprovalPayload
 from config.clock import epoch_ms
 from config.database.engine import Database, wall_ms
 from config.database.tables import approvals
 from config.failpoints import failpoint
-from config.identity.principal import Principal
+from config.identity.principal import Principal, Verb
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +49,8 @@ def decide(
     The same idempotency key and body return the decision as it was made.
 
     Raises:
-        RunUnknown: there is no such run, or another tenant's or user's.
+        RunUnknown: there is no such run, or the principal does not see it.
+        Forbidden: the principal may not do this with it.
         ApprovalUnknown: the run never asked that.
         ApprovalDecided: the question was answered before; has the decision and who made it.
         ApprovalOver: the run ended or was stopped, or the time for an answer is over.
@@ -58,7 +59,7 @@ def decide(
     """
     decided = partial(Decided, approval_id=approval_id)
     with database.write() as connection:
-        row = lock_own_run(connection, principal, run_id)
+        row = lock_allowed_run(connection, principal, Verb.DECIDE, run_id)
         query = select(approvals).where(approvals.c.id == approval_id, approvals.c.run_id == run_id)
         question = connection.execute(query).first()
         if question is None:

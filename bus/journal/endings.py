@@ -20,7 +20,7 @@ from bus.journal.log.commit import Commit
 from bus.journal.states.codes import Ending, RunStatus
 from bus.journal.states.conditions import has_live_owner
 from bus.journal.states.release import Release
-from bus.journal.states.unowned import CommitResult, end, lock_own_run, lock_run, move, request, untouched
+from bus.journal.states.unowned import CommitResult, end, lock_allowed_run, lock_run, move, request, untouched
 from bus.journal.steps import StepEnded, Totals, read_totals
 from bus.journal.threads import HistoryItem, error_item
 from bus.payloads import TERMINAL, EndPayload, EndStatus, ErrorPayload, Outcome, Payload, ToolResultPayload
@@ -29,7 +29,7 @@ from config.database.tables import steps
 from config.effects import recorded_policy
 from config.errors import CallboardError
 from config.failpoints import failpoint
-from config.identity.principal import Principal
+from config.identity.principal import Principal, Verb
 from config.ids import new_id
 
 NOT_FINISHED = "The run ended before this call was finished."
@@ -97,11 +97,12 @@ def control(
     owner does the rest. Otherwise it is done here, where the run's state allows it.
 
     Raises:
-        RunUnknown: there is no such run, or another tenant's or user's.
+        RunUnknown: there is no such run, or the principal does not see it.
+        Forbidden: the principal may not do this with it.
         IdempotencyConflict: the key was used with another body.
     """
     with database.write() as connection:
-        row = lock_own_run(connection, principal, run_id)
+        row = lock_allowed_run(connection, principal, Verb.CONTROL, run_id)
         if idempotency is not None:
             if used_before(connection, principal, idempotency) is not None:
                 return untouched(row)

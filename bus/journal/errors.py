@@ -17,6 +17,17 @@ class ThreadUnknown(Permanent):
     text = "there is no thread '{thread_id:.80}'; `./callboard threads` lists the threads."
 
 
+class ThreadOfOtherAgent(Permanent):
+    """The principal's credential is not for the thread's agent, whose messages the run would read."""
+
+    code = "thread_of_other_agent"
+    status = 403
+    text = (
+        "thread '{thread_id:.80}' was begun with an agent that this credential is not for; continue it with another "
+        "credential, or name a new thread."
+    )
+
+
 class RunOpen(Permanent):
     """A run that has not ended cannot be removed."""
 

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -48,13 +49,15 @@ threads = Table(
     Column("id", String(128), nullable=False),  # as the client knows it, unique for its owner
     Column("tenant", Id, nullable=False),
     Column("principal", Id, nullable=False),
-    Column("agent_id", Id, nullable=False),
+    Column("private", Boolean, nullable=False, server_default=false()),
+    Column("agent_id", Id, nullable=False),  # of its first run
     Column("title", Text, nullable=False),
     Column("next_message", Integer, nullable=False),
     Column("open_run", Id),
     Column("created_ms", BigInteger, nullable=False),
     Column("updated_ms", BigInteger, nullable=False, index=True),
     UniqueConstraint("tenant", "principal", "id"),
+    Index(None, "tenant", "principal", "updated_ms"),
 )
 
 runs = Table(
@@ -66,6 +69,7 @@ runs = Table(
     Column("turn", Integer, nullable=False),  # the number of the user's message it answers
     Column("tenant", Id, nullable=False),
     Column("principal", Id, nullable=False),
+    Column("private", Boolean, nullable=False, server_default=false()),  # seen by its principal and admins only
     Column("parent_id", Id),
     Column("kind", String(16), nullable=False),
     Column("agent_id", Id, nullable=False),
@@ -100,10 +104,12 @@ runs = Table(
     Column("steps", Integer, nullable=False),
     Column("output_json", Text),
     Column("error_code", Id),
-    Column("created_ms", BigInteger, nullable=False, index=True),
+    Column("created_ms", BigInteger, nullable=False),
     Column("started_ms", BigInteger),
     Column("ended_ms", BigInteger, index=True),
     Index(None, "thread_key", "turn"),
+    Index(None, "tenant", "created_ms", "id"),
+    Index(None, "tenant", "principal", "created_ms", "id"),
     # What a claim and an end look for, however many runs a thread has had.
     _partial_index("ix_runs_open_of_thread", "thread_key", "turn", where="ended_ms IS NULL"),
     Index(None, "status", "lease_until"),

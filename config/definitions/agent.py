@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,6 +20,7 @@ from config.definitions.errors import DefinitionInvalid
 from config.definitions.json_schema import SchemaRefused, check_schema
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.effects import Effect
+from config.identity.principal import NAME, NAME_FORM, Role
 from config.redaction import register_secrets, secrets_in_url
 from config.settings import QUEUE_NAME, QUEUE_NAME_FORM
 from config.spelling import did_you_mean
@@ -50,6 +51,7 @@ OURS = {name: remedy for remedy, names in _REMEDIES.items() for name in names.sp
 
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
 _Text = Annotated[str, Field(min_length=1)]
+_Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
 
 
 class _Section(BaseModel):
@@ -80,6 +82,18 @@ class Timeouts(_Section):
     """One model call."""
     tool_s: Seconds = 60
     """One tool call, unless the tool or an override says otherwise."""
+
+
+class Access(_Section):
+    """Who may start an agent's runs, and who sees them. An admin may start every agent of its tenant."""
+
+    tenants: frozenset[_Name] = frozenset()
+    """The tenants that may use the agent; none: all."""
+    roles: frozenset[Role] = frozenset()
+    principals: frozenset[_Name] = frozenset()
+    """With ``roles``, the principals that may start the agent; without either, all of the tenant may."""
+    runs: Literal["tenant", "private"] = "tenant"
+    """Whether principals with a role see the agent's runs, or only each run's own principal and admins."""
 
 
 class DefinitionFields(_Section):
@@ -114,6 +128,7 @@ class DefinitionFields(_Section):
     """The observers that get the run's events."""
     queue: Annotated[str, Field(pattern=rf"^{QUEUE_NAME}$")] | None = None
     """The queue of the agent's runs, if not the deployment's; workers with ``--queues`` serve it."""
+    access: Access = Field(default_factory=Access)
     starters: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = ()
     """Sentences the page offers to begin with."""
     output_schema: dict[str, Any] | None = None
@@ -250,6 +265,8 @@ _SENTENCES = {
     "missing system_prompt": "is missing; add it, for example `system_prompt: You answer briefly.`.",
     "missing": "is missing; add it, for example `{name}: ...`.",
     "literal_error": "has to be {expected}.",
+    "enum": "has to be {expected}.",
+    "string_pattern_mismatch access": f"has to be {NAME_FORM}.",
     "string_type": "has to be text; put it in quotes.",
     "string_pattern_mismatch": "has to be a built-in tool's name or `package.module:function`.",
     "string_pattern_mismatch api_key_env": (
@@ -264,15 +281,22 @@ _SENTENCES = {
 """The remedy by pydantic's name of an error, or by that and the field's name."""
 
 
+def _section(place: Sequence[Any]) -> type[_Section]:
+    """Return the section that has the field at this place."""
+    if len(place) == 1:
+        return DefinitionFields
+    sections: dict[Any, type[_Section]] = {"timeouts": Timeouts, "access": Access}
+    return sections.get(place[0], ToolOverride)
+
+
 def _problem(error: Any) -> str:
     """Return the remedy for one of pydantic's errors, without the value, which may be a secret."""
     kind, place, facts = error["type"], error["loc"], error.get("ctx", {})
     name = str(place[-1])
     if kind == "extra_forbidden":
-        section = DefinitionFields if len(place) == 1 else Timeouts if place[0] == "timeouts" else ToolOverride
-        known = list(section.model_fields)
+        known = list(_section(place).model_fields)
         return f"there is no such field.{did_you_mean(name, known)} Known fields: {', '.join(known)}."
-    sentence = _SENTENCES.get(f"{kind} {name}") or _SENTENCES.get(kind)
+    sentence = _SENTENCES.get(f"{kind} {name}") or _SENTENCES.get(f"{kind} {place[0]}") or _SENTENCES.get(kind)
     if sentence is not None:
         return sentence.format(name=name, **facts)
     text = str(error["msg"]).removeprefix("Value error, ")

@@ -1,16 +1,21 @@
 """Who may do what: one decision for HTTP, streams, the terminal and Python.
 
-``may`` decides about one object. ``rows_for`` is the same decision as a condition of SQL, so that a query reads no row
-its principal may not see.
+``may`` decides about one run or thread. ``rows_for`` is the same decision as a condition of SQL, so that a query reads
+no row that its principal may not see. ``sees_agent`` and ``may_start`` decide about an agent, by
+its definition's ``access``.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sqlalchemy import ColumnElement, Table, and_, false, or_
 
+from config.identity.errors import Forbidden
 from config.identity.principal import Principal, Reach, Verb
+
+if TYPE_CHECKING:
+    from config.definitions.agent import AgentDefinition
 
 
 class Protected(Protocol):
@@ -34,6 +39,27 @@ def may(principal: Principal, verb: Verb, target: Protected) -> bool:
         return False
     needed = Reach.OWN if target.principal == principal.id else Reach.TENANT if target.private else Reach.SHARED
     return principal.reach(verb) >= needed
+
+
+def require(principal: Principal, verb: Verb, target: Protected, what: str) -> None:
+    """Raise ``Forbidden`` unless a principal may do this with an object that it sees; ``what`` names the object."""
+    if not may(principal, verb, target):
+        raise Forbidden(principal, verb, what)
+
+
+def sees_agent(principal: Principal, agent: AgentDefinition) -> bool:
+    """Return whether an agent exists for a principal: for its tenant, and in the scope of its credential."""
+    is_in_scope = principal.agents is None or agent.id in principal.agents
+    return is_in_scope and (not agent.access.tenants or principal.tenant in agent.access.tenants)
+
+
+def may_start(principal: Principal, agent: AgentDefinition) -> bool:
+    """Return whether a principal may start runs of an agent that it sees. An admin may start each of them."""
+    access = agent.access
+    reach = principal.reach(Verb.START)
+    if reach is not Reach.OWN or not (access.roles or access.principals):
+        return reach is not Reach.NONE
+    return principal.id in access.principals or bool(principal.roles & access.roles)
 
 
 def rows_for(principal: Principal, verb: Verb, table: Table) -> ColumnElement[bool]:

@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+NAME = r"[A-Za-z0-9][A-Za-z0-9_.@+-]{0,63}"
+"""What a tenant and a principal may be called; their folders have the same names."""
+NAME_FORM = "a name: 1 to 64 letters, digits, '_', '-', '.', '@' and '+', a letter or digit first"
+
 
 class Verb(StrEnum):
     """What a principal wants to do."""
@@ -64,15 +68,20 @@ class Principal:
     id: str = "local"
     roles: frozenset[Role] = frozenset()
     verbs: frozenset[Verb] = frozenset(Verb)
-    """The scope of its credential: what it may be used for at most."""
+    """The scope of its credential: what it may be used for at most; ``see`` is always in it."""
     agents: frozenset[str] | None = None
     """The agents its credential may be used for; None: all."""
 
     def reach(self, verb: Verb) -> Reach:
         """Return whose objects the principal reaches with a verb."""
-        if verb not in self.verbs:
+        if verb not in self.verbs and verb is not Verb.SEE:
             return Reach.NONE
         return max(_WITHOUT_ROLE[verb], *(_BY_ROLE[role].get(verb, Reach.NONE) for role in self.roles), Reach.NONE)
+
+
+def roles_that_reach(verb: Verb) -> list[Role]:
+    """Return the roles with which a principal reaches others' objects with a verb."""
+    return [role for role in Role if _BY_ROLE[role].get(verb, Reach.NONE) >= Reach.SHARED]
 
 
 LOCAL = Principal(roles=frozenset(Role))

@@ -1,17 +1,25 @@
-"""What the lists of a principal's rows share: whose rows they have, their order and pages, and no null fields."""
+"""What lists share: whose threads they have, their order and pages, and no null fields."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, and_, tuple_
+from sqlalchemy import ColumnElement, Select, and_, tuple_
 
-from config.identity.principal import Principal
+from config.database.tables import threads
+from config.identity.access import rows_for
+from config.identity.principal import Principal, Verb
+
+ANY_OWNER = "*"
 
 
-def is_of(principal: Principal, table: Table) -> ColumnElement[bool]:
-    """Return the condition that a row belongs to this principal."""
-    return and_(table.c.tenant == principal.tenant, table.c.principal == principal.id)
+def threads_of(principal: Principal, owner: str | None) -> ColumnElement[bool]:
+    """Return the condition that the principal sees a thread, and that it is ``owner``'s; None: the principal's own.
+
+    A thread's id is a name that its owner chose, so that only owner and id together name one thread.
+    """
+    seen = rows_for(principal, Verb.SEE, threads)
+    return seen if owner == ANY_OWNER else and_(threads.c.principal == (owner or principal.id), seen)
 
 
 def newest_first(

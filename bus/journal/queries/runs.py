@@ -13,7 +13,7 @@ from bus.journal.errors import ApprovalDecided, CursorAhead, RunUnknown
 from bus.journal.idempotency import IdempotencyKey, used_before
 from bus.journal.log.events import last_error
 from bus.journal.log.pages import Pages
-from bus.journal.queries.lists import is_of, newest_first, present
+from bus.journal.queries.lists import newest_first, present
 from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.retention.removal import remove_runs, require_over
 from bus.journal.states.conditions import OPEN
@@ -22,7 +22,8 @@ from config.clock import stamp
 from config.database.engine import Database
 from config.database.tables import runs
 from config.errors import BadRequest
-from config.identity.principal import Principal
+from config.identity.access import rows_for
+from config.identity.principal import Principal, Verb
 
 LIMIT = 50
 """Runs in a list without an explicit limit."""
@@ -39,6 +40,8 @@ class RunFilter(TypedDict, total=False):
     """A status, or ``open`` for all runs that have not ended."""
     agent: str | None
     thread_id: str | None
+    owner: str | None
+    """The principal that the runs belong to."""
     limit: int
     """Most runs to return; ``LIMIT`` when absent."""
     before_ms: int | None
@@ -47,9 +50,9 @@ class RunFilter(TypedDict, total=False):
 
 
 class Runs:
-    """The runs that a principal may see; each call uses a connection of its own.
+    """The runs that a principal sees; each call uses a connection of its own.
 
-    Where a principal is asked for, ``RunUnknown`` is raised if there is no such run, or it is another's.
+    Where a principal is asked for, ``RunUnknown`` is raised if there is no such run, or the principal does not see it.
     """
 
     def __init__(self, database: Database) -> None:
@@ -98,7 +101,7 @@ class Runs:
 
     def board(self, principal: Principal, *, ended: int = ON_BOARD) -> list[dict[str, Any]]:
         """Return every open run and the last ``ended`` ended ones, the newest first, without large fields."""
-        newest = select(*_BRIEF).where(is_of(principal, runs)).order_by(runs.c.created_ms.desc())
+        newest = select(*_BRIEF).where(rows_for(principal, Verb.SEE, runs)).order_by(runs.c.created_ms.desc())
         going = newest.where(runs.c.status.in_(OPEN)).limit(500)
         over = newest.where(runs.c.ended_ms.is_not(None)).limit(ended)
         with self._database.read() as connection:
@@ -169,7 +172,7 @@ class Runs:
         """Return what each open run (of one agent or thread, where given) waits for, the oldest run first."""
         wanted = ((runs.c.id, run_id), (runs.c.agent_id, agent), (runs.c.thread_id, thread_id))
         which = [column == value for column, value in wanted if value is not None]
-        return explain(self._database, is_of(principal, runs), *which)
+        return explain(self._database, rows_for(principal, Verb.SEE, runs), *which)
 
     # --- removing
 
@@ -182,13 +185,14 @@ class Runs:
         """Remove ended runs with their logs and steps, all or none; their threads keep the messages.
 
         Raises:
+            Forbidden: the principal may not delete one of them.
             RunOpen: one of them has not ended.
         """
         remove_runs(self._database, principal, run_ids)
 
 
 def _find(connection: Connection, principal: Principal, run_id: str, *columns: ColumnElement[Any]) -> Row[Any]:
-    row = connection.execute(select(*columns).where(runs.c.id == run_id, is_of(principal, runs))).first()
+    row = connection.execute(select(*columns).where(runs.c.id == run_id, rows_for(principal, Verb.SEE, runs))).first()
     if row is None:
         raise RunUnknown(run_id=run_id)
     return row
@@ -208,11 +212,12 @@ def _newest(
     status: str | None = None,
     agent: str | None = None,
     thread_id: str | None = None,
+    owner: str | None = None,
     limit: int = LIMIT,
     before_ms: int | None = None,
     before_id: str = "",
 ) -> Select[Any]:
-    query = select(runs).where(is_of(principal, runs))
+    query = select(runs).where(rows_for(principal, Verb.SEE, runs))
     if status == "open":
         query = query.where(runs.c.status.in_(OPEN))
     elif status is not None:
@@ -223,6 +228,8 @@ def _newest(
         query = query.where(runs.c.agent_id == agent)
     if thread_id is not None:
         query = query.where(runs.c.thread_id == thread_id)
+    if owner is not None:
+        query = query.where(runs.c.principal == owner)
     return newest_first(query, runs.c.created_ms, runs.c.id, limit=limit, before_ms=before_ms, before_id=before_id)
 
 
@@ -240,6 +247,8 @@ def _brief(row: Any) -> dict[str, Any]:
         "run_id": row.id,
         "thread_id": row.thread_id,
         "agent": row.agent_id,
+        "principal": row.principal,
+        "private": row.private or None,
         "agent_name": row.agent_name,
         "model": row.model,
         "title": row.title,

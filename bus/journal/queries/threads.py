@@ -10,19 +10,21 @@ from sqlalchemy import Connection, bindparam, insert, select, tuple_
 
 from bus.journal.errors import ThreadUnknown
 from bus.journal.log.pages import Pages
-from bus.journal.queries.lists import is_of, newest_first, present
+from bus.journal.queries.lists import newest_first, present, threads_of
 from bus.journal.retention.removal import remove_threads, require_no_open_run
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import messages, runs, threads
-from config.identity.principal import Principal
+from config.identity.access import rows_for
+from config.identity.principal import Principal, Verb
 from config.ids import new_id
 
 
 class Threads:
-    """The threads that a principal may see; each call uses a connection of its own.
+    """The threads that a principal sees; each call uses a connection of its own.
 
-    ``ThreadUnknown`` is raised if there is no such thread, or it is another tenant's or user's.
+    ``owner`` is the principal whose threads are meant; None: the one that asks. ``ThreadUnknown`` is raised if there is
+    no such thread, or the principal does not see it.
     """
 
     def __init__(self, database: Database) -> None:
@@ -32,13 +34,17 @@ class Threads:
         self,
         principal: Principal,
         *,
+        owner: str | None = None,
         search: str | None = None,
         limit: int = 50,
         before_ms: int | None = None,
         before_id: str = "",
     ) -> list[dict[str, Any]]:
-        """Return threads, the last used one first; the next page begins after the last one's time and id."""
-        query = select(threads).where(is_of(principal, threads))
+        """Return threads, the last used one first; the next page begins after the last one's time and id.
+
+        The ``owner`` ``ANY_OWNER`` stands for all principals.
+        """
+        query = select(threads).where(threads_of(principal, owner))
         if search:
             query = query.where(threads.c.title.icontains(search, autoescape=True))
         place = threads.c.updated_ms, threads.c.id
@@ -46,11 +52,12 @@ class Threads:
         with self._database.read() as connection:
             return [_summary(row) for row in connection.execute(query)]
 
-    def get(self, principal: Principal, thread_id: str) -> dict[str, Any]:
+    def get(self, principal: Principal, thread_id: str, *, owner: str | None = None) -> dict[str, Any]:
         """Return one thread with its runs."""
         query = select(runs.c.id, runs.c.status, runs.c.reason, runs.c.created_ms).order_by(runs.c.turn)
+        query = query.where(rows_for(principal, Verb.SEE, runs))
         with self._database.read() as connection:
-            row = _find(connection, principal, thread_id)
+            row = _find(connection, principal, thread_id, owner)
             found = connection.execute(query.where(runs.c.thread_key == row.key)).all()
         runs_ = [
             present({"run_id": r.id, "status": r.status, "reason": r.reason, "created_at": stamp(r.created_ms)})
@@ -75,41 +82,44 @@ class Threads:
             connection.execute(insert(threads).values(**row))
         return id_
 
-    def messages(self, principal: Principal, thread_id: str, *, limit: int = 200) -> list[dict[str, Any]]:
+    def messages(
+        self, principal: Principal, thread_id: str, *, owner: str | None = None, limit: int = 200
+    ) -> list[dict[str, Any]]:
         """Return the first ``limit`` messages of a thread, in reading order, of any size."""
-        found, has_more = self.message_page(principal, thread_id, after=(0, 0), limit=limit)
+        found, has_more = self.message_page(principal, thread_id, owner=owner, after=(0, 0), limit=limit)
         while has_more and len(found) < limit:
             last = found[-1]["turn"], found[-1]["number"]
-            page, has_more = self.message_page(principal, thread_id, after=last, limit=limit - len(found))
+            page, has_more = self.message_page(principal, thread_id, owner=owner, after=last, limit=limit - len(found))
             found += page
         return found
 
     def message_page(
-        self, principal: Principal, thread_id: str, *, after: tuple[int, int], limit: int
+        self, principal: Principal, thread_id: str, *, after: tuple[int, int], limit: int, owner: str | None = None
     ) -> tuple[list[dict[str, Any]], bool]:
         """Return up to ``limit`` messages after ``(turn, number)`` or 1 MB of them, and whether there may be more."""
         turn, number = after
         with self._database.read() as connection:
             place = {
-                "thread_key": _find(connection, principal, thread_id).key,
+                "thread_key": _find(connection, principal, thread_id, owner).key,
                 "after_turn": turn,
                 "after_number": number,
             }
             found, is_cut = _MESSAGES.read(connection, place | {"page_limit": limit})
         return [_shown(row) for row in found], is_cut or len(found) == limit
 
-    def require_removable(self, principal: Principal, thread_ids: Sequence[str]) -> None:
+    def require_removable(self, principal: Principal, thread_ids: Sequence[str], owner: str | None = None) -> None:
         """Check that ``remove`` would remove these threads now, and raise what it would raise."""
         with self._database.read() as connection:
-            require_no_open_run(connection, principal, thread_ids)
+            require_no_open_run(connection, principal, thread_ids, owner)
 
-    def remove(self, principal: Principal, thread_ids: Sequence[str]) -> None:
+    def remove(self, principal: Principal, thread_ids: Sequence[str], owner: str | None = None) -> None:
         """Remove threads with their messages and runs, all or none.
 
         Raises:
+            Forbidden: the principal may not delete one of them.
             RunOpen: a run of one of them has not ended.
         """
-        remove_threads(self._database, principal, thread_ids)
+        remove_threads(self._database, principal, thread_ids, owner)
 
 
 _MESSAGES = Pages(
@@ -125,8 +135,8 @@ _MESSAGES = Pages(
 )
 
 
-def _find(connection: Connection, principal: Principal, thread_id: str) -> Any:
-    row = connection.execute(select(threads).where(threads.c.id == thread_id, is_of(principal, threads))).first()
+def _find(connection: Connection, principal: Principal, thread_id: str, owner: str | None) -> Any:
+    row = connection.execute(select(threads).where(threads.c.id == thread_id, threads_of(principal, owner))).first()
     if row is None:
         raise ThreadUnknown(thread_id=thread_id)
     return row
@@ -138,6 +148,8 @@ def _summary(row: Any) -> dict[str, Any]:
             "thread_id": row.id,
             "title": row.title,
             "agent": row.agent_id,
+            "principal": row.principal,
+            "private": row.private or None,
             "open_run": row.open_run,
             "created_at": stamp(row.created_ms),
             "updated_at": stamp(row.updated_ms),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, select
+from sqlalchemy import ColumnElement, Connection, Table, delete, select
 
 from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
-from bus.journal.queries.lists import is_of
+from bus.journal.queries.lists import threads_of
 from bus.journal.states.conditions import is_open
 from bus.journal.states.rows import delete_rows
 from bus.payloads import TERMINAL
 from config.database.engine import Database
 from config.database.tables import messages, metadata, runs, threads
 from config.database.timeouts import patience
-from config.identity.principal import Principal
+from config.identity.access import require, rows_for
+from config.identity.principal import Principal, Verb
 
 OF_A_RUN = tuple(
     table for table in reversed(metadata.sorted_tables) if "run_id" in table.c and table.name != messages.name
@@ -30,7 +32,8 @@ def remove_runs(database: Database, principal: Principal, run_ids: Sequence[str]
     """Delete these runs, all or none; their messages stay in the threads.
 
     Raises:
-        RunUnknown: one of them does not exist, or is another tenant's or user's.
+        RunUnknown: one of them does not exist, or the principal does not see it.
+        Forbidden: the principal may not delete it.
         RunOpen: one of them has not ended.
     """
     with database.write() as connection:
@@ -39,15 +42,18 @@ def remove_runs(database: Database, principal: Principal, run_ids: Sequence[str]
             delete_runs(connection, runs.c.id.in_(run_ids))
 
 
-def remove_threads(database: Database, principal: Principal, thread_ids: Sequence[str]) -> None:
-    """Delete these threads with their messages and runs, all or none.
+def remove_threads(
+    database: Database, principal: Principal, thread_ids: Sequence[str], owner: str | None = None
+) -> None:
+    """Delete these threads of ``owner`` (None: the principal's own) with their messages and runs, all or none.
 
     Raises:
-        ThreadUnknown: one of them does not exist, or is another tenant's or user's.
+        ThreadUnknown: one of them does not exist, or the principal does not see it.
+        Forbidden: the principal may not delete it.
         RunOpen: a run of one of them has not ended.
     """
     with database.write() as connection:
-        keys = require_no_open_run(connection, principal, thread_ids)
+        keys = require_no_open_run(connection, principal, thread_ids, owner)
         with patience(LONG_S):
             delete_threads(connection, keys)
 
@@ -56,29 +62,38 @@ def require_over(connection: Connection, principal: Principal, run_ids: Sequence
     """Check that these runs exist and have ended, and lock them until the transaction ends.
 
     Raises:
-        RunUnknown, RunOpen: see ``remove_runs``.
+        RunUnknown, Forbidden, RunOpen: see ``remove_runs``.
     """
-    query = select(runs.c.id, runs.c.status).where(runs.c.id.in_(run_ids), is_of(principal, runs))
-    found = {row.id: row.status for row in connection.execute(query.order_by(runs.c.id).with_for_update())}
+    query = select(runs.c.status, *_of(runs)).where(runs.c.id.in_(run_ids), rows_for(principal, Verb.SEE, runs))
+    found = {row.id: row for row in connection.execute(query.order_by(runs.c.id).with_for_update())}
     for run_id in run_ids:
         if run_id not in found:
             raise RunUnknown(run_id=run_id)
-        if found[run_id] not in TERMINAL:
-            raise RunOpen(run_id, found[run_id])
+        require(principal, Verb.CONTROL, found[run_id], f"run {run_id}")
+        if found[run_id].status not in TERMINAL:
+            raise RunOpen(run_id, found[run_id].status)
 
 
-def require_no_open_run(connection: Connection, principal: Principal, thread_ids: Sequence[str]) -> list[int]:
+def _of(table: Table) -> list[ColumnElement[Any]]:
+    """Return the id of a row, and the columns by which access to it is decided."""
+    return [table.c[name] for name in ("id", "tenant", "principal", "private", "agent_id")]
+
+
+def require_no_open_run(
+    connection: Connection, principal: Principal, thread_ids: Sequence[str], owner: str | None = None
+) -> list[int]:
     """Check that these threads have no open run, lock them until the transaction ends, and return their keys.
 
     Raises:
-        ThreadUnknown, RunOpen: see ``remove_threads``.
+        ThreadUnknown, Forbidden, RunOpen: see ``remove_threads``.
     """
-    query = select(threads.c.id, threads.c.key).where(threads.c.id.in_(thread_ids), is_of(principal, threads))
-    found = {row.id: row.key for row in connection.execute(query.order_by(threads.c.key).with_for_update())}
+    query = select(threads.c.key, *_of(threads)).where(threads.c.id.in_(thread_ids), threads_of(principal, owner))
+    found = {row.id: row for row in connection.execute(query.order_by(threads.c.key).with_for_update())}
     for thread_id in thread_ids:
         if thread_id not in found:
             raise ThreadUnknown(thread_id=thread_id)
-    keys = list(found.values())
+        require(principal, Verb.CONTROL, found[thread_id], f"thread '{thread_id[:80]}'")
+    keys = [row.key for row in found.values()]
     # Read after locking: accepting a run takes the same lock.
     going = select(runs.c.id, runs.c.status, runs.c.thread_id).where(runs.c.thread_key.in_(keys), is_open(runs))
     first = connection.execute(going.order_by(runs.c.turn).limit(1)).first()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, insert, select, update
 
 from bus.journal.errors import RunUnknown
 from bus.journal.log.commit import Commit, record
@@ -23,7 +23,8 @@ from bus.payloads import EndPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import WALL_MS
 from config.database.tables import controls, runs
-from config.identity.principal import Principal
+from config.identity.access import require, rows_for
+from config.identity.principal import Principal, Verb
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,25 +42,27 @@ class CommitResult:
     """The run whose wake-up the caller publishes: this one, the thread's next one, or None."""
 
 
-def lock_run(connection: Connection, run_id: str) -> Row[Any] | None:
+def lock_run(connection: Connection, run_id: str, *conditions: ColumnElement[bool]) -> Row[Any] | None:
     """Lock the run's row until the transaction ends and return it, or None where there is no such run.
 
     Besides its columns it has ``run_id``, and ``age_ms``: the milliseconds since its acceptance.
     """
     columns = runs, runs.c.id.label("run_id"), (WALL_MS - runs.c.created_ms).label("age_ms")
-    query = select(*columns).where(runs.c.id == run_id)
+    query = select(*columns).where(runs.c.id == run_id, *conditions)
     return connection.execute(query.with_for_update()).first()
 
 
-def lock_own_run(connection: Connection, principal: Principal, run_id: str) -> Row[Any]:
-    """Lock the run's row as ``lock_run`` does, and return it.
+def lock_allowed_run(connection: Connection, principal: Principal, verb: Verb, run_id: str) -> Row[Any]:
+    """Lock the run's row as ``lock_run`` does, and return it. A run that the principal does not see is not locked.
 
     Raises:
-        RunUnknown: there is no such run, or another tenant's or user's.
+        RunUnknown: there is no such run, or the principal does not see it.
+        Forbidden: the principal may not do this with it.
     """
-    row = lock_run(connection, run_id)
-    if row is None or (row.tenant, row.principal) != (principal.tenant, principal.id):
+    row = lock_run(connection, run_id, rows_for(principal, Verb.SEE, runs))
+    if row is None:
         raise RunUnknown(run_id=run_id)
+    require(principal, verb, row, f"run {run_id}")
     return row
 
 

@@ -185,7 +185,7 @@ def test_the_migrated_schema_is_that_of_the_tables(older: Settings, database: Da
 def test_a_difference_would_be_noticed(older: Settings, database: Database) -> None:
     migrate(older)
     with database.write() as connection:
-        connection.execute(text("DROP INDEX ix_runs_created_ms"))
+        connection.execute(text("DROP INDEX ix_runs_status_lease_until"))
         connection.execute(text("ALTER TABLE workers ADD COLUMN colour TEXT"))
 
     assert {difference[0] for difference in differences(database)} == {"add_index", "remove_column"}

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations, product
+from typing import Any, NamedTuple
 
+import orjson
 import pytest
 from sqlalchemy import Boolean, Column, Connection, MetaData, String, Table, create_engine, insert, select
 
-from config.identity.access import may, rows_for
+from config.definitions.agent import AgentDefinition, pinned_definition
+from config.identity.access import may, may_start, require, rows_for, sees_agent
+from config.identity.errors import Forbidden
 from config.identity.principal import LOCAL, Principal, Role, Verb
 
 objects = Table(
@@ -19,6 +23,15 @@ objects = Table(
     Column("agent_id", String),
     Column("private", Boolean),
 )
+
+
+class Row(NamedTuple):
+    tenant: str
+    principal: str
+    private: bool
+    agent_id: str
+
+
 ROWS = [
     dict(zip(objects.c.keys(), row, strict=True))
     for row in product(("acme", "zeta"), ("ana", "ben"), ("assistant", "ledger"), (False, True))
@@ -94,12 +107,57 @@ def test_only_an_admin_administers(role: Role, connection: Connection) -> None:
     assert reached(ana(Role.ADMIN), Verb.ADMINISTER, connection) == ALL
 
 
-@pytest.mark.parametrize("verb", Verb)
+@pytest.mark.parametrize("verb", [verb for verb in Verb if verb is not Verb.SEE])
 def test_the_scope_of_a_credential_narrows_what_roles_allow(verb: Verb, connection: Connection) -> None:
     narrow = ana(*Role, verbs=frozenset(Verb) - {verb})
 
     assert reached(narrow, verb, connection) == set()
     assert reached(narrow, next(other for other in Verb if other is not verb), connection) == ALL
+
+
+def test_every_credential_may_see_what_its_principal_sees(connection: Connection) -> None:
+    assert reached(ana(Role.VIEWER, verbs=frozenset({Verb.START})), Verb.SEE, connection) == SHARED
+
+
+def agent(**access: Any) -> AgentDefinition:
+    content = {"name": "A", "model": "demo/a", "system_prompt": "You help.", "access": access}
+    return pinned_definition("ledger", "d" * 64, orjson.dumps(content).decode())
+
+
+@pytest.mark.parametrize(
+    ("access", "principal", "sees", "may_start_it"),
+    [
+        ({}, ana(), True, True),
+        ({}, ana(agents=frozenset({"ledger"})), True, True),
+        ({}, ana(Role.ADMIN, agents=frozenset({"other"})), False, False),
+        ({}, ana(Role.ADMIN, verbs=frozenset({Verb.SEE})), True, False),
+        ({"tenants": ["acme"]}, ana(), True, True),
+        ({"tenants": ["zeta"]}, ana(Role.ADMIN), False, False),
+        ({"principals": ["ana"]}, ana(), True, True),
+        ({"principals": ["ben"]}, ana(Role.OPERATOR), True, False),
+        ({"roles": ["operator"]}, ana(Role.OPERATOR), True, True),
+        ({"roles": ["operator"]}, ana(Role.VIEWER), True, False),
+        ({"roles": ["operator"], "principals": ["ana"]}, ana(), True, True),
+        ({"roles": ["operator"]}, ana(Role.ADMIN), True, True),
+        ({"tenants": ["acme"], "roles": ["operator"]}, ana(), True, False),
+    ],
+)
+def test_who_sees_an_agent_and_who_may_start_it(
+    access: dict[str, Any], principal: Principal, sees: bool, may_start_it: bool
+) -> None:
+    definition = agent(**access)
+
+    assert sees_agent(principal, definition) is sees
+    assert (sees and may_start(principal, definition)) is may_start_it
+
+
+def test_a_refusal_names_who_may() -> None:
+    row = Row(tenant="acme", principal="ben", private=False, agent_id="ledger")
+
+    with pytest.raises(Forbidden, match=r"'ana' may not control run 7: its owner may, and so may .* operator or admin"):
+        require(ana(Role.VIEWER), Verb.CONTROL, row, "run 7")
+    with pytest.raises(Forbidden, match="its credential is not for 'decide'"):
+        require(ana(verbs=frozenset({Verb.SEE})), Verb.DECIDE, row, "run 7")
 
 
 def test_the_local_principal_may_do_everything_in_its_tenant(connection: Connection) -> None:

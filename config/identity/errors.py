@@ -1,0 +1,29 @@
+"""Errors of access control."""
+
+from __future__ import annotations
+
+from config.errors import Permanent
+from config.identity.principal import Principal, Verb, roles_that_reach
+
+
+class Forbidden(Permanent):
+    """The principal sees the object, and may not do this with it."""
+
+    code = "forbidden"
+    status = 403
+
+    def __init__(self, principal: Principal, verb: Verb, what: str) -> None:
+        if verb in principal.verbs:
+            roles = " or ".join(roles_that_reach(verb))
+            remedy = f"its owner may, and so may principals of the tenant with the role {roles}."
+        else:
+            remedy = f"its credential is not for '{verb}'; use one whose scope has that."
+        super().__init__(f"'{principal.id}' may not {verb} {what}: {remedy}")
+
+
+class AgentForbidden(Permanent):
+    """The agent's definition does not let this principal start it."""
+
+    code = "agent_forbidden"
+    status = 403
+    text = "'{principal}' may not start agent '{agent_id:.80}'; `access:` in its definition says who may."
