@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "crashtest": ("cli.commands.crashtest:crashtest", "Kill an agent's run at each failpoint, and check the outcome."),
     "soak": ("cli.commands.soak:soak", "Run randomized tests for a long time."),
     "bench": ("cli.commands.bench:bench", "Measure Callboard beside naive alternatives."),
-    "lock": ("cli.commands.lock:lock", "Compile requirements.lock again from pyproject.toml."),
+    "lock": ("cli.commands.lock:lock", "Compile both requirements locks again from pyproject.toml."),
 }
 """name -> (module:attribute, its line in --help); a new command is a line here and a file."""
 

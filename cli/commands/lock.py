@@ -1,29 +1,68 @@
-"""`./callboard lock`: compile requirements.lock, pinned and hashed, from pyproject.toml."""
+"""`./callboard lock`: compile the two locks, pinned and hashed, from pyproject.toml."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import click
 
+from cli.main import SUCCEEDED
 from config.errors import SettingInvalid
 from config.folders import ROOT
+
+LOCK, TEST_LOCK = "requirements.lock", "requirements-test.lock"
+PRODUCTION = ("build", "embedded", "postgres")
+"""The optional dependencies of pyproject.toml that production has."""
 
 
 @click.command()
 @click.option("--upgrade", is_flag=True, help="Use newer versions where pyproject.toml allows them.")
 def lock(upgrade: bool) -> int:
-    """Compile the lock for every platform; the next ./callboard installs it."""
+    """Compile both locks for every platform; the next ./callboard installs them.
+
+    requirements.lock is what production runs; requirements-test.lock is what the tests and checks need besides.
+    """
+    newer = ("--upgrade",) if upgrade else ()
+    status = _compile(LOCK, *(f"--extra={name}" for name in PRODUCTION), *newer)
+    status = status or _compile(TEST_LOCK, "--all-extras", "--constraint", LOCK, *newer)
+    if status == SUCCEEDED:
+        _leave_out(ROOT / TEST_LOCK, ROOT / LOCK)
+        click.echo(f"{LOCK} and {TEST_LOCK} are compiled; read their diff, then run ./callboard check.")
+    return status
+
+
+def _compile(name: str, *arguments: str) -> int:
     uv = shutil.which("uv")
     if uv is None:
-        raise SettingInvalid("uv, which compiles the lock, is not on the PATH; install it (docs.astral.sh/uv).")
+        raise SettingInvalid("uv, which compiles the locks, is not on the PATH; install it (docs.astral.sh/uv).")
     always = (
-        "pip compile pyproject.toml --output-file requirements.lock --universal --generate-hashes --all-extras "
-        "--python-version 3.11 --no-emit-index-url --no-emit-find-links --quiet"
+        f"pip compile pyproject.toml --output-file {name} --universal --generate-hashes --python-version 3.11 "
+        "--no-emit-index-url --no-emit-find-links --quiet"
     ).split()
-    command = [uv, *always, "--custom-compile-command", "./callboard lock", *(["--upgrade"] if upgrade else [])]
-    status = subprocess.run(command, cwd=ROOT, check=False).returncode
-    if status == 0:
-        click.echo("requirements.lock is compiled; read its diff, then run ./callboard check.")
-    return status
+    command = [uv, *always, "--custom-compile-command", "./callboard lock", *arguments]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+def entries(lock: str) -> dict[str, str]:
+    """Return a lock's packages: version and platforms, as they stand in the first line -> all lines."""
+    found: dict[str, str] = {}
+    first = ""
+    for line in lock.splitlines(keepends=True):
+        if line[0].isalnum():
+            first = line.partition(" \\")[0]
+            found[first] = ""
+        if first:  # the lines before the first package are comments
+            found[first] += line
+    return found
+
+
+def _leave_out(tests: Path, production: Path) -> None:
+    """The first lock has no package that the second has, for the same platforms."""
+    in_production = entries(production.read_text())
+    text = tests.read_text()
+    for first, lines in entries(text).items():
+        if first in in_production:
+            text = text.replace("\n" + lines, "\n")
+    tests.write_text(text)

@@ -37,7 +37,7 @@ RUN_FIRST_ARGUMENT = "import runpy; sys.argv[0] = sys.argv.pop(1); runpy.run_pat
 
 
 class Clone:
-    """A clone of the project with a short lock."""
+    """A clone of the project with short locks."""
 
     def __init__(self, root: Path, path: str) -> None:
         self.root = root
@@ -47,6 +47,7 @@ class Clone:
         (root / "cli" / "__main__.py").write_text(COMMAND)
         (root / "pyproject.toml").write_text(PROJECT)
         (root / "requirements.lock").write_text(entry("setuptools") + entry("blinker"))
+        (root / "requirements-test.lock").write_text(entry("iniconfig", "requirements-test.lock"))
         shutil.copy2(ROOT / "callboard", root / "callboard")
 
     def start(self, *arguments: str, cwd: Path | None = None) -> "subprocess.Popen[str]":
@@ -60,10 +61,15 @@ class Clone:
         out, err = process.communicate()
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
+    def installed(self) -> set[str]:
+        """Return the names of the packages."""
+        found = self.root.glob(".venv/lib/python*/site-packages/*.dist-info")
+        return {path.name.partition("-")[0] for path in found}
 
-def entry(name: str) -> str:
+
+def entry(name: str, lock: str = "requirements.lock") -> str:
     """Return one package's lines of the real lock."""
-    found = re.search(rf"^{name}==.*(?:\n    .*)*\n", (ROOT / "requirements.lock").read_text(), re.M)
+    found = re.search(rf"^{name}==.*(?:\n    .*)*\n", (ROOT / lock).read_text(), re.M)
     assert found
     return found.group()
 
@@ -109,10 +115,19 @@ def test_a_later_run_starts_at_once_and_a_changed_lock_keeps_your_packages(ready
 
     assert (again.returncode, again.stderr) == (0, "")
     assert updated.returncode == 0, updated.stderr
-    installed = {
-        path.name.partition("-")[0] for path in ready_clone.root.glob(".venv/lib/python*/site-packages/*.dist-info")
-    }
-    assert {"setuptools", "blinker", "click", "itsdangerous"} <= installed
+    assert {"setuptools", "blinker", "click", "itsdangerous"} <= ready_clone.installed()
+
+
+def test_only_a_developers_commands_install_what_the_tests_need(ready_clone):
+    production = ready_clone.installed()
+    checked = ready_clone.run("check", "--static")
+    again = [ready_clone.run(command) for command in ("agents", "test", "bench", "soak")]
+
+    assert "iniconfig" not in production
+    assert checked.returncode == 0, checked.stderr
+    assert "updating .venv" in checked.stderr
+    assert {"iniconfig", "blinker"} <= ready_clone.installed()
+    assert [ran.stderr for ran in again] == [""] * 4
 
 
 def test_an_interrupted_set_up_is_done_again(ready_clone):

@@ -1,0 +1,66 @@
+"""The two locks: what production runs, and what only tests and checks need."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+from cli.commands.lock import LOCK, TEST_LOCK, _leave_out, entries
+from config.folders import FOLDERS, ROOT
+from config.project import project
+
+
+def pins(name: str) -> dict[str, str]:
+    """Return the packages of a lock by name, each with its version and its condition."""
+    return {line.partition("==")[0]: line for line in entries((ROOT / name).read_text())}
+
+
+def imported() -> Iterator[tuple[Path, str]]:
+    """Yield the top-level modules that production's files import, wherever in the file."""
+    for path in sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            yield from ((path.relative_to(ROOT), name.partition(".")[0]) for name in names)
+
+
+def test_production_imports_nothing_that_only_the_tests_install():
+    brought = packages_distributions()
+    only_tests = set(pins(TEST_LOCK)) - set(pins(LOCK))
+
+    found = [(str(path), name) for path, name in imported() if set(map(str.lower, brought.get(name, []))) & only_tests]
+
+    assert found == [], "add it to `dependencies` of pyproject.toml, then run ./callboard lock"
+
+
+def test_every_dependency_of_the_project_is_in_its_lock():
+    extras = project()["optional-dependencies"]
+    names = {extra: {re.split(r"[^\w-]", line)[0] for line in lines} for extra, lines in extras.items()}
+    production = {re.split(r"[^\w-]", line)[0] for line in project()["dependencies"]}
+
+    assert production | names["build"] | names["embedded"] | names["postgres"] <= set(pins(LOCK))
+    assert names["test"] <= set(pins(TEST_LOCK)) | set(pins(LOCK))
+    assert {"pytest", "mypy", "playwright"}.isdisjoint(pins(LOCK))
+
+
+def test_no_package_has_two_versions():
+    both = set(pins(LOCK)) & set(pins(TEST_LOCK))
+
+    versions = [[pins(name)[package].partition(" ;")[0] for name in (LOCK, TEST_LOCK)] for package in sorted(both)]
+
+    assert [pair for pair in versions if len(set(pair)) > 1] == []
+
+
+def test_a_package_that_the_tests_need_on_more_platforms_stays_in_their_lock(tmp_path):
+    production, tests = tmp_path / "production", tmp_path / "tests"
+    production.write_text("a==1 \\\n    --hash=sha256:0\nb==1 ; sys_platform == 'win32' \\\n    --hash=sha256:0\n")
+    tests.write_text(
+        "# head\na==1 \\\n    --hash=sha256:0\n    # via c\nb==1 \\\n    --hash=sha256:0\nc==1 \\\n    --hash\n"
+    )
+
+    _leave_out(tests, production)
+
+    assert tests.read_text() == "# head\nb==1 \\\n    --hash=sha256:0\nc==1 \\\n    --hash\n"
