@@ -19,7 +19,7 @@ from config.errors import BadRequest, CallboardError
 from config.forks import leave_to_parent
 from config.identity.access import may_start, sees_agent
 from config.identity.errors import AgentForbidden
-from config.identity.principal import LOCAL, Principal
+from config.identity.principal import Principal
 from config.settings import Settings
 from observers.base import AgentObserver
 
@@ -56,6 +56,11 @@ class Runner:
         return self._process.settings
 
     @property
+    def principal(self) -> Principal:
+        """Who acts where a call names no principal."""
+        return self.settings.local_principal
+
+    @property
     def journal(self) -> Journal:
         return self._own().journal
 
@@ -87,7 +92,7 @@ class Runner:
         detached: bool = False,
         grant: str | None = None,
         observers: Sequence[AgentObserver | str] = (),
-        principal: Principal = LOCAL,
+        principal: Principal | None = None,
         metadata: Mapping[str, Any] | None = None,
         idempotency: IdempotencyKey | None = None,
     ) -> RunHandle:
@@ -100,7 +105,7 @@ class Runner:
             detached: True where no caller waits: workers execute the run. Otherwise this process does, inline.
             grant: the id of a privilege grant; there are none yet.
             observers: observers besides those of the agent: names, or objects for an inline run.
-            principal: the owner of the run.
+            principal: the owner of the run; None is the installation's own (``CALLBOARD_PRINCIPAL``).
             metadata: stored with the run and passed to observers.
             idempotency: a key by which a repeated request returns the first one's run.
 
@@ -113,6 +118,7 @@ class Runner:
         """
         if grant is not None:
             raise GrantRefused
+        principal = principal or self.principal
         try:
             self._check(objective, thread_id)
             definition = self._startable(principal, agent_id)
@@ -162,12 +168,13 @@ class Runner:
             lambda: self.journal, accepted.run_id, accepted.thread_id, new.principal, is_new=accepted.is_new
         )
 
-    def handle(self, run_id: str, principal: Principal = LOCAL) -> RunHandle:
+    def handle(self, run_id: str, principal: Principal | None = None) -> RunHandle:
         """Return a handle on a run that any process accepted.
 
         Raises:
             RunUnknown: there is no such run, or the principal does not see it.
         """
+        principal = principal or self.principal
         thread_id = self.journal.runs.row(principal, run_id).thread_id
         return RunHandle(lambda: self.journal, run_id, thread_id, principal, is_new=False)
 

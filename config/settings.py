@@ -21,6 +21,7 @@ from pydantic_settings import (
 )
 
 from config.errors import SettingInvalid
+from config.identity.principal import NAME, NAME_FORM, Principal, Role
 from config.provider_keys import may_adopt
 from config.redaction import forget, register_secrets, secrets_in_url
 from config.redis.url import REDIS_SCHEMES, each_url
@@ -31,6 +32,8 @@ QUEUE_NAME = r"[A-Za-z0-9_.-]{1,60}"
 QUEUE_NAME_FORM = "a queue's name: 1 to 60 letters, digits, '_', '-' and '.'"
 _FORMS = {
     "deployment": "has to be a name: 1 to 40 letters, digits, '_', '-' and '.'",
+    "tenant": f"has to be {NAME_FORM}",
+    "principal": f"has to be {NAME_FORM}",
     "queue": f"has to be {QUEUE_NAME_FORM}",
     "queues": f"has to be queues with commas between them, each {QUEUE_NAME_FORM}",
     "tool_modules": "has to be names of Python modules with commas between them",
@@ -81,6 +84,10 @@ class Settings(BaseSettings):
     """Address the web process binds to."""
     port: int = Field(default=8000, ge=0, le=65535)
     """TCP port of the web process; 0 picks a free one."""
+    tenant: str = Field(default="default", pattern=rf"^{NAME}$")
+    """The tenant that the terminal and Python programs act in, and a web process without authentication."""
+    principal: str = Field(default="local", pattern=rf"^{NAME}$")
+    """The principal that they act as; it has every role of its tenant."""
     no_auth: bool = False
     """Serve an address other than loopback without authentication."""
     allowed_hosts: str = ""
@@ -203,6 +210,11 @@ class Settings(BaseSettings):
     def database(self) -> str:
         """The database's URL, with the default applied."""
         return self.database_url or f"sqlite:///{self.state / 'callboard.db'}"
+
+    @property
+    def local_principal(self) -> Principal:
+        """Who acts where no credential is asked for, with every role of its tenant."""
+        return Principal(tenant=self.tenant, id=self.principal, roles=frozenset(Role))
 
     @property
     def agent_folders(self) -> list[Path]:

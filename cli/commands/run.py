@@ -24,7 +24,6 @@ from cli.output.json import print_json
 from cli.output.transcript import fit
 from cli.output.wait_reasons import warn_of_no_worker
 from config.definitions.agent import AGENT_ID
-from config.identity.principal import LOCAL
 from config.settings import Settings
 from config.visible import visible
 
@@ -127,7 +126,7 @@ def _objective(text: str | None) -> str:
 
 def _leave(runner: Runner, handle: RunHandle, as_json: bool) -> int:
     is_published = handle.settle(SETTLE_S)
-    queue = runner.journal.runs.row(LOCAL, handle.run_id).queue
+    queue = runner.journal.runs.row(runner.principal, handle.run_id).queue
     alive, fleet = runner.journal.workers.alive(), runner.journal.workers.serving(queue)
     if as_json:
         print_json({"run_id": handle.run_id, "thread_id": handle.thread_id, "workers": len(fleet)}, lines=True)

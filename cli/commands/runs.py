@@ -16,7 +16,6 @@ from cli.opening import open_runner
 from cli.output.json import print_json
 from cli.output.transcript import fit
 from cli.output.wait_reasons import mark_of, print_why, require_known_agent
-from config.identity.principal import LOCAL
 from config.visible import visible
 
 
@@ -37,7 +36,9 @@ def runs(
             raise click.UsageError("--why is about open runs only; leave --status out.")
         return print_why(options.apply(**flags), agent, thread_id, limit, as_json)
     with open_runner(options.apply(**flags)) as runner:
-        found = runner.journal.runs.newest(LOCAL, status=status, agent=agent, thread_id=thread_id, limit=limit + 1)
+        found = runner.journal.runs.newest(
+            runner.principal, status=status, agent=agent, thread_id=thread_id, limit=limit + 1
+        )
         if not found and agent is not None:
             require_known_agent(runner, agent)
     found, is_more = found[:limit], len(found) > limit

@@ -15,7 +15,6 @@ from cli.opening import open_runner
 from cli.output.json import print_json
 from cli.output.quoted import Quoted, columns, hanging
 from cli.output.transcript import fit
-from config.identity.principal import LOCAL
 from config.visible import visible
 
 PAGE = 500
@@ -33,9 +32,9 @@ def threads(thread_id: str | None, search: str | None, limit: int, as_json: bool
     """List the threads, most recently used first; with THREAD, show its messages."""
     with open_runner(options.apply(**flags)) as runner:
         if thread_id is None:
-            found = runner.journal.threads.newest(LOCAL, search=search, limit=limit + 1)
+            found = runner.journal.threads.newest(runner.principal, search=search, limit=limit + 1)
         else:
-            found = runner.journal.threads.messages(LOCAL, thread_id, limit=PAGE + 1)
+            found = runner.journal.threads.messages(runner.principal, thread_id, limit=PAGE + 1)
     shown = found[: limit if thread_id is None else PAGE]
     if as_json:
         print_json(shown)

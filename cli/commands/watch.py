@@ -8,7 +8,6 @@ from bus.journal import parse_cursor
 from cli import options
 from cli.opening import open_runner
 from cli.output.following import follow
-from config.identity.principal import LOCAL
 
 
 @click.command()
@@ -21,10 +20,10 @@ def watch(run_id: str | None, after: str | None, as_json: bool, **flags: object)
     cursor = parse_cursor(after)
     with open_runner(options.apply(**flags)) as runner:
         if run_id is None:
-            newest = runner.journal.runs.newest(LOCAL, limit=1)
+            newest = runner.journal.runs.newest(runner.principal, limit=1)
             if not newest:
                 click.echo('there are no runs yet. Start one: ./callboard run assistant "What is 17 * 23?"', err=True)
                 return 1
             run_id = str(newest[0]["run_id"])
-        runner.journal.runs.bounds(LOCAL, run_id, cursor)
+        runner.journal.runs.bounds(runner.principal, run_id, cursor)
         return follow(runner.handle(run_id), after=cursor, as_json=as_json, is_stoppable=False)

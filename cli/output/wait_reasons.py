@@ -11,7 +11,6 @@ from agents.runner import Runner
 from bus.journal import WaitReason
 from cli.opening import open_runner
 from cli.output.json import print_json
-from config.identity.principal import LOCAL
 from config.settings import Settings
 from config.spelling import did_you_mean
 from config.visible import visible
@@ -29,7 +28,7 @@ def mark_of(status: str) -> str:
 def print_why(settings: Settings, agent: str | None, thread_id: str | None, limit: int, as_json: bool) -> int:
     """Print what open runs wait for; only those of an agent or thread if one is given."""
     with open_runner(settings) as runner:
-        found = runner.journal.runs.explain(LOCAL, agent=agent, thread_id=thread_id)
+        found = runner.journal.runs.explain(runner.principal, agent=agent, thread_id=thread_id)
         if not found and agent is not None:
             require_known_agent(runner, agent)
     wanted = [with_starting(one, runner.settings.state) for one in found[:limit]]
@@ -56,7 +55,7 @@ def require_known_agent(runner: Runner, agent: str) -> None:
         click.UsageError: it has neither; the name is probably misspelt.
     """
     ids = runner.registry.ids()
-    if agent not in ids and not runner.journal.runs.newest(LOCAL, agent=agent, limit=1):
+    if agent not in ids and not runner.journal.runs.newest(runner.principal, agent=agent, limit=1):
         raise click.UsageError(
             f"there is no agent '{agent[:80]}' and no run of one.{did_you_mean(agent[:80], ids)} "
             "`./callboard agents` lists the agents."

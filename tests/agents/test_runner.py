@@ -1,0 +1,58 @@
+"""As whom a runner acts, and which agents it starts for whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.errors import AgentUnknown
+from agents.models.scripted.script import Turn
+from agents.testing.kit import AgentKit
+from bus.journal import RunUnknown
+from config.identity.errors import AgentForbidden
+from config.identity.principal import Principal, Role, Verb
+
+ANA, BEN = Principal(tenant="acme", id="ana"), Principal(tenant="acme", id="ben")
+
+
+def test_the_settings_say_as_whom_it_acts() -> None:
+    with AgentKit(settings={"tenant": "acme", "principal": "ana"}) as kit:
+        kit.model.script(Turn(text="Hello."))
+        run = kit.runner.run("Hi", "tester")
+        run.result(10)
+
+        row = kit.runner.journal.runs.row(ANA, run.run_id)
+
+        assert (row.tenant, row.principal) == ("acme", "ana")
+        with pytest.raises(RunUnknown):
+            kit.runner.handle(run.run_id, BEN)
+        with pytest.raises(RunUnknown):
+            kit.runner.handle(run.run_id, Principal(roles=frozenset(Role)))
+
+
+@pytest.mark.parametrize(
+    ("principal", "error"),
+    [
+        (BEN, AgentForbidden),
+        (Principal(tenant="acme", id="ana", verbs=frozenset({Verb.SEE})), AgentForbidden),
+        (Principal(tenant="acme", id="ana", agents=frozenset({"other"})), AgentUnknown),
+        (Principal(tenant="zeta", id="ana", roles=frozenset(Role)), AgentUnknown),
+    ],
+    ids=str,
+)
+def test_a_run_that_may_not_be_started_leaves_nothing(principal: Principal, error: type[Exception]) -> None:
+    with AgentKit(access={"tenants": ["acme"], "principals": ["ana"]}) as kit:
+        with pytest.raises(error):
+            kit.runner.run("Hi", "tester", principal=principal)
+
+        assert kit.runner.journal.runs.newest(Principal(tenant="acme", id="boss", roles=frozenset(Role))) == []
+
+
+def test_runs_of_a_private_agent_are_their_principals_and_admins() -> None:
+    with AgentKit(access={"runs": "private"}) as kit:
+        kit.model.script(Turn(text="Hello."))
+        run = kit.runner.run("Hi", "tester", principal=ANA)
+        run.result(10)
+
+        kit.runner.handle(run.run_id, Principal(tenant="acme", id="boss", roles=frozenset({Role.ADMIN})))
+        with pytest.raises(RunUnknown):
+            kit.runner.handle(run.run_id, Principal(tenant="acme", id="ops", roles=frozenset({Role.OPERATOR})))
