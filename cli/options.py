@@ -25,6 +25,10 @@ state_dir = click.option(
 host = click.option("--host", help="Address to serve on; default 127.0.0.1.")
 port = click.option("--port", type=click.IntRange(0, 65535), help="TCP port; default 8000, 0 picks a free one.")
 no_auth = click.option("--no-auth", is_flag=True, default=None, help="Serve an address that other machines reach.")
+tls_certificate = click.option(
+    "--tls-certificate", type=CallerPath(dir_okay=False), help="PEM file of a certificate: serve TLS 1.3."
+)
+tls_key = click.option("--tls-key", type=CallerPath(dir_okay=False), help="PEM file of the certificate's key.")
 slots = click.option("--slots", type=click.IntRange(1, 2000), help="Runs that a worker process executes at once.")
 queues = click.option("--queues", metavar="A,B", help="Queues the workers serve; default: the deployment's own.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")

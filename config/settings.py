@@ -92,6 +92,14 @@ class Settings(BaseSettings):
     """Serve an address other than loopback without authentication."""
     allowed_hosts: str = ""
     """Comma-separated host names accepted besides loopback (used with ``no_auth``)."""
+    tls_certificate: Path | None = None
+    """PEM file of the certificate and its intermediates; the web process then serves TLS 1.3. None: plain HTTP."""
+    tls_key: Path | None = None
+    """PEM file of the certificate's key; None: it is in the certificate's file."""
+    tls_client_ca: Path | None = None
+    """PEM file of the authorities that sign client certificates; None: clients are not asked for one."""
+    tls_client_certificates: Literal["required", "optional"] = "required"
+    """Whether a client without a certificate is refused during the handshake, where there is a ``tls_client_ca``."""
     trusted_network: bool = False
     """Whether the network to servers on other machines is private; the doctor then only warns of plain text."""
     workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=256)
@@ -166,7 +174,15 @@ class Settings(BaseSettings):
             return init_settings, env_settings, no_file, seed_settings
         return init_settings, env_settings, dotenv_settings, TomlConfigSettingsSource(settings_cls), seed_settings
 
-    @field_validator("redis_url", "broker_url", "database_url", mode="before")
+    @field_validator(
+        "redis_url",
+        "broker_url",
+        "database_url",
+        "tls_certificate",
+        "tls_key",
+        "tls_client_ca",
+        mode="before",
+    )
     @classmethod
     def _empty_is_unset(cls, value: object) -> object:
         return value or None
@@ -186,6 +202,14 @@ class Settings(BaseSettings):
                 "it has to begin with the broker's scheme, such as redis://localhost:6379/0 or amqp://host//"
             )
         return value
+
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> Settings:
+        needed = {"tls_key": "tls_certificate", "tls_client_ca": "tls_certificate"}
+        for name, other in needed.items():
+            if getattr(self, name) is not None and getattr(self, other) is None:
+                raise ValueError(f"CALLBOARD_{name.upper()} needs CALLBOARD_{other.upper()}; set that too")
+        return self
 
     @model_validator(mode="after")
     def _periods_agree(self) -> Settings:

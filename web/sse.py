@@ -1,8 +1,9 @@
 """Server-sent events: hands a stream over from the request's thread to the process's loop.
 
 A thread per viewer stops scaling near 700 viewers. Therefore the view only checks the request; the process's loop takes
-over the client's socket, and one thread serves all viewers. Where the server does not expose the socket (only gunicorn
-over plain HTTP/1 does), the loop writes to a socket pair that a generator reads, with one thread per viewer.
+over the client's socket, with its TLS session if there is one, and one thread serves all viewers. Where the server does
+not expose the socket (only gunicorn does), the loop writes to a socket pair that a generator reads, with one thread per
+viewer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from flask import Response
 
 from web.feeds.viewers import Stream, Viewer, Viewers
+from web.server.tls_socket import TlsSocket
 
 SEND_BUFFER_BYTES = 128 * 1024
 """Bytes of the kernel's send buffer per viewer; small, so that a client that does not read is noticed."""
@@ -47,7 +49,8 @@ class StreamResponse(Response):
         self.headers["Date"] = formatdate(usegmt=True)
         lines = [f"{name}: {value}\r\n" for name, value in self.headers]
         viewer.head = f"HTTP/1.1 200 OK\r\n{''.join(lines)}\r\n".encode("latin-1")
-        self._viewers.welcome(take_over(lent), viewer)
+        channel = lent.lend_channel() if isinstance(lent, TlsSocket) else None
+        self._viewers.welcome(take_over(lent), viewer, channel)
         raise StopIteration  # gunicorn closes its socket silently, as it does behind a WebSocket
 
 
@@ -55,10 +58,10 @@ class StreamResponse(Response):
 
 
 def lent_socket(environ: dict[str, Any]) -> socket.socket | None:
-    """Return the client's socket if this server exposes it and it carries plain HTTP/1."""
+    """Return the client's socket if this server exposes it, and its TLS, if any, can be handed over."""
     lent = environ.get("gunicorn.socket")
-    is_plain = isinstance(lent, socket.socket) and not isinstance(lent, ssl.SSLSocket)
-    return lent if is_plain and environ.get("SERVER_PROTOCOL", "").startswith("HTTP/1.") else None
+    is_usable = isinstance(lent, socket.socket) and not isinstance(lent, ssl.SSLSocket)
+    return lent if is_usable and environ.get("SERVER_PROTOCOL", "").startswith("HTTP/1.") else None
 
 
 def take_over(lent: socket.socket) -> socket.socket:

@@ -28,6 +28,7 @@ CHECKS = {
     "redis": "servers:check_redis",
     "broker": "servers:check_broker",
     "addresses": "servers:check_addresses",
+    "tls": "tls:check_tls",
     "database": "database:check_database",
     "workers": "workers:check_workers",
     "queues": "queues:check_queues",

@@ -7,6 +7,7 @@ import http.client
 import os
 import signal
 import socket
+import ssl
 import webbrowser
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +27,7 @@ from config.private_files import PRIVATE_UMASK, require_private
 from config.redis.errors import RedisUnreachable
 from config.redis.server import require_broker, require_usable
 from config.settings import Settings
+from config.tls import server_context
 
 SLOW_PAGE_S = 60.0
 """Seconds without an answer of the page after which `up` says so; it waits further."""
@@ -39,12 +41,15 @@ SLOW_PAGE_S = 60.0
 @options.slots
 @options.queues
 @options.no_auth
+@options.tls_certificate
+@options.tls_key
 @click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
 @click.option("--verbose", "-v", is_flag=True, help="Show all output of the processes.")
 def up(open_page: bool, verbose: bool, **flags: object) -> int:
     """Start Redis, web and workers, and print the page's address when it answers."""
     settings = options.apply(**flags)
     serving.require_loopback(settings)
+    server_context(settings)  # reports files that cannot be used before anything starts
     make_folder(settings)
     require_private(settings.state)
     lock = PidLock(settings.state / "up.lock")
@@ -56,7 +61,7 @@ def up(open_page: bool, verbose: bool, **flags: object) -> int:
     is_one_process = settings.redis_url is None and redis is None
     output = Output(settings.state / "logs" / "up.log", verbose=verbose)
     with contextlib.closing(output), serving.bind(settings, "up") as listener:
-        address = serving.address_of(listener, settings.host)
+        address = serving.address_of(listener, settings)
         lock.announce(address, 1 if is_one_process else settings.workers)
         announce = partial(_announce, address, output, open_page)
         try:
@@ -93,7 +98,7 @@ def _serve(
         spec = partial(ChildSpec, silence_s=wedged_after_s(settings.lease_s))
         command, web_env = serving.gunicorn_command(listener), environment(serving.web_environment(settings))
         web = supervisor.keep(spec(name="web", argv=command, env=web_env, pass_fds=(listener.fileno(),)))
-        if not wait_for_page(serving.address_of(listener, settings.host), web, supervisor, output):
+        if not wait_for_page(serving.address_of(listener, settings), web, supervisor, output):
             return
         announce()
         for number in range(1, settings.workers + 1):
@@ -152,9 +157,22 @@ def _wait_for_redis(redis: EmbeddedRedis, child: Child) -> None:
 
 def _answers(address: str) -> bool:
     """Return whether the page answers; the socket is bound, so this waits for the web process."""
+    with contextlib.closing(_connection(address)) as connection:
+        try:
+            connection.request("GET", "/health")
+            return connection.getresponse().status < 500
+        except ssl.SSLError as error:  # it asks for a client certificate, so it serves
+            return error.reason == "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+        except (OSError, http.client.HTTPException):
+            return False
+
+
+def _connection(address: str) -> http.client.HTTPConnection:
+    """Return a connection to our own process, whose certificate names the address that users see."""
     parts = urlsplit(address)
-    connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=2.0)
-    with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-        connection.request("GET", "/health")
-        return connection.getresponse().status < 500
-    return False
+    host = parts.hostname or "127.0.0.1"
+    if parts.scheme == "http":
+        return http.client.HTTPConnection(host, parts.port, timeout=2.0)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return http.client.HTTPSConnection(host, parts.port, timeout=2.0, context=context)

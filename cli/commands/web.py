@@ -10,6 +10,7 @@ from cli import options
 from cli.supervisor import serving
 from config.database.migrate import make_folder, require_schema
 from config.redis.socket import find_running
+from config.tls import server_context
 
 
 @click.command()
@@ -17,10 +18,13 @@ from config.redis.socket import find_running
 @options.port
 @options.state_dir
 @options.no_auth
+@options.tls_certificate
+@options.tls_key
 def web(**flags: object) -> None:
     """Serve until a signal ends it; this process becomes gunicorn."""
     settings = options.apply(**flags)
     serving.require_loopback(settings)
+    server_context(settings)  # reports files that cannot be used before anything starts
     make_folder(settings)
     require_schema(settings)
     environment = serving.child_environment(serving.web_environment(settings))
@@ -30,6 +34,6 @@ def web(**flags: object) -> None:
         click.echo("warning: no Redis; viewers and workers poll the database, so both are slower.", err=True)
     listener = serving.bind(settings, "web")
     os.set_inheritable(listener.fileno(), True)
-    click.echo(f"Callboard's web process serves {serving.address_of(listener, settings.host)}", err=True)
+    click.echo(f"Callboard's web process serves {serving.address_of(listener, settings)}", err=True)
     command = serving.gunicorn_command(listener)
     os.execve(command[0], command, environment)

@@ -93,10 +93,11 @@ def bind(settings: Settings, command: str) -> socket.socket:
     return listener
 
 
-def address_of(listener: socket.socket, host: str) -> str:
+def address_of(listener: socket.socket, settings: Settings) -> str:
     """Return the bound socket's URL for a browser."""
+    host, scheme = settings.host, "https" if settings.tls_certificate else "http"
     shown = "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host
-    return f"http://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}"
+    return f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}"
 
 
 def gunicorn_command(listener: socket.socket) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ def measure(effort: Effort) -> Report:
         seconds=float(effort.pick(8, 1)),
         rounds=effort.rounds,
         idle=effort.pick(5000, 100),
+        tls=False,
         port=free_port(),
     )
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

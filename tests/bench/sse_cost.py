@@ -13,6 +13,7 @@ import asyncio
 import os
 import resource
 import socket
+import ssl
 import statistics
 import subprocess
 import sys
@@ -33,6 +34,7 @@ from bus.loop import new_event_loop
 from bus.payloads import ResponsePayload, encode
 from config.database.migrate import migrate
 from config.settings import Settings
+from tests.certificates import Authority
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = b"event: response"
@@ -90,7 +92,7 @@ class Watcher(asyncio.Protocol):
         self._rest = data[max(data.rfind(MARK) + 1, len(data) - len(MARK) + 1) :]
 
 
-async def watch(port: int, path: str, count: int) -> list[Watcher]:
+async def watch(port: int, path: str, count: int, tls: ssl.SSLContext | None = None) -> list[Watcher]:
     """Return ``count`` viewers that are being served."""
     loop = asyncio.get_running_loop()
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: text/event-stream\r\n\r\n".encode()
@@ -98,7 +100,8 @@ async def watch(port: int, path: str, count: int) -> list[Watcher]:
     watchers: list[Watcher] = []
     for start in range(0, count, 50):
         made = [
-            loop.create_connection(lambda: Watcher(request), "127.0.0.1", port) for _ in range(min(50, count - start))
+            loop.create_connection(lambda: Watcher(request), "127.0.0.1", port, ssl=tls)
+            for _ in range(min(50, count - start))
         ]
         watchers += [protocol for _, protocol in await asyncio.gather(*made)]
         while Watcher.ready < start:  # a backlog that overflows would measure the kernel's retries
@@ -114,16 +117,21 @@ once is no viewer's."""
 
 
 async def measure(
-    server: psutil.Process, port: int, path: str, say: Callable[[int], Coroutine[Any, Any, None]], options: Any
+    server: psutil.Process,
+    port: int,
+    path: str,
+    say: Callable[[int], Coroutine[Any, Any, None]],
+    options: Any,
+    tls: ssl.SSLContext | None = None,
 ) -> Cost:
     """Return what ``options.viewers`` viewers of one stream cost this server."""
-    warm = await watch(port, path, 20)  # what is made once is made now
+    warm = await watch(port, path, 20, tls)  # what is made once is made now
     await asyncio.sleep(0.3)
     for watcher in warm:
         watcher.transport.close()
     await asyncio.sleep(SETTLED_S)
     before = server.memory_info().rss
-    watchers = await watch(port, path, options.viewers)
+    watchers = await watch(port, path, options.viewers, tls)
     await pace(say, options.rate, 1.0)
     await asyncio.sleep(0.3)
     Watcher.events = 0
@@ -244,16 +252,17 @@ class Writer:
         )
 
 
-def callboard(settings: Settings, port: int) -> Any:
+def callboard(settings: Settings, port: int, **environment: str) -> Any:
     command = [sys.executable, "-P", "-m", "gunicorn", "--config", "web/gunicorn_conf.py", "web.app:create_app()"]
     return process(
         command,
         port,
-        "/ready",
+        "" if environment else "/ready",  # with TLS the certificate is the bench's own
         CALLBOARD_PORT=str(port),
         CALLBOARD_STATE_DIR=str(settings.state_dir),
         CALLBOARD_REDIS_URL=str(settings.redis_url),
         WEB_CONCURRENCY="1",
+        **environment,
     )
 
 
@@ -277,6 +286,10 @@ def starlette(url: str, port: int) -> Any:
 
 def run_rounds(options: argparse.Namespace, folder: Path) -> dict[str, list[Cost]]:
     costs: dict[str, list[Cost]] = {"callboard": [], "starlette": []}
+    if options.tls:
+        costs["tls"] = []
+        pair = Authority(folder).issue("server")
+        encrypted = {"CALLBOARD_TLS_CERTIFICATE": str(pair.certificate), "CALLBOARD_TLS_KEY": str(pair.key)}
     with redis_server(folder) as url:
         # No owner extends the lease: with the default period it would expire, and be claimed, amid the measuring.
         settings = Settings(state_dir=folder / "state", redis_url=url, lease_s=3600)
@@ -287,6 +300,9 @@ def run_rounds(options: argparse.Namespace, folder: Path) -> dict[str, list[Cost
             path = f"/v1/runs/{writer.run_id}/events"
             with callboard(settings, options.port) as server:
                 costs["callboard"].append(run(measure(server, options.port, path, writer.say, options)))
+            if options.tls:
+                with callboard(settings, options.port, **encrypted) as server:
+                    costs["tls"].append(run(measure(server, options.port, path, writer.say, options, trusting_all())))
             writer.journal.close()
 
             async def publish(number: int) -> None:
@@ -297,6 +313,12 @@ def run_rounds(options: argparse.Namespace, folder: Path) -> dict[str, list[Cost
         if options.idle:
             costs["idle"] = [idle(settings, options)]
     return costs
+
+
+def trusting_all() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def idle(settings: Settings, options: argparse.Namespace) -> Cost:
@@ -353,6 +375,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--idle", type=int, default=5000, help="idle viewers of one process; 0 leaves this out")
+    parser.add_argument("--tls", action="store_true", help="measure Callboard over TLS, too")
     parser.add_argument("--port", type=int, default=18310)
     options = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

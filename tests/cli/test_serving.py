@@ -34,9 +34,15 @@ def test_other_machines_are_not(settings, host):
 @pytest.mark.parity
 def test_port_zero_is_a_free_one_and_the_address_says_which(settings):
     with bind(settings.model_copy(update={"port": 0}), "up") as listener:
-        assert address_of(listener, "127.0.0.1") == f"http://127.0.0.1:{listener.getsockname()[1]}"
-        assert address_of(listener, "0.0.0.0").startswith("http://127.0.0.1:")
-        assert address_of(listener, "::").startswith("http://[::1]:")
+        port = listener.getsockname()[1]
+        for host, scheme, shown in (
+            ("127.0.0.1", "http", "127.0.0.1"),
+            ("0.0.0.0", "http", "127.0.0.1"),
+            ("::", "https", "[::1]"),
+        ):
+            certificate = "server.pem" if scheme == "https" else None
+            chosen = settings.model_copy(update={"host": host, "tls_certificate": certificate})
+            assert address_of(listener, chosen) == f"{scheme}://{shown}:{port}"
 
 
 def test_a_web_process_gets_no_key_of_a_provider_and_knows_what_there_is(settings, tmp_path, monkeypatch):

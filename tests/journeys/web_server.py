@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -28,7 +29,9 @@ class Web:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.log = settings.state / "web.log"
-        self.address = f"http://127.0.0.1:{settings.port}"
+        self.address = f"{'https' if settings.tls_certificate else 'http'}://127.0.0.1:{settings.port}"
+        self.tls: ssl.SSLContext | None = None
+        """The context of requests to a server that serves TLS."""
 
     def __enter__(self) -> Web:
         arguments = ("--config", "web/gunicorn_conf.py", "web.app:create_app()")
@@ -56,7 +59,7 @@ class Web:
         request = urllib.request.Request(self.address + path, data, {"Content-Type": "application/json", **named})
         began = time.monotonic()
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=30, context=self.tls) as answer:
                 return answer.status, dict(answer.headers), json.load(answer), time.monotonic() - began
         except urllib.error.HTTPError as refused:
             return refused.code, dict(refused.headers), json.load(refused), time.monotonic() - began
@@ -76,7 +79,7 @@ class Web:
     def events(self, run_id: str, cursor: int = 0) -> list[dict[str, Any]]:
         """Return a run's events from one stream, read until it is closed."""
         url = f"{self.address}/v1/runs/{run_id}/events?after={cursor}"
-        with urllib.request.urlopen(url, timeout=60) as feed:
+        with urllib.request.urlopen(url, timeout=60, context=self.tls) as feed:
             return [json.loads(line[6:]) for line in feed if line.startswith(b"data: ")]
 
 

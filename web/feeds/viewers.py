@@ -16,6 +16,8 @@ from bus.loop import ProcessLoop
 from web.errors import Overloaded
 from web.feeds.backlog import Backlog
 from web.feeds.page import BEAT, RETRY
+from web.feeds.tls_transport import TlsTransport
+from web.server.tls_channel import TlsChannel
 
 log = logging.getLogger(__name__)
 
@@ -162,12 +164,13 @@ class Viewers:
                 retry_after_s=5,
             )
 
-    def welcome(self, taken: socket.socket, viewer: Viewer) -> None:
-        """Serve the viewer on this socket, on the loop."""
+    def welcome(self, taken: socket.socket, viewer: Viewer, channel: TlsChannel | None = None) -> None:
+        """Serve the viewer on this socket, and in this TLS session, on the loop."""
+        protocol = viewer if channel is None else TlsTransport(viewer, channel)
 
         async def connect() -> None:
             try:
-                await self.loop.connect_accepted_socket(lambda: viewer, taken)
+                await self.loop.connect_accepted_socket(lambda: protocol, taken)
             except OSError as error:  # it disconnected meanwhile
                 log.debug("viewer disconnected before it was served: %s", error)
                 taken.close()

@@ -60,3 +60,10 @@ class ClientSocket(socket.socket):
                     self._unsent.appendleft(piece[sent:])
                 sent -= min(sent, piece.nbytes)
         return True
+
+    def take_unsent(self) -> bytes:
+        """Empty the buffer and return what was in it."""
+        data = b"".join(self._unsent)
+        self._unsent.clear()
+        self.unsent_bytes = 0
+        return data

@@ -16,6 +16,9 @@ from typing import Any
 
 from gunicorn.workers import gthread
 
+from config.errors import SettingInvalid
+from config.settings import settings
+from web.server.certificates import Certificates
 from web.server.client_socket import ClientSocket
 from web.server.connection import (
     ANSWER_S,
@@ -30,6 +33,7 @@ from web.server.connection import (
 )
 from web.server.incoming import Incoming
 from web.server.refusals import refusal, refusal_of
+from web.server.tls_socket import PlainHttp, TlsSocket
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +44,7 @@ POLL_S = 0.5
 MAX_HELD_BYTES = 12 * 1024 * 1024
 """Bytes held for all clients together; beyond it the oldest large transfer is refused."""
 LARGE_BYTES = 64 * 1024
+PLAIN_HTTP = "this port serves TLS, and the request was plain HTTP; begin the address with https://."
 NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 WAITING = frozenset(Phase) - {Phase.ANSWERING}
 
@@ -47,13 +52,23 @@ WAITING = frozenset(Phase) - {Phase.ANSWERING}
 class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     """Serves many connections on few threads, none of which waits for a client."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Return gunicorn's own worker if this process terminates TLS: handshakes and reads need a thread each."""
-        cfg = kwargs["cfg"] if "cfg" in kwargs else args[5]
-        return gthread.ThreadWorker(*args, **kwargs) if cfg.is_ssl else super().__new__(cls)
+    @classmethod
+    def check_config(cls, cfg: Any, log: Any) -> None:
+        """Return if this worker can serve so.
+
+        Raises:
+            SettingInvalid: gunicorn's own options ask for TLS, which this worker would not serve.
+        """
+        if cfg.is_ssl:
+            raise SettingInvalid(
+                "gunicorn's options certfile and keyfile are not used here; set CALLBOARD_TLS_CERTIFICATE and "
+                "CALLBOARD_TLS_KEY instead."
+            )
+        super().check_config(cfg, log)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.certificates = Certificates(settings())
         self.connections: dict[Connection, None] = {}
         self.held_bytes = 0
         self._next_check = 0.0
@@ -121,8 +136,9 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
     # --- one connection, on the poller's thread
 
     def _register(self, taken: socket.socket, client: Any, server: Any) -> None:
+        context = self.certificates.context()
         try:
-            sock = ClientSocket(taken)
+            sock = ClientSocket(taken) if context is None else TlsSocket(taken, context)
         except OSError:  # the client has reset the connection: macOS sets no option of such a socket
             return
         now = time.monotonic()
@@ -146,7 +162,11 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
             self._drop(conn)
 
     def _receive(self, conn: Connection) -> None:
-        data = self._received(conn)
+        try:
+            data = self._received(conn)
+        except PlainHttp:
+            self._refuse(conn, refusal(400, PLAIN_HTTP))
+            return
         if data:
             conn.incoming.feed(data)
             self._advance(conn)
@@ -164,6 +184,8 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         if request is None:
             self._await_rest(conn)
             return
+        if isinstance(conn.sock, TlsSocket):
+            request.scheme = "https"
         conn.parser = OneRequest(request, before - len(conn.incoming))
         conn.enter(Phase.ANSWERING, time.monotonic(), 0)
         self._watch(conn, 0)

@@ -1,0 +1,51 @@
+"""Checks of TLS: the files fit each other, and the certificates are valid for some time."""
+
+from __future__ import annotations
+
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
+from config.errors import SettingInvalid
+from config.settings import ROOT, Settings
+from config.tls import key_file, server_context
+
+RENEW_BEFORE = timedelta(days=14)
+
+
+def check_tls(settings: Settings, now: datetime | None = None) -> Verdicts:
+    """Yield files that cannot be used, certificates that have expired or soon will, and keys that a group can read."""
+    if settings.tls_certificate is None:
+        return
+    try:
+        server_context(settings)
+    except SettingInvalid as error:
+        yield fail(str(error))
+        return
+    files = {"TLS_CERTIFICATE": settings.tls_certificate, "TLS_CLIENT_CA": settings.tls_client_ca}
+    for name, path in files.items():
+        if path is not None:
+            yield _validity(name, ROOT / path, now or datetime.now(UTC))
+    key = key_file(settings)
+    if key.stat().st_mode & stat.S_IRWXG:
+        yield warn(
+            f"a group can read the key in {key}; `chmod g= {key}`, unless the web process reads it by its group."
+        )
+
+
+def _validity(name: str, path: Path, now: datetime) -> Judged:
+    """Judge by the first certificate of the file that ends."""
+    from cryptography import x509  # takes 50 ms
+
+    certificates = x509.load_pem_x509_certificates(path.read_bytes())
+    until = min(certificate.not_valid_after_utc for certificate in certificates)
+    since = max(certificate.not_valid_before_utc for certificate in certificates)
+    where = f"CALLBOARD_{name} ({path})"
+    if until <= now:
+        return fail(f"{where} expired on {until:%Y-%m-%d}: clients refuse it. Renew it; no restart is needed.")
+    if since > now:
+        return fail(f"{where} is valid from {since:%Y-%m-%d %H:%M} UTC on; correct this machine's clock, or wait.")
+    if until - now < RENEW_BEFORE:
+        return warn(f"{where} expires on {until:%Y-%m-%d}. Renew it; no restart is needed.")
+    return ok(f"{where} is valid until {until:%Y-%m-%d}")

@@ -1,0 +1,62 @@
+"""The doctor sees certificates that expire before clients do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from cli.doctor.tls import check_tls
+from config.settings import Settings
+from tests.certificates import Authority
+
+
+def checked(settings: Settings, folder: Path, *, days: int = 30, after_days: float = 0) -> list[tuple[str, str]]:
+    pair = Authority(folder).issue("server", days=days)
+    chosen = settings.model_copy(update={"tls_certificate": pair.certificate, "tls_key": pair.key})
+    return list(check_tls(chosen, datetime.now(UTC) + timedelta(days=after_days)))
+
+
+def test_says_nothing_without_tls(settings: Settings) -> None:
+    assert list(check_tls(settings)) == []
+
+
+@pytest.mark.parametrize(
+    ("after_days", "verdict", "words"),
+    [(0, "ok", "is valid until"), (17, "warn", "expires on"), (31, "fail", "expired on"), (-80, "fail", "valid from")],
+)
+def test_judges_the_time_that_is_left(
+    settings: Settings, tmp_path: Path, after_days: float, verdict: str, words: str
+) -> None:
+    (found,) = checked(settings, tmp_path, after_days=after_days)
+
+    assert found[0] == verdict
+    assert words in found[1]
+
+
+def test_files_that_do_not_fit_are_a_failure(settings: Settings, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    one, other = authority.issue("one"), authority.issue("other")
+    chosen = settings.model_copy(update={"tls_certificate": one.certificate, "tls_key": other.key})
+
+    ((verdict, text),) = check_tls(chosen)
+
+    assert (verdict, "belongs to another certificate" in text) == ("fail", True)
+
+
+def test_a_key_of_a_group_is_a_warning_and_the_authority_is_checked_too(settings: Settings, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.issue("server")
+    pair.key.chmod(0o640)
+    chosen = settings.model_copy(
+        update={
+            "tls_certificate": pair.certificate,
+            "tls_key": pair.key,
+            "tls_client_ca": authority.certificate,
+        }
+    )
+
+    verdicts = [verdict for verdict, _ in check_tls(chosen)]
+
+    assert verdicts == ["ok", "ok", "warn"]

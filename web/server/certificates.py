@@ -1,0 +1,57 @@
+"""The TLS context of a web process, made anew when its files have changed."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from pathlib import Path
+
+from config.errors import SettingInvalid
+from config.settings import Settings
+from config.tls import server_context, tls_files
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 10.0
+"""Seconds between two looks at the files."""
+
+
+class Certificates:
+    """Gives each new connection the current context; a renewed certificate needs neither a signal nor a restart."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stamps = self._look()
+        self._context = server_context(settings)
+        self._next_look = time.monotonic() + LOOK_S
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return the context for a new connection, or None if this process serves plain HTTP."""
+        if self._context is not None and time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + LOOK_S
+            self._renew()
+        return self._context
+
+    def _renew(self) -> None:
+        stamps = self._look()
+        if stamps == self._stamps:
+            return
+        try:
+            self._context = server_context(self._settings)
+        except SettingInvalid as error:  # a renewal replaces one file after the other
+            log.warning("the former certificate stays in use: %s", error)
+            return
+        self._stamps = stamps
+        log.info("certificate read again")
+
+    def _look(self) -> list[tuple[int, int]]:
+        return [_stamp(path) for path in tls_files(self._settings)]
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        facts = path.stat()
+    except OSError:
+        return 0, 0
+    return facts.st_mtime_ns, facts.st_ino
