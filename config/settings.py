@@ -88,10 +88,12 @@ class Settings(BaseSettings):
     """The tenant that the terminal and Python programs act in, and a web process without authentication."""
     principal: str = Field(default="local", pattern=rf"^{NAME}$")
     """The principal that they act as; it has every role of its tenant."""
+    auth: Literal["none", "local", "required"] = "none"
+    """Which requests need a credential: none; all, and the installation's own token is one; all."""
     no_auth: bool = False
     """Serve an address other than loopback without authentication."""
     allowed_hosts: str = ""
-    """Comma-separated host names accepted besides loopback (used with ``no_auth``)."""
+    """Comma-separated host names accepted besides loopback (used with ``auth=required`` or ``no_auth``)."""
     tls_certificate: Path | None = None
     """PEM file of the certificate and its intermediates; the web process then serves TLS 1.3. None: plain HTTP."""
     tls_key: Path | None = None
@@ -219,6 +221,19 @@ class Settings(BaseSettings):
                 f"({self.lease_s:g}), or a healthy worker loses its runs"
             )
         return self
+
+    @model_validator(mode="after")
+    def _auth_is_clear(self) -> Settings:
+        if self.no_auth and self.auth != "none":
+            raise ValueError(
+                f"CALLBOARD_NO_AUTH (--no-auth) contradicts CALLBOARD_AUTH={self.auth}; leave one of them out"
+            )
+        return self
+
+    @property
+    def serves_others(self) -> bool:
+        """Whether other machines may be served: each of their requests is authenticated, or none has to be."""
+        return self.no_auth or self.auth == "required"
 
     @property
     def broker(self) -> str | None:

@@ -19,14 +19,13 @@ from web.api.page import page
 from web.api.runs import runs
 from web.api.seed import seed
 from web.api.threads import threads
+from web.auth import authentication
 from web.process import WebProcess, current_process
 
 if TYPE_CHECKING:
     from agents.runner import Runner
 
 BLUEPRINTS = (runs, approvals, events, threads, agents, health, seed, page)
-HEALTH_ENDPOINTS = frozenset({"health.state", "health.ready"})
-"""Endpoints that answer without a working database, since they report its state."""
 
 
 def create_app(with_settings: Settings | None = None, runner: Runner | None = None) -> Flask:
@@ -44,6 +43,7 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     app.url_map.merge_slashes = False  # no redirects of addresses with double slashes
     app.extensions["callboard"] = WebProcess(chosen, runner)
     security.register(app, chosen)
+    authentication.register(app, chosen)
     problems.register(app)
     app.before_request(_require_ready)
     for blueprint in BLUEPRINTS:
@@ -53,5 +53,5 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
 
 
 def _require_ready() -> None:
-    if request.endpoint not in HEALTH_ENDPOINTS:
+    if request.endpoint not in authentication.HEALTH_ENDPOINTS:
         current_process().require_ready()

@@ -26,3 +26,24 @@ class Overloaded(Retryable):
     """This process serves as many clients of a kind as it can."""
 
     code = "overloaded"
+
+
+class Unauthenticated(Permanent):
+    """The request has no valid credential. Equal for every reason, so that a guess teaches nothing."""
+
+    code = "unauthenticated"
+    status = 401
+    text = (
+        "this request has no valid credential; send an API key as `Authorization: Bearer KEY` "
+        "(`./callboard keys create NAME` makes one), or open the page by the address that `./callboard up` prints."
+    )
+
+
+class SecretInAddress(Permanent):
+    """The address has a key or a token; proxies, browsers and logs keep addresses."""
+
+    code = "secret_in_address"
+    text = (
+        "the address has a key or a token, and addresses are kept in logs; revoke it, and send another one in the "
+        "header `Authorization: Bearer KEY`."
+    )

@@ -65,6 +65,8 @@ def of_error(error: CallboardError) -> Response:
     answer = problem(status, error.code, error.public, **facts)
     if isinstance(error, Retryable) or status == 503:
         answer.headers["Retry-After"] = str(error.facts.get("retry_after_s", RETRY_AFTER_S))
+    if status == 401:
+        answer.headers["WWW-Authenticate"] = "Bearer"
     return answer
 
 

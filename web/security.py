@@ -1,4 +1,4 @@
-"""Access control without authentication: only this machine's host names, and the page's own origin."""
+"""What is checked before authentication: only our own host names, and the page's own origin."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 from flask import Flask, Response, request
 
 from config.errors import BadRequest
-from config.identity.principal import LOCAL, Principal
+from config.identity.principal import Principal
 from config.settings import Settings
+from web.auth.authentication import current_caller
 from web.errors import HostRefused, OriginRefused
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -32,8 +33,8 @@ HEADERS = {
 
 
 def current_principal() -> Principal:
-    """Return who makes this request."""
-    return LOCAL
+    """Return the principal of the request that is being handled."""
+    return current_caller().principal
 
 
 def register(app: Flask, settings: Settings) -> None:
@@ -72,17 +73,17 @@ def require_host(host: str, settings: Settings) -> None:
     """
     found = HOST.fullmatch(host)
     name = found[1].lower() if found else ""
-    if name in LOOPBACK or (settings.no_auth and name and is_offered(name, settings)):
+    if name in LOOPBACK or (settings.serves_others and name and is_offered(name, settings)):
         return
     raise HostRefused(
         f"the host '{host[:80]}' is not one this server answers to; use 127.0.0.1 or localhost, or name it in "
-        "CALLBOARD_ALLOWED_HOSTS (read together with --no-auth).",
+        "CALLBOARD_ALLOWED_HOSTS (read with CALLBOARD_AUTH=required, or with --no-auth).",
         host=host[:80],
     )
 
 
 def is_offered(name: str, settings: Settings) -> bool:
-    """Return whether a server without authentication accepts this name: ``allowed_hosts``, else any IP address."""
+    """Return whether a server that other machines reach accepts this name: ``allowed_hosts``, else any IP address."""
     allowed = {part.strip().lower() for part in settings.allowed_hosts.split(",") if part.strip()}
     if allowed:
         return name in allowed

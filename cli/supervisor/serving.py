@@ -32,15 +32,17 @@ class PortInUse(Permanent):
 
 
 def require_loopback(settings: Settings) -> None:
-    """Return if the host is loopback or ``no_auth`` is set.
+    """Return if the host is loopback, authentication is required, or ``no_auth`` is set.
 
     Raises:
-        SettingInvalid: other machines could reach the page, which has no authentication.
+        SettingInvalid: other machines could reach the page, and no credential would be asked for that may be sent to
+            them.
     """
-    if not settings.no_auth and not is_loopback(settings.host):
+    if not settings.serves_others and not is_loopback(settings.host):
+        problem = "asks for no credential" if settings.auth == "none" else "is for the users of one machine"
         raise SettingInvalid(
-            f"host {settings.host} is reachable from other machines, and Callboard has no authentication yet: every "
-            "client of the page can run your agents. Use 127.0.0.1 behind a proxy that authenticates, or set --no-auth."
+            f"host {settings.host} is reachable from other machines, and CALLBOARD_AUTH={settings.auth} {problem}. "
+            "Set CALLBOARD_AUTH=required, use 127.0.0.1 behind a proxy that authenticates, or set --no-auth."
         )
 
 

@@ -12,6 +12,7 @@ from bus.redis_wire import connect
 from config.errors import CallboardError
 from config.redaction import redact
 from web.api.answers import answer
+from web.auth.authentication import is_stranger
 from web.fleet import workers_starting
 from web.problems import RETRY_AFTER_S, of_error
 from web.process import WebProcess, current_process
@@ -25,19 +26,23 @@ PROBE_MS = 1000
 
 @health.get("/health")
 def state() -> Response:
-    """Return the state of each part: 200 if runs can be accepted, else 503."""
-    process = current_process()
+    """Return the state of each part: 200 if runs can be accepted, else 503; a stranger gets the status alone."""
+    facts, status = _facts(current_process())
+    waiting = {"Retry_After": str(RETRY_AFTER_S)} if status == 503 else {}
+    return answer({"status": facts["status"]} if is_stranger() else facts, status, **waiting)
+
+
+def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
     try:
         process.journal.write_probe.require()
         workers = len(process.journal.workers.alive())
     except CallboardError as error:
-        facts = {"status": "degraded", "database": error.code, "detail": redact(str(error))}
-        return answer(facts, 503, Retry_After=str(RETRY_AFTER_S))
+        return {"status": "degraded", "database": error.code, "detail": redact(str(error))}, 503
     parts: dict[str, Any] = {"database": "ok", "redis": _redis(process), "workers": workers}
     if starting := workers_starting(process.settings.state, workers):
         parts["workers_starting"] = starting
     fine = parts["redis"] in ("ok", "none") and workers
-    return answer({"status": "ok" if fine else "degraded", **parts, "viewers": len(process.hub.viewers)})
+    return {"status": "ok" if fine else "degraded", **parts, "viewers": len(process.hub.viewers)}, 200
 
 
 @health.get("/ready")
@@ -47,7 +52,9 @@ def ready() -> Response:
     try:
         process.journal.write_probe.require()
     except CallboardError as error:
-        answered = of_error(error)
+        answered = (
+            answer({"status": "unavailable"}, Retry_After=str(RETRY_AFTER_S)) if is_stranger() else of_error(error)
+        )
         answered.status_code = 503
         return answered
     return answer({"status": "ready"})

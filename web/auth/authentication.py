@@ -1,0 +1,95 @@
+"""Authentication: finds the caller of each request before it is handled."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+from flask import Flask, g, request
+
+from config.errors import CallboardError
+from config.identity.credential import Caller, Credential, CredentialKind
+from config.identity.local_token import local_token
+from config.settings import Settings
+from web.auth.addresses import require_no_secret
+from web.errors import Unauthenticated
+
+OPEN_ENDPOINTS = frozenset({"page.index", "page.icon", "page.static_file"})
+"""Endpoints that need no credential: the page, which asks the reader for one itself."""
+HEALTH_ENDPOINTS = frozenset({"health.state", "health.ready"})
+"""Endpoints that answer strangers too, with less."""
+MAX_TOKEN_CHARS = 8000
+BEARER = re.compile(r"(?i:bearer) +([A-Za-z0-9._~+/-]+=*)")
+
+
+class Authentication:
+    """Finds callers by what their requests carry; one per process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        kind = CredentialKind.NONE if settings.auth == "none" else CredentialKind.LOCAL
+        self._local = Caller(principal=settings.local_principal, credential=Credential(kind=kind))
+
+    def caller(self, environ: Mapping[str, Any]) -> Caller:
+        """Return who sends this request.
+
+        Raises:
+            Unauthenticated: it has no valid credential, and one is required; or one of ours that is not valid.
+        """
+        header = environ.get("HTTP_AUTHORIZATION", "")
+        if self._settings.auth == "none" and not self._is_ours(header):  # a proxy's own login passes its header on
+            return self._local
+        caller = self._of_header(header)
+        if caller is None:
+            raise Unauthenticated
+        return caller
+
+    def _is_ours(self, header: str) -> bool:
+        return "cbk_" in header
+
+    def _of_header(self, header: str) -> Caller | None:
+        found = BEARER.fullmatch(header) if len(header) <= MAX_TOKEN_CHARS else None
+        if found is None:
+            return None
+        return self._of_local_token(found[1])
+
+    def _of_local_token(self, token: str) -> Caller | None:
+        if self._settings.auth != "local":
+            return None
+        return self._local if hmac.compare_digest(token.encode(), self._local_token) else None
+
+    @cached_property
+    def _local_token(self) -> bytes:
+        return local_token(self._settings).encode()
+
+
+def register(app: Flask, settings: Settings) -> None:
+    """Set ``g.caller`` before each request is handled, or refuse it; None is a stranger who asks for the health."""
+    authentication = Authentication(settings)
+
+    @app.before_request
+    def authenticate() -> None:
+        require_no_secret(request.environ)
+        if request.endpoint in OPEN_ENDPOINTS:
+            return
+        if request.endpoint in HEALTH_ENDPOINTS:
+            g.caller = None
+            with suppress(CallboardError):  # also when the database is away, whose state is asked for
+                g.caller = authentication.caller(request.environ)
+            return
+        g.caller = authentication.caller(request.environ)
+
+
+def current_caller() -> Caller:
+    """Return who sends the request that is being handled."""
+    caller: Caller = g.caller
+    return caller
+
+
+def is_stranger() -> bool:
+    """Return whether the request that is being handled has no valid credential where one is required."""
+    return g.caller is None
