@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
@@ -39,6 +40,10 @@ _FORMS = {
     "tool_modules": "has to be names of Python modules with commas between them",
 }
 """Setting -> the form of its value, said in place of the regular expression that checks it."""
+_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+ORIGIN = re.compile(rf"(https?)://(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:]{{2,39}}\])(?::([1-9][0-9]{{0,4}}))?")
+"""The origin of a page, as a browser sends it; its scheme and its port."""
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
 ROOT = Path(__file__).resolve().parent.parent
 """The checkout's folder, from which Callboard runs."""
 
@@ -102,6 +107,8 @@ class Settings(BaseSettings):
     """PEM file of the authorities that sign client certificates; None: clients are not asked for one."""
     tls_client_certificates: Literal["required", "optional"] = "required"
     """Whether a client without a certificate is refused during the handshake, where there is a ``tls_client_ca``."""
+    cors_origins: str = ""
+    """Comma-separated origins of foreign pages that may call this server, with bearer tokens."""
     trusted_network: bool = False
     """Whether the network to servers on other machines is private; the doctor then only warns of plain text."""
     workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=256)
@@ -205,6 +212,19 @@ class Settings(BaseSettings):
             )
         return value
 
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, value: str) -> str:
+        for origin in listed(value):
+            found = ORIGIN.fullmatch(origin)
+            if found is None or found[2] == _DEFAULT_PORTS[found[1]] or int(found[2] or 1) > 65535:
+                raise ValueError(
+                    f"'{origin}' is not an origin as browsers send it; write scheme, host and port alone, in small "
+                    "letters, such as http://localhost:5173 or https://app.example.org, without the port 80 of http "
+                    "or 443 of https. '*' and 'null' are not possible"
+                )
+        return value
+
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Settings:
         needed = {"tls_key": "tls_certificate", "tls_client_ca": "tls_certificate"}
@@ -263,12 +283,22 @@ class Settings(BaseSettings):
     @property
     def plugin_paths(self) -> list[str]:
         """The dotted paths of plugins, in order."""
-        return [part.strip() for part in self.plugins.split(",") if part.strip()]
+        return listed(self.plugins)
+
+    @property
+    def cors_origin_list(self) -> list[str]:
+        """The origins of foreign pages that may call this server."""
+        return listed(self.cors_origins)
 
     @property
     def tool_module_names(self) -> tuple[str, ...]:
         """The modules a dotted path may name, in order; ``.`` stands for those of the working folder."""
-        return tuple(part.strip() for part in self.tool_modules.split(",") if part.strip())
+        return tuple(listed(self.tool_modules))
+
+
+def listed(text: str) -> list[str]:
+    """Return the parts between commas, without spaces around them and without empty ones."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def reads_files() -> bool:

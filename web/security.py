@@ -12,6 +12,7 @@ from flask import Flask, Response, request
 from config.errors import BadRequest
 from config.identity.principal import Principal
 from config.settings import Settings
+from web import cors
 from web.auth.authentication import current_caller
 from web.errors import HostRefused, OriginRefused
 
@@ -40,15 +41,22 @@ def current_principal() -> Principal:
 def register(app: Flask, settings: Settings) -> None:
     """Check every request's headers, and add the security headers to every response."""
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
+    allowed = frozenset(settings.cors_origin_list)
 
     @app.before_request
-    def check() -> None:
-        require_host(request.environ.get("HTTP_HOST", ""), settings)
-        require_own_origin(request.environ.get("HTTP_ORIGIN"), request.environ.get("HTTP_HOST", ""))
+    def check() -> Response | None:
+        origin, host = request.environ.get("HTTP_ORIGIN"), request.environ.get("HTTP_HOST", "")
+        require_host(host, settings)
         require_no_nul(request.environ)
+        if origin is None or is_own(origin, host):
+            return None
+        require_listed(origin, allowed)
+        cors.ignore_cookies()
+        return cors.preflight_answer() if cors.is_preflight() else None
 
     @app.after_request
     def protect(answer: Response) -> Response:
+        cors.allow(answer, allowed)
         for name, value in HEADERS.items():
             answer.headers.setdefault(name, value)
         answer.headers.setdefault("Cache-Control", "no-store")
@@ -94,11 +102,14 @@ def is_offered(name: str, settings: Settings) -> bool:
     return True
 
 
-def require_own_origin(origin: str | None, host: str) -> None:
-    """Refuse another page's or an opaque (``null``) origin; browsers send one with each request that changes data."""
-    if origin is None:
-        return
+def is_own(origin: str, host: str) -> bool:
+    """Return whether the origin is that of the page that this host serves."""
     scheme, _, authority = origin.partition("://")
-    if scheme not in ("http", "https") or authority.lower() != host.lower():
+    return scheme in ("http", "https") and authority.lower() == host.lower()
+
+
+def require_listed(origin: str, allowed: frozenset[str]) -> None:
+    """Refuse another page's or an opaque (``null``) origin; browsers send one with each request that changes data."""
+    if origin not in allowed:
         problem = f"requests from pages of '{origin[:80]}' are not answered; open Callboard's own page instead."
         raise OriginRefused(problem, origin=origin[:80])
