@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
@@ -23,6 +22,7 @@ from pydantic_settings import (
 
 from config.errors import SettingInvalid
 from config.identity.principal import NAME, NAME_FORM, Principal, Role
+from config.origins import is_origin, listed, networks_in, origin_of
 from config.provider_keys import may_adopt
 from config.redaction import forget, register_secrets, secrets_in_url
 from config.redis.url import REDIS_SCHEMES, each_url
@@ -40,10 +40,6 @@ _FORMS = {
     "tool_modules": "has to be names of Python modules with commas between them",
 }
 """Setting -> the form of its value, said in place of the regular expression that checks it."""
-_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-ORIGIN = re.compile(rf"(https?)://(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:]{{2,39}}\])(?::([1-9][0-9]{{0,4}}))?")
-"""The origin of a page, as a browser sends it; its scheme and its port."""
-_DEFAULT_PORTS = {"http": "80", "https": "443"}
 ROOT = Path(__file__).resolve().parent.parent
 """The checkout's folder, from which Callboard runs."""
 
@@ -99,6 +95,13 @@ class Settings(BaseSettings):
     """Serve an address other than loopback without authentication."""
     allowed_hosts: str = ""
     """Comma-separated host names accepted besides loopback (used with ``auth=required`` or ``no_auth``)."""
+    public_url: str | None = None
+    """The origin that users see, such as ``https://callboard.example.org``, where a proxy or a port mapping changes
+    it."""
+    trusted_proxies: str = ""
+    """Comma-separated addresses and networks of proxies whose X-Forwarded headers count; ``unix`` for unix sockets."""
+    trusted_proxy_count: int = Field(default=1, ge=1, le=10)
+    """Proxies between clients and this server, each of which appends to the X-Forwarded headers."""
     tls_certificate: Path | None = None
     """PEM file of the certificate and its intermediates; the web process then serves TLS 1.3. None: plain HTTP."""
     tls_key: Path | None = None
@@ -187,6 +190,7 @@ class Settings(BaseSettings):
         "redis_url",
         "broker_url",
         "database_url",
+        "public_url",
         "tls_certificate",
         "tls_key",
         "tls_client_ca",
@@ -216,13 +220,23 @@ class Settings(BaseSettings):
     @classmethod
     def _are_origins(cls, value: str) -> str:
         for origin in listed(value):
-            found = ORIGIN.fullmatch(origin)
-            if found is None or found[2] == _DEFAULT_PORTS[found[1]] or int(found[2] or 1) > 65535:
+            if not is_origin(origin):
                 raise ValueError(
                     f"'{origin}' is not an origin as browsers send it; write scheme, host and port alone, in small "
                     "letters, such as http://localhost:5173 or https://app.example.org, without the port 80 of http "
                     "or 443 of https. '*' and 'null' are not possible"
                 )
+        return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _is_origin(cls, value: str | None) -> str | None:
+        return None if value is None else origin_of(value)
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, value: str) -> str:
+        networks_in(value)
         return value
 
     @model_validator(mode="after")
@@ -294,11 +308,6 @@ class Settings(BaseSettings):
     def tool_module_names(self) -> tuple[str, ...]:
         """The modules a dotted path may name, in order; ``.`` stands for those of the working folder."""
         return tuple(listed(self.tool_modules))
-
-
-def listed(text: str) -> list[str]:
-    """Return the parts between commas, without spaces around them and without empty ones."""
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def reads_files() -> bool:

@@ -21,6 +21,7 @@ from web.api.seed import seed
 from web.api.threads import threads
 from web.auth import authentication
 from web.process import WebProcess, current_process
+from web.proxies import TrustedProxies
 
 if TYPE_CHECKING:
     from agents.runner import Runner
@@ -49,6 +50,7 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)
     app.wsgi_app = patience(ANSWER_S)(app.wsgi_app)  # type: ignore[method-assign]  # as Flask's documentation does it
+    app.wsgi_app = TrustedProxies(app.wsgi_app, chosen)  # type: ignore[method-assign]  # outermost
     return app
 
 

@@ -35,8 +35,9 @@ threads = 20
 worker_connections = 512
 """Connections that are no streams; web/feeds/viewers.py keeps descriptors for them."""
 keepalive = 5
-forwarded_allow_ips = os.environ.get("FORWARDED_ALLOW_IPS", "")
-"""Addresses of proxies whose SCRIPT_NAME, PATH_INFO and X-Forwarded-Proto count; without one, no client's do."""
+forwarded_allow_ips = forwarder_headers = ""
+secure_scheme_headers: dict[str, str] = {}
+"""gunicorn itself believes no proxy, also on a unix socket: web/proxies.py decides."""
 timeout = 30
 """Seconds until a stuck process is killed; without a supervisor only (bus/liveness.py)."""
 graceful_timeout = 3

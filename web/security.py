@@ -5,12 +5,14 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from flask import Flask, Response, request
 
 from config.errors import BadRequest
 from config.identity.principal import Principal
+from config.origins import host_of, listed, origin_of
 from config.settings import Settings
 from web import cors
 from web.auth.authentication import current_caller
@@ -45,10 +47,10 @@ def register(app: Flask, settings: Settings) -> None:
 
     @app.before_request
     def check() -> Response | None:
-        origin, host = request.environ.get("HTTP_ORIGIN"), request.environ.get("HTTP_HOST", "")
-        require_host(host, settings)
+        origin = request.environ.get("HTTP_ORIGIN")
+        require_host(request.environ.get("HTTP_HOST", ""), settings)
         require_no_nul(request.environ)
-        if origin is None or is_own(origin, host):
+        if origin is None or is_own(origin, request.environ, settings):
             return None
         require_listed(origin, allowed)
         cors.ignore_cookies()
@@ -79,8 +81,7 @@ def require_host(host: str, settings: Settings) -> None:
     Raises:
         HostRefused: it is another name, missing or malformed.
     """
-    found = HOST.fullmatch(host)
-    name = found[1].lower() if found else ""
+    name = name_in(host)
     if name in LOOPBACK or (settings.serves_others and name and is_offered(name, settings)):
         return
     raise HostRefused(
@@ -90,22 +91,46 @@ def require_host(host: str, settings: Settings) -> None:
     )
 
 
+def name_in(host: str) -> str:
+    """Return the host of a Host header without its port; empty if it is malformed."""
+    found = HOST.fullmatch(host)
+    return found[1].lower() if found else ""
+
+
 def is_offered(name: str, settings: Settings) -> bool:
-    """Return whether a server that other machines reach accepts this name: ``allowed_hosts``, else any IP address."""
-    allowed = {part.strip().lower() for part in settings.allowed_hosts.split(",") if part.strip()}
-    if allowed:
-        return name in allowed
+    """Return whether a server that other machines reach accepts this name.
+
+    Names are ``allowed_hosts`` and that of ``public_url``; without ``allowed_hosts`` any IP address is accepted.
+    """
+    allowed = {part.lower() for part in listed(settings.allowed_hosts)}
+    if name in allowed or name == host_of(settings.public_url or ""):
+        return True
     try:  # an IP address cannot be rebound
         ipaddress.ip_address(name.strip("[]"))
     except ValueError:
         return False
-    return True
+    return not allowed
 
 
-def is_own(origin: str, host: str) -> bool:
-    """Return whether the origin is that of the page that this host serves."""
-    scheme, _, authority = origin.partition("://")
-    return scheme in ("http", "https") and authority.lower() == host.lower()
+def is_own(origin: str, environ: Mapping[str, Any], settings: Settings) -> bool:
+    """Return whether the origin is that of our own page."""
+    return origin.lower() in own_origins(environ, settings)
+
+
+def own_origins(environ: Mapping[str, Any], settings: Settings) -> set[str]:
+    """Return the origins of our own page, as far as this request can have come from it.
+
+    Without a public URL a request over HTTP may have come through a proxy that ends TLS, with the Host header that
+    users see. One over HTTPS cannot come from a page over HTTP, which others on the network could have written.
+    """
+    host, scheme = environ.get("HTTP_HOST", ""), environ["wsgi.url_scheme"]
+    public = settings.public_url
+    if public is not None and name_in(host) == host_of(public):
+        return {public}
+    schemes = {scheme, "https"} if public is None else {scheme}
+    with suppress(ValueError):
+        return {origin_of(f"{each}://{host}") for each in schemes} | ({public} if public else set())
+    return set()
 
 
 def require_listed(origin: str, allowed: frozenset[str]) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from config.errors import Permanent, SettingInvalid
 from config.folders import ROOT
+from config.origins import host_of
 from config.provider_keys import without_keys
 from config.redis.errors import RedisUnreachable
 from config.redis.server import require_broker, require_usable
@@ -38,11 +39,19 @@ def require_loopback(settings: Settings) -> None:
         SettingInvalid: other machines could reach the page, and no credential would be asked for that may be sent to
             them.
     """
-    if not settings.serves_others and not is_loopback(settings.host):
-        problem = "asks for no credential" if settings.auth == "none" else "is for the users of one machine"
+    if settings.serves_others:
+        return
+    problem = "asks for no credential" if settings.auth == "none" else "is for the users of one machine"
+    if not is_loopback(settings.host):
         raise SettingInvalid(
             f"host {settings.host} is reachable from other machines, and CALLBOARD_AUTH={settings.auth} {problem}. "
             "Set CALLBOARD_AUTH=required, use 127.0.0.1 behind a proxy that authenticates, or set --no-auth."
+        )
+    if settings.public_url and not is_loopback(host_of(settings.public_url).strip("[]")):
+        raise SettingInvalid(
+            f"CALLBOARD_PUBLIC_URL is {settings.public_url}, so a proxy passes on requests of other machines, and "
+            f"CALLBOARD_AUTH={settings.auth} {problem}. Set CALLBOARD_AUTH=required, or --no-auth behind a proxy that "
+            "authenticates."
         )
 
 

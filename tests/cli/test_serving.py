@@ -31,6 +31,17 @@ def test_other_machines_are_not(settings, host):
     require_loopback(settings.model_copy(update={"host": host, "no_auth": True}))
 
 
+def test_a_public_url_needs_authentication_or_a_proxy_that_has_it(settings):
+    public = settings.model_copy(update={"public_url": "https://calls.example"})
+
+    with pytest.raises(SettingInvalid, match="CALLBOARD_PUBLIC_URL is https://"):
+        require_loopback(public)
+    require_loopback(public.model_copy(update={"no_auth": True}))
+    require_loopback(public.model_copy(update={"auth": "required"}))
+    for own in ("https://localhost:8443", "http://127.0.0.1:9000", "https://[::1]:8443"):
+        require_loopback(settings.model_copy(update={"public_url": own}))
+
+
 @pytest.mark.parity
 def test_port_zero_is_a_free_one_and_the_address_says_which(settings):
     with bind(settings.model_copy(update={"port": 0}), "up") as listener:

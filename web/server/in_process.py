@@ -14,7 +14,10 @@ from gunicorn.config import Config
 from web.server.worker import ThreadWorker
 
 STOP_S = 5.0
-SHARED = ("threads", "worker_connections", "keepalive", "graceful_timeout", "forwarded_allow_ips", "worker_tmp_dir")
+SHARED = (
+    *("threads", "worker_connections", "keepalive", "graceful_timeout", "worker_tmp_dir"),
+    *("forwarded_allow_ips", "forwarder_headers", "secure_scheme_headers"),
+)
 """The settings of web/gunicorn_conf.py that apply."""
 
 
