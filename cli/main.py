@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cancel": ("cli.commands.control:cancel", "Stop a run."),
     "agents": ("cli.commands.agents:agents", "List the agents, and check each one."),
     "threads": ("cli.commands.threads:threads", "List the threads."),
+    "keys": ("cli.commands.keys:keys", "Create, list and revoke API keys."),
+    "principals": ("cli.commands.principals:principals", "List, disable and enable principals."),
     "logs": ("cli.commands.logs:logs", "Show what the logger observer wrote."),
     "worker": ("cli.commands.worker:worker", "Keep worker processes running on this machine."),
     "web": ("cli.commands.web:web", "Serve HTTP and the page."),

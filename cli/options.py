@@ -6,6 +6,7 @@ Flags that are settings go into the environment, where this process and its chil
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from cli.main import CallerPath
+from config.identity import principal
 from config.settings import Settings, adopt_env_file, read_settings, settings, unknown_variables
 from config.visible import visible
 
@@ -32,6 +34,20 @@ tls_key = click.option("--tls-key", type=CallerPath(dir_okay=False), help="PEM f
 slots = click.option("--slots", type=click.IntRange(1, 2000), help="Runs that a worker process executes at once.")
 queues = click.option("--queues", metavar="A,B", help="Queues the workers serve; default: the deployment's own.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+class Name(click.ParamType[str]):
+    """What a tenant or a principal may be called."""
+
+    name = "name"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if re.fullmatch(principal.NAME, str(value)) is None:
+            self.fail(f"'{str(value)[:80]}' has to be {principal.NAME_FORM}.", param, ctx)
+        return str(value)
+
+
+NAME = Name()
 yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 

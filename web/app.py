@@ -42,9 +42,9 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
         configure_logging(chosen, "web")
     app = Flask("callboard", static_folder=None, template_folder=None)
     app.url_map.merge_slashes = False  # no redirects of addresses with double slashes
-    app.extensions["callboard"] = WebProcess(chosen, runner)
+    process = app.extensions["callboard"] = WebProcess(chosen, runner)
     security.register(app, chosen)
-    authentication.register(app, chosen)
+    authentication.register(app, process)
     problems.register(app)
     app.before_request(_require_ready)
     for blueprint in BLUEPRINTS:

@@ -256,6 +256,43 @@ secrets = Table(
     Column("created_ms", BigInteger, nullable=False),
 )
 
+principals = Table(
+    "principals",
+    metadata,
+    Column("tenant", Id, nullable=False),
+    Column("id", Id, nullable=False),
+    Column("disabled", Boolean, nullable=False, server_default=false()),  # none of its credentials is valid
+    Column("created_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "id"),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("tenant", Id, nullable=False),
+    Column("name", Id, nullable=False),  # the principal that it acts as
+    Column("digest", String(64), nullable=False),  # HMAC-SHA256 of the key
+    Column("roles_json", Text, nullable=False),
+    Column("verbs_json", Text),  # NULL is all
+    Column("agents_json", Text),  # NULL is all
+    Column("created_by", Id, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("expires_ms", BigInteger),
+    Column("used_ms", BigInteger),  # at most a minute old
+    Column("revoked_ms", BigInteger),
+    Index(None, "tenant", "created_ms"),
+)
+
+feed_tickets = Table(
+    "feed_tickets",
+    metadata,
+    Column("digest", String(64), primary_key=True),  # HMAC-SHA256 of the ticket
+    Column("run_id", Id, nullable=False),
+    Column("caller_json", Text, nullable=False),  # who asked for it, and with which credential
+    Column("expires_ms", BigInteger, nullable=False, index=True),
+)
+
 workers = Table(
     "workers",
     metadata,

@@ -27,3 +27,11 @@ class AgentForbidden(Permanent):
     code = "agent_forbidden"
     status = 403
     text = "'{principal}' may not start agent '{agent_id:.80}'; `access:` in its definition says who may."
+
+
+class KeyUnknown(Permanent):
+    """The tenant has no API key with this id."""
+
+    code = "key_unknown"
+    status = 404
+    text = "there is no API key '{id:.80}'; `./callboard keys list` lists the ids."

@@ -106,7 +106,7 @@ def test_without_authentication_the_header_of_a_proxy_is_ignored(door: Any) -> N
 
 ADDRESSES = [
     *("/v1/runs?api_key=x", "/v1/runs?limit=1&access_token=x", "/v1/runs?token=x", "/v1/runs?API_KEY=x"),
-    *("/v1/runs?%61pi_key=x", "/v1/runs?agent=cbk_0123456789abcd_x", "/v1/runs?agent=cbk%5F0123456789abcd_x"),
+    *("/v1/runs?%61pi_key=x", "/v1/runs?agent=cbk_0123456789abcdef_x", "/v1/runs?agent=cbk%5F0123456789abcdef_x"),
     *("/v1/runs/cbl_0123456789abcdef", "/health?token=x", "/?token=x", "/nowhere?token=x"),
 ]
 

@@ -12,11 +12,13 @@ from typing import Any
 from flask import Flask, g, request
 
 from config.errors import CallboardError
+from config.identity import key_form
 from config.identity.credential import Caller, Credential, CredentialKind
 from config.identity.local_token import local_token
-from config.settings import Settings
 from web.auth.addresses import require_no_secret
+from web.auth.keys import KeyVerifier
 from web.errors import Unauthenticated
+from web.process import WebProcess
 
 OPEN_ENDPOINTS = frozenset({"page.index", "page.icon", "page.static_file"})
 """Endpoints that need no credential: the page, which asks the reader for one itself."""
@@ -29,8 +31,10 @@ BEARER = re.compile(r"(?i:bearer) +([A-Za-z0-9._~+/-]+=*)")
 class Authentication:
     """Finds callers by what their requests carry; one per process."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, process: WebProcess) -> None:
+        self._process = process
+        self._settings = settings = process.settings
+        self._key_verifier: KeyVerifier | None = None
         kind = CredentialKind.NONE if settings.auth == "none" else CredentialKind.LOCAL
         self._local = Caller(principal=settings.local_principal, credential=Credential(kind=kind))
 
@@ -49,13 +53,23 @@ class Authentication:
         return caller
 
     def _is_ours(self, header: str) -> bool:
-        return "cbk_" in header
+        return key_form.PREFIX in header
 
     def _of_header(self, header: str) -> Caller | None:
         found = BEARER.fullmatch(header) if len(header) <= MAX_TOKEN_CHARS else None
         if found is None:
             return None
+        if found[1].startswith(key_form.PREFIX):
+            return self.keys.caller(found[1])
         return self._of_local_token(found[1])
+
+    @property
+    def keys(self) -> KeyVerifier:
+        """The API keys, by the journal that this process has now."""
+        journal = self._process.journal
+        if self._key_verifier is None or self._key_verifier.journal is not journal:
+            self._key_verifier = KeyVerifier(journal)
+        return self._key_verifier
 
     def _of_local_token(self, token: str) -> Caller | None:
         if self._settings.auth != "local":
@@ -67,9 +81,9 @@ class Authentication:
         return local_token(self._settings).encode()
 
 
-def register(app: Flask, settings: Settings) -> None:
+def register(app: Flask, process: WebProcess) -> None:
     """Set ``g.caller`` before each request is handled, or refuse it; None is a stranger who asks for the health."""
-    authentication = Authentication(settings)
+    authentication = Authentication(process)
 
     @app.before_request
     def authenticate() -> None:

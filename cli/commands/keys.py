@@ -1,0 +1,135 @@
+"""`./callboard keys`: create, list and revoke the API keys of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import click
+
+from agents.registry import AgentRegistry
+from cli import options
+from cli.opening import open_database_of
+from cli.output.json import print_json
+from config.clock import stamp
+from config.database.shared_secret import shared_secret
+from config.identity import keys as table
+from config.identity.durations import seconds_of
+from config.identity.key_form import KEY, SECRET_NAME, KeyForm
+from config.identity.keys import ApiKey
+from config.identity.principal import Principal, Role, Verb
+
+ROLES, VERBS = click.Choice([role.value for role in Role]), click.Choice([verb.value for verb in Verb])
+
+
+@click.group()
+def keys() -> None:
+    """Create, list and revoke API keys; each acts as the principal of its name."""
+
+
+@keys.command()
+@click.argument("name", type=options.NAME)
+@click.option("--tenant", type=options.NAME, metavar="T", help="The key's tenant; default CALLBOARD_TENANT.")
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    type=ROLES,
+    help="Widens what the key reaches.",
+)
+@click.option("--agent", "agents", multiple=True, metavar="A", help="Only for this agent; default: all.")
+@click.option(
+    "--verb",
+    "verbs",
+    multiple=True,
+    type=VERBS,
+    help="Only to do this; default: all.",
+)
+@click.option("--expires", metavar="30d", help="Valid for so long (s, m, h, d); default: until it is revoked.")
+@options.as_json
+@options.state_dir
+def create(
+    name: str,
+    tenant: str | None,
+    roles: tuple[str, ...],
+    agents: tuple[str, ...],
+    verbs: tuple[str, ...],
+    expires: str | None,
+    as_json: bool,
+    **flags: object,
+) -> int:
+    """Create a key and print it, once."""
+    settings = options.apply(**flags)
+    registry = AgentRegistry(settings.agent_folders)
+    principal = Principal(
+        tenant=tenant or settings.tenant,
+        id=name,
+        roles=frozenset(map(Role, roles)),
+        verbs=frozenset(map(Verb, verbs or Verb)),
+        agents=frozenset(registry.get(agent).id for agent in agents) or None,
+    )
+    lifetime_s = None if expires is None else seconds_of(expires)
+    with open_database_of(settings, create=True) as database:
+        form = KeyForm(partial(shared_secret, database, SECRET_NAME))
+        form.digest("")  # reads the secret, which may have to be made, before the transaction
+        with database.write() as connection:
+            key, text = table.create(connection, form, principal, by=settings.principal, lifetime_s=lifetime_s)
+    _print_new(key, text, as_json)
+    return 0
+
+
+def _print_new(key: ApiKey, text: str, as_json: bool) -> None:
+    if as_json:
+        print_json(key.shown() | {"key": text}, lines=True)
+        return
+    click.echo(text)
+    click.secho(f"Key {key.id} of '{key.name}' in tenant '{key.tenant}'. It is shown only now.", err=True, dim=True)
+
+
+@keys.command("list")
+@click.option("--tenant", type=options.NAME, metavar="T", help="Only those of this tenant.")
+@options.as_json
+@options.state_dir
+def list_keys(tenant: str | None, as_json: bool, **flags: object) -> int:
+    """List the keys, newest first, with those that ended."""
+    with open_database_of(options.apply(**flags)) as database, database.read() as connection:
+        found = [key.shown() for key in table.of_tenant(connection, tenant)]
+    if as_json:
+        print_json(found)
+    elif not found:
+        click.echo("no keys. Create one: ./callboard keys create NAME")
+    else:
+        for facts in found:
+            _print_key(facts)
+    return 0
+
+
+def _print_key(facts: Mapping[str, Any]) -> None:
+    now = stamp()
+    if "revoked_at" in facts:
+        state = f"revoked {facts['revoked_at'][:10]}"
+    elif facts.get("expires_at", now) < now:
+        state = f"expired {facts['expires_at'][:10]}"
+    else:
+        state = f"until {facts['expires_at'][:10]}" if "expires_at" in facts else "valid"
+    used = f"used {facts['used_at'][:16].replace('T', ' ')}" if "used_at" in facts else "never used"
+    scope = [*facts["roles"], *(f"{kind} {', '.join(facts[kind])}" for kind in ("verbs", "agents") if kind in facts)]
+    click.echo(f"{facts['id']}  {state:<18}  {used:<21}  {facts['tenant']}/{facts['name']}  {' · '.join(scope)}")
+
+
+@keys.command()
+@click.argument("key_id", metavar="ID")
+@options.as_json
+@options.state_dir
+def revoke(key_id: str, as_json: bool, **flags: object) -> int:
+    """End a key everywhere, within a second; ID may be the key itself. Its runs stay."""
+    whole = KEY.fullmatch(key_id)
+    key_id = whole[1] if whole else key_id
+    with open_database_of(options.apply(**flags)) as database, database.write() as connection:
+        key = table.revoke(connection, key_id, None)
+    if as_json:
+        print_json(key.shown(), lines=True)
+    else:
+        click.echo(f"Key {key.id} of '{key.name}' is revoked.")
+    return 0

@@ -1,0 +1,58 @@
+"""`./callboard principals`: list those that have had a credential; disable one, or enable it again."""
+
+from __future__ import annotations
+
+import click
+
+from cli import options
+from cli.opening import open_database_of
+from cli.output.json import print_json
+from config.identity import principals as table
+
+
+@click.group()
+def principals() -> None:
+    """List, disable and enable principals: the names of keys, and the people and services that signed in."""
+
+
+@principals.command("list")
+@click.option("--tenant", type=options.NAME, metavar="T", help="Only those of this tenant.")
+@options.as_json
+@options.state_dir
+def list_principals(tenant: str | None, as_json: bool, **flags: object) -> int:
+    """List the principals, by tenant and name."""
+    with open_database_of(options.apply(**flags)) as database, database.read() as connection:
+        found = table.known(connection, tenant)
+    if as_json:
+        print_json(found)
+        return 0
+    for facts in found:
+        click.echo(f"{'disabled' if facts['disabled'] else 'enabled':<8}  {facts['tenant']}/{facts['id']}")
+    return 0
+
+
+@principals.command()
+@click.argument("principal_id", type=options.NAME, metavar="ID")
+@click.option("--tenant", type=options.NAME, metavar="T", help="Its tenant; default CALLBOARD_TENANT.")
+@options.state_dir
+def disable(principal_id: str, tenant: str | None, **flags: object) -> int:
+    """Refuse every credential of a principal, within a second; its runs stay."""
+    return _change(principal_id, tenant, flags, disabled=True)
+
+
+@principals.command()
+@click.argument("principal_id", type=options.NAME, metavar="ID")
+@click.option("--tenant", type=options.NAME, metavar="T", help="Its tenant; default CALLBOARD_TENANT.")
+@options.state_dir
+def enable(principal_id: str, tenant: str | None, **flags: object) -> int:
+    """Accept the valid credentials of a principal again."""
+    return _change(principal_id, tenant, flags, disabled=False)
+
+
+def _change(principal_id: str, tenant: str | None, flags: dict[str, object], *, disabled: bool) -> int:
+    settings = options.apply(**flags)
+    chosen = tenant or settings.tenant
+    with open_database_of(settings) as database, database.write() as connection:
+        table.disable(connection, chosen, principal_id, disabled=disabled)
+    click.echo(f"'{principal_id}' in tenant '{chosen}' is {'disabled' if disabled else 'enabled'}.")
+    return 0

@@ -1,0 +1,138 @@
+"""API keys: credentials of programs. The table has a keyed hash of each, so that the key is shown once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, insert, or_, select, update
+
+from config.clock import stamp
+from config.database.engine import WALL_MS, wall_ms
+from config.database.tables import api_keys, principals
+from config.identity.credential import Caller, Credential, CredentialKind
+from config.identity.errors import KeyUnknown
+from config.identity.key_form import KeyForm
+from config.identity.principal import Principal, Role, Verb
+from config.identity.principals import register
+
+USED_EVERY_MS = 60_000
+"""How old the recorded time of a key's last use may be."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApiKey:
+    """A key, without the secret part."""
+
+    id: str
+    name: str
+    """The principal that it acts as: a key with the same name takes over its runs."""
+    tenant: str = "default"
+    roles: frozenset[Role] = frozenset()
+    verbs: frozenset[Verb] = frozenset(Verb)
+    agents: frozenset[str] | None = None
+    created_by: str
+    created_ms: int
+    expires_ms: int | None = None
+    used_ms: int | None = None
+    revoked_ms: int | None = None
+    digest: str = ""
+
+    @property
+    def caller(self) -> Caller:
+        """Who acts with it."""
+        principal = Principal(tenant=self.tenant, id=self.name, roles=self.roles, verbs=self.verbs, agents=self.agents)
+        credential = Credential(kind=CredentialKind.KEY, id=self.id, expires_ms=self.expires_ms)
+        return Caller(principal=principal, credential=credential)
+
+    def shown(self) -> dict[str, Any]:
+        """Return what lists show of it, without nulls."""
+        facts = {"id": self.id, "name": self.name, "tenant": self.tenant, "roles": sorted(self.roles)}
+        facts |= {"verbs": sorted(self.verbs)} if self.verbs != frozenset(Verb) else {}
+        facts |= {"agents": sorted(self.agents)} if self.agents is not None else {}
+        times = {"created": self.created_ms, "expires": self.expires_ms}
+        times |= {"used": self.used_ms, "revoked": self.revoked_ms}
+        facts["created_by"] = self.created_by
+        return facts | {f"{name}_at": stamp(ms) for name, ms in times.items() if ms is not None}
+
+
+def create(
+    connection: Connection, form: KeyForm, principal: Principal, *, by: str, lifetime_s: int | None = None
+) -> tuple[ApiKey, str]:
+    """Add a key that acts as this principal, with its roles and scope, and return it with the key's text."""
+    key_id, text = form.make()
+    now_ms = wall_ms(connection)
+    expires_ms = None if lifetime_s is None else now_ms + lifetime_s * 1000
+    row = {
+        "id": key_id,
+        "tenant": principal.tenant,
+        "name": principal.id,
+        "digest": form.digest(text),
+        "roles_json": orjson.dumps(sorted(principal.roles)).decode(),
+        "verbs_json": None if principal.verbs == frozenset(Verb) else orjson.dumps(sorted(principal.verbs)).decode(),
+        "agents_json": None if principal.agents is None else orjson.dumps(sorted(principal.agents)).decode(),
+        "created_by": by,
+        "created_ms": now_ms,
+        "expires_ms": expires_ms,
+    }
+    connection.execute(insert(api_keys), row)
+    register(connection, principal.tenant, principal.id)
+    found = connection.execute(select(api_keys).where(api_keys.c.id == key_id)).mappings().one()
+    return _key(found), text
+
+
+def of_tenant(connection: Connection, tenant: str | None) -> list[ApiKey]:
+    """Return the keys of a tenant, or of all, newest first, with those that ended."""
+    query = select(api_keys).order_by(api_keys.c.created_ms.desc(), api_keys.c.id)
+    if tenant is not None:
+        query = query.where(api_keys.c.tenant == tenant)
+    return [_key(row) for row in connection.execute(query).mappings()]
+
+
+def revoke(connection: Connection, key_id: str, tenant: str | None) -> ApiKey:
+    """End a key for good, and return it; a second time changes nothing.
+
+    Raises:
+        KeyUnknown: the tenant has no such key.
+    """
+    ours = api_keys.c.id == key_id if tenant is None else and_(api_keys.c.id == key_id, api_keys.c.tenant == tenant)
+    connection.execute(update(api_keys).where(ours, api_keys.c.revoked_ms.is_(None)).values(revoked_ms=WALL_MS))
+    found = connection.execute(select(api_keys).where(ours)).mappings().one_or_none()
+    if found is None:
+        raise KeyUnknown(id=key_id)
+    return _key(found)
+
+
+def live(connection: Connection, ids: Collection[str]) -> Mapping[str, ApiKey]:
+    """Return those of the keys that are valid now, by id."""
+    query = select(api_keys).outerjoin(
+        principals, and_(principals.c.tenant == api_keys.c.tenant, principals.c.id == api_keys.c.name)
+    )
+    found = connection.execute(query.where(api_keys.c.id.in_(ids), *_is_live())).mappings()
+    return {row["id"]: _key(row) for row in found}
+
+
+def _is_live() -> Iterable[ColumnElement[bool]]:
+    yield api_keys.c.revoked_ms.is_(None)
+    yield or_(api_keys.c.expires_ms.is_(None), api_keys.c.expires_ms > WALL_MS)
+    yield or_(principals.c.disabled.is_(None), ~principals.c.disabled)
+
+
+def note_use(connection: Connection, key_id: str) -> None:
+    """Record that the key was used now, unless that was recorded less than a minute ago."""
+    is_due = or_(api_keys.c.used_ms.is_(None), api_keys.c.used_ms < WALL_MS - USED_EVERY_MS)
+    connection.execute(update(api_keys).where(api_keys.c.id == key_id, is_due).values(used_ms=WALL_MS))
+
+
+def _key(row: RowMapping) -> ApiKey:
+    """Return a row as a key. A role or verb that this code does not know grants nothing."""
+    facts = {name: row[name] for name in ("id", "name", "tenant", "created_by", "digest")}
+    facts |= {name: row[name] for name in ("created_ms", "expires_ms", "used_ms", "revoked_ms")}
+    roles = frozenset(Role(role) for role in orjson.loads(row["roles_json"]) if role in set(Role))
+    verbs = frozenset(Verb)
+    if row["verbs_json"] is not None:
+        verbs = frozenset(Verb(verb) for verb in orjson.loads(row["verbs_json"]) if verb in set(Verb))
+    agents = None if row["agents_json"] is None else frozenset(orjson.loads(row["agents_json"]))
+    return ApiKey(roles=roles, verbs=verbs, agents=agents, **facts)

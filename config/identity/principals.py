@@ -1,0 +1,55 @@
+"""The principals that have had a credential, and those that are disabled."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Connection, select, tuple_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from config.clock import stamp
+from config.database.engine import WALL_MS
+from config.database.tables import principals
+
+PrincipalKey = tuple[str, str]
+"""Tenant and id."""
+
+
+def register(connection: Connection, tenant: str, principal_id: str) -> None:
+    """Add the principal unless it is known."""
+    row = {"tenant": tenant, "id": principal_id, "created_ms": WALL_MS}
+    connection.execute(_insert(connection).values(**row).on_conflict_do_nothing())
+
+
+def disable(connection: Connection, tenant: str, principal_id: str, *, disabled: bool = True) -> None:
+    """Refuse, or accept again, every credential of a principal, also of one that has had none yet."""
+    row = {"tenant": tenant, "id": principal_id, "created_ms": WALL_MS, "disabled": disabled}
+    adding = _insert(connection).values(**row)
+    keys = ["tenant", "id"]
+    connection.execute(adding.on_conflict_do_update(index_elements=keys, set_={"disabled": disabled}))
+
+
+def known(connection: Connection, tenant: str | None) -> list[dict[str, Any]]:
+    """Return the principals of a tenant, or of all, as lists show them."""
+    query = select(principals).order_by(principals.c.tenant, principals.c.id)
+    if tenant is not None:
+        query = query.where(principals.c.tenant == tenant)
+    return [
+        {"tenant": row.tenant, "id": row.id, "disabled": row.disabled, "created_at": stamp(row.created_ms)}
+        for row in connection.execute(query)
+    ]
+
+
+def disabled_among(connection: Connection, keys: Collection[PrincipalKey]) -> set[PrincipalKey]:
+    """Return those of the principals that are disabled."""
+    if not keys:
+        return set()
+    query = select(principals.c.tenant, principals.c.id).where(
+        tuple_(principals.c.tenant, principals.c.id).in_(list(keys)), principals.c.disabled
+    )
+    return {(row.tenant, row.id) for row in connection.execute(query)}
+
+
+def _insert(connection: Connection) -> Any:
+    return (sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert)(principals)

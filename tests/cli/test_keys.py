@@ -1,0 +1,96 @@
+"""`./callboard keys` and `./callboard principals`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from cli.main import status_of
+from config.redaction import REDACTED, redact
+
+
+@pytest.fixture
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Run a command on an installation of this test's own; returns its status, output and complaint."""
+    monkeypatch.setenv("CALLBOARD_STATE_DIR", str(tmp_path / "state"))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = status_of(list(arguments))
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return run
+
+
+def test_a_key_is_printed_once(ask) -> None:
+    status, key, note = ask("keys", "create", "ci", "--role", "viewer", "--expires", "30d")
+
+    assert (status, key[:4]) == (0, "cbk_")
+    assert "'ci' in tenant 'default'" in note
+    key_id, listed = key.split("_")[1], ask("keys", "list")[1]
+    assert key_id in listed
+    assert key.split("_")[2].strip() not in listed
+    assert redact(key.strip()) == REDACTED
+
+
+def test_a_key_as_json(ask) -> None:
+    made = orjson.loads(
+        ask("keys", "create", "ci", "--tenant", "acme", "--verb", "see", "--agent", "assistant", "--json")[1]
+    )
+
+    (listed,) = orjson.loads(ask("keys", "list", "--json")[1])
+
+    assert made.keys() - listed.keys() == {"key"}
+    assert listed["id"] in made["key"]
+    assert (listed["tenant"], listed["verbs"], listed["agents"]) == ("acme", ["see"], ["assistant"])
+    assert orjson.loads(ask("keys", "list", "--tenant", "zeta", "--json")[1]) == []
+
+
+@pytest.mark.parametrize("by", ["id", "key"])
+def test_a_revoked_key_is_listed_as_such(ask, by: str) -> None:
+    made = orjson.loads(ask("keys", "create", "ci", "--json")[1])
+
+    status, said, _ = ask("keys", "revoke", made[by])
+
+    assert (status, said) == (0, f"Key {made['id']} of 'ci' is revoked.\n")
+    assert "revoked 20" in ask("keys", "list")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("create", "../ci"), "1 to 64 letters"),
+        (("create", "ci", "--tenant", "a/b"), "1 to 64 letters"),
+        (("create", "ci", "--role", "emperor"), "'viewer', 'operator', 'approver', 'admin'"),
+        (("create", "ci", "--verb", "conquer"), "'see', 'start'"),
+        (("create", "ci", "--agent", "asistant"), "Did you mean 'assistant'?"),
+        (("create", "ci", "--expires", "never"), "is not a duration"),
+        (("create", "ci", "--expires", "0d"), "is not a duration"),
+        (("revoke", "none"), "there is no API key 'none'"),
+    ],
+)
+def test_what_cannot_be_is_refused(ask, arguments: tuple[str, ...], complaint: str) -> None:
+    ask("keys", "create", "first")
+
+    status, _, said = ask("keys", *arguments)
+
+    assert status == 2
+    assert complaint in said
+
+
+def test_a_principal_is_disabled_and_enabled(ask) -> None:
+    ask("keys", "create", "ci")
+
+    assert ask("principals", "disable", "ci")[:2] == (0, "'ci' in tenant 'default' is disabled.\n")
+    assert ask("principals", "list")[1] == "disabled  default/ci\n"
+    assert ask("principals", "enable", "ci")[0] == 0
+    assert orjson.loads(ask("principals", "list", "--json")[1])[0]["disabled"] is False
+
+
+def test_listing_creates_no_installation(ask) -> None:
+    status, _, said = ask("keys", "list")
+
+    assert status != 0
+    assert "there is no installation" in said

@@ -1,0 +1,51 @@
+"""The form of API keys: recognised by scanners, and refused without a query where no deployment made it."""
+
+from __future__ import annotations
+
+import re
+import string
+
+import pytest
+
+from config.identity.key_form import KeyForm
+from config.redaction import REDACTED, redact
+
+FORM = KeyForm(lambda: "5e" * 32)
+OTHER = KeyForm(lambda: "0f" * 32)
+
+
+def test_a_key_has_its_id_and_a_checksum() -> None:
+    key_id, key = FORM.make()
+
+    assert re.fullmatch(rf"cbk_{key_id}_[0-9A-Za-z]{{36}}", key)
+    assert FORM.id_of(key) == key_id
+    assert FORM.make() != FORM.make()
+
+
+def test_every_changed_character_is_noticed_without_a_query() -> None:
+    _, key = FORM.make()
+    letters = string.ascii_letters + string.digits
+
+    changed = [
+        key[:at] + next(each for each in letters if each != letter) + key[at + 1 :] for at, letter in enumerate(key)
+    ]
+
+    assert [text for text in changed if FORM.id_of(text)] == []
+
+
+def test_an_id_of_another_deployment_is_unknown_though_its_checksum_is_right() -> None:
+    _, key = OTHER.make()
+
+    assert FORM.id_of(key) is None
+    assert OTHER.digest(key) != FORM.digest(key)
+
+
+@pytest.mark.parametrize("text", ["", "cbk_", "cbk__", "cbk_x_y", "cbk_" + "x" * 10_000, "cbk_é_" + "x" * 36])
+def test_garbage_is_refused(text: str) -> None:
+    assert FORM.id_of(text) is None
+
+
+def test_keys_do_not_reach_logs() -> None:
+    _, key = FORM.make()
+
+    assert redact(f"used {key}.") == f"used {REDACTED}."

@@ -1,0 +1,158 @@
+"""API keys of requests: valid ones are served as their principal, and all others look and cost the same."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from bus.journal import Journal
+from config.database.shared_secret import shared_secret
+from config.identity import keys, principals
+from config.identity.base62 import encoded
+from config.identity.key_form import SECRET_NAME, KeyForm
+from config.identity.keys import ApiKey
+from config.identity.principal import Principal, Role, Verb
+from config.settings import Settings
+from tests.web.conftest import eventually, opened, process_of
+from web.app import create_app
+from web.auth import keys as verifying
+
+
+@pytest.fixture
+def door(settings: Settings) -> Iterator[Any]:
+    """A client of a process that requires authentication."""
+    with opened(settings.model_copy(update={"auth": "required"})) as runner:
+        app = create_app(runner.settings, runner)
+        yield app.test_client()
+        process_of(app).close()
+
+
+@pytest.fixture
+def journal(door: Any) -> Journal:
+    return process_of(door.application).journal
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are looked up for each request."""
+    monkeypatch.setattr(verifying, "FRESH_S", 0.0)
+
+
+def make(journal: Journal, name: str = "ci", *roles: Role, **scope: Any) -> tuple[ApiKey, str]:
+    form = KeyForm(partial(shared_secret, journal.database, SECRET_NAME))
+    form.digest("")
+    lifetime_s = scope.pop("lifetime_s", None)
+    principal = Principal(tenant=scope.pop("tenant", "default"), id=name, roles=frozenset(roles), **scope)
+    with journal.database.write() as connection:
+        return keys.create(connection, form, principal, by="root", lifetime_s=lifetime_s)
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def test_runs_belong_to_the_name_of_the_key(door: Any, journal: Journal) -> None:
+    _, key = make(journal)
+    _, rotated = make(journal)
+    _, other = make(journal, "cd")
+
+    run_id = door.post("/v1/runs", json={"agent": "assistant", "input": "Hi"}, headers=bearer(key)).json["run_id"]
+
+    assert door.get(f"/v1/runs/{run_id}", headers=bearer(key)).json["principal"] == "ci"
+    assert door.get(f"/v1/runs/{run_id}", headers=bearer(rotated)).status_code == 200
+    assert door.get(f"/v1/runs/{run_id}", headers=bearer(other)).status_code == 404
+
+
+def test_the_scope_of_a_key_is_kept(door: Any, journal: Journal) -> None:
+    _, key = make(journal, verbs=frozenset({Verb.SEE}))
+
+    refused = door.post("/v1/runs", json={"agent": "assistant", "input": "Hi"}, headers=bearer(key))
+
+    assert refused.status_code == 403
+    assert door.get("/v1/runs", headers=bearer(key)).json == {"runs": []}
+
+
+def test_every_invalid_key_is_refused_with_the_same_words(door: Any, journal: Journal) -> None:
+    (revoked, revoked_key), (_, wrong), (_, disabled_key) = make(journal), make(journal), make(journal, "gone")
+    _, foreign = KeyForm(lambda: "0f" * 32).make()
+    with journal.database.write() as connection:
+        keys.revoke(connection, revoked.id, None)
+        principals.disable(connection, "default", "gone")
+    form = KeyForm(partial(shared_secret, journal.database, SECRET_NAME))
+    forged = forge(wrong)
+    assert form.id_of(forged)
+
+    answers = [
+        door.get("/v1/runs", headers=bearer(key)) for key in (revoked_key, forged, disabled_key, foreign, "cbk_x")
+    ]
+
+    assert {(answer.status_code, answer.text) for answer in answers} == {(401, answers[0].text)}
+
+
+def forge(key: str) -> str:
+    """Return a key with the same id and another secret, whose checksum is right."""
+    start = key[:-36] + "x" * 30
+    return start + encoded(zlib.crc32(start.encode()), 6)
+
+
+def test_revocation_is_seen_by_the_next_request(door: Any, journal: Journal) -> None:
+    made, key = make(journal)
+    assert door.get("/v1/runs", headers=bearer(key)).status_code == 200
+
+    with journal.database.write() as connection:
+        keys.revoke(connection, made.id, None)
+
+    assert door.get("/v1/runs", headers=bearer(key)).status_code == 401
+
+
+def test_a_key_of_this_deployment_is_checked_where_none_is_required(client: Any, runner: Any) -> None:
+    made, key = make(runner.journal)
+    run_id = client.post("/v1/runs", json={"agent": "assistant", "input": "Hi"}, headers=bearer(key)).json["run_id"]
+    with runner.journal.database.write() as connection:
+        keys.revoke(connection, made.id, None)
+
+    assert client.get(f"/v1/runs/{run_id}").json["principal"] == "ci"
+    assert client.get("/v1/runs", headers=bearer(key)).status_code == 401
+    assert client.get("/v1/runs", headers=bearer("eyJhbGciOiJub25lIn0.e30.")).status_code == 200
+
+
+def test_last_use_is_recorded_beside_the_request(door: Any, journal: Journal) -> None:
+    _, key = make(journal)
+
+    door.get("/v1/agents", headers=bearer(key))
+
+    def used_ms() -> int | None:
+        with journal.database.read() as connection:
+            return keys.of_tenant(connection, None)[0].used_ms
+
+    eventually(lambda: used_ms() is not None)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_known_key_is_asked_for_once(door: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifying, "FRESH_S", 60.0)
+    _, key = make(journal)
+    (_, wrong), (_, foreign) = make(journal), KeyForm(lambda: "0f" * 32).make()
+    door.get("/v1/agents", headers=bearer(key))
+    queries = []
+    event.listen(journal.database.engine, "before_cursor_execute", lambda *facts: queries.append(facts[2]))
+
+    for _ in range(5):
+        assert door.get("/v1/agents", headers=bearer(key)).status_code == 200
+        assert door.get("/v1/agents", headers=bearer(foreign)).status_code == 401
+        assert door.get("/v1/agents", headers=bearer(forge(wrong))).status_code == 401
+
+    assert len([query for query in queries if "FROM api_keys" in query]) == 1
+
+
+def test_strangers_with_a_key_see_the_whole_health(door: Any, journal: Journal) -> None:
+    _, key = make(journal)
+
+    assert door.get("/health").json.keys() == {"status"}
+    assert "workers" in door.get("/health", headers=bearer(key)).json
+    assert door.get("/health", headers=bearer(forge(key))).json.keys() == {"status"}
