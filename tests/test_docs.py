@@ -22,6 +22,7 @@ from web.problems import SENTENCES, SERVER_ERRORS
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+PAGES += sorted((ROOT / "clients").rglob("*.md"))
 ERRORS = [
     import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
     for room in FOLDERS

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 
 from config.folders import FOLDERS, ROOT
 
-FILES = sorted(path for room in (*FOLDERS, "tests") for path in (ROOT / room).rglob("*.py"))
+FILES = sorted(path for room in (*FOLDERS, "clients", "tests") for path in (ROOT / room).rglob("*.py"))
 TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py") if path.name != "test_words.py")
 SOURCES = sorted(path for room in FOLDERS for end in ("py", "js", "lua") for path in (ROOT / room).rglob(f"*.{end}"))
+CLIENTS = [path for path in FILES if path.is_relative_to(ROOT / "clients")]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS += sorted((ROOT / "clients").rglob("*.md"))
 HIDING = re.compile(r"\bits_|\bas\s+wrong\b")
 CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 LINK_TARGET = re.compile(r"\]\([^)]*\)")
@@ -59,7 +61,7 @@ def test_documents_name_who_acts() -> None:
 def test_sources_name_who_acts() -> None:
     found = {
         str(path.relative_to(ROOT)): words
-        for path in (*SOURCES, *TESTS)
+        for path in (*SOURCES, *CLIENTS, *TESTS)
         if str(path.relative_to(ROOT)) not in QUOTING and (words := words_without_actor(path.read_text()))
     }
 

@@ -1,0 +1,167 @@
+"""The client: starts runs, and reads runs, threads and agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from callboard_client import calls
+from callboard_client.address import Address
+from callboard_client.asynchronous.handle import AsyncRunHandle
+from callboard_client.asynchronous.transport import AsyncTransport
+from callboard_client.records import Agent, AgentProblem, Message, Page, Run, Thread
+from callboard_client.retrying import Timeouts
+
+
+class AsyncCallboard:
+    """A client of one Callboard server; one a process is enough, and ``async with`` or ``aclose`` ends it."""
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None = None,
+        *,
+        timeouts: Timeouts = Timeouts(),
+        http_client: httpx.AsyncClient | None = None,
+    ) -> None:
+        """Keep what is needed; the first request opens a connection.
+
+        Args:
+            base_url: the server's address, such as ``http://127.0.0.1:8000``; a path in it stays in front.
+            api_key: a key of ``./callboard keys create``; sent as ``Authorization: Bearer``, to this address alone.
+            timeouts: how long to wait, and how long to try again.
+            http_client: a client of the caller's, for certificates and proxies; its caller closes it.
+        """
+        self._address = Address(base_url, api_key)
+        self._transport = AsyncTransport(self._address, timeouts, http_client)
+        self.runs = AsyncRuns(self._transport)
+        self.threads = AsyncThreads(self._transport)
+        self.agents = AsyncAgents(self._transport)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._address!r})"
+
+    async def run(
+        self,
+        agent: str,
+        input: str,
+        *,
+        thread_id: str | None = None,
+        detached: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncRunHandle:
+        """Start a run and return its handle as soon as the run is committed; workers execute it.
+
+        Args:
+            agent: the agent's id.
+            input: the task, a sentence or a page.
+            thread_id: the conversation to continue, or a name for a new one; None creates one.
+            detached: True where no caller waits for the run. It is stored with the run; the handle waits either way.
+            metadata: stored with the run, and passed to observers.
+            idempotency_key: a key by which a repeated call returns the first one's run. Without one the client makes
+                a key for its own retries.
+
+        Raises:
+            RequestRefused: such as ``agent_unknown`` or ``input_too_large``; no run was started.
+            Unreachable: the server did not answer; repeat the call with the same ``idempotency_key``.
+        """
+        call = calls.start_run(agent, input, thread_id, detached, metadata, idempotency_key)
+        return AsyncRunHandle(self._transport, *await self._transport.send(call))
+
+    async def handle(self, run_id: str) -> AsyncRunHandle:
+        """Return a handle on a run that any program started.
+
+        Raises:
+            RequestRefused: ``run_unknown``.
+        """
+        found = await self._transport.send(calls.get_run(run_id))
+        return AsyncRunHandle(self._transport, found.run_id, found.thread_id)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class AsyncRuns:
+    """The runs that the key's owner may see."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def list(
+        self,
+        *,
+        status: str | None = None,
+        agent: str | None = None,
+        thread_id: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Page[Run]:
+        """Return a page of runs, the newest first; ``status="open"`` selects all that have not ended."""
+        return await self._transport.send(calls.list_runs(status, agent, thread_id, limit, before))
+
+    async def get(self, run_id: str, *, why: bool = False) -> Run:
+        """Return one run; with ``why`` also a sentence that says what an open run waits for."""
+        return await self._transport.send(calls.get_run(run_id, why))
+
+    async def delete(self, run_id: str) -> None:
+        """Delete an ended run permanently; its thread keeps the messages."""
+        await self._transport.send(calls.delete_run(run_id))
+
+
+class AsyncThreads:
+    """The conversations that the key's owner may see."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def list(self, *, search: str | None = None, limit: int = 50, before: str | None = None) -> Page[Thread]:
+        """Return a page of threads, the last used one first."""
+        return await self._transport.send(calls.list_threads(search, limit, before))
+
+    async def get(self, thread_id: str) -> Thread:
+        """Return one thread with its runs."""
+        return await self._transport.send(calls.get_thread(thread_id))
+
+    async def messages(self, thread_id: str, *, after: str | None = None, limit: int = 200) -> Page[Message]:
+        """Return a page of a thread's messages, in reading order."""
+        return await self._transport.send(calls.list_messages(thread_id, after, limit))
+
+    async def create(self, *, agent: str | None = None, title: str | None = None) -> str:
+        """Create an empty thread and return its id."""
+        return await self._transport.send(calls.create_thread(agent, title))
+
+    async def delete(self, thread_id: str) -> None:
+        """Delete a thread with its messages and runs permanently."""
+        await self._transport.send(calls.delete_thread(thread_id))
+
+
+class AsyncAgents:
+    """The agents that the server has."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def list(self) -> Page[Agent]:
+        """Return the usable agents."""
+        return await self._transport.send(calls.list_agents())
+
+    async def get(self, agent_id: str) -> Agent:
+        """Return one agent."""
+        return await self._transport.send(calls.get_agent(agent_id))
+
+    async def problems(self) -> Page[AgentProblem]:
+        """Return the agents whose definitions cannot be used."""
+        return await self._transport.send(calls.agent_problems())

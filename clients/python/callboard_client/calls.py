@@ -1,0 +1,171 @@
+"""Every request that the client makes, and how its answer is read; plain code and event loops share them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from callboard_client.records import Agent, AgentProblem, Approval, Decided, Message, Page, Record, Run, Thread
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call(Generic[T]):
+    """A request, and how its answer is read."""
+
+    method: str
+    path: str
+    read: Callable[[Any], T]
+    """Returns the result, from the decoded body; from None where there is none."""
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether nothing happens twice where the request arrives twice."""
+        return self.method != "POST" or "Idempotency-Key" in self.headers
+
+    @property
+    def removes(self) -> bool:
+        """Whether what is asked for is done where there is nothing any more."""
+        return self.method == "DELETE"
+
+
+# --- runs
+
+
+def start_run(
+    agent: str,
+    text: str,
+    thread_id: str | None,
+    detached: bool,
+    metadata: Mapping[str, Any] | None,
+    idempotency_key: str | None,
+) -> Call[tuple[str, str]]:
+    """Accept a run; returns its id and its thread's."""
+    body = {
+        "agent": agent,
+        "input": text,
+        "thread_id": thread_id,
+        "metadata": metadata,
+        "detached": detached,
+        "wait_s": None if detached else 0,  # the handle waits, not this request
+    }
+    return _post("/v1/runs", body, lambda answer: (answer["run_id"], answer["thread_id"]), idempotency_key)
+
+
+def list_runs(
+    status: str | None, agent: str | None, thread_id: str | None, limit: int, before: str | None
+) -> Call[Page[Run]]:
+    query = {"status": status, "agent": agent, "thread_id": thread_id, "limit": limit, "before": before}
+    return _get("/v1/runs", _page_of("runs", Run), query)
+
+
+def get_run(run_id: str, why: bool = False) -> Call[Run]:
+    return _get(f"/v1/runs/{_id(run_id)}", Run.of, {"why": 1 if why else None})
+
+
+def delete_run(run_id: str) -> Call[None]:
+    return Call(method="DELETE", path=f"/v1/runs/{_id(run_id)}", read=lambda answer: None)
+
+
+def cancel_run(run_id: str) -> Call[str]:
+    """Request a stop; returns the run's state."""
+    return _post(f"/v1/runs/{_id(run_id)}/cancel", {}, lambda answer: str(answer["status"]))
+
+
+def list_approvals(run_id: str) -> Call[list[Approval]]:
+    return _get(f"/v1/runs/{_id(run_id)}/approvals", lambda answer: [Approval.of(one) for one in answer["approvals"]])
+
+
+def decide(run_id: str, approval_id: str, decision: str, result: Any, message: str | None) -> Call[Decided]:
+    body = {"decision": decision, "result": result, "message": message}
+    return _post(f"/v1/runs/{_id(run_id)}/approvals/{_id(approval_id)}", body, Decided.of)
+
+
+def follow_run(run_id: str, after: int) -> Call[None]:
+    """The stream of the run's events behind a number; it is not read as one answer."""
+    headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", "Last-Event-ID": str(after)}
+    return Call(method="GET", path=f"/v1/runs/{_id(run_id)}/events", read=lambda answer: None, headers=headers)
+
+
+# --- threads
+
+
+def list_threads(search: str | None, limit: int, before: str | None) -> Call[Page[Thread]]:
+    return _get("/v1/threads", _page_of("threads", Thread), {"search": search, "limit": limit, "before": before})
+
+
+def get_thread(thread_id: str) -> Call[Thread]:
+    return _get(f"/v1/threads/{_id(thread_id)}", Thread.of)
+
+
+def list_messages(thread_id: str, after: str | None, limit: int) -> Call[Page[Message]]:
+    query = {"after": after, "limit": limit}
+    return _get(f"/v1/threads/{_id(thread_id)}/messages", _page_of("messages", Message), query)
+
+
+def create_thread(agent: str | None, title: str | None) -> Call[str]:
+    """Create an empty thread; returns its id. The server has no key for it, so it is not sent twice."""
+    body = _given({"agent": agent, "title": title})
+    return Call(method="POST", path="/v1/threads", read=lambda answer: str(answer["thread_id"]), body=body)
+
+
+def delete_thread(thread_id: str) -> Call[None]:
+    return Call(method="DELETE", path=f"/v1/threads/{_id(thread_id)}", read=lambda answer: None)
+
+
+# --- agents
+
+
+def list_agents() -> Call[Page[Agent]]:
+    return _get("/v1/agents", _page_of("agents", Agent))
+
+
+def agent_problems() -> Call[Page[AgentProblem]]:
+    return _get("/v1/agents", _page_of("problems", AgentProblem))
+
+
+def get_agent(agent_id: str) -> Call[Agent]:
+    return _get(f"/v1/agents/{_id(agent_id)}", Agent.of)
+
+
+# --- parts of them
+
+
+def header_text(value: str, what: str) -> str:
+    """Return the value if a header can carry it; the error does not repeat it, since it may be a secret."""
+    if not value or not value.isascii() or not value.isprintable():
+        raise ValueError(f"{what} has to be one or more printable ASCII characters, without line ends.")
+    return value
+
+
+def _get(path: str, read: Callable[[Any], T], query: Mapping[str, Any] | None = None) -> Call[T]:
+    return Call(method="GET", path=path, read=read, query=_given(query or {}))
+
+
+def _post(path: str, body: Mapping[str, Any], read: Callable[[Any], T], key: str | None = None) -> Call[T]:
+    """A POST whose key makes a repeated request the same one."""
+    key = header_text(key or uuid.uuid4().hex, "an idempotency key")
+    return Call(method="POST", path=path, read=read, body=_given(body), headers={"Idempotency-Key": key})
+
+
+def _page_of(name: str, kind: type[R]) -> Callable[[Any], Page[R]]:
+    return lambda answer: Page((kind.of(one) for one in answer[name]), answer.get("next"))
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _id(value: str) -> str:
+    """Return an id as a part of a path; an empty one, or one of dots, would name another address."""
+    if value in ("", ".", ".."):
+        raise ValueError(f"'{value}' is not an id.")
+    return quote(value, safe="")

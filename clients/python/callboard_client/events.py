@@ -1,0 +1,191 @@
+"""The events of a run. Types and fields of later versions are kept: ``UnknownEvent``, and ``raw``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from callboard_client.records import Record
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event(Record):
+    """One event of a run's log."""
+
+    seq: int
+    """The event's number in its run, from 1; ``events(after=seq)`` continues behind it."""
+    run_id: str = ""
+    thread_id: str = ""
+    at: str = ""
+    """UTC, as ``2026-11-20T12:00:00.123Z``."""
+
+    @property
+    def event_type(self) -> str:
+        """The type's name on the wire."""
+        return str(self.raw["type"])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnknownEvent(Event):
+    """An event of a type that this version does not know; ``raw`` has its fields."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatusEvent(Event):
+    """The run's state changed."""
+
+    status: str
+    """queued, running, waiting or moved."""
+    reason: str | None = None
+    attempt: int | None = None
+    """Which owner of the run this is, from 1."""
+    agent: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextEvent(Event):
+    """A piece of text."""
+
+    content: str = ""
+    message_id: str = ""
+    step_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResponseEvent(TextEvent):
+    """A piece of the answer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReasoningEvent(TextEvent):
+    """A piece of the model's thinking."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolEvent(Event):
+    """A tool call: first perhaps its name alone, then once with its arguments."""
+
+    call_id: str
+    name: str
+    arguments: Mapping[str, Any] | None = None
+    """None while the model still writes them."""
+    content: str | None = None
+    effect: str | None = None
+    message_id: str = ""
+    step_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolResultEvent(Event):
+    """The outcome of a tool call."""
+
+    call_id: str
+    name: str
+    outcome: str
+    """done, failed, refused or unknown."""
+    result: Any = None
+    duration_ms: int | None = None
+    message_id: str = ""
+    step_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApprovalEvent(Event):
+    """A question to a person, or its answer, which has ``decision`` and ``by``."""
+
+    approval_id: str
+    call_id: str | None = None
+    name: str | None = None
+    arguments: Mapping[str, Any] | None = None
+    digest: str | None = None
+    decisions: Sequence[str] | None = None
+    expires_at: str | None = None
+    reason: str | None = None
+    decision: str | None = None
+    by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MessageEvent(Event):
+    """A whole message as it entered the thread; it makes the text of its pieces final."""
+
+    role: str
+    content: str | None = None
+    reasoning: str | None = None
+    tool_calls: Sequence[Mapping[str, Any]] | None = None
+    call_id: str | None = None
+    partial: bool | None = None
+    message_id: str = ""
+    step_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChildEvent(Event):
+    """A child run's state changed."""
+
+    child_run_id: str
+    agent: str
+    status: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WithdrawnEvent(Event):
+    """Numbers of events that a lost attempt had streamed, or of a log that was not kept; drop those events."""
+
+    ranges: Sequence[Sequence[int]]
+    """``[[first, last], ...]``, closed."""
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorEvent(Event):
+    """An error; the run may continue."""
+
+    code: str
+    message: str
+    retryable: bool = False
+    attempt: int | None = None
+    retry_in_ms: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndEvent(Event):
+    """The last event of a run, exactly once."""
+
+    status: str
+    """succeeded, failed, cancelled or dead."""
+    reason: str | None = None
+    output: Any = None
+    usage: Mapping[str, int] | None = None
+    cost_usd: float | None = None
+    steps: int | None = None
+    duration_ms: int | None = None
+
+
+EVENT_TYPES: Mapping[str, type[Event]] = {
+    "status": StatusEvent,
+    "response": ResponseEvent,
+    "reasoning": ReasoningEvent,
+    "tool": ToolEvent,
+    "tool_result": ToolResultEvent,
+    "approval": ApprovalEvent,
+    "message": MessageEvent,
+    "child": ChildEvent,
+    "withdrawn": WithdrawnEvent,
+    "error": ErrorEvent,
+    "end": EndEvent,
+}
+
+
+def event_of(raw: Mapping[str, Any]) -> Event:
+    """Return a decoded event; one that lacks a field of its type is an ``UnknownEvent``.
+
+    Raises:
+        KeyError: it is no event: it has no ``type`` or no ``seq``.
+    """
+    kind = EVENT_TYPES.get(raw["type"], UnknownEvent)
+    try:
+        return kind.of(raw)
+    except KeyError:
+        return UnknownEvent.of(raw)

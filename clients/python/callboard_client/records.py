@@ -1,0 +1,173 @@
+"""What the server answers, as typed records; a field that this version does not know is in ``raw``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Generic, Self, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """One object of an answer. An absent field is None, or empty."""
+
+    raw: Mapping[str, Any] = field(repr=False)
+    """The whole object as it came, with the fields of later versions."""
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Self:
+        """Return the record of a decoded object.
+
+        Raises:
+            KeyError: the object lacks a field without a default.
+        """
+        own = [one for one in fields(cls) if one.name != "raw"]
+        needed = (one.name for one in own if one.default is MISSING and one.default_factory is MISSING)
+        values = {name: raw[name] for name in needed}
+        return cls(raw=raw, **values, **{one.name: raw[one.name] for one in own if one.name in raw.keys() - values})
+
+
+class Page(list[T], Generic[T]):
+    """One page of a list."""
+
+    def __init__(self, items: Iterable[T] = (), next_page: str | None = None) -> None:
+        super().__init__(items)
+        self.next = next_page
+        """Where the next page begins: pass it as ``before``, or of messages as ``after``. None on the last page."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Approval(Record):
+    """A question that a run asks a person."""
+
+    approval_id: str
+    kind: str = ""
+    name: str | None = None
+    """The tool that is asked about."""
+    arguments: Any = None
+    reason: str | None = None
+    decisions: Sequence[str] = ()
+    """The answers that the run takes."""
+    call_id: str | None = None
+    digest: str | None = None
+    asked_at: str | None = None
+    expires_at: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decided(Record):
+    """An answer that was accepted."""
+
+    run_id: str
+    approval_id: str
+    decision: str
+    by: str
+    status: str
+    """The run's state now: queued to continue, or waiting while another question is open."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run(Record):
+    """A run, as it is now."""
+
+    run_id: str
+    thread_id: str
+    agent: str
+    status: str
+    """queued, running, waiting, moved, succeeded, failed, cancelled or dead."""
+    title: str = ""
+    agent_name: str = ""
+    model: str | None = None
+    queue: str | None = None
+    reason: str | None = None
+    detail: str | None = None
+    error: str | None = None
+    """The code of the last error."""
+    output: Any = None
+    metadata: Mapping[str, Any] | None = None
+    usage: Mapping[str, int] | None = None
+    cost_usd: float | None = None
+    steps: int | None = None
+    attempt: int | None = None
+    detached: bool = False
+    created_at: str = ""
+    started_at: str | None = None
+    ended_at: str | None = None
+    duration_ms: int | None = None
+    why: str | None = None
+    """What an open run waits for, where this was asked for."""
+
+    @property
+    def approvals(self) -> list[Approval]:
+        """The open questions; a list of runs does not have them."""
+        return [Approval.of(one) for one in self.raw.get("approvals", ())]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ThreadRun(Record):
+    """A run of a thread, in short."""
+
+    run_id: str
+    status: str
+    reason: str | None = None
+    created_at: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Thread(Record):
+    """A conversation."""
+
+    thread_id: str
+    title: str = ""
+    agent: str = ""
+    open_run: str | None = None
+    created_at: str = ""
+    updated_at: str = ""
+
+    @property
+    def runs(self) -> list[ThreadRun]:
+        """The thread's runs, the oldest first; a list of threads does not have them."""
+        return [ThreadRun.of(one) for one in self.raw.get("runs", ())]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message(Record):
+    """A message of a thread."""
+
+    message_id: str
+    role: str
+    run_id: str = ""
+    turn: int = 0
+    number: int = 0
+    content: Any = None
+    reasoning: str | None = None
+    tool_calls: Sequence[Mapping[str, Any]] | None = None
+    call_id: str | None = None
+    partial: bool = False
+    """True where the message was cut off by a stop or a failure."""
+    at: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Agent(Record):
+    """A usable agent."""
+
+    id: str
+    name: str = ""
+    description: str = ""
+    model: str = ""
+    is_demo: bool = False
+    starters: Sequence[str] = ()
+    tools: Sequence[str] = ()
+    has_output_schema: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentProblem(Record):
+    """An agent whose definition cannot be used."""
+
+    id: str
+    code: str = ""
+    detail: str = ""

@@ -1,0 +1,3 @@
+"""The version of this distribution, which the User-Agent header names."""
+
+VERSION = "0.1.0"
