@@ -13,6 +13,7 @@ from config.settings import Settings, settings
 from web import problems, security
 from web.api.agents import agents
 from web.api.approvals import approvals
+from web.api.document import document
 from web.api.events import events
 from web.api.health import health
 from web.api.page import page
@@ -26,7 +27,7 @@ from web.proxies import TrustedProxies
 if TYPE_CHECKING:
     from agents.runner import Runner
 
-BLUEPRINTS = (runs, approvals, events, threads, agents, health, seed, page)
+BLUEPRINTS = (runs, approvals, events, threads, agents, health, seed, document, page)
 
 
 def create_app(with_settings: Settings | None = None, runner: Runner | None = None) -> Flask:

@@ -1,11 +1,10 @@
-"""Request bodies: strict JSON with known fields and types; every other body is refused."""
+"""Request bodies: strict JSON objects; every other body is refused. `web/calls` checks their fields."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from itertools import accumulate
 from typing import Any
@@ -15,7 +14,6 @@ from flask import request
 
 from config.errors import BadRequest
 from web.errors import MediaTypeRefused
-from web.parameters import limited, require_known
 from web.process import current_process
 
 MAX_DEPTH = 64
@@ -30,78 +28,23 @@ TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
-class Body:
-    """A JSON object whose fields are read by name and type; unknown fields are refused."""
-
-    def __init__(self, fields: Mapping[str, Any], known: Iterable[str]) -> None:
-        self.raw = fields
-        self._known = tuple(known)
-        require_known("field", fields, self._known)
-
-    def text(self, name: str, default: str | None = None, *, max_chars: int | None = None) -> str:
-        """Return a text; without ``default`` it has to be there."""
-        value = self._get(name, default)
-        if not isinstance(value, str):
-            raise BadRequest(f"'{name}' has to be text.")
-        return value if max_chars is None else limited(name, value, max_chars)
-
-    def optional_text(self, name: str, *, max_chars: int = 128) -> str | None:
-        """Return a text, or None when the field is not there."""
-        return self.text(name, max_chars=max_chars) if name in self.raw else None
-
-    def flag(self, name: str, default: bool) -> bool:
-        value = self._get(name, default)
-        if not isinstance(value, bool):
-            raise BadRequest(f"'{name}' has to be true or false.")
-        return value
-
-    def seconds(self, name: str, default: float, most: float) -> float:
-        """Return a number of seconds from 0 to ``most``."""
-        value = self._get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-            raise BadRequest(f"'{name}' has to be a number of seconds from 0 to {most:g}.")
-        return float(value)
-
-    def mapping(self, name: str, *, max_bytes: int = 16 * 1024) -> Mapping[str, Any] | None:
-        """Return an object, or None when the field is not there."""
-        if not isinstance(self.raw.get(name, {}), dict):
-            raise BadRequest(f"'{name}' has to be an object.")
-        found: dict[str, Any] | None = self.anything(name, max_bytes=max_bytes)
-        return found
-
-    def anything(self, name: str, *, max_bytes: int) -> Any:
-        """Return any JSON value; None when the field is not there, or null."""
-        value = self.raw.get(name)
-        size = len(orjson.dumps(value))
-        if size > max_bytes:
-            raise BadRequest(f"'{name}' has {size:,} bytes and the limit is {max_bytes:,}.")
-        return value
-
-    def _get(self, name: str, default: Any) -> Any:
-        if name not in self.raw:
-            if default is None:
-                raise BadRequest(f"'{name}' is missing. Known fields: {', '.join(self._known)}.")
-            return default
-        return self.raw[name]
-
-
-def read_body(*known: str, optional: bool = False) -> Body:
-    """Return this request's body.
+def read_object(*, optional: bool = False) -> dict[str, Any]:
+    """Return the JSON object in this request's body; an empty one for no body where it is optional.
 
     Raises:
         MediaTypeRefused: it is not said to be JSON.
-        BadRequest: it is not a JSON object, is ambiguous, or has unknown fields.
+        BadRequest: it is not a JSON object, or is ambiguous.
     """
     # Without a body or when it is chunked, there is no Content-Length.
     may_be_large = (request.content_length or 0) > SMALL_BYTES or "Transfer-Encoding" in request.headers
     with current_process().large_work() if may_be_large else nullcontext():
         data = request.get_data(cache=False)
         if not data and optional:
-            return Body({}, known)
+            return {}
         if request.mimetype != "application/json":
             found = request.mimetype[:80] or "of no type"
             raise MediaTypeRefused(f"the body is '{found}'; send JSON, with the header Content-Type: application/json.")
-        return Body(parse_object(data), known)
+        return parse_object(data)
 
 
 def parse_object(data: bytes) -> dict[str, Any]:

@@ -1,94 +1,134 @@
-"""Parameters in a request's URL and headers: limits, cursors, idempotency keys."""
+"""Types of parameters and headers: whole numbers, cursors, places in lists, idempotency keys."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import orjson
 from flask import request
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic_core.core_schema import CoreSchema, int_schema, no_info_before_validator_function
 
 from bus.journal import IdempotencyKey, canonical_digest, parse_cursor
 from config.errors import BadRequest
-from config.spelling import did_you_mean
+from web.calls.fields import Input, Maybe
 
 MAX_KEY_CHARS = 255
 
 
-def only(*known: str) -> None:
-    """Refuse unknown parameters, since a misspelt filter would otherwise show everything."""
-    require_known("parameter", request.args, known)
+class RowPlace(NamedTuple):
+    """Where a list continues: the time (ms) and the id of the last row seen."""
+
+    before_ms: int
+    before_id: str
 
 
-def require_known(kind: str, names: Iterable[str], known: Sequence[str]) -> None:
-    """Refuse the first name that is not known."""
-    for name in names:
-        if name not in known:
-            raise BadRequest(
-                f"there is no {kind} '{name[:80]}' here.{did_you_mean(name[:80], known)} "
-                f"Known {kind}s: {', '.join(known) or 'none'}."
-            )
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number in an address, between two limits."""
+
+    least: int
+    most: int
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        number = int_schema(ge=self.least, le=self.most, strict=True)
+        return no_info_before_validator_function(_whole, number)
 
 
-def limited(name: str, value: str, max_chars: int) -> str:
-    """Return the value if it is short enough."""
-    if len(value) > max_chars:
-        raise BadRequest(f"'{name}' has {len(value):,} characters and the limit is {max_chars:,}.")
-    return value
+def _whole(text: Any) -> Any:
+    return int(text) if isinstance(text, str) and re.fullmatch(r"-?[0-9]{1,9}", text, re.ASCII) else text
 
 
-def text(name: str, max_chars: int = 200) -> str | None:
-    """Return a parameter, or None if it is missing or empty."""
-    return limited(name, request.args.get(name, ""), max_chars) or None
-
-
-def number(name: str, default: int, least: int, most: int) -> int:
-    """Return a whole number between ``least`` and ``most``."""
-    value = request.args.get(name)
-    if value is None:
-        return default
-    if not re.fullmatch(r"-?[0-9]{1,9}", value, re.ASCII) or not least <= int(value) <= most:
-        raise BadRequest(f"'{name}' has to be a whole number from {least} to {most}.")
-    return int(value)
-
-
-def event_cursor() -> int:
-    """Return the number of the last event the client saw; the header, which browsers set, takes precedence.
-
-    Raises:
-        CursorInvalid: it is not an event number.
-    """
-    header = request.headers.get("Last-Event-ID")
-    return parse_cursor(header or request.args.get("after") or request.args.get("last_event_id"))
-
-
-def message_cursor() -> tuple[int, int]:
-    """Return ``(turn, number)`` of the last message the client saw."""
-    value = text("after")
-    if value is None:
+def _message_place(text: str) -> tuple[int, int]:
+    if not text:
         return 0, 0
-    if not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", value, re.ASCII):
-        raise BadRequest(f"'{value[:40]}' is not a place in a thread; send back `next` of the page before.")
-    turn, place = value.split(".")
+    if not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", text, re.ASCII):
+        raise BadRequest(f"'{text[:40]}' is not a place in a thread; send back `next` of the page before.")
+    turn, place = text.split(".")
     return int(turn), int(place)
 
 
-def list_cursor() -> dict[str, Any]:
-    """Return where a list continues: ``before_ms`` and ``before_id`` of the last row seen; empty for the first page."""
-    value = text("before", 400)
-    if value is None:
-        return {}
+def _list_place(text: str) -> RowPlace | None:
+    if not text:
+        return None
     try:
-        ms, row_id = orjson.loads(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)))
+        ms, row_id = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         if type(ms) is int and isinstance(row_id, str) and abs(ms) < 2**53 and "\0" not in row_id:
-            return {"before_ms": ms, "before_id": row_id}
+            return RowPlace(ms, row_id)
     except (binascii.Error, ValueError, TypeError):
         pass
     raise BadRequest("`before` is not a place in this list; send back `next` of the page before.")
+
+
+def _key(text: str) -> str:
+    if not re.fullmatch(rf"[\x20-\x7e]{{1,{MAX_KEY_CHARS}}}", text):
+        raise BadRequest(f"an Idempotency-Key has 1 to {MAX_KEY_CHARS} printable ASCII characters.")
+    return text
+
+
+def _at_most(max_bytes: int) -> Callable[[Any, ValidationInfo], Any]:
+    def check(value: Any, info: ValidationInfo) -> Any:
+        size = len(orjson.dumps(value))
+        if size > max_bytes:
+            raise BadRequest(f"'{info.field_name}' has {size:,} bytes and the limit is {max_bytes:,}.")
+        return value
+
+    return check
+
+
+def sized(max_bytes: int) -> AfterValidator:
+    """Return the check that a value has at most this many bytes as JSON."""
+    return AfterValidator(_at_most(max_bytes))
+
+
+def choice(*values: str) -> Any:
+    """Return the schema of a parameter that has one of these values."""
+    return WithJsonSchema({"type": "string", "enum": [*values, ""]})
+
+
+Filter = Annotated[str, Field(max_length=200)]
+"""A text that restricts a list; an empty one does not."""
+EventCursor = Annotated[
+    int, PlainValidator(parse_cursor), WithJsonSchema({"type": "string", "pattern": "^[0-9]{0,19}$"})
+]
+"""The number of an event; an empty text is the beginning."""
+MessagePlace = Annotated[
+    tuple[int, int],
+    PlainValidator(_message_place),
+    WithJsonSchema({"type": "string", "pattern": r"^([0-9]{1,9}\.[0-9]{1,9})?$"}),
+]
+"""The turn and the number of a message."""
+ListPlace = Annotated[
+    RowPlace | None, PlainValidator(_list_place), WithJsonSchema({"type": "string", "maxLength": 400})
+]
+KeyText = Annotated[
+    str, PlainValidator(_key), WithJsonSchema({"type": "string", "pattern": rf"^[\x20-\x7e]{{1,{MAX_KEY_CHARS}}}$"})
+]
+
+
+class Repeatable(Input):
+    """The headers of a call that may be sent again."""
+
+    key: Maybe[KeyText] = Field(None, alias="Idempotency-Key")
+    """Makes a repeated request the same request: it gets the first one's answer, as long as the run exists."""
+
+    def idempotency(self, body: Input) -> IdempotencyKey | None:
+        """Return the key of the current request, if the client sent one."""
+        if self.key is None:
+            return None
+        digest = canonical_digest(dict(body.given))
+        return IdempotencyKey(key=self.key, method=request.method, path=request.path, body_digest=digest)
+
+
+def place_of(place: RowPlace | None) -> Mapping[str, Any]:
+    """Return where a list continues as the arguments of its query; empty for the first page."""
+    return place._asdict() if place is not None else {}
 
 
 def next_place(rows: Sequence[Mapping[str, Any]], limit: int, at: str, row_id: str) -> dict[str, str]:
@@ -98,13 +138,3 @@ def next_place(rows: Sequence[Mapping[str, Any]], limit: int, at: str, row_id: s
     last = rows[-1]
     ms = round(datetime.fromisoformat(last[at]).timestamp() * 1000)
     return {"next": base64.urlsafe_b64encode(orjson.dumps([ms, last[row_id]])).decode().rstrip("=")}
-
-
-def idempotency_key(body: Mapping[str, Any]) -> IdempotencyKey | None:
-    """Return the idempotency key of this request, if the client sent one."""
-    key = request.headers.get("Idempotency-Key")
-    if key is None:
-        return None
-    if not re.fullmatch(rf"[\x20-\x7e]{{1,{MAX_KEY_CHARS}}}", key):
-        raise BadRequest(f"an Idempotency-Key has 1 to {MAX_KEY_CHARS} printable ASCII characters.")
-    return IdempotencyKey(key=key, method=request.method, path=request.path, body_digest=canonical_digest(dict(body)))

@@ -33,8 +33,13 @@ if TYPE_CHECKING:
         CodeVersion,
         CursorAhead,
         CursorInvalid,
+        DecisionRefused,
+        IdempotencyConflict,
+        RunOpen,
         RunUnknown,
         StaleOwner,
+        ThreadOfOtherAgent,
+        ThreadUnknown,
     )
     from bus.journal.idempotency import IdempotencyKey, canonical_digest
     from bus.journal.journal import Journal
@@ -49,7 +54,7 @@ if TYPE_CHECKING:
     from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
     from bus.journal.queries.runs import STATUSES, Runs
     from bus.journal.queries.wait_reasons import WaitReason
-    from bus.journal.states.codes import STOPPED, Ending, Reason
+    from bus.journal.states.codes import STOPPED, Ending, Reason, RunStatus
     from bus.journal.states.release import DRAINED, Release
     from bus.journal.states.unowned import CommitResult
     from bus.journal.steps import StepEnded, StepStarted, Totals, steps_of
@@ -63,7 +68,8 @@ _NAMES = {
     "decisions": "Decided",
     "endings": "end_commit end_event result_of_cut_off",
     "errors": (
-        "ApprovalDecided ApprovalOver ApprovalUnknown CodeVersion CursorAhead CursorInvalid RunUnknown StaleOwner"
+        "ApprovalDecided ApprovalOver ApprovalUnknown CodeVersion CursorAhead CursorInvalid DecisionRefused "
+        "IdempotencyConflict RunOpen RunUnknown StaleOwner ThreadOfOtherAgent ThreadUnknown"
     ),
     "idempotency": "IdempotencyKey canonical_digest",
     "journal": "Journal",
@@ -78,7 +84,7 @@ _NAMES = {
     "queries.run_record": "RunRecord read_record run_of_thread",
     "queries.runs": "STATUSES Runs",
     "queries.wait_reasons": "WaitReason",
-    "states.codes": "STOPPED Ending Reason",
+    "states.codes": "STOPPED Ending Reason RunStatus",
     "states.release": "DRAINED Release",
     "states.unowned": "CommitResult",
     "steps": "StepEnded StepStarted Totals steps_of",

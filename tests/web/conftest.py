@@ -20,6 +20,7 @@ from bus.journal import Commit, HistoryItem, Journal, RunWriter
 from bus.payloads import EndPayload, MessagePayload, Payload, ResponsePayload, encode
 from config.database.migrate import migrate
 from config.settings import Settings
+from tests.web.contract import require_no_difference, watch
 from web.app import create_app
 from web.process import WebProcess
 
@@ -77,8 +78,10 @@ def door(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iter
     bare = Settings(state_dir=folder, database_url=f"sqlite:///{folder / 'callboard.db'}")
     with opened(furnish(bare, folder, empty_database)) as made:
         app = create_app(made.settings, made)
+        watch(app)
         yield app.test_client()
         process_of(app).close()
+        require_no_difference(app)
 
 
 @pytest.fixture
@@ -89,8 +92,10 @@ def journal(runner: Runner) -> Journal:
 @pytest.fixture
 def app(settings: Settings, runner: Runner) -> Iterator[Flask]:
     made = create_app(settings, runner)
+    watch(made)
     yield made
     process_of(made).close()
+    require_no_difference(made)
 
 
 @pytest.fixture

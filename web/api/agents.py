@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, Response
 
+from agents.errors import AgentUnknown
 from agents.models.auto import resolve_model
 from config.definitions.dotted_path import NotImportable, require_allowed
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from web.api.answers import answer
+from web.calls.call import call
 from web.process import current_process
+from web.schemas.agent import AgentList, AgentSummary
+from web.schemas.paths import AgentId
 
 if TYPE_CHECKING:
     from config.definitions.agent import AgentDefinition
@@ -21,6 +25,7 @@ agents = Blueprint("agents", __name__)
 
 
 @agents.get("/v1/agents")
+@call({200: AgentList})
 def many() -> Response:
     """Return the usable agents, and a problem for each other one, without importing its code."""
     usable, problems = [], []
@@ -36,7 +41,9 @@ def many() -> Response:
 
 
 @agents.get("/v1/agents/<agent_id>")
-def one(agent_id: str) -> Response:
+@call({200: AgentSummary}, problems=(AgentUnknown, DefinitionInvalid))
+def one(agent_id: AgentId) -> Response:
+    """Return one agent; a definition that cannot be used is 422 with what is wrong."""
     return answer(shown(current_process().runner.registry.get(agent_id)))
 
 

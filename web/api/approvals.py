@@ -2,46 +2,67 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response
+from typing import Annotated, Any
 
-from bus.journal import Decision
+from flask import Blueprint, Response
+from pydantic import Field
+
+from bus.journal import (
+    ApprovalDecided,
+    ApprovalOver,
+    ApprovalUnknown,
+    Decision,
+    DecisionRefused,
+    IdempotencyConflict,
+    RunUnknown,
+)
 from config.errors import BadRequest
-from web import parameters
 from web.api.answers import answer
-from web.bodies import Body, read_body
+from web.calls.call import call
+from web.calls.fields import Input, Maybe
+from web.parameters import Repeatable, sized
 from web.process import current_process
+from web.schemas.approval import Approvals, DecidedApproval
+from web.schemas.paths import ApprovalId, RunId
 from web.security import current_principal
 
 approvals = Blueprint("approvals", __name__)
 
 
 @approvals.get("/v1/runs/<run_id>/approvals")
-def many(run_id: str) -> Response:
+@call({200: Approvals}, problems=(RunUnknown,))
+def many(run_id: RunId) -> Response:
     """List the run's open questions, oldest first; empty if it does not wait for an approval."""
-    parameters.only()
     return answer({"approvals": current_process().journal.runs.questions(current_principal(), run_id)})
 
 
+class Decide(Input):
+    """A person's answer."""
+
+    decision: Annotated[str, Field(max_length=40)]
+    """One of the question's ``decisions``."""
+    result: Annotated[Any, sized(Decision.MAX_RESULT_BYTES)] = None
+    """With ``take_as_done`` only: the call's result, any JSON up to 256 KiB."""
+    message: Maybe[Annotated[str, Field(max_length=Decision.MAX_MESSAGE_CHARS)]] = None
+    """A note for the log."""
+
+
 @approvals.post("/v1/runs/<run_id>/approvals/<approval_id>")
-def decide(run_id: str, approval_id: str) -> Response:
+@call(
+    {200: DecidedApproval},
+    problems=(RunUnknown, ApprovalUnknown, ApprovalDecided, ApprovalOver, DecisionRefused, IdempotencyConflict),
+)
+def decide(run_id: RunId, approval_id: ApprovalId, body: Decide, headers: Repeatable) -> Response:
     """Answer a question: 200 with the decision, or 409 with the answer that came first."""
-    body, principal = read_body("decision", "result", "message"), current_principal()
+    principal = current_principal()
     decided = current_process().journal.decide(
-        principal,
-        run_id,
-        approval_id,
-        _decision(body),
-        by=principal.id,
-        idempotency=parameters.idempotency_key(body.raw),
+        principal, run_id, approval_id, _decision(body), by=principal.id, idempotency=headers.idempotency(body)
     )
     ids = {"run_id": run_id, "approval_id": approval_id}
     return answer({**ids, "decision": decided.decision, "by": decided.by, "status": decided.written.status})
 
 
-def _decision(body: Body) -> Decision:
-    decision = body.text("decision", max_chars=40)
-    result = body.anything("result", max_bytes=Decision.MAX_RESULT_BYTES)
-    if result is not None and decision != "take_as_done":
+def _decision(body: Decide) -> Decision:
+    if body.result is not None and body.decision != "take_as_done":
         raise BadRequest('\'result\' goes with "decision": "take_as_done" only; leave it out.')
-    message = body.optional_text("message", max_chars=Decision.MAX_MESSAGE_CHARS) or None
-    return Decision(decision=decision, result=result, message=message)
+    return Decision(decision=body.decision, result=body.result, message=body.message or None)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from flask import Blueprint, Response, request
+from pydantic import Field
 
-from bus.journal import Line
+from bus.journal import CursorAhead, CursorInvalid, Line, RunUnknown
 from bus.payloads import TERMINAL
-from web import parameters
+from web.calls.call import call
+from web.calls.fields import Input, Maybe
+from web.parameters import EventCursor, Filter, Whole
 from web.process import WebProcess, current_process
+from web.schemas.event import BoardEvent, Event, EventPage
+from web.schemas.paths import RunId
 from web.security import current_principal
 from web.sse import StreamResponse
 
@@ -19,25 +25,57 @@ MAX_WAIT_S = 60
 PAGE_EVENTS, PAGE_BYTES = 500, 1024 * 1024
 
 
+class BoardCursor(Input):
+    """What a client that resumes sends; the board begins with a snapshot whatever it is."""
+
+    after: Maybe[Filter] = None
+    last_event_id: Maybe[Filter] = None
+
+
 @events.get("/v1/events")
-def board() -> Response:
+@call({200: {"text/event-stream": BoardEvent}})
+def board(query: BoardCursor) -> Response:
     """Stream the summaries of all runs, then each that changed; a new connection gets all of them again."""
-    parameters.only("after", "last_event_id")
     principal, hub = current_principal(), current_process().hub
     hub.viewers.require_room()
     return StreamResponse(hub.viewers, lambda: hub.board_feed(principal))
 
 
+class Resumed(Input):
+    """Where a browser's EventSource resumes."""
+
+    last_event_id: EventCursor = Field(0, alias="Last-Event-ID")
+    """The id of the last event that the client has; it goes before the parameters."""
+
+
+class WhichEvents(Input):
+    """Which events to return."""
+
+    after: EventCursor = 0
+    """The number of the last event that the client has; 0: from the beginning."""
+    last_event_id: EventCursor = 0
+    """The same, as EventSource polyfills call it."""
+    wait_s: Maybe[Annotated[int, Whole(0, MAX_WAIT_S)]] = None
+    """Return a page of JSON, and wait so many seconds for the first event where there is none yet."""
+    limit: Annotated[int, Whole(1, PAGE_EVENTS)] = PAGE_EVENTS
+    """Most events of a page."""
+
+
 @events.get("/v1/runs/<run_id>/events")
-def of_run(run_id: str) -> Response:
-    """Stream the events after the cursor, or return a page of them when JSON is asked for."""
-    parameters.only("after", "last_event_id", "wait_s", "limit")
-    process, cursor = current_process(), parameters.event_cursor()
+@call(
+    {200: {"text/event-stream": Event, "application/json": EventPage}, 204: None},
+    problems=(RunUnknown, CursorInvalid, CursorAhead),
+)
+def of_run(run_id: RunId, query: WhichEvents, headers: Resumed) -> Response:
+    """Stream the events after the cursor, or return a page of them when JSON is asked for.
+
+    204 where no event follows, and none will: it makes a browser's EventSource stop.
+    """
+    process, cursor = current_process(), headers.last_event_id or query.after or query.last_event_id
     wants_page = request.accept_mimetypes.best_match(["text/event-stream", "application/json"]) == "application/json"
-    wait_s = parameters.number("wait_s", 0, 0, MAX_WAIT_S)
-    limit = parameters.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS)
+    wait_s, limit = query.wait_s or 0, query.limit
     thread_id, status, last = process.journal.runs.bounds(current_principal(), run_id, cursor)
-    if wants_page or "wait_s" in request.args:
+    if wants_page or query.wait_s is not None:
         return _page(process, run_id, thread_id, cursor, 0 if status in TERMINAL else wait_s, limit)
     if status in TERMINAL and cursor >= last:  # no event follows, and none will
         return Response(status=204)

@@ -13,9 +13,11 @@ from config.errors import CallboardError
 from config.redaction import redact
 from web.api.answers import answer
 from web.auth.authentication import is_stranger
+from web.calls.call import call
 from web.fleet import workers_starting
 from web.problems import RETRY_AFTER_S, of_error
 from web.process import WebProcess, current_process
+from web.schemas.health import Health, NotReady, Ready
 
 health = Blueprint("health", __name__)
 
@@ -25,6 +27,7 @@ PROBE_MS = 1000
 
 
 @health.get("/health")
+@call({200: Health, 503: Health})
 def state() -> Response:
     """Return the state of each part: 200 if runs can be accepted, else 503; a stranger gets the status alone."""
     facts, status = _facts(current_process())
@@ -46,8 +49,12 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
 
 
 @health.get("/ready")
+@call({200: Ready, 503: NotReady})
 def ready() -> Response:
-    """Return 200 if this process can take requests: the database answers and accepts writes."""
+    """Return 200 if this process can take requests: the database answers and accepts writes.
+
+    A stranger gets the status alone, others the problem.
+    """
     process = current_process()
     try:
         process.journal.write_probe.require()

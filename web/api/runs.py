@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from flask import Blueprint, Response, url_for
+from pydantic import Field
 
-from bus.journal import CONTROLS
-from web import parameters
+from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
+from bus.journal import CONTROLS, IdempotencyConflict, RunOpen, RunStatus, RunUnknown, ThreadOfOtherAgent
+from config.definitions.errors import DefinitionInvalid
 from web.api.answers import answer, status_of
-from web.bodies import read_body
+from web.calls.call import call
+from web.calls.fields import Input, Maybe
 from web.fleet import with_starting
+from web.parameters import Filter, ListPlace, Repeatable, Whole, choice, next_place, place_of, sized
 from web.process import current_process
+from web.schemas.event import EndEvent
+from web.schemas.paths import RunId
+from web.schemas.run import AcceptedRun, ControlledRun, Run, RunPage
 from web.security import current_principal
 
 runs = Blueprint("runs", __name__)
@@ -19,58 +26,98 @@ runs = Blueprint("runs", __name__)
 MAX_WAIT_S = 300
 SMALL_CHARS = 16 * 1024
 """A run with a shorter output is read without a slot for large work."""
-FIELDS = ("agent", "input", "thread_id", "detached", "wait_s", "metadata")
+MAX_METADATA_BYTES = 16 * 1024
+
+
+class StartRun(Input):
+    """A message for an agent."""
+
+    agent: Annotated[str, Field(max_length=80)]
+    """The id of the agent."""
+    input: str
+    """The message: a sentence or a page."""
+    thread_id: Maybe[Annotated[str, Field(max_length=128)]] = None
+    """Your own name for the conversation; it is created when it is new. Absent: a new one."""
+    detached: bool = True
+    """False: wait for the run's end."""
+    wait_s: Annotated[float, Field(ge=0, le=MAX_WAIT_S)] = 30
+    """How long to wait with ``"detached": false``, in seconds; the run continues afterwards."""
+    metadata: Maybe[Annotated[dict[str, Any], sized(MAX_METADATA_BYTES)]] = None
+    """Stored with the run; up to 16 KiB."""
 
 
 @runs.post("/v1/runs")
-def start() -> Response:
-    """Accept a run: 202 with its URLs, or 200 with its end if the caller waits and it ends in time."""
-    body = read_body(*FIELDS)
+@call(
+    {202: AcceptedRun, 200: EndEvent},
+    problems=(AgentUnknown, DefinitionInvalid, InputEmpty, InputTooLarge, ThreadOfOtherAgent, IdempotencyConflict),
+)
+def start(body: StartRun, headers: Repeatable) -> Response:
+    """Accept a run: 202 with its addresses, or 200 with its end if the caller waits and it ends in time."""
     process, principal = current_process(), current_principal()
-    detached, wait_s = body.flag("detached", True), body.seconds("wait_s", 30, MAX_WAIT_S)
     handle = process.runner.run(
-        body.text("input"),
-        body.text("agent", max_chars=80),
-        thread_id=body.optional_text("thread_id"),
-        detached=detached,
+        body.input,
+        body.agent,
+        thread_id=body.thread_id,
+        detached=body.detached,
         principal=principal,
-        metadata=body.mapping("metadata"),
-        idempotency=parameters.idempotency_key(body.raw),
+        metadata=body.metadata,
+        idempotency=headers.idempotency(body),
     )
     links = {"Location": url_for("runs.one", run_id=handle.run_id)}
-    if not detached:
-        end = process.wait(wait_s, lambda: process.journal.wait(handle.run_id, handle.thread_id))
+    if not body.detached:
+        end = process.wait(body.wait_s, lambda: process.journal.wait(handle.run_id, handle.thread_id))
         if end is not None:
             return Response(end.data, 200, links, content_type="application/json")
-    status = "queued" if handle.is_new and detached else status_of(handle)
+    status = "queued" if handle.is_new and body.detached else status_of(handle)
     events_url = url_for("events.of_run", run_id=handle.run_id)
     facts = {"run_id": handle.run_id, "thread_id": handle.thread_id, "status": status, "events_url": events_url}
     return answer(facts, 202, **links)
 
 
+class WhichRuns(Input):
+    """Which runs to list."""
+
+    status: Maybe[Annotated[str, choice("open", *RunStatus)]] = None
+    """Only runs in this state; ``open``: all that have not ended."""
+    agent: Maybe[Filter] = None
+    """Only runs of this agent."""
+    thread_id: Maybe[Filter] = None
+    """Only runs of this conversation."""
+    limit: Annotated[int, Whole(1, 200)] = 50
+    before: ListPlace = None
+    """``next`` of the page before."""
+
+
 @runs.get("/v1/runs")
-def many() -> Response:
-    """List runs, newest first."""
-    parameters.only("status", "agent", "thread_id", "limit", "before")
-    limit, before, process = parameters.number("limit", 50, 1, 200), parameters.list_cursor(), current_process()
+@call({200: RunPage})
+def many(query: WhichRuns) -> Response:
+    """List runs, the newest first; a page ends at its limit or where the runs' outputs reach a megabyte."""
+    process, filters = current_process(), {"status": query.status, "agent": query.agent, "thread_id": query.thread_id}
+    wanted: dict[str, Any] = {name: value or None for name, value in filters.items()} | dict(place_of(query.before))
     with process.large_work():
-        filters: dict[str, Any] = {name: parameters.text(name) for name in ("status", "agent", "thread_id")}
-        found, is_cut = process.journal.runs.page(current_principal(), limit=limit, **filters, **before)
-        count = len(found) if is_cut else limit
-        return answer({"runs": found, **parameters.next_place(found, count, "created_at", "run_id")})
+        found, is_cut = process.journal.runs.page(current_principal(), limit=query.limit, **wanted)
+        count = len(found) if is_cut else query.limit
+        return answer({"runs": found, **next_place(found, count, "created_at", "run_id")})
+
+
+class HowMuch(Input):
+    """What to return of a run."""
+
+    why: Annotated[int, Whole(0, 1)] = 0
+    """1: with a sentence about what an open run waits for."""
 
 
 @runs.get("/v1/runs/<run_id>")
-def one(run_id: str) -> Response:
-    """Return one run with its open questions; with ``?why=1`` also a sentence about what it waits for."""
-    parameters.only("why")
-    wants_why, process = parameters.number("why", 0, 0, 1), current_process()
+@call({200: Run}, problems=(RunUnknown,))
+def one(run_id: RunId, query: HowMuch) -> Response:
+    """Return one run with its open questions."""
+    process = current_process()
     with process.measuring():
         small = process.journal.runs.get_small(current_principal(), run_id, SMALL_CHARS)
         if small is not None:
-            return answer(small | _why(run_id, wants_why))
+            return answer(small | _why(run_id, query.why))
     with process.large_work():
-        return answer(process.journal.runs.get(current_principal(), run_id) | _why(run_id, wants_why))
+        return answer(process.journal.runs.get(current_principal(), run_id) | _why(run_id, query.why))
 
 
 def _why(run_id: str, is_wanted: int) -> dict[str, str]:
@@ -79,20 +126,26 @@ def _why(run_id: str, is_wanted: int) -> dict[str, str]:
 
 
 @runs.delete("/v1/runs/<run_id>")
-def remove(run_id: str) -> Response:
+@call({204: None}, problems=(RunUnknown, RunOpen))
+def remove(run_id: RunId) -> Response:
     """Remove an ended run, its log and its steps; its thread keeps the messages."""
     current_process().journal.runs.remove(current_principal(), [run_id])
     return Response(status=204)
 
 
+class NoFields(Input):
+    """Nothing; the body may be left out."""
+
+
 @runs.post(f"/v1/runs/<run_id>/<any({', '.join(CONTROLS)}):verb>")
-def control(run_id: str, verb: str) -> Response:
+@call({200: ControlledRun, 202: ControlledRun}, problems=(RunUnknown, IdempotencyConflict))
+def control(run_id: RunId, verb: str, body: NoFields, headers: Repeatable) -> Response:
     """Request what the verb says, as ``cancel``: 200 if it is done, 202 if the run's owner still has to do it.
 
     Repeating it is harmless.
     """
-    body, principal, wanted = read_body(optional=True), current_principal(), CONTROLS[verb]
-    key = parameters.idempotency_key(body.raw)
+    principal, wanted = current_principal(), CONTROLS[verb]
+    key = headers.idempotency(body)
     written = current_process().journal.control(principal, run_id, wanted, by=principal.id, idempotency=key)
     facts = {"run_id": run_id, "thread_id": written.thread_id, "status": written.status}
     return answer(facts, 200 if wanted.is_done(written.status) else 202)

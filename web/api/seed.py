@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 from flask import Blueprint, Response, url_for
+from pydantic import ConfigDict, Field
 
-from config.errors import BadRequest
+from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
+from bus.journal import ThreadOfOtherAgent
+from config.definitions.errors import DefinitionInvalid
 from web.api.answers import answer, status_of
-from web.bodies import Body, read_body
+from web.calls.call import call
+from web.calls.fields import Input, Maybe
 from web.feeds.seed import SeedFeed, as_text, reason_of
 from web.problems import problem
 from web.process import current_process
+from web.schemas.problem import ProblemDetails
+from web.schemas.seed import Processed, SeedEvent, StillProcessing
 from web.security import current_principal
 from web.sse import StreamResponse
 
@@ -23,16 +29,39 @@ if TYPE_CHECKING:
 seed = Blueprint("seed", __name__)
 
 WAIT_S = 30
+REFUSALS = (AgentUnknown, DefinitionInvalid, InputEmpty, InputTooLarge, ThreadOfOtherAgent)
+CorrelationId = Annotated[str, Field(max_length=128)]
+
+
+class SeedConfig(Input):
+    """What the run is started with."""
+
+    model_config = ConfigDict(extra="ignore")  # as the first orchestrator did
+
+    agent_id: Maybe[str] = None
+    """The agent; absent: the default agent."""
+
+
+class RunAgent(Input):
+    """A message for an agent, in the dialect of the first orchestrator design."""
+
+    input: str
+    """The message."""
+    thread_id: Maybe[Annotated[str, Field(max_length=128)]] = None
+    """Your own name for the conversation; absent: a new one."""
+    correlation_id: Maybe[CorrelationId] = None
+    """Sent back in the last event."""
+    config: Maybe[SeedConfig] = None
 
 
 @seed.post("/v1/agent/run")
-def run() -> Response:
+@call({200: {"text/event-stream": SeedEvent}}, problems=REFUSALS)
+def run(body: RunAgent) -> Response:
     """Start a run and stream it as thinking, tool_start, tool_result, error and done."""
-    body = read_body("input", "thread_id", "correlation_id", "config")
-    correlation_id = body.optional_text("correlation_id")
+    correlation_id = body.correlation_id
     journal, viewers = current_process().journal, current_process().hub.viewers
     viewers.require_room()
-    handle = _start(body, body.text("input"), correlation_id)
+    handle = _start(body, body.input, body.config.agent_id if body.config else None)
     feed = SeedFeed(journal, viewers.backlog, handle.run_id, handle.thread_id, correlation_id)
     stream = StreamResponse(viewers, lambda: feed)
     stream.headers["X-Run-Id"] = handle.run_id  # in the headers, so that a client can resume a broken stream
@@ -40,13 +69,29 @@ def run() -> Response:
     return stream
 
 
+class ProcessMessage(Input):
+    """A message for the default agent."""
+
+    message: str
+    thread_id: Maybe[Annotated[str, Field(max_length=128)]] = None
+    """Your own name for the conversation; absent: a new one."""
+    correlation_id: Maybe[CorrelationId] = None
+    """Sent back in the answer."""
+
+
 @seed.post("/process")
-def process() -> Response:
-    """Start a run and wait for its answer; 202 with the run's id if it takes longer than 30 s."""
-    body = read_body("thread_id", "message", "correlation_id")
-    correlation_id = body.optional_text("correlation_id")
+@call(
+    {200: Processed, 202: StillProcessing, 502: {"application/problem+json": ProblemDetails}},
+    problems=REFUSALS,
+)
+def process(body: ProcessMessage) -> Response:
+    """Start a run and wait for its answer; 202 with the run's id if it takes longer than 30 s.
+
+    A run that does not succeed is 502 with the code of its error.
+    """
+    correlation_id = body.correlation_id
     echo = {"correlation_id": correlation_id} if correlation_id is not None else {}
-    handle = _start(body, body.text("message"), correlation_id)
+    handle = _start(body, body.message)
     ids = {"thread_id": handle.thread_id, **echo}
     journal = current_process().journal
     end = current_process().wait(WAIT_S, lambda: journal.wait(handle.run_id, handle.thread_id))
@@ -67,13 +112,9 @@ def _failed(event: Mapping[str, Any], handle: RunHandle, ids: Mapping[str, str])
     return problem(502, code, why, run_id=handle.run_id, run_status=event["status"], **ids)
 
 
-def _start(body: Body, message: str, correlation_id: str | None) -> RunHandle:
-    agent_id = current_process().settings.default_agent
-    chosen = (body.mapping("config") or {}).get("agent_id", agent_id)
-    if not isinstance(chosen, str):
-        raise BadRequest("'config.agent_id' has to be text.")
-    thread_id = body.optional_text("thread_id")
-    metadata = {"correlation_id": correlation_id} if correlation_id is not None else None
+def _start(body: RunAgent | ProcessMessage, message: str, agent_id: str | None = None) -> RunHandle:
+    chosen = current_process().settings.default_agent if agent_id is None else agent_id
+    metadata = {"correlation_id": body.correlation_id} if body.correlation_id is not None else None
     return current_process().runner.run(
-        message, chosen, thread_id=thread_id, principal=current_principal(), metadata=metadata
+        message, chosen, thread_id=body.thread_id, principal=current_principal(), metadata=metadata
     )

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, url_for
+from typing import Annotated
 
-from web import parameters
+from flask import Blueprint, Response, url_for
+from pydantic import Field
+
+from agents.errors import AgentUnknown
+from bus.journal import RunOpen, ThreadUnknown
+from config.definitions.errors import DefinitionInvalid
 from web.api.answers import answer
-from web.bodies import read_body
+from web.calls.call import call
+from web.calls.fields import Input, Maybe
+from web.parameters import Filter, ListPlace, MessagePlace, Whole, next_place, place_of
 from web.process import current_process
+from web.schemas.paths import ThreadId
+from web.schemas.thread import MessagePage, NewThread, Thread, ThreadPage
 from web.security import current_principal
 
 threads = Blueprint("threads", __name__)
@@ -15,48 +24,77 @@ threads = Blueprint("threads", __name__)
 MAX_TITLE_CHARS = 120
 
 
+class WhichThreads(Input):
+    """Which threads to list."""
+
+    search: Maybe[Filter] = None
+    """Only threads with this in their title."""
+    limit: Annotated[int, Whole(1, 200)] = 50
+    before: ListPlace = None
+    """``next`` of the page before."""
+
+
 @threads.get("/v1/threads")
-def many() -> Response:
+@call({200: ThreadPage})
+def many(query: WhichThreads) -> Response:
     """List threads, most recently used first."""
-    parameters.only("search", "limit", "before")
-    limit, before = parameters.number("limit", 50, 1, 200), parameters.list_cursor()
-    search, journal = parameters.text("search"), current_process().journal
-    found = journal.threads.newest(current_principal(), search=search, limit=limit, **before)
-    return answer({"threads": found, **parameters.next_place(found, limit, "updated_at", "thread_id")})
+    found = current_process().journal.threads.newest(
+        current_principal(), search=query.search or None, limit=query.limit, **place_of(query.before)
+    )
+    return answer({"threads": found, **next_place(found, query.limit, "updated_at", "thread_id")})
+
+
+class StartThread(Input):
+    """What the thread is begun with."""
+
+    agent: Maybe[Annotated[str, Field(max_length=80)]] = None
+    """The id of its agent; absent: the default agent."""
+    title: Annotated[str, Field(max_length=MAX_TITLE_CHARS)] = "New thread"
 
 
 @threads.post("/v1/threads")
-def start() -> Response:
+@call({201: NewThread}, problems=(AgentUnknown, DefinitionInvalid))
+def start(body: StartThread) -> Response:
     """Create an empty thread: 201 and its id."""
-    body = read_body("agent", "title", optional=True)
     process = current_process()
-    agent_id = body.text("agent", process.settings.default_agent, max_chars=80)
+    agent_id = process.settings.default_agent if body.agent is None else body.agent
     process.runner.registry.get(agent_id)
-    title = " ".join(body.text("title", "New thread", max_chars=MAX_TITLE_CHARS).split())
+    title = " ".join(body.title.split())
     thread_id = process.journal.threads.open(current_principal(), agent_id, title)
     return answer({"thread_id": thread_id}, 201, Location=url_for("threads.one", thread_id=thread_id))
 
 
 @threads.get("/v1/threads/<thread_id>")
-def one(thread_id: str) -> Response:
+@call({200: Thread}, problems=(ThreadUnknown,))
+def one(thread_id: ThreadId) -> Response:
     """Return one thread with its runs."""
     return answer(current_process().journal.threads.get(current_principal(), thread_id))
 
 
 @threads.delete("/v1/threads/<thread_id>")
-def remove(thread_id: str) -> Response:
+@call({204: None}, problems=(ThreadUnknown, RunOpen))
+def remove(thread_id: ThreadId) -> Response:
     """Remove a thread with its messages and its runs."""
     current_process().journal.threads.remove(current_principal(), [thread_id])
     return Response(status=204)
 
 
+class WhichMessages(Input):
+    """Which messages to return."""
+
+    after: MessagePlace = (0, 0)
+    """``next`` of the page before."""
+    limit: Annotated[int, Whole(1, 500)] = 200
+
+
 @threads.get("/v1/threads/<thread_id>/messages")
-def messages(thread_id: str) -> Response:
-    """Return a page of a thread's messages in reading order."""
-    parameters.only("after", "limit")
-    limit = parameters.number("limit", 200, 1, 500)
-    after, process = parameters.message_cursor(), current_process()
+@call({200: MessagePage}, problems=(ThreadUnknown,))
+def messages(thread_id: ThreadId, query: WhichMessages) -> Response:
+    """Return a page of a thread's messages in reading order; it ends at its limit or at a megabyte."""
+    process = current_process()
     with process.large_work():
-        found, has_more = process.journal.threads.message_page(current_principal(), thread_id, after=after, limit=limit)
+        found, has_more = process.journal.threads.message_page(
+            current_principal(), thread_id, after=query.after, limit=query.limit
+        )
         following = {"next": f"{found[-1]['turn']}.{found[-1]['number']}"} if has_more and found else {}
         return answer({"messages": found, **following})

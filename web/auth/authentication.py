@@ -20,8 +20,8 @@ from web.auth.keys import KeyVerifier
 from web.errors import Unauthenticated
 from web.process import WebProcess
 
-OPEN_ENDPOINTS = frozenset({"page.index", "page.icon", "page.static_file"})
-"""Endpoints that need no credential: the page, which asks the reader for one itself."""
+OPEN_ENDPOINTS = frozenset({"page.index", "page.icon", "page.static_file", "document.openapi"})
+"""Endpoints that need no credential: the page, which asks the reader for one, and the description of the calls."""
 HEALTH_ENDPOINTS = frozenset({"health.state", "health.ready"})
 """Endpoints that answer strangers too, with less."""
 MAX_TOKEN_CHARS = 8000

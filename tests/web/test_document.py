@@ -1,0 +1,153 @@
+"""The OpenAPI document: it has every call, and what the calls take and answer is what it says."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jsonschema_rs
+import orjson
+import pytest
+from flask import Blueprint, Flask, Response
+
+from bus.payloads import EVENT_TYPES, ErrorPayload, ReasoningPayload, ToolPayload, ToolResultPayload
+from config.folders import ROOT
+from tests.web.conftest import RunOwner, accept
+from tests.web.contract import DIFFERENCES, contract_of, data_of, watch
+from web.calls.call import call, declared
+from web.calls.fields import Answer, Maybe
+
+FILES = {"page.index", "page.icon", "page.static_file"}
+"""What serves files."""
+READS = re.compile(r"request\.(args|values|form|json|get_json|data|get_data|headers|cookies)\b")
+
+
+@pytest.fixture
+def doc(door) -> dict[str, Any]:
+    return door.get("/openapi.json").json
+
+
+def test_every_call_is_declared(app: Flask) -> None:
+    undeclared = {
+        rule.endpoint for rule in app.url_map.iter_rules() if declared(app.view_functions[rule.endpoint]) is None
+    }
+
+    assert undeclared == FILES, "declare each HTTP call with @call (web/calls/call.py)"
+
+
+def test_what_a_call_reads_of_a_request_is_what_it_declares() -> None:
+    found = [path.name for path in (ROOT / "web/api").glob("*.py") if READS.search(path.read_text())]
+
+    assert found == ["page.py"], "take `query`, `headers` and `body` as parameters, so that they are in the document"
+
+
+def test_the_document_is_the_same_until_the_code_changes(door) -> None:
+    first = door.get("/openapi.json")
+    again = door.get("/openapi.json", headers={"If-None-Match": first.headers["ETag"]})
+
+    assert first.json["openapi"].startswith("3.1.")
+    assert (again.status_code, again.data) == (304, b"")
+
+
+def test_its_schemas_are_json_schema(doc) -> None:
+    schemas = [*doc["components"]["schemas"].values(), *(one["schema"] for one in parameters_of(doc))]
+
+    for schema in schemas:
+        jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
+
+
+def parameters_of(doc: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for calls in doc["paths"].values() for call in calls.values() for one in call.get("parameters", ())]
+
+
+def test_its_references_lead_somewhere(doc) -> None:
+    for reference in set(re.findall(r'"#/([^"]*)"', orjson.dumps(doc).decode())):
+        found = doc
+        for part in reference.split("/"):
+            found = found[part]
+
+
+def test_every_call_parameter_and_body_is_described(doc) -> None:
+    calls = [call for calls in doc["paths"].values() for call in calls.values()]
+
+    assert all(call["summary"].endswith(".") for call in calls), [call["operationId"] for call in calls]
+    assert len({call["operationId"] for call in calls}) == len(calls)
+    assert all(one["description"] for one in doc["components"]["schemas"].values() if one.get("type") == "object")
+
+
+@pytest.mark.parametrize("path", ["/v1/runs", "/v1/threads", "/v1/threads/x/messages", "/v1/runs/x/events"])
+def test_a_default_is_one_that_the_call_takes(doc, path: str) -> None:
+    for one in doc["paths"][re.sub("/x/", "/{id}/", path).replace("{id}", id_of(path))]["get"]["parameters"]:
+        if "default" in one["schema"]:
+            jsonschema_rs.validate(one["schema"], one["schema"]["default"])
+
+
+def id_of(path: str) -> str:
+    return "{run_id}" if "runs" in path else "{thread_id}"
+
+
+def test_every_event_type_has_a_schema(doc) -> None:
+    event = doc["components"]["schemas"]["Event"]
+
+    assert set(event["discriminator"]["mapping"]) == set(EVENT_TYPES)
+    tool = doc["components"]["schemas"]["ToolEvent"]
+    assert tool["required"] == ["seq", "run_id", "thread_id", "at", "type", "call_id", "name"]
+    assert tool["properties"]["content"]["description"] == "A readable form of the call, for lines and cards."
+
+
+def test_a_run_with_every_kind_of_event_is_as_declared(app, client, runner, journal) -> None:
+    run_id = accept(runner, metadata={"order": 17})
+    owner = RunOwner(journal, run_id)
+    owner.commit(ToolPayload(call_id="c1", name="clock"))
+    owner.commit(ToolPayload(call_id="c1", name="clock", arguments={"zone": "UTC"}, content="clock()", effect="pure"))
+    owner.commit(ToolResultPayload(call_id="c1", name="clock", outcome="done", result={"now": None}, duration_ms=3))
+    owner.commit(ErrorPayload(code="model_failed", message="again", retryable=True, attempt=1, retry_in_ms=500))
+    owner.commit(ReasoningPayload(content="So.", message_id="msg_1"))
+    owner.say("It ", "is.")
+    owner.finish("It is.", usage={"input_tokens": 1, "output_tokens": 2}, cost_usd=0.5, steps=2, duration_ms=9)
+
+    page = client.get(f"/v1/runs/{run_id}/events", headers={"Accept": "application/json"})
+    stream = client.get(f"/v1/runs/{run_id}/events")
+    rest = [client.get(path) for path in (f"/v1/runs/{run_id}", "/v1/runs", "/v1/threads")]
+
+    validator = contract_of(app).validator("/v1/runs/{run_id}/events", "get", "200", "text/event-stream")
+    events = data_of(stream.text)
+    assert [error.message for event in events for error in validator.iter_errors(event)] == []
+    assert events == page.json["events"]
+    assert {event["type"] for event in events} > {"status", "response", "tool", "tool_result", "error", "end"}
+    assert all(answer.status_code == 200 for answer in rest)
+
+
+class Shown(Answer):
+    """An answer."""
+
+    name: str
+    size: Maybe[int] = None
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "difference"),
+    [
+        ({"name": "x", "size": 1}, 200, None),
+        ({"name": "x"}, 200, None),
+        ({"name": "x", "sise": 1}, 200, "'sise' was unexpected"),
+        ({"name": "x", "size": None}, 200, 'null is not of type "integer"'),
+        ({"size": 1}, 200, '"name" is a required property'),
+        ({"name": "x"}, 201, "is not declared"),
+    ],
+)
+def test_an_answer_that_differs_is_found(body: Any, status: int, difference: str | None) -> None:
+    shown = Blueprint("shown", __name__)
+
+    @shown.get(f"/shown/{status}")
+    @call({200: Shown})
+    def one() -> Response:
+        return Response(orjson.dumps(body), status, content_type="application/json")
+
+    app = Flask("test")
+    app.register_blueprint(shown)
+    watch(app)
+    app.test_client().get(f"/shown/{status}")
+
+    found = "\n".join(app.extensions[DIFFERENCES])
+    assert (difference in found) if difference else not found

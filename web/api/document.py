@@ -1,0 +1,27 @@
+"""The description of the calls for programs."""
+
+from __future__ import annotations
+
+import orjson
+from flask import Blueprint, Response, current_app, request
+
+from web.calls.call import call
+from web.calls.document import document as document_of
+from web.schemas.document import OpenApi
+
+document = Blueprint("document", __name__)
+
+KEY = "callboard-openapi"
+
+
+@document.get("/openapi.json")
+@call({200: OpenApi, 304: None})
+def openapi() -> Response:
+    """Return this document: OpenAPI 3.1, made of the code that serves the calls."""
+    body = current_app.extensions.get(KEY)
+    if body is None:
+        body = current_app.extensions[KEY] = orjson.dumps(document_of(current_app))
+    answer = Response(body, content_type="application/json", headers={"Cache-Control": "no-cache"})
+    answer.add_etag()
+    answer.make_conditional(request)
+    return answer

@@ -1,0 +1,112 @@
+"""One declaration per HTTP call, above its function: what it takes, what it answers, what it may refuse.
+
+A function's parameters ``query``, ``headers`` and ``body`` are what the request has: they are annotated with their
+models. A call without ``query`` takes no parameters; every other name is a part of the path. The function's docstring
+is the call's description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar, get_type_hints
+
+from flask import Response, request
+from pydantic import ValidationError
+
+from config.errors import BadRequest, CallboardError
+from web.bodies import read_object
+from web.calls.fields import Fields, Input
+from web.calls.refusals import refusal, unknown
+
+I = TypeVar("I", bound=Input)
+View = Callable[..., Response]
+Media = type[Fields] | Mapping[str, Any] | None
+"""The body of an answer: JSON of this model, a schema by media type, or none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HttpCall:
+    """What an HTTP call takes and answers."""
+
+    path: Mapping[str, Any]
+    """The annotations of the parts of its path."""
+    query: type[Input] | None
+    headers: type[Input] | None
+    body: type[Input] | None
+    answers: Mapping[int, Media]
+    """The body for each status that is no error."""
+    problems: tuple[type[CallboardError], ...]
+    """The errors of this call; those that every call may have are not named."""
+
+    @property
+    def body_is_optional(self) -> bool:
+        """Whether the body may be left out: none of its fields is required."""
+        return self.body is not None and not any(one.is_required() for one in self.body.model_fields.values())
+
+    def inputs(self) -> dict[str, Input]:
+        """Return what the function takes, read from the current request."""
+        found: dict[str, Input] = {}
+        if self.query is not None:
+            found["query"] = read_query(self.query)
+        elif request.args:
+            raise unknown("parameter", next(iter(request.args)), ())
+        if self.headers is not None:
+            found["headers"] = read_headers(self.headers)
+        if self.body is not None:
+            found["body"] = read(self.body, "field", read_object(optional=self.body_is_optional))
+        return found
+
+
+def call(answers: Mapping[int, Media], *, problems: tuple[type[CallboardError], ...] = ()) -> Callable[[View], View]:
+    """Declare a call; its function gets what its parameters name, validated."""
+
+    def declare(function: View) -> View:
+        hints = get_type_hints(function, include_extras=True)
+        hints.pop("return", None)
+        query, headers, body = (hints.pop(name, None) for name in ("query", "headers", "body"))
+        declared = HttpCall(path=hints, query=query, headers=headers, body=body, answers=answers, problems=problems)
+
+        @wraps(function)
+        def view(**path: Any) -> Response:
+            return function(**path, **declared.inputs())
+
+        view.call = declared  # type: ignore[attr-defined]
+        return view
+
+    return declare
+
+
+def declared(view: Any) -> HttpCall | None:
+    """Return the declaration of a function of the application, if it has one."""
+    found = getattr(view, "call", None)
+    return found if isinstance(found, HttpCall) else None
+
+
+def read_query(model: type[I]) -> I:
+    """Return the parameters of the current request's address; a repeated one is refused, since it is ambiguous."""
+    for name, values in request.args.lists():
+        if len(values) > 1:
+            raise BadRequest(f"the parameter '{name[:80]}' is given {len(values)} times; give it once.")
+    return read(model, "parameter", request.args.to_dict())
+
+
+def read_headers(model: type[I]) -> I:
+    """Return the headers that the model names."""
+    names = [field.alias or name for name, field in model.model_fields.items()]
+    return read(model, "header", {name: request.headers[name] for name in names if name in request.headers})
+
+
+def read(model: type[I], kind: str, given: Mapping[str, Any]) -> I:
+    """Return the model with these fields.
+
+    Raises:
+        BadRequest: a field is unknown, missing or of another form.
+    """
+    try:
+        found = model.model_validate(given)
+    except ValidationError as error:
+        raise refusal(kind, model, error) from error
+    found._given = given
+    return found

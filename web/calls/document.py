@@ -1,0 +1,154 @@
+"""The OpenAPI 3.1 document of an application, made of its routes, its calls and the models that they name."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from flask import Flask
+from werkzeug.routing import Rule
+from werkzeug.routing.converters import AnyConverter
+
+from config.project import own_version
+from web.auth.authentication import HEALTH_ENDPOINTS, OPEN_ENDPOINTS
+from web.calls.call import HttpCall, declared
+from web.calls.fields import Input
+from web.calls.responses import SchemaOf, common_responses, responses
+from web.calls.schemas import Json, components, schema_of
+from web.schemas.problem import ProblemDetails
+
+DESCRIPTION = """Start runs of agents, follow their events, answer what they ask. Bodies are JSON objects without nulls.
+Every error is `application/problem+json` with a stable `code` and a sentence in `detail` that says what to do."""
+SECURITY: Mapping[str, Json] = {
+    "key": {"type": "http", "scheme": "bearer", "description": "An API key, or the token of a service."},
+    "session": {"type": "apiKey", "in": "cookie", "name": "callboard_session", "description": "The page's sign-in."},
+    "ticket": {
+        "type": "apiKey",
+        "in": "query",
+        "name": "ticket",
+        "description": "A ticket for the events of one run: valid for 30 s, and once.",
+    },
+}
+"""The credentials of a request."""
+_PART = re.compile(r"<([^<>]*)>")
+
+
+class Operation(NamedTuple):
+    """A call at one address."""
+
+    path: str
+    """As OpenAPI writes it."""
+    method: str
+    name: str
+    endpoint: str
+    view: Any
+    call: HttpCall
+
+    @property
+    def tag(self) -> str:
+        return self.endpoint.partition(".")[0]
+
+
+def document(app: Flask) -> Json:
+    """Return the OpenAPI document of every declared call of the application."""
+    operations = list(operations_of(app))
+    schemas, shared = components([ProblemDetails, *(model for one in operations for model in _models(one.call))])
+
+    def schema_of_model(model: Any) -> Json:
+        return schemas[id(model)]
+
+    paths: dict[str, Json] = defaultdict(dict)
+    for one in operations:
+        paths[one.path][one.method] = _operation(one, schema_of_model)
+    tags = {one.tag: sys.modules[one.view.__module__].__doc__ or "" for one in operations}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Callboard", "version": own_version(), "description": DESCRIPTION},
+        "servers": [{"url": "/"}],
+        "security": [{name: []} for name in SECURITY],
+        "tags": [{"name": name, "description": text.strip().partition("\n\n")[0]} for name, text in tags.items()],
+        "paths": dict(paths),
+        "components": {
+            "schemas": shared,
+            "responses": common_responses(schema_of_model),
+            "securitySchemes": dict(SECURITY),
+        },
+    }
+
+
+def operations_of(app: Flask) -> Iterator[Operation]:
+    """Yield every declared call of the application, one for each value of a part of its path that has fixed ones."""
+    for rule in app.url_map.iter_rules():
+        view = app.view_functions[rule.endpoint]
+        call = declared(view)
+        if call is None:
+            continue
+        for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
+            for fixed in _fixed_parts(rule):
+                path = _path_of(rule, fixed)
+                name = "_".join([rule.endpoint.replace(".", "_"), *fixed.values()])
+                yield Operation(path, method.lower(), name, rule.endpoint, view, call)
+
+
+def _path_of(rule: Rule, fixed: Mapping[str, str]) -> str:
+    def part(found: re.Match[str]) -> str:
+        name = found[1].rpartition(":")[2]  # behind its converter
+        return fixed.get(name, f"{{{name}}}")
+
+    return _PART.sub(part, rule.rule)
+
+
+def _fixed_parts(rule: Rule) -> Sequence[Mapping[str, str]]:
+    for name, converter in rule._converters.items():
+        if isinstance(converter, AnyConverter):
+            return [{name: value} for value in sorted(converter.items)]
+    return [{}]
+
+
+def _models(call: HttpCall) -> Iterator[Any]:
+    if call.body is not None:
+        yield call.body
+    for media in call.answers.values():
+        if media is not None:
+            yield from media.values() if isinstance(media, Mapping) else [media]
+
+
+def _operation(one: Operation, schema_of_model: SchemaOf) -> Json:
+    summary, _, more = (inspect.getdoc(one.view) or "").partition("\n\n")
+    found: Json = {"operationId": one.name, "tags": [one.tag], "summary": " ".join(summary.split())}
+    if more:
+        found["description"] = more
+    if one.endpoint in OPEN_ENDPOINTS | HEALTH_ENDPOINTS:
+        found["security"] = []
+    if parameters := list(_parameters(one)):
+        found["parameters"] = parameters
+    if one.call.body is not None:
+        content = {"application/json": {"schema": schema_of_model(one.call.body)}}
+        found["requestBody"] = {"required": not one.call.body_is_optional, "content": content}
+    return found | {"responses": responses(one.call, schema_of_model)}
+
+
+def _parameters(one: Operation) -> Iterator[Json]:
+    for name, annotation in one.call.path.items():
+        if f"{{{name}}}" in one.path:
+            schema = schema_of(annotation)
+            yield _described({"name": name, "in": "path", "required": True}, {"minLength": 1} | schema)
+    for place, model in (("query", one.call.query), ("header", one.call.headers)):
+        if model is not None:
+            yield from _of_model(place, model)
+
+
+def _of_model(place: str, model: type[Input]) -> Iterator[Json]:
+    schema = schema_of(model)
+    for name, found in schema.get("properties", {}).items():
+        yield _described({"name": name, "in": place, "required": name in schema.get("required", ())}, found)
+
+
+def _described(parameter: Json, schema: Json) -> Json:
+    """Return a parameter with its schema, whose description and examples belong to the parameter."""
+    texts = {name: schema[name] for name in ("description",) if name in schema}
+    return parameter | texts | {"schema": {name: value for name, value in schema.items() if name not in texts}}

@@ -1,0 +1,96 @@
+"""Models of bodies, parameters and answers. The text under a field is its description in /openapi.json."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, PrivateAttr
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core.core_schema import CoreSchema
+
+T = TypeVar("T")
+
+
+class _NotNull:
+    """A field that may be absent, and is never null."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        return schema["schema"] if schema["type"] == "nullable" else schema
+
+
+NOT_NULL = _NotNull()
+Maybe = Annotated[T | None, NOT_NULL]
+"""A field that may be absent: None in Python, and never null in JSON."""
+
+
+class Fields(BaseModel):
+    """Named fields of JSON."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    described_in: ClassVar[type | None] = None
+    """Where the texts under its fields are, besides its own class."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core_schema)
+        found, texts = handler.resolve_ref_schema(schema), cls._texts()
+        for name, field in cls.model_fields.items():
+            if text := texts.get(name):
+                found["properties"][field.alias or name].setdefault("description", text)
+        return schema
+
+    @classmethod
+    def _texts(cls) -> Mapping[str, str]:
+        sources = [cls] if cls.described_in is None else [cls, cls.described_in]
+        return {name: text for one in sources for name, text in docstrings(one).items()}
+
+
+class Input(Fields):
+    """A body, or the parameters or headers of a request; unknown fields of the first two are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    _given: Mapping[str, Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The fields as they were sent."""
+        return self._given
+
+
+class Answer(Fields):
+    """The body of an answer. It is not checked when it is sent; the tests check each answer that they get."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+@cache
+def docstrings(cls: type) -> Mapping[str, str]:
+    """Return the text under each field of a class and of its bases."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if "__annotations__" in vars(base) and not base.__module__.startswith("pydantic"):
+            found |= _docstrings_of(base)
+    return found
+
+
+def _docstrings_of(cls: type) -> Mapping[str, str]:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, TypeError):  # made at run time
+        return {}
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    return {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }

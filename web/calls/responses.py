@@ -1,0 +1,91 @@
+"""The answers of a call for OpenAPI: its own, and the errors that it or every call may have."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from config.database import errors as database
+from config.errors import BadRequest, CallboardError
+from config.identity.errors import Forbidden
+from web.calls.call import HttpCall, Media
+from web.errors import HostRefused, MediaTypeRefused, OriginRefused, Overloaded, SecretInAddress, Unauthenticated
+from web.problems import SENTENCES, SERVER_ERRORS
+from web.schemas.problem import ProblemDetails
+
+Json = dict[str, Any]
+SchemaOf = Callable[[Any], Json]
+EVERYWHERE: tuple[type[CallboardError], ...] = (
+    BadRequest,
+    HostRefused,
+    OriginRefused,
+    SecretInAddress,
+    Unauthenticated,
+    Forbidden,
+    Overloaded,
+    database.SchemaOld,
+    database.SchemaNew,
+    database.DatabaseUnreachable,
+    database.DatabaseBusy,
+    database.DatabaseFull,
+    database.DatabaseReadOnly,
+    database.DatabaseDamaged,
+)
+"""The errors that every call may have."""
+UNSEEN = (400, 408, 414, 431, 500, 503)
+"""The errors of requests that no function saw (`web/problems.py`)."""
+
+
+def codes_of(call: HttpCall | None) -> dict[int, list[str]]:
+    """Return the codes of the errors that a call may have, by status; without a call those of every call."""
+    found: dict[int, list[str]] = defaultdict(list)
+    statuses = list(UNSEEN)
+    errors = list(EVERYWHERE)
+    if call is not None:
+        statuses += [404] * bool(call.path) + [413, 415] * (call.body is not None)
+        errors += [*call.problems, *([MediaTypeRefused] if call.body is not None else [])]
+    pairs = [(one.status, one.code) for one in errors] + [(status, SENTENCES[status][0]) for status in statuses]
+    for status, code in [*pairs, *((500, one.code) for one in SERVER_ERRORS)]:
+        if code not in found[status]:
+            found[status].append(code)
+    return dict(sorted(found.items()))
+
+
+def responses(call: HttpCall, schema_of: SchemaOf) -> Json:
+    """Return the responses of a call; those that every call has are references."""
+    found: Json = {}
+    common = codes_of(None)
+    for status, codes in codes_of(call).items():
+        is_common = codes == common.get(status) and status not in call.answers
+        found[str(status)] = {"$ref": f"#/components/responses/{status}"} if is_common else _problem(codes, schema_of)
+    for status, media in call.answers.items():
+        answer = _answer(status, media, schema_of)
+        answer.setdefault("content", {}).update(found.get(str(status), {}).get("content", {}))
+        found[str(status)] = answer if answer["content"] else {"description": answer["description"]}
+    return dict(sorted(found.items()))
+
+
+def common_responses(schema_of: SchemaOf) -> Json:
+    """Return the responses that every call has."""
+    return {str(status): _problem(codes, schema_of) for status, codes in codes_of(None).items()}
+
+
+def _problem(codes: list[str], schema_of: SchemaOf) -> Json:
+    schema = {"allOf": [schema_of(ProblemDetails), {"properties": {"code": {"enum": codes}}}]}
+    body: Json = {"description": ", ".join(f"`{code}`" for code in codes)}
+    body["content"] = {"application/problem+json": {"schema": schema}}
+    return body
+
+
+def _answer(status: int, media: Media, schema_of: SchemaOf) -> Json:
+    by_type: Mapping[str, Any] = media if isinstance(media, Mapping) else {"application/json": media} if media else {}
+    body: Json = {"description": HTTPStatus(status).phrase}
+    body["content"] = {name: _media(name, schema_of(model)) for name, model in by_type.items()}
+    return body
+
+
+def _media(name: str, schema: Json) -> Json:
+    """Return a body of one media type; ``itemSchema`` of a stream's events comes with OpenAPI 3.2."""
+    return {"schema": {"type": "string"}, "x-itemSchema": schema} if name == "text/event-stream" else {"schema": schema}

@@ -1,0 +1,48 @@
+"""Questions of a run to a person, and their answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bus.journal import RunStatus
+from web.calls.fields import Answer
+
+
+class Approval(Answer):
+    """A question that a run asks before it continues."""
+
+    approval_id: str
+    kind: str
+    """``unknown``: the outcome of an interrupted call is not known."""
+    call_id: str
+    name: str
+    """The tool."""
+    arguments: dict[str, Any]
+    """The arguments of the exact call that is asked about."""
+    digest: str
+    """SHA-256 of the arguments as canonical JSON."""
+    decisions: list[str]
+    """The answers that may be given."""
+    reason: str
+    """Why a person is asked, as a sentence."""
+    expires_at: str
+    """When the question ends unanswered, UTC."""
+    asked_at: str
+
+
+class Approvals(Answer):
+    """The open questions of a run, the oldest first."""
+
+    approvals: list[Approval]
+
+
+class DecidedApproval(Answer):
+    """The answer that counts."""
+
+    run_id: str
+    approval_id: str
+    decision: str
+    by: str
+    """Who answered."""
+    status: RunStatus
+    """The state of the run now: ``queued`` to continue, or ``waiting`` while another question is open."""

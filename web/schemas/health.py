@@ -1,0 +1,36 @@
+"""The state of the parts."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from web.calls.fields import Answer, Maybe
+
+
+class Health(Answer):
+    """The state of each part, for people; the status alone for strangers."""
+
+    status: Literal["ok", "degraded"]
+    database: Maybe[str] = None
+    """``ok``, or the code of its error."""
+    detail: Maybe[str] = None
+    """What is wrong with the database, as a sentence."""
+    redis: Maybe[Literal["ok", "unreachable", "refuses_writes", "none"]] = None
+    workers: Maybe[int] = None
+    """Workers that are alive."""
+    workers_starting: Maybe[int] = None
+    """Workers that an ``up`` on the same state folder is starting."""
+    viewers: Maybe[int] = None
+    """Streams that this process serves."""
+
+
+class Ready(Answer):
+    """This process takes requests."""
+
+    status: Literal["ready"]
+
+
+class NotReady(Answer):
+    """This process takes no requests now."""
+
+    status: Literal["unavailable"]

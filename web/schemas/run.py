@@ -1,0 +1,98 @@
+"""Runs as lists, the board and one run's address show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bus.journal import RunStatus
+from web.calls.fields import Answer, Maybe
+from web.schemas.approval import Approval
+
+
+class RunSummary(Answer):
+    """A run without its large fields."""
+
+    run_id: str
+    thread_id: str
+    agent: str
+    """The id of its agent."""
+    agent_name: str
+    model: str
+    """The model that it was accepted with."""
+    title: str
+    """The beginning of its input, on one line."""
+    status: RunStatus
+    reason: Maybe[str] = None
+    """Why it is in this state; the code of its error where it failed."""
+    detail: Maybe[str] = None
+    """What a waiting run waits for, as a sentence."""
+    error: Maybe[str] = None
+    """The code of the error that ended it."""
+    crashes: Maybe[list[dict[str, Any]]] = None
+    """What was seen of each loss of its worker that counts as a crash."""
+    queue: Maybe[str] = None
+    """The queue that its agent names; absent: the deployment's."""
+    detached: Maybe[bool] = None
+    """True where workers execute it; the caller may wait all the same."""
+    attempt: Maybe[int] = None
+    """How many owners it has had."""
+    steps: Maybe[int] = None
+    """How many calls of models and tools it has made."""
+    usage: Maybe[dict[str, int]] = None
+    """Tokens by kind."""
+    cost_usd: Maybe[float] = None
+    """What its model calls cost; absent where that is not known."""
+    principal: str
+    """Whom it belongs to."""
+    private: Maybe[bool] = None
+    """True where its agent's definition hides it from the other principals of the tenant."""
+    created_at: str
+    started_at: Maybe[str] = None
+    ended_at: Maybe[str] = None
+    duration_ms: Maybe[int] = None
+    """Milliseconds from its acceptance to its end."""
+
+
+class ListedRun(RunSummary):
+    """A run in a list."""
+
+    output: Maybe[Any] = None
+    """Its answer: text, or JSON where its agent has an output schema."""
+    metadata: Maybe[dict[str, Any]] = None
+    """What was stored with it at its start."""
+
+
+class Run(ListedRun):
+    """One run with its open questions."""
+
+    approvals: Maybe[list[Approval]] = None
+    """The questions it waits for."""
+    why: Maybe[str] = None
+    """What an open run waits for, as a sentence; with ``why=1``."""
+
+
+class RunPage(Answer):
+    """A page of runs, the newest first."""
+
+    runs: list[ListedRun]
+    next: Maybe[str] = None
+    """Where the next page begins; absent on the last one."""
+
+
+class AcceptedRun(Answer):
+    """A run that is committed and survives any crash."""
+
+    run_id: str
+    thread_id: str
+    status: RunStatus
+    events_url: str
+    """Where its events are."""
+
+
+class ControlledRun(Answer):
+    """A run that was asked for something."""
+
+    run_id: str
+    thread_id: str
+    status: RunStatus
+    """Its state now."""
