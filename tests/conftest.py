@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ import pytest
 from config.settings import SEED_NAMES, Settings
 from tests import examples
 from tests.backends import PostgresCluster, RedisServer, find_chromium
+from tests.identity_provider import environment
+from tests.identity_provider.provider import IdentityProvider
 from tests.slow_disk import SlowDisk
 from tests.statements import share_statements
 from tests.template import use_template
@@ -176,6 +179,17 @@ def slow_disk() -> Iterator[SlowDisk]:
     need(shutil.which("gcc"), "gcc")
     with tempfile.TemporaryDirectory(prefix="callboard-disk-") as folder:
         yield SlowDisk(Path(folder))
+
+
+@pytest.fixture(scope="session")
+def identity_provider() -> Iterator[IdentityProvider]:
+    """An OpenID Connect provider of this test process."""
+    try:
+        environment.ready()
+    except subprocess.CalledProcessError as error:
+        need(None, f"the OpenID Connect provider (it cannot be installed: {error.stderr[-300:]})")
+    with IdentityProvider() as provider:
+        yield provider
 
 
 @pytest.fixture(scope="session")

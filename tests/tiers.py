@@ -16,7 +16,9 @@ import pytest
 MARKERS = ("journey", "browser", "postgres", "parity")
 JOURNEY_S = 180
 """Seconds after which a journey counts as hung, unless it says otherwise: others use the processors meanwhile."""
-SERVERS = frozenset({"redis_server", "own_redis", "model", "server", "elsewhere", "type_", "maintenance"})
+SERVERS = frozenset(
+    {"redis_server", "own_redis", "identity_provider", "model", "server", "elsewhere", "type_", "maintenance"}
+)
 """Fixtures that start a server; a test that asks for one is in the parity tier unless it has a marker."""
 REMEDY = "a unit test opens no socket, starts no process and imports no LiteLLM; mark the test `parity`"
 

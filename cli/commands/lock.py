@@ -1,4 +1,4 @@
-"""`./callboard lock`: compile the two locks, pinned and hashed, from pyproject.toml."""
+"""`./callboard lock`: compile the locks, pinned and hashed: two from pyproject.toml, and one of the tests' provider."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from config.errors import SettingInvalid
 from config.folders import ROOT
 
 LOCK, TEST_LOCK = "requirements.lock", "requirements-test.lock"
+PROVIDER = "tests/identity_provider/requirements"
+"""What the OpenID Connect provider of the tests is made of, in an environment of its own: ``.in`` and ``.lock``."""
 PRODUCTION = ("build", "embedded", "postgres")
 """The optional dependencies of pyproject.toml that production has."""
 
@@ -20,25 +22,27 @@ PRODUCTION = ("build", "embedded", "postgres")
 @click.command()
 @click.option("--upgrade", is_flag=True, help="Use newer versions where pyproject.toml allows them.")
 def lock(upgrade: bool) -> int:
-    """Compile both locks for every platform; the next ./callboard installs them.
+    """Compile the locks for every platform; the next ./callboard installs them.
 
-    requirements.lock is what production runs; requirements-test.lock is what the tests and checks need besides.
+    requirements.lock is what production runs; requirements-test.lock is what the tests and checks need besides. The
+    sign-in provider of the tests has a lock of its own.
     """
     newer = ("--upgrade",) if upgrade else ()
-    status = _compile(LOCK, *(f"--extra={name}" for name in PRODUCTION), *newer)
-    status = status or _compile(TEST_LOCK, "--all-extras", "--constraint", LOCK, *newer)
+    status = _compile("pyproject.toml", LOCK, *(f"--extra={name}" for name in PRODUCTION), *newer)
+    status = status or _compile("pyproject.toml", TEST_LOCK, "--all-extras", "--constraint", LOCK, *newer)
+    status = status or _compile(f"{PROVIDER}.in", f"{PROVIDER}.lock", *newer)
     if status == SUCCEEDED:
         _leave_out(ROOT / TEST_LOCK, ROOT / LOCK)
         click.echo(f"{LOCK} and {TEST_LOCK} are compiled; read their diff, then run ./callboard check.")
     return status
 
 
-def _compile(name: str, *arguments: str) -> int:
+def _compile(source: str, name: str, *arguments: str) -> int:
     uv = shutil.which("uv")
     if uv is None:
         raise SettingInvalid("uv, which compiles the locks, is not on the PATH; install it (docs.astral.sh/uv).")
     always = (
-        f"pip compile pyproject.toml --output-file {name} --universal --generate-hashes --python-version 3.11 "
+        f"pip compile {source} --output-file {name} --universal --generate-hashes --python-version 3.11 "
         "--no-emit-index-url --no-emit-find-links --quiet"
     ).split()
     command = [uv, *always, "--custom-compile-command", "./callboard lock", *arguments]
