@@ -110,6 +110,8 @@ class Settings(BaseSettings):
     """PEM file of the authorities that sign client certificates; None: clients are not asked for one."""
     tls_client_certificates: Literal["required", "optional"] = "required"
     """Whether a client without a certificate is refused during the handshake, where there is a ``tls_client_ca``."""
+    tls_principals: Path | None = None
+    """YAML file that maps client certificates to principals."""
     cors_origins: str = ""
     """Comma-separated origins of foreign pages that may call this server, with bearer tokens."""
     trusted_network: bool = False
@@ -194,6 +196,7 @@ class Settings(BaseSettings):
         "tls_certificate",
         "tls_key",
         "tls_client_ca",
+        "tls_principals",
         mode="before",
     )
     @classmethod
@@ -241,10 +244,12 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Settings:
-        needed = {"tls_key": "tls_certificate", "tls_client_ca": "tls_certificate"}
+        needed = {"tls_key": "tls_certificate", "tls_client_ca": "tls_certificate", "tls_principals": "tls_client_ca"}
         for name, other in needed.items():
             if getattr(self, name) is not None and getattr(self, other) is None:
                 raise ValueError(f"CALLBOARD_{name.upper()} needs CALLBOARD_{other.upper()}; set that too")
+        if self.tls_principals is not None and self.auth == "none":
+            raise ValueError("CALLBOARD_TLS_PRINCIPALS has no effect with CALLBOARD_AUTH=none; set that to required")
         return self
 
     @model_validator(mode="after")

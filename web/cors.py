@@ -5,12 +5,17 @@ They authenticate with bearer tokens only. Our cookie on their requests is ignor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from flask import Response, request
 
 METHODS = ("GET", "HEAD", "POST", "DELETE")
 REQUEST_HEADERS = ("Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID", "Prefer")
 RESPONSE_HEADERS = ("Location", "Retry-After", "ETag", "X-Run-Id")
 """Those that a page may read besides the few that it always may, such as Content-Type."""
+FOREIGN = "callboard.foreign"
+"""In the environ of a foreign page's request."""
 PREFLIGHT_S = 600
 """How long a browser may remember a preflight's answer."""
 
@@ -32,6 +37,12 @@ def preflight_answer() -> Response:
 def ignore_cookies() -> None:
     """Remove the cookies of this request, which its page cannot have been meant to use."""
     request.environ.pop("HTTP_COOKIE", None)
+    request.environ[FOREIGN] = True
+
+
+def is_foreign(environ: Mapping[str, Any]) -> bool:
+    """Return whether a foreign page sent this request; what a browser adds by itself does not identify its reader."""
+    return FOREIGN in environ
 
 
 def allow(answer: Response, origins: frozenset[str]) -> None:

@@ -27,7 +27,6 @@ from config.private_files import PRIVATE_UMASK, require_private
 from config.redis.errors import RedisUnreachable
 from config.redis.server import require_broker, require_usable
 from config.settings import Settings
-from config.tls import server_context
 
 SLOW_PAGE_S = 60.0
 """Seconds without an answer of the page after which `up` says so; it waits further."""
@@ -49,7 +48,7 @@ def up(open_page: bool, verbose: bool, **flags: object) -> int:
     """Start Redis, web and workers, and print the page's address when it answers."""
     settings = options.apply(**flags)
     serving.require_loopback(settings)
-    server_context(settings)  # reports files that cannot be used before anything starts
+    serving.require_tls_files(settings)
     make_folder(settings)
     require_private(settings.state)
     lock = PidLock(settings.state / "up.lock")

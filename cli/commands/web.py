@@ -10,7 +10,6 @@ from cli import options
 from cli.supervisor import serving
 from config.database.migrate import make_folder, require_schema
 from config.redis.socket import find_running
-from config.tls import server_context
 
 
 @click.command()
@@ -24,7 +23,7 @@ def web(**flags: object) -> None:
     """Serve until a signal ends it; this process becomes gunicorn."""
     settings = options.apply(**flags)
     serving.require_loopback(settings)
-    server_context(settings)  # reports files that cannot be used before anything starts
+    serving.require_tls_files(settings)
     make_folder(settings)
     require_schema(settings)
     environment = serving.child_environment(serving.web_environment(settings))

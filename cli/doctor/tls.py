@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
+from cli.supervisor import serving
 from config.errors import SettingInvalid
 from config.settings import ROOT, Settings
-from config.tls import key_file, server_context
+from config.tls import key_file
 
 RENEW_BEFORE = timedelta(days=14)
 
@@ -19,7 +20,7 @@ def check_tls(settings: Settings, now: datetime | None = None) -> Verdicts:
     if settings.tls_certificate is None:
         return
     try:
-        server_context(settings)
+        serving.require_tls_files(settings)
     except SettingInvalid as error:
         yield fail(str(error))
         return

@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 
 from config.errors import Permanent, SettingInvalid
 from config.folders import ROOT
+from config.identity.certificates import read_rules
 from config.origins import host_of
 from config.provider_keys import without_keys
 from config.redis.errors import RedisUnreachable
 from config.redis.server import require_broker, require_usable
 from config.redis.socket import with_running_redis
 from config.settings import Settings
+from config.tls import server_context
 
 BACKLOG = 2048
 ROOT_WARNING = "ignore:You're running the worker with superuser privileges"
@@ -53,6 +55,17 @@ def require_loopback(settings: Settings) -> None:
             f"CALLBOARD_AUTH={settings.auth} {problem}. Set CALLBOARD_AUTH=required, or --no-auth behind a proxy that "
             "authenticates."
         )
+
+
+def require_tls_files(settings: Settings) -> None:
+    """Return if the files of TLS can be used, before anything starts.
+
+    Raises:
+        SettingInvalid: one cannot.
+    """
+    server_context(settings)
+    if settings.tls_principals is not None:
+        read_rules(ROOT / settings.tls_principals)
 
 
 def is_loopback(host: str) -> bool:

@@ -20,6 +20,8 @@ class CredentialKind(StrEnum):
     """A token of the configured issuer, for another service; it has no id."""
     SESSION = "session"
     """A person's session in a browser."""
+    CERTIFICATE = "certificate"
+    """A client certificate; the credential's id is the name in it that a rule names."""
     LOCAL = "local"
     """The token of this installation, in its state folder."""
     NONE = "none"

@@ -113,7 +113,7 @@ def test_client_certificates_are_asked_for(
     assert context.num_tickets == 0
 
 
-@pytest.mark.parametrize("name", ["tls_key", "tls_client_ca"])
+@pytest.mark.parametrize("name", ["tls_key", "tls_client_ca", "tls_principals"])
 def test_a_setting_without_the_one_it_needs_is_refused(name: str) -> None:
     with pytest.raises(SettingInvalid, match=f"CALLBOARD_{name.upper()} needs CALLBOARD_TLS_"):
         read_settings(**{name: "x.pem"})

@@ -16,6 +16,7 @@ from config.identity import key_form
 from config.identity.credential import Caller, Credential, CredentialKind
 from config.identity.local_token import local_token
 from web.auth.addresses import require_no_secret
+from web.auth.certificates import CertificateCallers
 from web.auth.keys import KeyVerifier
 from web.errors import Unauthenticated
 from web.process import WebProcess
@@ -35,6 +36,7 @@ class Authentication:
         self._process = process
         self._settings = settings = process.settings
         self._key_verifier: KeyVerifier | None = None
+        self._certificates = CertificateCallers(process)
         kind = CredentialKind.NONE if settings.auth == "none" else CredentialKind.LOCAL
         self._local = Caller(principal=settings.local_principal, credential=Credential(kind=kind))
 
@@ -47,7 +49,7 @@ class Authentication:
         header = environ.get("HTTP_AUTHORIZATION", "")
         if self._settings.auth == "none" and not self._is_ours(header):  # a proxy's own login passes its header on
             return self._local
-        caller = self._of_header(header)
+        caller = self._of_header(header) if header else self._certificates.caller(environ)
         if caller is None:
             raise Unauthenticated
         return caller

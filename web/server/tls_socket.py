@@ -30,6 +30,7 @@ class TlsSocket(ClientSocket):
         super().__init__(taken)
         self._channel: TlsChannel | None = TlsChannel(context)
         self._has_begun = False
+        self._certificate: dict[str, Any] | None = None
 
     def recv(self, count: int, flags: int = 0) -> bytes:
         """Return plaintext; ``BlockingIOError`` while the handshake or a record is incomplete, empty at the end."""
@@ -63,7 +64,9 @@ class TlsSocket(ClientSocket):
 
     def client_certificate(self) -> dict[str, Any] | None:
         """Return the client's verified certificate, as ``ssl`` presents it, or None."""
-        return self._channel.client_certificate() if self._channel is not None else None
+        if self._certificate is None and self._channel is not None:
+            self._certificate = self._channel.client_certificate() or {}
+        return self._certificate or None
 
     def lend_channel(self) -> TlsChannel:
         """Return the session; its new owner alone reads and writes from now on."""

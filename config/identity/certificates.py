@@ -1,0 +1,112 @@
+"""Client certificates: a file that names the principal of each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from config.errors import SettingInvalid
+from config.identity.principal import NAME, Principal, Role
+
+log = logging.getLogger(__name__)
+
+
+class CertificateRule(BaseModel):
+    """One entry of the file: a name in a certificate, and whom it stands for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    certificate: str = Field(pattern=r"^(CN=|DNS:|URI:|email:).{1,250}$")
+    """A name of the certificate: its subject's common name, or an alternative name."""
+    principal: str = Field(pattern=rf"^{NAME}$")
+    tenant: str = Field(default="default", pattern=rf"^{NAME}$")
+    roles: frozenset[Role] = frozenset()
+
+
+RULES = TypeAdapter(list[CertificateRule])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CertifiedPrincipal:
+    """Whom a certificate stands for, and the name by which it was found."""
+
+    name: str
+    principal: Principal
+
+
+class CertificatePrincipals:
+    """The rules of a file, read again when it has changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = _stamp(path)
+        self._rules = read_rules(path)
+
+    def principal_of(self, certificate: Mapping[str, Any]) -> CertifiedPrincipal | None:
+        """Return whom a verified certificate stands for, by the first rule that fits; None: no rule does."""
+        self._renew()
+        names = set(names_of(certificate))
+        for rule in self._rules:
+            if rule.certificate in names:
+                principal = Principal(tenant=rule.tenant, id=rule.principal, roles=rule.roles)
+                return CertifiedPrincipal(name=rule.certificate, principal=principal)
+        return None
+
+    def _renew(self) -> None:
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._rules = read_rules(self._path)
+        except SettingInvalid as error:
+            log.error("the former rules for client certificates stay in use: %s", error)
+
+
+def read_rules(path: Path) -> list[CertificateRule]:
+    """Return the rules of a file, in order.
+
+    Raises:
+        SettingInvalid: it cannot be read, has another form, or names a certificate twice.
+    """
+    import yaml  # most commands read no rules
+
+    try:
+        rules = RULES.validate_python(yaml.safe_load(path.read_text()))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingInvalid(f"CALLBOARD_TLS_PRINCIPALS: {path} cannot be read: {error}. Correct the file.") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise SettingInvalid(
+            f"CALLBOARD_TLS_PRINCIPALS: {path}: {place}: {first['msg']}. Each entry is `certificate: CN=name` (or "
+            "DNS:, URI:, email:) with `principal:`, and optionally `tenant:` and `roles:`."
+        ) from error
+    names = [rule.certificate for rule in rules]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated:
+        raise SettingInvalid(f"CALLBOARD_TLS_PRINCIPALS: {path} has two entries for {repeated}; remove one.")
+    return rules
+
+
+def names_of(certificate: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names in a certificate, as ``ssl`` presents it; a subject with several common names has none."""
+    common = [value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"]
+    if len(common) == 1:
+        yield f"CN={common[0]}"
+    for kind, value in certificate.get("subjectAltName", ()):
+        if kind in ("DNS", "URI", "email"):
+            yield f"{kind}:{value}"
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        facts = path.stat()
+    except OSError:
+        return 0, 0, 0
+    return facts.st_mtime_ns, facts.st_ino, facts.st_size

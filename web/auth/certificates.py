@@ -1,0 +1,60 @@
+"""Client certificates: who has proved, in the TLS handshake, to be the holder of one."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from config.identity.certificates import CertificatePrincipals
+from config.identity.credential import Caller, Credential, CredentialKind
+from config.identity.principal import Principal
+from config.identity.principals import disabled_among
+from config.settings import ROOT
+from web.auth.keys import FRESH_S
+from web.cors import is_foreign
+from web.process import WebProcess
+from web.server.tls_socket import TlsSocket
+
+
+class CertificateCallers:
+    """Finds callers by their certificates; one per process."""
+
+    def __init__(self, process: WebProcess) -> None:
+        path = process.settings.tls_principals
+        self._process = process
+        self._principals = CertificatePrincipals(ROOT / path) if path is not None else None
+        self._checked: dict[Principal, tuple[float, bool]] = {}
+
+    def caller(self, environ: Mapping[str, Any]) -> Caller | None:
+        """Return whom the connection's certificate stands for; None: it has none, or no rule names it.
+
+        Browsers present a certificate on every request to this server, also on those of foreign pages, so it does not
+        count on requests of pages that CORS allows.
+        """
+        if self._principals is None or is_foreign(environ):
+            return None
+        certificate = certificate_of(environ)
+        found = self._principals.principal_of(certificate) if certificate is not None else None
+        if certificate is None or found is None or self._is_disabled(found.principal):
+            return None
+        expires_ms = ssl.cert_time_to_seconds(certificate["notAfter"]) * 1000
+        credential = Credential(kind=CredentialKind.CERTIFICATE, id=found.name, expires_ms=expires_ms)
+        return Caller(principal=found.principal, credential=credential)
+
+    def _is_disabled(self, principal: Principal) -> bool:
+        """Return whether all credentials of the principal were ended; looked up at most twice a second."""
+        now_s = time.monotonic()
+        at_s, is_disabled = self._checked.get(principal, (-FRESH_S, False))
+        if now_s - at_s >= FRESH_S:
+            with self._process.journal.database.read() as connection:
+                is_disabled = bool(disabled_among(connection, [(principal.tenant, principal.id)]))
+            self._checked[principal] = now_s, is_disabled
+        return is_disabled
+
+
+def certificate_of(environ: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the verified client certificate of a request's connection. No header can name one."""
+    lent = environ.get("gunicorn.socket")
+    return lent.client_certificate() if isinstance(lent, TlsSocket) else None
