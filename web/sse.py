@@ -17,6 +17,8 @@ from typing import Any
 
 from flask import Response
 
+from web.auth.authentication import current_caller
+from web.auth.validity import can_end
 from web.feeds.viewers import Stream, Viewer, Viewers
 from web.server.tls_socket import TlsSocket
 
@@ -34,12 +36,14 @@ class StreamResponse(Response):
         self._viewers = viewers
         self._open_stream = open_stream
         self._cursor = cursor
+        caller = current_caller()
+        self._caller = caller if can_end(caller) else None
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Respond; hand the socket to the loop where the server exposes it."""
         if environ["REQUEST_METHOD"] == "HEAD":
             return super().__call__(environ, start_response)
-        viewer = Viewer(self._viewers, self._open_stream, self._cursor)
+        viewer = Viewer(self._viewers, self._open_stream, self._cursor, self._caller)
         lent = lent_socket(environ)
         if lent is None:
             self.response = portable(self._viewers, viewer)

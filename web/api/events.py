@@ -10,6 +10,7 @@ from pydantic import Field
 
 from bus.journal import CursorAhead, CursorInvalid, Line, RunUnknown
 from bus.payloads import TERMINAL
+from web.auth.authentication import require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.parameters import EventCursor, Filter, Whole
@@ -90,6 +91,7 @@ def _page(process: WebProcess, run_id: str, thread_id: str, cursor: int, wait_s:
         if lines or not wait_s:
             return _page_of(lines, cursor, limit)
     found = process.wait(wait_s, lambda: anext(process.journal.follow(run_id, thread_id, cursor), ()))
+    require_still_valid()
     return _page_of(found or (), cursor, limit)
 
 

@@ -11,6 +11,7 @@ from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from bus.journal import CONTROLS, IdempotencyConflict, RunOpen, RunStatus, RunUnknown, ThreadOfOtherAgent
 from config.definitions.errors import DefinitionInvalid
 from web.api.answers import answer, status_of
+from web.auth.authentication import require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.fleet import with_starting
@@ -66,6 +67,7 @@ def start(body: StartRun, headers: Repeatable) -> Response:
     links = {"Location": url_for("runs.one", run_id=handle.run_id)}
     if not body.detached:
         end = process.wait(body.wait_s, lambda: process.journal.wait(handle.run_id, handle.thread_id))
+        require_still_valid()
         if end is not None:
             return Response(end.data, 200, links, content_type="application/json")
     status = "queued" if handle.is_new and body.detached else status_of(handle)

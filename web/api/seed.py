@@ -13,6 +13,7 @@ from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from bus.journal import ThreadOfOtherAgent
 from config.definitions.errors import DefinitionInvalid
 from web.api.answers import answer, status_of
+from web.auth.authentication import require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.feeds.seed import SeedFeed, as_text, reason_of
@@ -95,6 +96,7 @@ def process(body: ProcessMessage) -> Response:
     ids = {"thread_id": handle.thread_id, **echo}
     journal = current_process().journal
     end = current_process().wait(WAIT_S, lambda: journal.wait(handle.run_id, handle.thread_id))
+    require_still_valid()
     if end is None:
         events_url = url_for("events.of_run", run_id=handle.run_id)
         return answer({"run_id": handle.run_id, "status": status_of(handle), "events_url": events_url, **ids}, 202)

@@ -18,8 +18,9 @@ from config.identity.local_token import local_token
 from web.auth.addresses import require_no_secret
 from web.auth.certificates import CertificateCallers
 from web.auth.keys import KeyVerifier
+from web.auth.validity import can_end, ended
 from web.errors import Unauthenticated
-from web.process import WebProcess
+from web.process import WebProcess, current_process
 
 OPEN_ENDPOINTS = frozenset({"page.index", "page.icon", "page.static_file", "document.openapi"})
 """Endpoints that need no credential: the page, which asks the reader for one, and the description of the calls."""
@@ -104,6 +105,17 @@ def current_caller() -> Caller:
     """Return who sends the request that is being handled."""
     caller: Caller = g.caller
     return caller
+
+
+def require_still_valid() -> None:
+    """Return if the caller's credential is still valid, after the request has waited for something.
+
+    Raises:
+        Unauthenticated: it ended meanwhile.
+    """
+    caller = current_caller()
+    if can_end(caller) and ended(current_process().journal.database, [caller]):
+        raise Unauthenticated
 
 
 def is_stranger() -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from config.identity.principal import Principal
+from web.auth.validity import ended
 from web.feeds.board import BoardFeed
 from web.feeds.page import PageReader
 from web.feeds.run import RunFeed
@@ -19,7 +21,7 @@ class Hub:
     """One per process; a feed is made when it is first watched and ends with its last viewer."""
 
     def __init__(self, journal: Journal) -> None:
-        self.viewers = Viewers(journal.loop)
+        self.viewers = Viewers(journal.loop, partial(ended, journal.database))
         self._journal = journal
         self._pages = PageReader(journal)
         self._runs: dict[str, RunFeed] = {}

@@ -9,10 +9,12 @@ import asyncio
 import logging
 import resource
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import cast
 
 from bus.loop import ProcessLoop
+from config.errors import CallboardError
+from config.identity.credential import Caller
 from web.errors import Overloaded
 from web.feeds.backlog import Backlog
 from web.feeds.page import BEAT, RETRY
@@ -32,6 +34,8 @@ BEAT_S = 15.0
 STUCK_S = 12.0
 """Seconds that a viewer may not read; checked every ``LOOK_S``, so that it is dropped after at most 15 s."""
 LOOK_S = 2.0
+RECHECK_S = 0.5
+"""Seconds between two checks of the credentials of open streams."""
 SLICE = 200
 """Viewers that get a comment before the loop continues with other work."""
 
@@ -55,14 +59,20 @@ class Stream:
 class Viewer(asyncio.Protocol):
     """One client of one stream: small, since there may be thousands."""
 
-    __slots__ = "_open _viewers _waiter cursor head inbound_bytes stream stuck_since task transport write".split()
+    __slots__ = (
+        "_open _viewers _waiter caller cursor head inbound_bytes stream stuck_since task transport write".split()
+    )
 
     transport: asyncio.WriteTransport
     write: Callable[[bytes], None]
     """Appends bytes to the connection's buffer; returns at once."""
 
-    def __init__(self, viewers: Viewers, open_stream: Callable[[], Stream], cursor: int) -> None:
+    def __init__(
+        self, viewers: Viewers, open_stream: Callable[[], Stream], cursor: int, caller: Caller | None = None
+    ) -> None:
         self._viewers = viewers
+        self.caller = caller
+        """Whose stream it is, if the caller's credential can end; the stream then ends with it."""
         self._open: Callable[[], Stream] | None = open_stream
         self._waiter: asyncio.Future[None] | None = None
         self.cursor = cursor
@@ -139,12 +149,15 @@ class Viewer(asyncio.Protocol):
 class Viewers:
     """All viewers of one process: counts them, sends comments, and drops those that do not read. Used on the loop."""
 
-    def __init__(self, loop: ProcessLoop) -> None:
+    def __init__(self, loop: ProcessLoop, ended: Callable[[Collection[Caller]], Collection[Caller]]) -> None:
         self.backlog = Backlog()
+        self._ended = ended
+        self._read = loop.read
         self.max_viewers = min(MAX_VIEWERS, _open_files() - SPARE_FILES)
         self._submit = loop.submit
         self.loop = loop.loop
         self._all: set[Viewer] = set()
+        self._by_caller: dict[Caller, set[Viewer]] = {}
         self._keeping: list[asyncio.Task[None]] = []
 
     def __len__(self) -> int:
@@ -182,13 +195,19 @@ class Viewers:
     def add(self, viewer: Viewer) -> None:
         """Count the viewer, and send it comments at intervals."""
         self._all.add(viewer)
+        if viewer.caller is not None:
+            self._by_caller.setdefault(viewer.caller, set()).add(viewer)
         if not self._keeping:
-            self._keeping = [self.loop.create_task(self._beat()), self.loop.create_task(self._drop_stuck())]
+            self._keeping = [self.loop.create_task(keep()) for keep in (self._beat, self._drop_stuck, self._drop_ended)]
 
     def remove(self, viewer: Viewer) -> None:
         """Forget the viewer, which has disconnected."""
         self._all.discard(viewer)
         self.backlog.release(viewer)
+        if viewer.caller is not None and (others := self._by_caller.get(viewer.caller)) is not None:
+            others.discard(viewer)
+            if not others:
+                del self._by_caller[viewer.caller]
         if not self._all:
             for task in self._keeping:
                 task.cancel()
@@ -215,6 +234,29 @@ class Viewers:
             too_long = self.loop.time() - STUCK_S
             for viewer in [viewer for viewer in self._all if 0 < viewer.stuck_since < too_long]:
                 log.info("viewer dropped: it did not read for %s s", STUCK_S)
+                viewer.drop()
+
+    async def _drop_ended(self) -> None:
+        """Drop the viewers whose credential ended; those connect again and are refused.
+
+        Asks once for all viewers of a caller. While the database does not answer, the streams stay open, as they do
+        otherwise; it would not take a revocation either.
+        """
+        is_away = False
+        while True:
+            await asyncio.sleep(RECHECK_S)
+            if not self._by_caller:
+                continue
+            try:
+                ended = await self._read(self._ended, tuple(self._by_caller))
+                is_away = False
+            except CallboardError as error:
+                if not is_away:
+                    log.warning("credentials of open streams not checked until the database answers: %s", error)
+                is_away = True
+                continue
+            for viewer in [viewer for caller in ended for viewer in self._by_caller.get(caller, ())]:
+                log.info("viewer dropped: its credential is no longer valid")
                 viewer.drop()
 
 
