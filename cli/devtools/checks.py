@@ -29,7 +29,7 @@ MEMORY = Path("/dev/shm")
 LEAST_MEMORY_BYTES = 4_000_000_000
 MOST_RETRIED = 3
 """More failures than these in one group are not chance; none of them is retried."""
-OWN = ("callboard", *FOLDERS, "clients", "tests")
+OWN = ("callboard", *FOLDERS, "clients", "docs", "tests")
 """What is looked at: Callboard's own files, and nothing that a user put beside them."""
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,11 +27,12 @@ from config.folders import ROOT
 from config.settings import Settings
 from tests.app_harness import AppHarness
 from tests.clients.python.blocking import KINDS, client_of
-from tests.fleet import Worker
+from tests.fleet import Worker, environment
 from tests.journeys.outside_tools import arrived
 from tests.journeys.test_web_killed import MortalWeb
 from tests.journeys.web_server import Web
 from tests.model_server import Call, Turn
+from tests.processes import run_python
 from tests.test_docs import examples
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
@@ -234,3 +237,50 @@ def test_three_restarts_of_the_web_process_are_not_noticed(
     pieces = [event.content for event in events if isinstance(event, ResponseEvent)]
     assert "".join(pieces) == end.output == "".join(WORDS)
     assert not any(isinstance(event, WithdrawnEvent) for event in events), "the worker ran on"
+
+
+@pytest.fixture(scope="module")
+def guarded_web(fleet_settings: Settings, worker: Worker) -> Iterator[Web]:
+    """A web process that asks for credentials."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    guarded = Web(fleet_settings.model_copy(update={"port": port, "auth": "required"}))
+    guarded.log = fleet_settings.state / "guarded.log"
+    with guarded:
+        yield guarded
+
+
+def keys(settings: Settings, *words: str) -> dict[str, str]:
+    """Return what `./callboard keys` prints."""
+    ran = run_python("-P", "-m", "cli", "keys", *words, "--json", env=environment(settings) | {"PYTHONPATH": str(ROOT)})
+    assert ran.returncode == 0, ran.stderr
+    found: dict[str, str] = json.loads(ran.stdout)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_opens_the_server_and_its_revocation_ends_a_stream(
+    kind: str, guarded_web: Web, fleet_harness: AppHarness
+) -> None:
+    fleet_harness.agent("timeouts: {first_token_s: 300, between_chunks_s: 300}")
+    fleet_harness.model.script([Turn(text=["one ", "two ", "three"], stall_after=3)])
+    made, rotated = (keys(guarded_web.settings, "create", f"shop-{kind}") for _ in range(2))
+
+    with client_of(kind, guarded_web.address, made["key"]) as callboard:
+        handle = callboard.run("tester", "Hello")
+        events = iter(handle.events())
+        next(event for event in events if isinstance(event, ResponseEvent))
+        keys(guarded_web.settings, "revoke", made["id"])
+        with pytest.raises(RequestRefused) as revoked:
+            list(events)
+    with client_of(kind, guarded_web.address) as stranger, pytest.raises(RequestRefused) as without:
+        stranger.run("tester", "Hello")
+    with client_of(kind, guarded_web.address, rotated["key"]) as again:
+        resumed = again.handle(handle.run_id)
+        resumed.cancel()
+        assert resumed.result(60).status == "cancelled", "another key of that name has its runs"
+    fleet_harness.model.forget()
+
+    assert {error.value.status for error in (revoked, without)} == {401}
+    assert {error.value.code for error in (revoked, without)} == {"unauthenticated"}
+    assert made["key"] not in str(revoked.value)

@@ -1,0 +1,63 @@
+"""Virtual environments of tests' own, as users of other projects have them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from config.folders import ROOT
+
+INSTALL_S = 240
+
+
+class Venv:
+    """An environment with pip, and nothing of Callboard's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=INSTALL_S)
+        self.python = str(folder / "bin" / "python")
+
+    def install(self, *what: str) -> None:
+        """Install packages from the index, or from files."""
+        self._said("-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what)
+
+    def packages(self) -> set[str]:
+        """Return the names of what is installed."""
+        return {line.partition("==")[0] for line in self._said("-m", "pip", "list", "--format", "freeze").split()}
+
+    def run(self, code: str, *, cwd: Path, **environment: str) -> str:
+        """Run a program in a folder and return what it printed."""
+        return self._said("-c", code, cwd=cwd, **environment)
+
+    def _said(self, *arguments: str, cwd: Path | None = None, **environment: str) -> str:
+        ran = subprocess.run(
+            [self.python, *arguments],
+            env=foreign_environment(**environment),
+            cwd=cwd or self.folder,
+            timeout=INSTALL_S,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+
+def foreign_environment(**more: str) -> dict[str, str]:
+    """Return the environment of another project's process: the settings of pip, and nothing of Callboard's."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CALLBOARD_", "PYTHON"))}
+    return kept | more
+
+
+def build_client(folder: Path) -> Path:
+    """Return the wheel of the client, built from a copy of its folder."""
+    copy = shutil.copytree(ROOT / "clients" / "python", folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation")
+    command = (sys.executable, "-m", "pip", "wheel", *quiet, "--wheel-dir", str(folder), str(copy))
+    subprocess.run(command, check=True, timeout=INSTALL_S, cwd=folder)
+    [wheel] = folder.glob("*.whl")
+    return wheel
