@@ -16,10 +16,12 @@ from web.api.approvals import approvals
 from web.api.document import document
 from web.api.events import events
 from web.api.health import health
+from web.api.keys import keys
 from web.api.page import page
 from web.api.runs import runs
 from web.api.seed import seed
 from web.api.threads import threads
+from web.api.tickets import tickets
 from web.auth import authentication
 from web.process import WebProcess, current_process
 from web.proxies import TrustedProxies
@@ -27,7 +29,7 @@ from web.proxies import TrustedProxies
 if TYPE_CHECKING:
     from agents.runner import Runner
 
-BLUEPRINTS = (runs, approvals, events, threads, agents, health, seed, document, page)
+BLUEPRINTS = (runs, approvals, events, threads, agents, health, seed, document, page, keys, tickets)
 
 
 def create_app(with_settings: Settings | None = None, runner: Runner | None = None) -> Flask:

@@ -72,7 +72,7 @@ def create(
     lifetime_s = None if expires is None else seconds_of(expires)
     with open_database_of(settings, create=True) as database:
         form = KeyForm(partial(shared_secret, database, SECRET_NAME))
-        form.digest("")  # reads the secret, which may have to be made, before the transaction
+        form.open()
         with database.write() as connection:
             key, text = table.create(connection, form, principal, by=settings.principal, lifetime_s=lifetime_s)
     _print_new(key, text, as_json)

@@ -76,3 +76,8 @@ def rows_for(principal: Principal, verb: Verb, table: Table) -> ColumnElement[bo
     elif reach is Reach.SHARED:
         conditions.append(or_(own, ~table.c.private))
     return and_(*conditions)
+
+
+def may_administer(principal: Principal) -> bool:
+    """Return whether a principal may manage the keys of its tenant."""
+    return principal.reach(Verb.ADMINISTER) is Reach.TENANT

@@ -13,7 +13,9 @@ class Forbidden(Permanent):
     status = 403
 
     def __init__(self, principal: Principal, verb: Verb, what: str) -> None:
-        if verb in principal.verbs:
+        if verb is Verb.ADMINISTER:
+            remedy = "principals with the role admin may, by a credential that is for it."
+        elif verb in principal.verbs:
             roles = " or ".join(roles_that_reach(verb))
             remedy = f"its owner may, and so may principals of the tenant with the role {roles}."
         else:
@@ -27,6 +29,14 @@ class AgentForbidden(Permanent):
     code = "agent_forbidden"
     status = 403
     text = "'{principal}' may not start agent '{agent_id:.80}'; `access:` in its definition says who may."
+
+
+class ScopeExceeded(Permanent):
+    """A key was to have more than its creator."""
+
+    code = "scope_exceeded"
+    status = 403
+    text = "a key has no more than the credential that creates it, which does not have {what}."
 
 
 class KeyUnknown(Permanent):

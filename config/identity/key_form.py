@@ -13,9 +13,11 @@ from collections.abc import Callable
 from config.identity.base62 import encoded, random_text
 
 PREFIX = "cbk_"
+TICKET_PREFIX = "cbt_"
 SECRET_NAME = "api-keys"
 """The deployment's secret that keys and tickets are hashed with, in table ``secrets``."""
 SECRET_CHARS = 30
+TICKET_CHARS = 30
 _RANDOM_CHARS, _TAG_CHARS, _CHECKSUM_CHARS = 10, 6, 6
 KEY = re.compile(
     rf"{PREFIX}([0-9A-Za-z]{{{_RANDOM_CHARS + _TAG_CHARS}}})_[0-9A-Za-z]{{{SECRET_CHARS + _CHECKSUM_CHARS}}}"
@@ -44,15 +46,27 @@ class KeyForm:
         random, tag = found[1][:_RANDOM_CHARS], found[1][_RANDOM_CHARS:]
         return found[1] if hmac.compare_digest(self._tag(random), tag) else None
 
+    def make_ticket(self) -> str:
+        """Return a new ticket, whose last characters are a MAC of the others."""
+        random = random_text(TICKET_CHARS)
+        return TICKET_PREFIX + random + self._tag(random)
+
+    def is_ticket(self, text: str) -> bool:
+        """Return whether this deployment made the ticket."""
+        start, tag = text[:-_TAG_CHARS], text[-_TAG_CHARS:]
+        is_formed = len(text) == len(TICKET_PREFIX) + TICKET_CHARS + _TAG_CHARS and text.isascii()
+        return is_formed and hmac.compare_digest(self._tag(start.removeprefix(TICKET_PREFIX)), tag)
+
     def digest(self, text: str) -> str:
         """Return the keyed hash of a key or a ticket, which is what the database has of it."""
-        return hmac.digest(self._open(), text.encode(), "sha256").hex()
+        return hmac.digest(self.open(), text.encode(), "sha256").hex()
 
     def _tag(self, random: str) -> str:
-        mac = hmac.digest(self._open(), b"id:" + random.encode(), "sha256")
+        mac = hmac.digest(self.open(), b"id:" + random.encode(), "sha256")
         return encoded(int.from_bytes(mac[:8]), _TAG_CHARS)
 
-    def _open(self) -> bytes:
+    def open(self) -> bytes:
+        """Read the secret unless it is known, and return it; not within a transaction, since it may have to be made."""
         if not self._secret:
             self._secret = bytes.fromhex(self._read_secret())
         return self._secret

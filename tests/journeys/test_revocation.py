@@ -88,7 +88,7 @@ class Stream:
 
 def make(database: Database, name: str, *roles: Role) -> tuple[ApiKey, str]:
     form = KeyForm(partial(shared_secret, database, SECRET_NAME))
-    form.digest("")
+    form.open()
     with database.write() as connection:
         return keys.create(connection, form, Principal(id=name, roles=frozenset(roles)), by="root")
 

@@ -19,6 +19,7 @@ from config.identity.keys import ApiKey
 from config.identity.principal import Principal, Role, Verb
 from config.settings import Settings
 from tests.web.conftest import eventually, opened, process_of
+from tests.web.contract import require_no_difference, watch
 from web.app import create_app
 from web.auth import keys as verifying
 
@@ -28,8 +29,10 @@ def door(settings: Settings) -> Iterator[Any]:
     """A client of a process that requires authentication."""
     with opened(settings.model_copy(update={"auth": "required"})) as runner:
         app = create_app(runner.settings, runner)
+        watch(app)
         yield app.test_client()
         process_of(app).close()
+        require_no_difference(app)
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def make(journal: Journal, name: str = "ci", *roles: Role, **scope: Any) -> tuple[ApiKey, str]:
     form = KeyForm(partial(shared_secret, journal.database, SECRET_NAME))
-    form.digest("")
+    form.open()
     lifetime_s = scope.pop("lifetime_s", None)
     principal = Principal(tenant=scope.pop("tenant", "default"), id=name, roles=frozenset(roles), **scope)
     with journal.database.write() as connection:
@@ -156,3 +159,77 @@ def test_strangers_with_a_key_see_the_whole_health(door: Any, journal: Journal) 
     assert door.get("/health").json.keys() == {"status"}
     assert "workers" in door.get("/health", headers=bearer(key)).json
     assert door.get("/health", headers=bearer(forge(key))).json.keys() == {"status"}
+
+
+# --- keys over HTTP
+
+
+def test_an_administrator_manages_the_keys_of_its_tenant(door: Any, journal: Journal) -> None:
+    (_, admin), (other, _) = make(journal, "root", Role.ADMIN, tenant="acme"), make(journal, tenant="zeta")
+    asked = {"name": "ci", "roles": ["viewer"], "verbs": ["see"], "agents": ["assistant"], "expires_in_s": 3600}
+
+    made = door.post("/v1/keys", json=asked, headers=bearer(admin))
+    facts = {name: made.json[name] for name in ("name", "tenant", "roles", "verbs", "agents", "created_by")}
+    assert (made.status_code, facts) == (
+        201,
+        {name: asked[name] for name in ("name", "roles", "verbs", "agents")} | {"tenant": "acme", "created_by": "root"},
+    )
+    assert door.get("/v1/runs", headers=bearer(made.json["key"])).status_code == 200
+    listed = door.get("/v1/keys", headers=bearer(admin))
+    assert [key["name"] for key in listed.json["keys"]] == ["ci", "root"]
+    assert "cbk_" not in listed.text
+
+    for _ in range(2):
+        assert door.delete(f"/v1/keys/{made.json['id']}", headers=bearer(admin)).status_code == 204
+    assert door.get("/v1/runs", headers=bearer(made.json["key"])).status_code == 401
+    refused = [door.delete(f"/v1/keys/{key_id}", headers=bearer(admin)) for key_id in (other.id, "none")]
+    assert [(answer.status_code, answer.json["code"]) for answer in refused] == [(404, "key_unknown")] * 2
+
+
+@pytest.mark.parametrize("role", [None, Role.VIEWER, Role.OPERATOR, Role.APPROVER])
+@pytest.mark.parametrize(("method", "path"), [("GET", "/v1/keys"), ("POST", "/v1/keys"), ("DELETE", "/v1/keys/x")])
+def test_only_administrators_manage_keys(
+    door: Any, journal: Journal, role: Role | None, method: str, path: str
+) -> None:
+    _, key = make(journal, "ci", *([role] if role else []))
+
+    refused = door.open(path, method=method, json={"name": "x"} if method == "POST" else None, headers=bearer(key))
+
+    assert (refused.status_code, refused.json["code"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("scope", "asked"),
+    [
+        ({"verbs": frozenset({Verb.SEE, Verb.ADMINISTER})}, {}),
+        ({"verbs": frozenset({Verb.SEE, Verb.ADMINISTER})}, {"verbs": ["start"]}),
+        ({"agents": frozenset({"assistant"})}, {}),
+        ({"lifetime_s": 60}, {}),
+        ({"lifetime_s": 60}, {"expires_in_s": 3600}),
+    ],
+)
+def test_a_key_has_no_more_than_its_creator(
+    door: Any, journal: Journal, scope: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    _, key = make(journal, "root", Role.ADMIN, **scope)
+
+    refused = door.post("/v1/keys", json={"name": "ci", **asked}, headers=bearer(key))
+
+    assert (refused.status_code, refused.json["code"]) == (403, "scope_exceeded")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *({}, {"name": "../x"}, {"name": "x\n"}, {"name": ""}, {"name": "x" * 65}, {"name": "x", "roles": ["emperor"]}),
+        *({"name": "x", "verbs": []}, {"name": "x", "expires_in_s": 0}, {"name": "x", "tenant": "zeta"}),
+    ],
+)
+def test_what_cannot_be_is_refused(door: Any, journal: Journal, asked: dict[str, Any]) -> None:
+    _, key = make(journal, "root", Role.ADMIN)
+
+    refused = door.post("/v1/keys", json=asked, headers=bearer(key))
+
+    assert (refused.status_code, refused.json["code"]) == (400, "bad_request")
+    if "roles" in asked:
+        assert "viewer" in refused.json["detail"]

@@ -56,6 +56,8 @@ class WhichEvents(Input):
     """The number of the last event that the client has; 0: from the beginning."""
     last_event_id: EventCursor = 0
     """The same, as EventSource polyfills call it."""
+    ticket: Maybe[Annotated[str, Field(max_length=100)]] = None
+    """A ticket for the events of this run, in place of a header."""
     wait_s: Maybe[Annotated[int, Whole(0, MAX_WAIT_S)]] = None
     """Return a page of JSON, and wait so many seconds for the first event where there is none yet."""
     limit: Annotated[int, Whole(1, PAGE_EVENTS)] = PAGE_EVENTS

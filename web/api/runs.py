@@ -10,6 +10,7 @@ from pydantic import Field
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from bus.journal import CONTROLS, IdempotencyConflict, RunOpen, RunStatus, RunUnknown, ThreadOfOtherAgent
 from config.definitions.errors import DefinitionInvalid
+from config.identity.errors import AgentForbidden
 from web.api.answers import answer, status_of
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
@@ -23,6 +24,8 @@ from web.schemas.run import AcceptedRun, ControlledRun, Run, RunPage
 from web.security import current_principal
 
 runs = Blueprint("runs", __name__)
+
+STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputEmpty, InputTooLarge)
 
 MAX_WAIT_S = 300
 SMALL_CHARS = 16 * 1024
@@ -50,7 +53,7 @@ class StartRun(Input):
 @runs.post("/v1/runs")
 @call(
     {202: AcceptedRun, 200: EndEvent},
-    problems=(AgentUnknown, DefinitionInvalid, InputEmpty, InputTooLarge, ThreadOfOtherAgent, IdempotencyConflict),
+    problems=(*STARTING, ThreadOfOtherAgent, IdempotencyConflict),
 )
 def start(body: StartRun, headers: Repeatable) -> Response:
     """Accept a run: 202 with its addresses, or 200 with its end if the caller waits and it ends in time."""

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from bus.journal import ThreadOfOtherAgent
 from config.definitions.errors import DefinitionInvalid
+from config.identity.errors import AgentForbidden
 from web.api.answers import answer, status_of
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 seed = Blueprint("seed", __name__)
 
 WAIT_S = 30
-REFUSALS = (AgentUnknown, DefinitionInvalid, InputEmpty, InputTooLarge, ThreadOfOtherAgent)
+REFUSALS = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputEmpty, InputTooLarge, ThreadOfOtherAgent)
 CorrelationId = Annotated[str, Field(max_length=128)]
 
 

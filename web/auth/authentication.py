@@ -9,12 +9,14 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from flask import Flask, g, request
+from flask import Flask, current_app, g, request
 
 from config.errors import CallboardError
 from config.identity import key_form
 from config.identity.credential import Caller, Credential, CredentialKind
+from config.identity.key_form import KeyForm
 from config.identity.local_token import local_token
+from web.auth import tickets
 from web.auth.addresses import require_no_secret
 from web.auth.certificates import CertificateCallers
 from web.auth.keys import KeyVerifier
@@ -26,6 +28,7 @@ OPEN_ENDPOINTS = frozenset({"page.index", "page.icon", "page.static_file", "docu
 """Endpoints that need no credential: the page, which asks the reader for one, and the description of the calls."""
 HEALTH_ENDPOINTS = frozenset({"health.state", "health.ready"})
 """Endpoints that answer strangers too, with less."""
+EXTENSION = "callboard_authentication"
 MAX_TOKEN_CHARS = 8000
 BEARER = re.compile(r"(?i:bearer) +([A-Za-z0-9._~+/-]+=*)")
 
@@ -41,13 +44,18 @@ class Authentication:
         kind = CredentialKind.NONE if settings.auth == "none" else CredentialKind.LOCAL
         self._local = Caller(principal=settings.local_principal, credential=Credential(kind=kind))
 
-    def caller(self, environ: Mapping[str, Any]) -> Caller:
-        """Return who sends this request.
+    def caller(self, environ: Mapping[str, Any], ticket: tuple[str, str] | None = None) -> Caller:
+        """Return who sends this request; a ticket comes with the run whose events are asked for.
 
         Raises:
             Unauthenticated: it has no valid credential, and one is required; or one of ours that is not valid.
         """
         header = environ.get("HTTP_AUTHORIZATION", "")
+        if ticket is not None and not header:
+            caller = tickets.caller_of(self.keys.journal, self.keys.form, *ticket)
+            if caller is None:
+                raise Unauthenticated
+            return caller
         if self._settings.auth == "none" and not self._is_ours(header):  # a proxy's own login passes its header on
             return self._local
         caller = self._of_header(header) if header else self._certificates.caller(environ)
@@ -86,7 +94,7 @@ class Authentication:
 
 def register(app: Flask, process: WebProcess) -> None:
     """Set ``g.caller`` before each request is handled, or refuse it; None is a stranger who asks for the health."""
-    authentication = Authentication(process)
+    authentication = app.extensions[EXTENSION] = Authentication(process)
 
     @app.before_request
     def authenticate() -> None:
@@ -98,7 +106,21 @@ def register(app: Flask, process: WebProcess) -> None:
             with suppress(CallboardError):  # also when the database is away, whose state is asked for
                 g.caller = authentication.caller(request.environ)
             return
-        g.caller = authentication.caller(request.environ)
+        g.caller = authentication.caller(request.environ, _ticket())
+
+
+def _ticket() -> tuple[str, str] | None:
+    if request.endpoint != tickets.ENDPOINT or tickets.PARAMETER not in request.args:
+        return None
+    return request.args[tickets.PARAMETER], str((request.view_args or {})["run_id"])
+
+
+def current_key_form() -> KeyForm:
+    """Return what makes the keys and tickets of this deployment, with its secret read."""
+    found: Authentication = current_app.extensions[EXTENSION]
+    form = found.keys.form
+    form.open()
+    return form
 
 
 def current_caller() -> Caller:

@@ -9,4 +9,5 @@ from pydantic import Field
 RunId = Annotated[str, Field(description="The run's id.", examples=["run_01m7wyc882adz9tga1jxhzbj7w"])]
 ThreadId = Annotated[str, Field(description="The conversation's id, or your own name for it.", examples=["sums"])]
 AgentId = Annotated[str, Field(description="The agent's id.", examples=["assistant"])]
+KeyId = Annotated[str, Field(description="The key's id.", examples=["KVCxQwklaisCdNng"])]
 ApprovalId = Annotated[str, Field(description="The question's id.", examples=["apr_01m7wyc882adz9tga1jxhzbj7w"])]

@@ -23,7 +23,7 @@ CI = Principal(tenant="acme", id="ci", roles=frozenset({Role.VIEWER}), verbs=fro
 @pytest.fixture
 def form(database: Database) -> KeyForm:
     form = KeyForm(partial(shared_secret, database, SECRET_NAME))
-    form.digest("")
+    form.open()
     return form
 
 

@@ -1,0 +1,108 @@
+"""API keys of the caller's tenant: create, list, revoke."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from flask import Blueprint, Response
+from pydantic import Field
+
+from agents.errors import AgentUnknown
+from config.clock import epoch_ms
+from config.definitions.errors import DefinitionInvalid
+from config.identity import keys as table
+from config.identity.access import may_administer
+from config.identity.credential import CredentialKind
+from config.identity.errors import Forbidden, KeyUnknown, ScopeExceeded
+from config.identity.principal import NAME, Principal, Role, Verb
+from web.api.answers import answer
+from web.auth.authentication import current_caller, current_key_form
+from web.calls.call import call
+from web.calls.fields import Input, Maybe
+from web.process import current_process
+from web.schemas.key import KeyList, NewKey
+from web.schemas.paths import KeyId
+from web.security import current_principal
+
+keys = Blueprint("keys", __name__)
+
+MAX_LIFETIME_S = 10 * 365 * 86_400
+LASTING = frozenset({CredentialKind.KEY, CredentialKind.SERVICE})
+"""Kinds of credentials whose end a key that they create may not outlive; a session is short for another reason."""
+
+
+@keys.get("/v1/keys")
+@call({200: KeyList})
+def many() -> Response:
+    """List the keys of the caller's tenant, newest first, with those that ended."""
+    principal = _require_administrator()
+    with current_process().journal.database.read() as connection:
+        return answer({"keys": [key.shown() for key in table.of_tenant(connection, principal.tenant)]})
+
+
+class CreateKey(Input):
+    """A key for a program."""
+
+    name: Annotated[str, Field(pattern=rf"^{NAME}$")]
+    """The principal that it acts as: a name of letters, digits and ``_.@+-``."""
+    roles: list[Annotated[Role, Field(strict=False)]] = Field([])
+    """What widens its reach in the tenant."""
+    verbs: Maybe[Annotated[list[Annotated[Verb, Field(strict=False)]], Field(min_length=1)]] = None
+    """What it may be used for; absent: everything."""
+    agents: Maybe[Annotated[list[str], Field(min_length=1, max_length=100)]] = None
+    """The agents that it may be used for; absent: all."""
+    expires_in_s: Maybe[Annotated[int, Field(ge=1, le=MAX_LIFETIME_S)]] = None
+    """Seconds until it ends by itself; absent: it does not."""
+
+
+@keys.post("/v1/keys")
+@call({201: NewKey}, problems=(ScopeExceeded, AgentUnknown, DefinitionInvalid))
+def create(body: CreateKey) -> Response:
+    """Create a key in the caller's tenant, with no more than the caller has, and return it, once."""
+    creator, registry = _require_administrator(), current_process().runner.registry
+    principal = Principal(
+        tenant=creator.tenant,
+        id=body.name,
+        roles=frozenset(body.roles),
+        verbs=frozenset(body.verbs or Verb),
+        agents=None if body.agents is None else frozenset(registry.get(agent).id for agent in body.agents),
+    )
+    _require_within(principal, creator)
+    _require_no_longer(body.expires_in_s)
+    form = current_key_form()
+    with current_process().journal.database.write() as connection:
+        key, text = table.create(connection, form, principal, by=creator.id, lifetime_s=body.expires_in_s)
+    return answer(key.shown() | {"key": text}, 201)
+
+
+@keys.delete("/v1/keys/<key_id>")
+@call({204: None}, problems=(KeyUnknown,))
+def revoke(key_id: KeyId) -> Response:
+    """End a key of the caller's tenant everywhere, within a second; repeating it is harmless."""
+    principal = _require_administrator()
+    with current_process().journal.database.write() as connection:
+        table.revoke(connection, key_id, principal.tenant)
+    return Response(status=204)
+
+
+def _require_administrator() -> Principal:
+    principal = current_principal()
+    if not may_administer(principal):
+        raise Forbidden(principal, Verb.ADMINISTER, f"tenant '{principal.tenant}'")
+    return principal
+
+
+def _require_within(principal: Principal, creator: Principal) -> None:
+    """Return if the key has no more than its creator; an administrator has every role."""
+    if excess := principal.verbs - creator.verbs:
+        raise ScopeExceeded(what=f"verbs: {', '.join(sorted(excess))}")
+    if creator.agents is not None and not (principal.agents or frozenset({"all"})) <= creator.agents:
+        raise ScopeExceeded(what=f"agents other than {', '.join(sorted(creator.agents))}")
+
+
+def _require_no_longer(lifetime_s: int | None) -> None:
+    """Return if the key ends before the credential that creates it."""
+    credential = current_caller().credential
+    ends_ms = credential.expires_ms if credential.kind in LASTING else None
+    if ends_ms is not None and (lifetime_s is None or epoch_ms() + lifetime_s * 1000 > ends_ms):
+        raise ScopeExceeded(what="a later end; set 'expires_in_s'")

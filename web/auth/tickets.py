@@ -1,0 +1,29 @@
+"""Tickets of streams, which go into an address where a client cannot send headers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from config.identity import tickets
+from config.identity.credential import Caller
+from config.identity.key_form import KeyForm
+from web.auth.validity import ended
+
+if TYPE_CHECKING:
+    from bus.journal import Journal
+
+ENDPOINT = "events.of_run"
+"""The one endpoint that takes a ticket."""
+PARAMETER = "ticket"
+
+
+def caller_of(journal: Journal, form: KeyForm, ticket: str, run_id: str) -> Caller | None:
+    """Return who asked for the ticket, if it is valid for this run and its credential still is.
+
+    What this deployment did not make is refused without a query.
+    """
+    if not form.is_ticket(ticket):
+        return None
+    with journal.database.write() as connection:
+        caller = tickets.take(connection, form, ticket, run_id)
+    return None if caller is None or ended(journal.database, [caller]) else caller
