@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from bus.payloads import EVENT_TYPES, Payload
+from config.identity.audit.anchors import AuditHead
 from config.settings import Settings
 
 
@@ -70,6 +71,13 @@ class AgentObserver:
         """Take one payload; the default calls the typed hook of its kind."""
         if payload.hook:
             getattr(self, payload.hook)(agent, payload, context)
+
+    def on_audit_head(self, head: AuditHead) -> None:
+        """Take the head of a tenant's audit log, to be kept outside the database: a later chain has to contain it.
+
+        Belongs to no run. Called on the observer's own thread, in one worker, within a minute after the log grew and
+        once an hour. An installed observer that overrides it is called whether or not a definition names it.
+        """
 
     def flush(self) -> None:
         """Called after each batch on the observer's own thread, and (inline ones too) before the process ends."""

@@ -102,7 +102,11 @@ def _as_observer(thing: Any, path: str, _name: str | None, _settings: Settings) 
     if not _accepts(thing):
         raise PluginUnknown(f"'{path}' is no observer; derive a class from observers.base.AgentObserver.", name=path)
     kind: type[AgentObserver] = thing
-    waiting = [name for name in ("on_response", *HOOKS, "flush") if inspect.iscoroutinefunction(getattr(kind, name))]
+    waiting = [
+        name
+        for name in ("on_response", *HOOKS, "on_audit_head", "flush")
+        if inspect.iscoroutinefunction(getattr(kind, name))
+    ]
     if waiting:
         raise PluginUnknown(
             f"'{path}' has `async def {waiting[0]}`, which is never awaited; write a plain `def`: unless "

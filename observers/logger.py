@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from bus.payloads import EndPayload, MessagePayload, Payload, Record, TextPayload, WithdrawnPayload
+from config.identity.audit.anchors import AuditHead
 from config.redaction import redact
 from config.settings import Settings
 from observers.base import AgentFacts, AgentObserver, RunFacts
@@ -78,6 +79,10 @@ class SimpleLoggerObserver(AgentObserver):
         self._end_messages(payload, context)
         self._add(agent, payload, context)
 
+    def on_audit_head(self, head: AuditHead) -> None:
+        """Add a line that `./callboard audit verify` compares the audit log with."""
+        self._append(head.json_line() if self._line is json_line else head.text_line())
+
     def flush(self) -> None:
         """Write the pending lines in one call; what the disk does not accept stays pending."""
         if not self._pending:
@@ -98,7 +103,10 @@ class SimpleLoggerObserver(AgentObserver):
         self._slot.release()
 
     def _add(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
-        line = self._line(record_of(agent, payload, context)).encode("utf-8", "backslashreplace") + b"\n"
+        self._append(self._line(record_of(agent, payload, context)))
+
+    def _append(self, text: str) -> None:
+        line = text.encode("utf-8", "backslashreplace") + b"\n"
         self._pending.append(line)
         self._pending_bytes += len(line)
         if self._pending_bytes > MAX_PENDING and not self._is_failing:

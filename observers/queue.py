@@ -37,7 +37,7 @@ class ObserverQueue:
         self.observer = observer
         self.dropped = 0
         """Payloads refused since the queue was last empty."""
-        self._waiting: deque[Item | threading.Event] = deque()
+        self._waiting: deque[Item | Callable[[], None] | threading.Event] = deque()
         self._limit = max(1, observer.max_queue)
         self._open: dict[str, None] = {}
         self._idle = True
@@ -55,6 +55,11 @@ class ObserverQueue:
         if self._idle:
             self._wake_thread()
         return True
+
+    def call(self, work: Callable[[], None]) -> None:
+        """Call ``work``, which belongs to no run and does not raise, in its turn."""
+        self._waiting.append(work)
+        self._wake_thread()
 
     def begin(self, run_id: str) -> None:
         """Remember that something of this run was taken, so that its ``end`` will be too."""
@@ -127,6 +132,9 @@ class ObserverQueue:
             item = self._waiting.popleft()
             if isinstance(item, threading.Event):
                 marks.append(item)
+                continue
+            if not isinstance(item, tuple):
+                item()
                 continue
             deliver, agent, payload, context = item
             deliver(agent, payload, context)

@@ -10,6 +10,7 @@ import orjson
 from sqlalchemy import Boolean, Connection, bindparam, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
+from bus.journal.configuration import record_configuration, remember_configuration
 from bus.journal.definition_store import pin, remember_pinned
 from bus.journal.errors import ThreadOfOtherAgent
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
@@ -89,6 +90,7 @@ def accept(database: Database, new: NewRun, record: Record = announce) -> Accept
                 failpoint("accept-before")
             if accepted.is_new:
                 remember_pinned(database, new.definition_digest)
+                remember_configuration(database, new.principal.tenant, new.agent_id, new.definition_digest)
             failpoint("accept")
             return accepted
         except IntegrityError:  # two first messages of one new thread, or one key, at the same moment
@@ -109,6 +111,7 @@ def _accept(connection: Connection, new: NewRun, record: Record) -> Accepted:
     row = record(connection, run["id"])
     if new.idempotency is not None:
         remember(connection, new.principal, new.idempotency, run["id"])
+    record_configuration(connection, new.principal, new.agent_id, new.definition_digest)
     return Accepted(run_id=run["id"], thread_id=run["thread_id"], message=message, outbox_row=row)
 
 

@@ -19,6 +19,8 @@ from config.clock import epoch_ms
 from config.database.engine import Database, wall_ms
 from config.database.tables import approvals
 from config.failpoints import failpoint
+from config.identity.audit.entry import Action
+from config.identity.audit.recording import record
 from config.identity.principal import Principal, Verb
 
 
@@ -70,6 +72,9 @@ def decide(
         written = _answer(connection, row, question, answer, by)
         if idempotency is not None:
             remember(connection, principal, idempotency, run_id)
+        facts = {"run": run_id, "decision": answer.decision, "call": question.name, "arguments": question.digest}
+        facts["by"] = by if by != principal.id else None
+        record(connection, principal, Action.APPROVAL_DECIDED, "approval", approval_id, **facts)
     failpoint("unowned")
     return decided(decision=answer.decision, by=by, written=written)
 

@@ -29,6 +29,8 @@ from config.database.tables import steps
 from config.effects import recorded_policy
 from config.errors import CallboardError
 from config.failpoints import failpoint
+from config.identity.audit.entry import Action
+from config.identity.audit.recording import record
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
 
@@ -115,14 +117,21 @@ def control(
             if not is_owned and row.status != wanted.before:
                 return untouched(row)
         if is_owned:
-            request(connection, row, wanted.kind, by, is_stop=isinstance(wanted.to, Ending))
+            if request(connection, row, wanted.kind, by, is_stop=isinstance(wanted.to, Ending)):
+                _record(connection, principal, row, wanted, by)
             return untouched(row)
         if isinstance(wanted.to, Ending):
             written = end_run(connection, row, wanted.to)
         else:
             written = move(connection, row, wanted.to.status, wanted.to.reason)
+        _record(connection, principal, row, wanted, by)
     failpoint("unowned")
     return written
+
+
+def _record(connection: Connection, principal: Principal, run: Row[Any], wanted: Control, by: str) -> None:
+    facts = {"verb": wanted.verb, "agent": run.agent_id, "by": by if by != principal.id else None}
+    record(connection, principal, Action.RUN_CONTROLLED, "run", run.id, **facts)
 
 
 def fail_owned(database: Database, run_id: str, fence: int, error: CallboardError) -> CommitResult:

@@ -309,3 +309,33 @@ workers = Table(
     Column("queues", Text),  # those it serves, with commas between them
     Column("version", String(32)),
 )
+
+audit = Table(  # append-only: triggers refuse UPDATE and DELETE; no foreign keys, so it outlives what it names
+    "audit",
+    metadata,
+    Column("tenant", Id, nullable=False),
+    Column("number", BigInteger, nullable=False),  # 1, 2, 3 ... in the tenant
+    Column("at_ms", BigInteger, nullable=False),
+    Column("action", String(32), nullable=False),
+    Column("outcome", String(16), nullable=False),
+    Column("principal", Text, nullable=False),
+    Column("credential", String(16), nullable=False),
+    Column("credential_id", Text, nullable=False),
+    Column("target", String(32), nullable=False),
+    Column("target_id", Text, nullable=False),
+    Column("facts_json", Text, nullable=False),
+    Column("previous", String(64), nullable=False),  # the digest of the entry before it
+    Column("digest", String(64), nullable=False),
+    PrimaryKeyConstraint("tenant", "number"),
+    Index(None, "tenant", "action", "target_id", "number"),
+)
+
+audit_heads = Table(
+    "audit_heads",
+    metadata,
+    Column("tenant", Id, primary_key=True),
+    Column("number", BigInteger, nullable=False, server_default="0"),  # of the tenant's last entry
+    Column("digest", String(64), nullable=False),
+    Column("anchored", BigInteger, nullable=False, server_default="0"),  # the last number written to the log files
+    Column("anchored_ms", BigInteger, nullable=False, server_default="0"),
+)

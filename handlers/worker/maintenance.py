@@ -1,4 +1,7 @@
-"""Maintenance of runs without an owner: delivers their ends to observers, and resumes those that waited for code."""
+"""Maintenance of runs without an owner: delivers their ends to observers, and resumes those that waited for code.
+
+It also writes the heads of the audit log, which belong to no run, to the log and to observers.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from bus.journal import require_readable_journal
 from bus.queues import served_queues
 from config.errors import CallboardError, Permanent
 from handlers.worker.slots import slot_pool
+from observers.audit_heads import write_audit_heads
 from observers.discovery import resolve_observers
 from observers.invoker import ObserverInvoker
 
@@ -35,6 +39,7 @@ async def maintain(process: Process) -> None:
         try:
             await loop.read(memory.give_back)
             await loop.read(deliver_undelivered, process)
+            await loop.read(write_audit_heads, process.journal.database, process.settings)
             if rounds % RESUME_EVERY == 0:
                 await loop.read(resume_compatible, process)
         except CallboardError as error:

@@ -16,6 +16,8 @@ from config.database.engine import Database
 from config.database.tables import messages, metadata, runs, threads
 from config.database.timeouts import patience
 from config.identity.access import require, rows_for
+from config.identity.audit.entry import Action
+from config.identity.audit.recording import record
 from config.identity.principal import Principal, Verb
 
 OF_A_RUN = tuple(
@@ -40,6 +42,8 @@ def remove_runs(database: Database, principal: Principal, run_ids: Sequence[str]
         require_over(connection, principal, run_ids)
         with patience(LONG_S):
             delete_runs(connection, runs.c.id.in_(run_ids))
+        for run_id in run_ids:
+            record(connection, principal, Action.RUN_REMOVED, "run", run_id)
 
 
 def remove_threads(
@@ -56,6 +60,9 @@ def remove_threads(
         keys = require_no_open_run(connection, principal, thread_ids, owner)
         with patience(LONG_S):
             delete_threads(connection, keys)
+        for thread_id in thread_ids:
+            of = owner if owner != principal.id else None
+            record(connection, principal, Action.THREAD_REMOVED, "thread", thread_id, owner=of)
 
 
 def require_over(connection: Connection, principal: Principal, run_ids: Sequence[str]) -> None:

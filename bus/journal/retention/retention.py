@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,9 @@ from config.clock import stamp
 from config.database.engine import Database, wall_ms
 from config.database.tables import definitions, events, runs, threads
 from config.database.timeouts import patience
+from config.identity.audit.entry import Action
+from config.identity.audit.recording import record
+from config.identity.principal import Principal
 from config.settings import Settings
 
 BATCH = 100
@@ -99,23 +103,32 @@ def _threads(connection: Connection, before_ms: int) -> int:
     its = runs.c.thread_key == threads.c.key
     weight = select(func.coalesce(func.sum(runs.c.reserved_to + runs.c.steps), 0)).where(its).scalar_subquery()
     query = (
-        select(threads.c.key, (threads.c.next_message + weight).label("weight"))
+        select(threads.c.key, threads.c.tenant, (threads.c.next_message + weight).label("weight"))
         .where(threads.c.updated_ms < before_ms, ~exists(select(runs.c.id).where(its, _is_needed())))
         .order_by(threads.c.updated_ms)
         .limit(BATCH)
         .with_for_update(of=threads, skip_locked=True)
     )
-    keys = [row.key for row in _portion(connection.execute(query).all())]
-    if keys:
-        delete_threads(connection, keys)
-    return len(keys)
+    found = _portion(connection.execute(query).all())
+    if found:
+        delete_threads(connection, [row.key for row in found])
+        _record(connection, "thread", found, before_ms)
+    return len(found)
 
 
 def _runs(connection: Connection, before_ms: int) -> int:
-    found = [row.id for row in _ended(connection, before_ms)]
+    found = _ended(connection, before_ms)
     if found:
-        delete_runs(connection, runs.c.id.in_(found))
+        delete_runs(connection, runs.c.id.in_([row.id for row in found]))
+        _record(connection, "run", found, before_ms)
     return len(found)
+
+
+def _record(connection: Connection, target: str, removed: Sequence[Row[Any]], before_ms: int) -> None:
+    """Record how many of a kind were removed, for each tenant; always in one order, since each head is locked."""
+    for tenant, count in sorted(Counter(row.tenant for row in removed).items()):
+        retention = Principal(tenant=tenant, id="")
+        record(connection, retention, Action.RETENTION, target, "", count=count, before=stamp(before_ms))
 
 
 class _Logs:
@@ -133,6 +146,7 @@ class _Logs:
         for run in found:
             _expire(connection, run.id, run.thread_id, run.reserved_to)
         if found:
+            _record(connection, "log", found, self._before_ms)
             self._place = (found[-1].ended_ms, found[-1].id)
         return len(found)
 
@@ -158,7 +172,7 @@ def _expire(connection: Connection, run_id: str, thread_id: str, end_seq: int) -
 def _ended(connection: Connection, before_ms: int, *conditions: ColumnElement[bool]) -> Sequence[Row[Any]]:
     """Lock and return a batch of runs that ended before ``before_ms`` and that nothing refers to any more."""
     weight = (runs.c.reserved_to + runs.c.steps).label("weight")
-    query = select(runs.c.id, runs.c.thread_id, runs.c.ended_ms, runs.c.reserved_to, weight)
+    query = select(runs.c.id, runs.c.tenant, runs.c.thread_id, runs.c.ended_ms, runs.c.reserved_to, weight)
     query = query.where(runs.c.ended_ms < before_ms, ~_is_needed(), *conditions).order_by(runs.c.ended_ms, runs.c.id)
     return _portion(connection.execute(query.limit(BATCH).with_for_update(of=runs, skip_locked=True)).all())
 

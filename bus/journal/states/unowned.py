@@ -84,13 +84,14 @@ def write(connection: Connection, row: Row[Any], change: Commit, **values: Any) 
     return replace(untouched(row), status=values.get("status", row.status), fence=fence, events=numbered, wake=wake)
 
 
-def request(connection: Connection, row: Row[Any], kind: str, by: str, *, is_stop: bool) -> None:
-    """running -> running: the owner learns of a request; a second one of this kind changes nothing."""
+def request(connection: Connection, row: Row[Any], kind: str, by: str, *, is_stop: bool) -> bool:
+    """running -> running: the owner learns of a request; a second one of this kind changes nothing: False."""
     if connection.execute(_REQUESTED, {"run_": row.id, "kind_": kind}).first() is not None:
-        return
+        return False
     if is_stop:
         connection.execute(update(runs).where(runs.c.id == row.id).values(stop_requested=True))
     connection.execute(insert(controls).values(run_id=row.id, kind=kind, by=by, created_ms=WALL_MS))
+    return True
 
 
 _REQUESTED = select(controls.c.id).where(

@@ -1,0 +1,116 @@
+"""`./callboard audit`: list the audit log, export it, and verify that nothing of it was changed or removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli import options
+from cli.family import Family
+from cli.main import FAILED, SUCCEEDED, CallerPath
+from cli.opening import open_database_of
+from cli.output.json import print_json, print_json_line
+from config.clock import stamp
+from config.identity.audit import chain
+from config.identity.audit.anchors import Anchor, anchors_in
+from config.identity.audit.entry import AuditEntry
+from config.settings import Settings
+from config.visible import visible
+
+tenant_option = click.option(
+    "--tenant", type=options.NAME, metavar="T", help="Of this tenant; default CALLBOARD_TENANT."
+)
+
+
+@click.command()
+@click.option("--tenant", type=options.NAME, metavar="T", help="Only this tenant's chain; default: all.")
+@click.option(
+    "--anchors",
+    multiple=True,
+    type=CallerPath(exists=True, dir_okay=False),
+    help="Also compare with the heads in FILE.",
+)
+@options.as_json
+@options.state_dir
+def verify(tenant: str | None, anchors: tuple[Path, ...], as_json: bool, **flags: object) -> int:
+    """Compute every digest again, and compare with the heads in this machine's log files; status 1 if any differs."""
+    settings = options.apply(**flags)
+    known = list(anchors_in([*_log_files(settings), *anchors]))
+    with open_database_of(settings) as database:
+        chosen = [tenant] if tenant else sorted({*chain.tenants(database), *(anchor.tenant for anchor in known)})
+        found = [chain.verify(database, one, known) for one in chosen]
+    if as_json:
+        print_json([_facts(one) for one in found])
+    elif not found:
+        click.echo("the audit log has no entries.")
+    else:
+        for one in found:
+            _print_verified(one, known)
+    return FAILED if any(one.broken is not None for one in found) else SUCCEEDED
+
+
+def _log_files(settings: Settings) -> list[Path]:
+    """Return the log files of this machine's state folder, rotated ones included."""
+    return sorted(path for path in (settings.state / "logs").glob("*.log*") if not path.name.endswith(".lock"))
+
+
+def _facts(found: chain.Verified) -> dict[str, Any]:
+    facts: dict[str, Any] = {name: getattr(found, name) for name in ("tenant", "entries", "digest", "anchors")}
+    if found.broken is not None:
+        facts |= {"broken": found.broken, "problem": found.problem}
+    return facts
+
+
+def _print_verified(found: chain.Verified, known: list[Anchor]) -> None:
+    if found.broken is not None:
+        sentence = f"tenant {found.tenant}: entry {found.broken} is the first that is broken: {found.problem}."
+        click.secho(sentence, fg="red", bold=True)
+        return
+    click.echo(
+        f"tenant {found.tenant}: {found.entries} entries, whole; compared with {found.anchors} heads in log files."
+    )
+    if not found.anchors:
+        why = "no log file has a head of it, so entries missing at the end, or a chain built anew, would not show"
+        click.secho(f"warning: {why}; name collected log files with --anchors.", err=True, fg="yellow")
+
+
+@click.command()
+@tenant_option
+@click.option("--after", type=click.IntRange(0), default=0, metavar="N", help="Only entries behind this number.")
+@options.state_dir
+def export(tenant: str | None, after: int, **flags: object) -> int:
+    """Print the entries as JSON lines, the oldest first; docs/audit.md says how to verify them elsewhere."""
+    settings = options.apply(**flags)
+    with open_database_of(settings) as database:
+        for entry in chain.entries(database, tenant or settings.tenant, after=after):
+            print_json_line(entry.line())
+    return SUCCEEDED
+
+
+@click.command(cls=Family, members={"verify": verify, "export": export})
+@tenant_option
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
+@options.as_json
+@options.state_dir
+def audit(tenant: str | None, limit: int, as_json: bool, **flags: object) -> int:
+    """List the newest entries of the audit log, the newest first."""
+    settings = options.apply(**flags)
+    with open_database_of(settings) as database:
+        found = chain.newest(database, tenant or settings.tenant, limit=limit)
+    if as_json:
+        print_json([{**entry.content(), "digest": entry.digest} for entry in found])
+    elif not found:
+        click.echo(f"the audit log of tenant '{tenant or settings.tenant}' has no entries.")
+    for entry in () if as_json else found:
+        click.echo(visible(_line(entry)))
+    return SUCCEEDED
+
+
+def _line(entry: AuditEntry) -> str:
+    who = f"{entry.principal or '-'} ({':'.join(filter(None, (entry.credential, entry.credential_id)))})"
+    what = f"{entry.action} {entry.target} {entry.target_id}".rstrip()
+    facts = " ".join(f"{name}={value}" for name, value in entry.facts.items())
+    refused = "" if entry.outcome == "done" else f" {entry.outcome}"
+    return f"{entry.number:>6}  {stamp(entry.at_ms)[:19].replace('T', ' ')}  {who}  {what}{refused}  {facts}".rstrip()

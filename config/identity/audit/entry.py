@@ -1,0 +1,96 @@
+"""Entries of the audit log, and the digests that chain them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import orjson
+from sqlalchemy import Row
+
+from config.clock import stamp
+
+GENESIS = "0" * 64
+"""What a tenant's first entry has in place of an earlier one's digest."""
+
+
+class Action(StrEnum):
+    """What was done; docs/audit.md has the target and the facts of each."""
+
+    SIGN_IN = "sign_in"
+    SIGN_OUT = "sign_out"
+    KEY_CREATED = "key.created"
+    KEY_REVOKED = "key.revoked"
+    PRINCIPAL_CHANGED = "principal.changed"
+    """Its roles, or whether it is disabled."""
+    ACCESS = "access"
+    """A request; only refused ones are recorded, as sums."""
+    RUN_CONTROLLED = "run.controlled"
+    """A stop; the fact ``verb`` has its name."""
+    APPROVAL_DECIDED = "approval.decided"
+    RUN_REMOVED = "run.removed"
+    THREAD_REMOVED = "thread.removed"
+    RETENTION = "retention"
+    """Runs and threads were removed because of their age."""
+    AGENT_CONFIGURED = "agent.configured"
+    """A run was accepted with another definition than the tenant's last one of this agent."""
+    SETTINGS_CHANGED = "settings.changed"
+    """A process started with other settings than the last one of its kind."""
+
+
+class AuditOutcome(StrEnum):
+    DONE = "done"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuditEntry:
+    """One entry. ``digest`` is SHA-256 over all other fields as canonical JSON: see ``digest_of``."""
+
+    tenant: str
+    number: int
+    """1, 2, 3 ... within the tenant."""
+    at_ms: int
+    """By the database's clock."""
+    action: str
+    outcome: str
+    principal: str
+    """Who did it; empty: no principal, such as retention or a request without a credential."""
+    credential: str
+    """The kind of its credential; ``process``: a program with access to the database, such as the terminal."""
+    credential_id: str
+    target: str
+    """The kind of what it was done to, such as ``run``; ``target_id`` is its id."""
+    target_id: str
+    facts: Mapping[str, Any]
+    previous: str
+    """The digest of the entry before it."""
+    digest: str = ""
+
+    def content(self) -> dict[str, Any]:
+        """Return what the digest covers, as JSON values."""
+        fields = {name: getattr(self, name) for name in self.__slots__ if name not in ("at_ms", "digest")}
+        return {**fields, "at": stamp(self.at_ms)}
+
+    def line(self) -> str:
+        """Return the entry as one line of JSON, for an export."""
+        return canonical({**self.content(), "digest": self.digest}).decode()
+
+
+def canonical(value: Mapping[str, Any]) -> bytes:
+    """Return JSON in UTF-8 with sorted keys and without spaces: equal values give equal bytes."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def digest_of(entry: AuditEntry) -> str:
+    """Return the digest that an entry has to have."""
+    return hashlib.sha256(canonical(entry.content())).hexdigest()
+
+
+def entry_of(row: Row[Any]) -> AuditEntry:
+    """Return the entry of a row of ``audit``."""
+    values = dict(row._mapping)
+    return AuditEntry(facts=orjson.loads(values.pop("facts_json")), **values)

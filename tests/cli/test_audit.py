@@ -1,0 +1,125 @@
+"""`audit`, `audit verify` and `audit export`, as an auditor types them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cli.main import status_of
+from config.database.engine import open_database
+from config.database.migrate import migrate
+from config.identity.audit.anchors import AuditHead
+from config.identity.audit.entry import Action, AuditEntry
+from config.identity.audit.recording import record
+from config.identity.principal import Principal
+from config.settings import read_settings
+from tests.config.identity.audit.test_chain import tamper, truncate_to
+
+Add = Callable[..., AuditEntry]
+
+
+@pytest.fixture
+def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Add:
+    """Record a removal in an installation of this test's own, and return its entry."""
+    monkeypatch.setenv("CALLBOARD_STATE_DIR", str(tmp_path))
+    migrate(read_settings())
+
+    def adding(run_id: str = "run_1", tenant: str = "default") -> AuditEntry:
+        with closing(open_database(read_settings().database)) as database, database.write() as connection:
+            return record(connection, Principal(tenant=tenant, id="ann"), Action.RUN_REMOVED, "run", run_id)
+
+    return adding
+
+
+def write_anchor(folder: Path, entry: AuditEntry, name: str = "up.log") -> Path:
+    head = AuditHead(tenant=entry.tenant, number=entry.number, digest=entry.digest, at="2026-11-22T20:00:00.123Z")
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"worker-1  {head.text_line()}\n")
+    return folder / name
+
+
+def test_a_whole_log_is_verified_with_the_heads_of_the_log_files(
+    add: Add, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_anchor(tmp_path / "logs", add())
+    last = add("run_2")
+
+    status = status_of(["audit", "verify"])
+
+    said = capsys.readouterr()
+    assert (status, said.err) == (0, "")
+    assert "tenant default: 2 entries, whole; compared with 1 heads" in said.out
+    assert status_of(["audit", "verify", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"tenant": "default", "entries": 2, "digest": last.digest, "anchors": 1}
+    ]
+
+
+def test_without_a_head_the_limits_of_the_answer_are_said(add: Add, capsys: pytest.CaptureFixture[str]) -> None:
+    add()
+
+    assert status_of(["audit", "verify"]) == 0
+    assert "no log file has a head" in capsys.readouterr().err
+
+
+def test_a_truncated_log_is_found_by_a_rotated_file_or_one_that_is_named(
+    add: Add, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, gone = add(), add("run_2")
+    with closing(open_database(read_settings().database)) as database:
+        tamper(database, *truncate_to(kept.number, kept.digest))
+    elsewhere = write_anchor(tmp_path / "collected", gone)
+
+    assert status_of(["audit", "verify", "--tenant", "default"]) == 0
+    assert status_of(["audit", "verify", "--anchors", str(elsewhere)]) == 1
+    write_anchor(tmp_path / "logs", gone, "worker-7.log.2")
+    capsys.readouterr()
+    assert status_of(["audit", "verify"]) == 1
+    said = capsys.readouterr().out
+    assert "entry 2 is the first that is broken" in said
+    assert "worker-7.log.2:1 has entry 2" in said
+
+
+def test_a_tenant_that_only_a_log_file_knows_is_verified_too(add: Add, tmp_path: Path) -> None:
+    entry = add(tenant="acme")
+    write_anchor(tmp_path / "logs", entry)
+    with closing(open_database(read_settings().database)) as database:
+        tamper(database)
+        with database.write() as connection:
+            connection.exec_driver_sql("DELETE FROM audit")
+            connection.exec_driver_sql("DELETE FROM audit_heads")
+
+    assert status_of(["audit", "verify"]) == 1
+
+
+def test_an_export_has_the_entries_behind_a_number_as_lines(add: Add, capsys: pytest.CaptureFixture[str]) -> None:
+    add()
+    last = add("run_2")
+    add("run_3", "acme")
+
+    assert status_of(["audit", "export", "--after", "1"]) == 0
+
+    assert capsys.readouterr().out == f"{last.line()}\n"
+
+
+def test_the_list_is_for_people(add: Add, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["audit"]) == 0
+    assert "has no entries" in capsys.readouterr().out
+    add("run_\u202e1")
+    add("run_2")
+
+    assert status_of(["audit", "--limit", "2"]) == 0
+
+    newest, first = capsys.readouterr().out.splitlines()
+    assert newest.startswith("     2  20")
+    assert "ann (process)  run.removed run run_2" in newest
+    assert "⟨U+202E⟩" in first
+
+
+def test_a_log_without_entries_is_whole(add: Add, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["audit", "verify"]) == 0
+    assert "no entries" in capsys.readouterr().out
