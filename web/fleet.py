@@ -9,8 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from config.definitions.errors import DefinitionInvalid
+
 if TYPE_CHECKING:
     from bus.journal import WaitReason
+    from web.process import WebProcess
 
 START_UP_S = 90.0
 """Seconds after which a worker without a heartbeat no longer counts as starting."""
@@ -27,6 +30,14 @@ def workers_starting(state: Path, alive: int = 0) -> int:
         return max(0, int(owner["workers"]) - alive)
     except (OSError, ValueError, KeyError, TypeError):  # no `up`, one that ended, or one of an older release
         return 0
+
+
+def unserved_queues(process: WebProcess) -> list[str]:
+    """Return the queues of agents that no living worker serves, the deployment's own first."""
+    agents = [one for one in process.runner.registry.all() if not isinstance(one, DefinitionInvalid)]
+    named = sorted({one.queue for one in agents if one.queue is not None})
+    default = [None] if any(one.queue is None for one in agents) else []
+    return [queue or process.settings.queue for queue in process.journal.workers.unserved([*default, *named])]
 
 
 def without_worker(state: Path) -> str:

@@ -15,11 +15,13 @@ from flask import request
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, PlainValidator, ValidationInfo, WithJsonSchema
 from pydantic_core.core_schema import CoreSchema, int_schema, no_info_before_validator_function
 
-from bus.journal import IdempotencyKey, canonical_digest, parse_cursor
+from bus.journal import IdempotencyKey, MessagesUntil, canonical_digest, parse_cursor
 from config.errors import BadRequest
 from web.calls.fields import Input, Maybe
 
 MAX_KEY_CHARS = 255
+TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:]{8}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII)
+"""A time as RFC 3339 writes it, besides its ranges."""
 
 
 class RowPlace(NamedTuple):
@@ -52,6 +54,23 @@ def _message_place(text: str) -> tuple[int, int]:
         raise BadRequest(f"'{text[:40]}' is not a place in a thread; send back `next` of the page before.")
     turn, place = text.split(".")
     return int(turn), int(place)
+
+
+def _past_state(text: str) -> MessagesUntil:
+    if not text:
+        return MessagesUntil()
+    if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
+        return MessagesUntil(number=int(text))
+    try:
+        time = datetime.fromisoformat(text.upper())
+        if TIME.fullmatch(text):
+            return MessagesUntil(time_ms=int(time.timestamp() * 1000))
+    except (ValueError, OverflowError):
+        pass
+    raise BadRequest(
+        f"'{text[:40]}' is no past state of a thread; send the number of a message, or a time such as "
+        "2026-11-22T21:00:00Z (a + in it has to be written %2B)."
+    )
 
 
 def _list_place(text: str) -> RowPlace | None:
@@ -104,6 +123,14 @@ MessagePlace = Annotated[
     WithJsonSchema({"type": "string", "pattern": r"^([0-9]{1,9}\.[0-9]{1,9})?$"}),
 ]
 """The turn and the number of a message."""
+PastState = Annotated[
+    MessagesUntil,
+    PlainValidator(_past_state),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "pattern": "^[0-9]{0,9}$"}, {"type": "string", "format": "date-time"}]}
+    ),
+]
+"""A past state of a thread; an empty text is now."""
 ListPlace = Annotated[
     RowPlace | None, PlainValidator(_list_place), WithJsonSchema({"type": "string", "maxLength": 400})
 ]

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from bus.journal.ownership.workers import WorkerRow, Workers
     from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
     from bus.journal.queries.runs import STATUSES, Runs
+    from bus.journal.queries.until import MessagesUntil
     from bus.journal.queries.wait_reasons import WaitReason
     from bus.journal.states.codes import STOPPED, Ending, Reason, RunStatus
     from bus.journal.states.release import DRAINED, Release
@@ -83,6 +84,7 @@ _NAMES = {
     "ownership.workers": "WorkerRow Workers",
     "queries.run_record": "RunRecord read_record run_of_thread",
     "queries.runs": "STATUSES Runs",
+    "queries.until": "MessagesUntil",
     "queries.wait_reasons": "WaitReason",
     "states.codes": "STOPPED Ending Reason RunStatus",
     "states.release": "DRAINED Release",

@@ -13,6 +13,7 @@ from bus.payloads import TERMINAL
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
+from web.conditions import Preferring, applied
 from web.parameters import EventCursor, Filter, Whole
 from web.process import WebProcess, current_process
 from web.schemas.event import BoardEvent, Event, EventPage
@@ -42,8 +43,8 @@ def board(query: BoardCursor) -> Response:
     return StreamResponse(hub.viewers, lambda: hub.board_feed(principal))
 
 
-class Resumed(Input):
-    """Where a browser's EventSource resumes."""
+class Resumed(Preferring):
+    """Where a browser's EventSource resumes, and how long a page waits."""
 
     last_event_id: EventCursor = Field(0, alias="Last-Event-ID")
     """The id of the last event that the client has; it goes before the parameters."""
@@ -76,10 +77,13 @@ def of_run(run_id: RunId, query: WhichEvents, headers: Resumed) -> Response:
     """
     process, cursor = current_process(), headers.last_event_id or query.after or query.last_event_id
     wants_page = request.accept_mimetypes.best_match(["text/event-stream", "application/json"]) == "application/json"
-    wait_s, limit = query.wait_s or 0, query.limit
+    preferred_s = min(headers.wait_s, MAX_WAIT_S) if query.wait_s is None else 0
+    wait_s, limit = query.wait_s or preferred_s, query.limit
     thread_id, status, last = process.journal.runs.bounds(current_principal(), run_id, cursor)
     if wants_page or query.wait_s is not None:
-        return _page(process, run_id, thread_id, cursor, 0 if status in TERMINAL else wait_s, limit)
+        page = _page(process, run_id, thread_id, cursor, 0 if status in TERMINAL else wait_s, limit)
+        page.headers.update(applied(preferred_s))
+        return page
     if status in TERMINAL and cursor >= last:  # no event follows, and none will
         return Response(status=204)
     hub = process.hub

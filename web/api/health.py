@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -14,7 +15,7 @@ from config.redaction import redact
 from web.api.answers import answer
 from web.auth.authentication import is_stranger
 from web.calls.call import call
-from web.fleet import workers_starting
+from web.fleet import unserved_queues, workers_starting
 from web.problems import RETRY_AFTER_S, of_error
 from web.process import WebProcess, current_process
 from web.schemas.health import Health, NotReady, Ready
@@ -53,18 +54,28 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
 def ready() -> Response:
     """Return 200 if this process can take requests: the database answers and accepts writes.
 
-    A stranger gets the status alone, others the problem.
+    Queues that agents use and no worker serves are named, and it is 200 all the same: runs are accepted and wait for a
+    worker, and a load balancer that took the web processes out would refuse them. A stranger gets the status alone.
     """
     process = current_process()
     try:
         process.journal.write_probe.require()
+        unserved = unserved_queues(process)
     except CallboardError as error:
         answered = (
             answer({"status": "unavailable"}, Retry_After=str(RETRY_AFTER_S)) if is_stranger() else of_error(error)
         )
         answered.status_code = 503
         return answered
-    return answer({"status": "ready"})
+    return answer({"status": "ready"} if is_stranger() or not unserved else {"status": "ready", **_waiting(unserved)})
+
+
+def _waiting(queues: Sequence[str]) -> dict[str, Any]:
+    detail = (
+        f"no living worker serves the queue {' or '.join(queues)}, so runs wait there; start one: "
+        f"`./callboard worker --queues {','.join(queues)}`."
+    )
+    return {"unserved_queues": queues, "detail": detail}
 
 
 def _redis(process: WebProcess) -> str:

@@ -9,12 +9,14 @@ from pydantic import Field
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from bus.journal import CONTROLS, IdempotencyConflict, RunOpen, RunStatus, RunUnknown, ThreadOfOtherAgent
+from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.identity.errors import AgentForbidden
 from web.api.answers import answer, status_of
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
+from web.conditions import MAX_WAIT_S, Conditional, Preferring, applied
 from web.fleet import with_starting
 from web.parameters import Filter, ListPlace, Repeatable, Whole, choice, next_place, place_of, sized
 from web.process import current_process
@@ -27,7 +29,6 @@ runs = Blueprint("runs", __name__)
 
 STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputEmpty, InputTooLarge)
 
-MAX_WAIT_S = 300
 SMALL_CHARS = 16 * 1024
 """A run with a shorter output is read without a slot for large work."""
 MAX_METADATA_BYTES = 16 * 1024
@@ -50,13 +51,20 @@ class StartRun(Input):
     """Stored with the run; up to 16 KiB."""
 
 
+class StartHeaders(Repeatable, Preferring):
+    """The headers of a start."""
+
+
 @runs.post("/v1/runs")
 @call(
     {202: AcceptedRun, 200: EndEvent},
     problems=(*STARTING, ThreadOfOtherAgent, IdempotencyConflict),
 )
-def start(body: StartRun, headers: Repeatable) -> Response:
-    """Accept a run: 202 with its addresses, or 200 with its end if the caller waits and it ends in time."""
+def start(body: StartRun, headers: StartHeaders) -> Response:
+    """Accept a run: 202 with its addresses, or 200 with its end if the caller waits and it ends in time.
+
+    The caller waits with ``"detached": false`` in the body, or with ``Prefer: wait=N``.
+    """
     process, principal = current_process(), current_principal()
     handle = process.runner.run(
         body.input,
@@ -68,12 +76,14 @@ def start(body: StartRun, headers: Repeatable) -> Response:
         idempotency=headers.idempotency(body),
     )
     links = {"Location": url_for("runs.one", run_id=handle.run_id)}
-    if not body.detached:
-        end = process.wait(body.wait_s, lambda: process.journal.wait(handle.run_id, handle.thread_id))
+    wait_s: float = headers.wait_s if body.detached else body.wait_s
+    if wait_s:
+        links |= applied(headers.wait_s if body.detached else 0)
+        end = process.wait(wait_s, lambda: process.journal.wait(handle.run_id, handle.thread_id))
         require_still_valid()
         if end is not None:
             return Response(end.data, 200, links, content_type="application/json")
-    status = "queued" if handle.is_new and body.detached else status_of(handle)
+    status = "queued" if handle.is_new and not wait_s else status_of(handle)
     events_url = url_for("events.of_run", run_id=handle.run_id)
     facts = {"run_id": handle.run_id, "thread_id": handle.thread_id, "status": status, "events_url": events_url}
     return answer(facts, 202, **links)
@@ -112,17 +122,41 @@ class HowMuch(Input):
     """1: with a sentence about what an open run waits for."""
 
 
+class RunHeaders(Conditional, Preferring):
+    """The headers of a look at a run."""
+
+
 @runs.get("/v1/runs/<run_id>")
-@call({200: Run}, problems=(RunUnknown,))
-def one(run_id: RunId, query: HowMuch) -> Response:
-    """Return one run with its open questions."""
+@call({200: Run, 304: None}, problems=(RunUnknown,))
+def one(run_id: RunId, query: HowMuch, headers: RunHeaders) -> Response:
+    """Return one run with its open questions.
+
+    With ``Prefer: wait=N`` an open run is returned when it has ended, or after N seconds.
+    """
+    if headers.wait_s:
+        _wait_for_end(run_id, headers.wait_s)
     process = current_process()
     with process.measuring():
-        small = process.journal.runs.get_small(current_principal(), run_id, SMALL_CHARS)
-        if small is not None:
-            return answer(small | _why(run_id, query.why))
-    with process.large_work():
-        return answer(process.journal.runs.get(current_principal(), run_id) | _why(run_id, query.why))
+        found = process.journal.runs.get_small(current_principal(), run_id, SMALL_CHARS)
+    if found is None:
+        with process.large_work():
+            found = process.journal.runs.get(current_principal(), run_id)
+            return _tagged(found | _why(run_id, query.why), headers)
+    return _tagged(found | _why(run_id, query.why), headers)
+
+
+def _wait_for_end(run_id: str, wait_s: int) -> None:
+    process = current_process()
+    thread_id, status, _ = process.journal.runs.bounds(current_principal(), run_id)
+    if status not in TERMINAL:
+        process.wait(wait_s, lambda: process.journal.wait(run_id, thread_id))
+        require_still_valid()
+
+
+def _tagged(run: dict[str, Any], headers: RunHeaders) -> Response:
+    answered = headers.answer(run)
+    answered.headers.update(applied(headers.wait_s))
+    return answered
 
 
 def _why(run_id: str, is_wanted: int) -> dict[str, str]:

@@ -8,12 +8,13 @@ from flask import Blueprint, Response, url_for
 from pydantic import Field
 
 from agents.errors import AgentUnknown
-from bus.journal import RunOpen, ThreadUnknown
+from bus.journal import MessagesUntil, RunOpen, ThreadUnknown
 from config.definitions.errors import DefinitionInvalid
 from web.api.answers import answer
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
-from web.parameters import Filter, ListPlace, MessagePlace, Whole, next_place, place_of
+from web.conditions import Conditional
+from web.parameters import Filter, ListPlace, MessagePlace, PastState, Whole, next_place, place_of
 from web.process import current_process
 from web.schemas.paths import ThreadId
 from web.schemas.thread import MessagePage, NewThread, Thread, ThreadPage
@@ -29,6 +30,8 @@ class WhichThreads(Input):
 
     search: Maybe[Filter] = None
     """Only threads with this in their title."""
+    owner: Maybe[Filter] = None
+    """The principal that they belong to; ``*``: all whose threads you see. Absent: your own."""
     limit: Annotated[int, Whole(1, 200)] = 50
     before: ListPlace = None
     """``next`` of the page before."""
@@ -39,7 +42,11 @@ class WhichThreads(Input):
 def many(query: WhichThreads) -> Response:
     """List threads, most recently used first."""
     found = current_process().journal.threads.newest(
-        current_principal(), search=query.search or None, limit=query.limit, **place_of(query.before)
+        current_principal(),
+        owner=query.owner or None,
+        search=query.search or None,
+        limit=query.limit,
+        **place_of(query.before),
     )
     return answer({"threads": found, **next_place(found, query.limit, "updated_at", "thread_id")})
 
@@ -64,37 +71,52 @@ def start(body: StartThread) -> Response:
     return answer({"thread_id": thread_id}, 201, Location=url_for("threads.one", thread_id=thread_id))
 
 
+class WhoseThread(Input):
+    """Which thread of this name is meant: principals name their own."""
+
+    owner: Maybe[Filter] = None
+    """The principal that it belongs to; absent: your own."""
+
+
 @threads.get("/v1/threads/<thread_id>")
-@call({200: Thread}, problems=(ThreadUnknown,))
-def one(thread_id: ThreadId) -> Response:
+@call({200: Thread, 304: None}, problems=(ThreadUnknown,))
+def one(thread_id: ThreadId, query: WhoseThread, headers: Conditional) -> Response:
     """Return one thread with its runs."""
-    return answer(current_process().journal.threads.get(current_principal(), thread_id))
+    found = current_process().journal.threads.get(current_principal(), thread_id, owner=query.owner or None)
+    return headers.answer(found)
 
 
 @threads.delete("/v1/threads/<thread_id>")
 @call({204: None}, problems=(ThreadUnknown, RunOpen))
-def remove(thread_id: ThreadId) -> Response:
+def remove(thread_id: ThreadId, query: WhoseThread) -> Response:
     """Remove a thread with its messages and its runs."""
-    current_process().journal.threads.remove(current_principal(), [thread_id])
+    current_process().journal.threads.remove(current_principal(), [thread_id], query.owner or None)
     return Response(status=204)
 
 
-class WhichMessages(Input):
+class WhichMessages(WhoseThread):
     """Which messages to return."""
 
+    at: PastState = MessagesUntil()
+    """The thread as it was: the ``number`` of the message that was its newest, or a time (RFC 3339). Absent: now."""
     after: MessagePlace = (0, 0)
     """``next`` of the page before."""
     limit: Annotated[int, Whole(1, 500)] = 200
 
 
 @threads.get("/v1/threads/<thread_id>/messages")
-@call({200: MessagePage}, problems=(ThreadUnknown,))
-def messages(thread_id: ThreadId, query: WhichMessages) -> Response:
+@call({200: MessagePage, 304: None}, problems=(ThreadUnknown,))
+def messages(thread_id: ThreadId, query: WhichMessages, headers: Conditional) -> Response:
     """Return a page of a thread's messages in reading order; it ends at its limit or at a megabyte."""
     process = current_process()
     with process.large_work():
         found, has_more = process.journal.threads.message_page(
-            current_principal(), thread_id, after=query.after, limit=query.limit
+            current_principal(),
+            thread_id,
+            after=query.after,
+            limit=query.limit,
+            owner=query.owner or None,
+            at=query.at,
         )
         following = {"next": f"{found[-1]['turn']}.{found[-1]['number']}"} if has_more and found else {}
-        return answer({"messages": found, **following})
+        return headers.answer({"messages": found, **following})

@@ -62,9 +62,18 @@ def responses(call: HttpCall, schema_of: SchemaOf) -> Json:
         found[str(status)] = {"$ref": f"#/components/responses/{status}"} if is_common else _problem(codes, schema_of)
     for status, media in call.answers.items():
         answer = _answer(status, media, schema_of)
+        answer |= {"headers": headers} if (headers := _headers(call, status)) else {}
         answer.setdefault("content", {}).update(found.get(str(status), {}).get("content", {}))
-        found[str(status)] = answer if answer["content"] else {"description": answer["description"]}
+        found[str(status)] = {name: value for name, value in answer.items() if value}
     return dict(sorted(found.items()))
+
+
+def _headers(call: HttpCall, status: int) -> Json:
+    """Return the headers of an answer that follow from its call: of what was created, and of what has a tag."""
+    found = {"ETag": "Changes when the body does."} if 304 in call.answers and status in (200, 304) else {}
+    if call.body is not None and status in (201, 202) and not call.path:
+        found["Location"] = "Where the new object is."
+    return {name: {"description": text, "schema": {"type": "string"}} for name, text in found.items()}
 
 
 def common_responses(schema_of: SchemaOf) -> Json:

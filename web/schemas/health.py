@@ -28,6 +28,10 @@ class Ready(Answer):
     """This process takes requests."""
 
     status: Literal["ready"]
+    unserved_queues: Maybe[list[str]] = None
+    """Queues that agents use and no living worker serves."""
+    detail: Maybe[str] = None
+    """What to do about them, as a sentence."""
 
 
 class NotReady(Answer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -51,6 +51,11 @@ class Workers:
     def serving(self, queue: str | None) -> list[dict[str, Any]]:
         """Return those of them that serve a queue; None is the default queue."""
         return [worker for worker in self.alive() if serves(worker, queue)]
+
+    def unserved(self, queues: Iterable[str | None]) -> list[str | None]:
+        """Return those of the queues that no living worker serves."""
+        fleet = self.alive()
+        return [queue for queue in queues if not any(serves(worker, queue) for worker in fleet)]
 
     def renew(self, worker: WorkerRow, own_clock: Callable[[], int] = epoch_ms) -> None:
         """Renew this worker's row with its own clock's time beside the database's, and delete long expired rows."""

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, insert, select, tuple_
 from bus.journal.errors import ThreadUnknown
 from bus.journal.log.pages import Pages
 from bus.journal.queries.lists import newest_first, present, threads_of
+from bus.journal.queries.until import NOW, MessagesUntil
 from bus.journal.retention.removal import remove_threads, require_no_open_run
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
@@ -94,15 +95,27 @@ class Threads:
         return found
 
     def message_page(
-        self, principal: Principal, thread_id: str, *, after: tuple[int, int], limit: int, owner: str | None = None
+        self,
+        principal: Principal,
+        thread_id: str,
+        *,
+        after: tuple[int, int],
+        limit: int,
+        owner: str | None = None,
+        at: MessagesUntil = NOW,
     ) -> tuple[list[dict[str, Any]], bool]:
-        """Return up to ``limit`` messages after ``(turn, number)`` or 1 MB of them, and whether there may be more."""
+        """Return up to ``limit`` messages after ``(turn, number)`` or 1 MB of them, and whether there may be more.
+
+        ``at`` is a past state of the thread: those that were not there yet are left out.
+        """
         turn, number = after
         with self._database.read() as connection:
             place = {
                 "thread_key": _find(connection, principal, thread_id, owner).key,
                 "after_turn": turn,
                 "after_number": number,
+                "at_number": at.number,
+                "at_ms": at.time_ms,
             }
             found, is_cut = _MESSAGES.read(connection, place | {"page_limit": limit})
         return [_shown(row) for row in found], is_cut or len(found) == limit
@@ -127,6 +140,8 @@ _MESSAGES = Pages(
     .where(
         messages.c.thread_key == bindparam("thread_key"),
         tuple_(messages.c.turn, messages.c.number) > tuple_(bindparam("after_turn"), bindparam("after_number")),
+        messages.c.number <= bindparam("at_number"),
+        messages.c.created_ms <= bindparam("at_ms"),
     )
     .order_by(messages.c.turn, messages.c.number)
     .limit(bindparam("page_limit")),
