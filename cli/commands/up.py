@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import ssl
-import webbrowser
 from collections.abc import Callable
 from functools import partial
 from urllib.parse import urlsplit
@@ -54,7 +53,8 @@ def up(open_page: bool, verbose: bool, **flags: object) -> int:
     lock = PidLock(settings.state / "up.lock")
     owner = lock.take()
     if owner is not None:
-        click.echo(f"Callboard is already up at {owner.address} (process {owner.pid}, state folder {settings.state}).")
+        address = serving.page_address(owner.address, settings)
+        click.echo(f"Callboard is already up at {address} (process {owner.pid}, state folder {settings.state}).")
         return 0
     redis = None if settings.redis_url else plan(settings)
     is_one_process = settings.redis_url is None and redis is None
@@ -62,7 +62,7 @@ def up(open_page: bool, verbose: bool, **flags: object) -> int:
     with contextlib.closing(output), serving.bind(settings, "up") as listener:
         address = serving.address_of(listener, settings)
         lock.announce(address, 1 if is_one_process else settings.workers)
-        announce = partial(_announce, address, output, open_page)
+        announce = partial(_announce, settings, serving.page_address(address, settings), output, open_page)
         try:
             if is_one_process:
                 from cli.supervisor.one_process import serve
@@ -107,7 +107,7 @@ def _serve(
         supervisor.wait()
 
 
-def _announce(address: str, output: Output, open_page: bool) -> None:
+def _announce(settings: Settings, address: str, output: Output, open_page: bool) -> None:
     """Print the line of `up`: the page's address, and the model that `model: auto` selects."""
     from agents.models.auto import BY_KEY, DEMO, resolve_model
 
@@ -115,7 +115,7 @@ def _announce(address: str, output: Output, open_page: bool) -> None:
     remedy = f", which is not a language model (set one of {', '.join(BY_KEY)}, or start Ollama)"
     output.say(f"Callboard is up at {address} · model auto is {model}{remedy if model == DEMO else ''}")
     if open_page:
-        webbrowser.open(address)
+        serving.open_page(address, settings)
 
 
 def wait_for_page(address: str, web: Child, supervisor: Supervisor, output: Output) -> bool:

@@ -77,7 +77,7 @@ class Output:
     def _own(self, line: str, shown: str, *, err: bool = True) -> None:
         """Write a line of this process with its time, as its children's lines have one, and show it."""
         with self._lock:
-            self._write_log(self._command, f"{stamp()} {line}")
+            self._write_log(self._command, f"{stamp()} {redact(line)}")
             _show(shown, err=err)
 
     def _write_log(self, name: str, line: str) -> None:

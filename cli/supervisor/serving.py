@@ -7,6 +7,7 @@ import ipaddress
 import os
 import socket
 import sys
+import webbrowser
 from collections.abc import Mapping
 from contextlib import suppress
 from urllib.parse import urlsplit
@@ -14,7 +15,9 @@ from urllib.parse import urlsplit
 from config.errors import Permanent, SettingInvalid
 from config.folders import ROOT
 from config.identity.certificates import read_rules
+from config.identity.local_token import local_token
 from config.origins import host_of
+from config.private_files import open_private
 from config.provider_keys import without_keys
 from config.redis.errors import RedisUnreachable
 from config.redis.server import require_broker, require_usable
@@ -122,6 +125,25 @@ def address_of(listener: socket.socket, settings: Settings) -> str:
     host, scheme = settings.host, "https" if settings.tls_certificate else "http"
     shown = "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host
     return f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}"
+
+
+def page_address(address: str, settings: Settings) -> str:
+    """Return what a person opens: with the installation's token in the fragment where it is asked for.
+
+    Browsers do not send the fragment, and the page removes it.
+    """
+    return f"{address}/#token={local_token(settings)}" if settings.auth == "local" else address
+
+
+def open_page(page: str, settings: Settings) -> None:
+    """Open the page in a browser; other users of the machine, who see its command line, do not see the token."""
+    if "#token=" in page:
+        file = settings.state / "open.html"
+        with os.fdopen(open_private(file), "w") as stream:
+            stream.truncate()
+            stream.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={page}">\n')
+        page = file.as_uri()
+    webbrowser.open(page)
 
 
 def gunicorn_command(listener: socket.socket) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 import os
 import socket
+import stat
 
 import pytest
 
@@ -11,11 +12,15 @@ from cli.supervisor.serving import (
     address_of,
     bind,
     is_loopback,
+    open_page,
+    page_address,
     require_loopback,
     web_environment,
     worker_command,
 )
 from config.errors import SettingInvalid
+from config.identity.local_token import local_token
+from config.settings import Settings
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
@@ -103,3 +108,21 @@ def test_pools_a_run_can_be_stopped_in_are_taken(pool):
 def test_other_pools_are_refused_with_the_ones_there_are(pool):
     with pytest.raises(PoolRefused, match="--pool threads"):
         refuse_pool(pool)
+
+
+def test_a_browser_is_opened_without_the_token_on_its_command_line(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    local = settings.model_copy(update={"auth": "local"})
+    page = page_address("http://127.0.0.1:8000", local)
+
+    open_page(page, local)
+    open_page(page_address("http://127.0.0.1:8000", settings), settings)
+
+    file = settings.state / "open.html"
+    assert opened == [file.as_uri(), "http://127.0.0.1:8000"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert f"url={page}" in file.read_text()
+    assert local_token(local) in page

@@ -1,3 +1,5 @@
+import { credentialHeaders } from "./credential.js";
+
 // The HTTP calls of the page, one function each. What fails is an ApiError whose message says what to do.
 
 /** A refused or unanswered call. `code` is stable; `message` is a sentence for a person; `facts` are the problem's. */
@@ -132,7 +134,7 @@ async function call(method, url, options = {}) {
 }
 
 async function request(method, url, { body, headers = {} }) {
-  const init = { method, headers: { Accept: "application/json", ...headers }, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) };
+  const init = { method, headers: { Accept: "application/json", ...credentialHeaders(), ...headers }, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) };
   if (body !== undefined) {
     init.headers["Content-Type"] = "application/json";
     init.body = JSON.stringify(body);

@@ -1,5 +1,6 @@
 import { EventStreamParser } from "./sse.js";
 import { ApiError, errorFrom, unreachable } from "./api.js";
+import { credentialHeaders } from "./credential.js";
 
 // The server sends at least a comment each 15 s; a connection without one for longer than this is dead, even where TCP has not noticed.
 const SILENCE_MS = 40_000;
@@ -116,7 +117,7 @@ export class Feed {
     const firstByte = this.#expectFirstByte();
     try {
       const response = await fetch(this.url(this.cursor), {
-        headers: { Accept: "text/event-stream" }, cache: "no-store", signal: this.#controller.signal,
+        headers: { Accept: "text/event-stream", ...credentialHeaders() }, cache: "no-store", signal: this.#controller.signal,
       });
       if (response.status === 204) return "ended";
       if (!response.ok) return await errorFrom(response);
