@@ -22,6 +22,7 @@ from web.api.runs import runs
 from web.api.seed import seed
 from web.api.threads import threads
 from web.api.tickets import tickets
+from web.audit import requests
 from web.auth import authentication
 from web.process import WebProcess, current_process
 from web.proxies import TrustedProxies
@@ -48,6 +49,7 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     process = app.extensions["callboard"] = WebProcess(chosen, runner)
     security.register(app, chosen)
     authentication.register(app, process)
+    requests.register(app, process)
     problems.register(app)
     app.before_request(_require_ready)
     for blueprint in BLUEPRINTS:

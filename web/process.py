@@ -15,6 +15,7 @@ from config.database.errors import DatabaseBusy
 from config.database.migrate import require_schema
 from config.errors import CallboardError
 from config.settings import Settings
+from web.audit.refusals import Refusals
 from web.errors import Overloaded
 from web.feeds.hub import Hub
 
@@ -49,6 +50,8 @@ class WebProcess:
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
         self._large = threading.BoundedSemaphore(MAX_LARGE)
         self._measured = threading.BoundedSemaphore(MAX_MEASURED)
+        self.refusals = Refusals(lambda: self.journal.database)
+        """Refused requests that are not in the audit log yet."""
 
     @property
     def runner(self) -> Runner:
@@ -112,6 +115,7 @@ class WebProcess:
 
     def close(self) -> None:
         """Disconnect the viewers, and close the runner unless the caller passed it."""
+        self.refusals.close()
         if self._hub is not None:
             self._hub.close()
         if self._runner is not None and self._given is None:

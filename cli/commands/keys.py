@@ -126,8 +126,9 @@ def revoke(key_id: str, as_json: bool, **flags: object) -> int:
     """End a key everywhere, within a second; ID may be the key itself. Its runs stay."""
     whole = KEY.fullmatch(key_id)
     key_id = whole[1] if whole else key_id
-    with open_database_of(options.apply(**flags)) as database, database.write() as connection:
-        key = table.revoke(connection, key_id, None)
+    settings = options.apply(**flags)
+    with open_database_of(settings) as database, database.write() as connection:
+        key = table.revoke(connection, key_id, None, by=settings.principal)
     if as_json:
         print_json(key.shown(), lines=True)
     else:

@@ -53,6 +53,6 @@ def _change(principal_id: str, tenant: str | None, flags: dict[str, object], *, 
     settings = options.apply(**flags)
     chosen = tenant or settings.tenant
     with open_database_of(settings) as database, database.write() as connection:
-        table.disable(connection, chosen, principal_id, disabled=disabled)
+        table.disable(connection, chosen, principal_id, by=settings.principal, disabled=disabled)
     click.echo(f"'{principal_id}' in tenant '{chosen}' is {'disabled' if disabled else 'enabled'}.")
     return 0

@@ -12,6 +12,8 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, and_, insert, or_,
 from config.clock import stamp
 from config.database.engine import WALL_MS, wall_ms
 from config.database.tables import api_keys, principals
+from config.identity.audit.entry import Action
+from config.identity.audit.recording import record
 from config.identity.credential import Caller, Credential, CredentialKind
 from config.identity.errors import KeyUnknown
 from config.identity.key_form import KeyForm
@@ -79,8 +81,15 @@ def create(
     }
     connection.execute(insert(api_keys), row)
     register(connection, principal.tenant, principal.id)
-    found = connection.execute(select(api_keys).where(api_keys.c.id == key_id)).mappings().one()
-    return _key(found), text
+    key = _key(connection.execute(select(api_keys).where(api_keys.c.id == key_id)).mappings().one())
+    _record(connection, Action.KEY_CREATED, key, by)
+    return key, text
+
+
+def _record(connection: Connection, action: Action, key: ApiKey, by: str) -> None:
+    scope = {name: value for name, value in key.shown().items() if name in ("name", "roles", "verbs", "agents")}
+    expires = stamp(key.expires_ms) if key.expires_ms is not None else None
+    record(connection, Principal(tenant=key.tenant, id=by), action, "key", key.id, **scope, expires=expires)
 
 
 def of_tenant(connection: Connection, tenant: str | None) -> list[ApiKey]:
@@ -91,18 +100,22 @@ def of_tenant(connection: Connection, tenant: str | None) -> list[ApiKey]:
     return [_key(row) for row in connection.execute(query).mappings()]
 
 
-def revoke(connection: Connection, key_id: str, tenant: str | None) -> ApiKey:
+def revoke(connection: Connection, key_id: str, tenant: str | None, *, by: str) -> ApiKey:
     """End a key for good, and return it; a second time changes nothing.
 
     Raises:
         KeyUnknown: the tenant has no such key.
     """
     ours = api_keys.c.id == key_id if tenant is None else and_(api_keys.c.id == key_id, api_keys.c.tenant == tenant)
-    connection.execute(update(api_keys).where(ours, api_keys.c.revoked_ms.is_(None)).values(revoked_ms=WALL_MS))
+    ended = update(api_keys).where(ours, api_keys.c.revoked_ms.is_(None)).values(revoked_ms=WALL_MS)
+    is_new = connection.execute(ended).rowcount
     found = connection.execute(select(api_keys).where(ours)).mappings().one_or_none()
     if found is None:
         raise KeyUnknown(id=key_id)
-    return _key(found)
+    key = _key(found)
+    if is_new:
+        _record(connection, Action.KEY_REVOKED, key, by)
+    return key
 
 
 def live(connection: Connection, ids: Collection[str]) -> Mapping[str, ApiKey]:

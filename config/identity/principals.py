@@ -11,6 +11,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from config.clock import stamp
 from config.database.engine import WALL_MS
 from config.database.tables import principals
+from config.identity.audit.entry import Action
+from config.identity.audit.recording import record
+from config.identity.principal import Principal
 
 PrincipalKey = tuple[str, str]
 """Tenant and id."""
@@ -22,12 +25,16 @@ def register(connection: Connection, tenant: str, principal_id: str) -> None:
     connection.execute(_insert(connection).values(**row).on_conflict_do_nothing())
 
 
-def disable(connection: Connection, tenant: str, principal_id: str, *, disabled: bool = True) -> None:
+def disable(connection: Connection, tenant: str, principal_id: str, *, by: str, disabled: bool = True) -> None:
     """Refuse, or accept again, every credential of a principal, also of one that has had none yet."""
     row = {"tenant": tenant, "id": principal_id, "created_ms": WALL_MS, "disabled": disabled}
     adding = _insert(connection).values(**row)
     keys = ["tenant", "id"]
+    was_disabled = bool(disabled_among(connection, [(tenant, principal_id)]))
     connection.execute(adding.on_conflict_do_update(index_elements=keys, set_={"disabled": disabled}))
+    if was_disabled != disabled:
+        who = Principal(tenant=tenant, id=by)
+        record(connection, who, Action.PRINCIPAL_CHANGED, "principal", principal_id, disabled=disabled)
 
 
 def known(connection: Connection, tenant: str | None) -> list[dict[str, Any]]:

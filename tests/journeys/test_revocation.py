@@ -95,12 +95,12 @@ def make(database: Database, name: str, *roles: Role) -> tuple[ApiKey, str]:
 
 def revoke(database: Database, key: ApiKey) -> None:
     with database.write() as connection:
-        keys.revoke(connection, key.id, None)
+        keys.revoke(connection, key.id, None, by="root")
 
 
 def disable(database: Database, key: ApiKey) -> None:
     with database.write() as connection:
-        principals.disable(connection, key.tenant, key.name)
+        principals.disable(connection, key.tenant, key.name, by="root")
 
 
 def expire(database: Database, key: ApiKey) -> None:

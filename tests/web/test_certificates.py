@@ -148,6 +148,6 @@ def test_a_principal_that_is_disabled_is_refused_within_a_second(server: Server)
     assert server.ask(pair)[0] == 200
 
     with server.database.write() as connection:
-        principals.disable(connection, "acme", "billing")
+        principals.disable(connection, "acme", "billing", by="root")
 
     eventually(lambda: server.ask(pair)[0] == 401, timeout_s=1.0)

@@ -84,8 +84,8 @@ def test_every_invalid_key_is_refused_with_the_same_words(door: Any, journal: Jo
     (revoked, revoked_key), (_, wrong), (_, disabled_key) = make(journal), make(journal), make(journal, "gone")
     _, foreign = KeyForm(lambda: "0f" * 32).make()
     with journal.database.write() as connection:
-        keys.revoke(connection, revoked.id, None)
-        principals.disable(connection, "default", "gone")
+        keys.revoke(connection, revoked.id, None, by="root")
+        principals.disable(connection, "default", "gone", by="root")
     form = KeyForm(partial(shared_secret, journal.database, SECRET_NAME))
     forged = forge(wrong)
     assert form.id_of(forged)
@@ -108,7 +108,7 @@ def test_revocation_is_seen_by_the_next_request(door: Any, journal: Journal) -> 
     assert door.get("/v1/runs", headers=bearer(key)).status_code == 200
 
     with journal.database.write() as connection:
-        keys.revoke(connection, made.id, None)
+        keys.revoke(connection, made.id, None, by="root")
 
     assert door.get("/v1/runs", headers=bearer(key)).status_code == 401
 
@@ -117,7 +117,7 @@ def test_a_key_of_this_deployment_is_checked_where_none_is_required(client: Any,
     made, key = make(runner.journal)
     run_id = client.post("/v1/runs", json={"agent": "assistant", "input": "Hi"}, headers=bearer(key)).json["run_id"]
     with runner.journal.database.write() as connection:
-        keys.revoke(connection, made.id, None)
+        keys.revoke(connection, made.id, None, by="root")
 
     assert client.get(f"/v1/runs/{run_id}").json["principal"] == "ci"
     assert client.get("/v1/runs", headers=bearer(key)).status_code == 401

@@ -94,7 +94,7 @@ def test_a_ticket_ends_with_the_key_that_asked_for_it(door: Any, journal: Journa
     made = ask(door, *ended_run)
     with journal.database.write() as connection:
         (key,) = keys.of_tenant(connection, None)
-        keys.revoke(connection, key.id, None)
+        keys.revoke(connection, key.id, None, by="root")
 
     assert door.get(made.json["url"]).status_code == 401
 

@@ -81,7 +81,7 @@ def revoke(key_id: KeyId) -> Response:
     """End a key of the caller's tenant everywhere, within a second; repeating it is harmless."""
     principal = _require_administrator()
     with current_process().journal.database.write() as connection:
-        table.revoke(connection, key_id, principal.tenant)
+        table.revoke(connection, key_id, principal.tenant, by=principal.id)
     return Response(status=204)
 
 

@@ -62,7 +62,10 @@ def test_a_revoked_key_is_not_valid_and_stays_in_the_list(database: Database, fo
     key, other = made(database, form), made(database, form)
 
     with database.write() as connection:
-        first, second = keys.revoke(connection, key.id, "acme"), keys.revoke(connection, key.id, None)
+        first, second = (
+            keys.revoke(connection, key.id, "acme", by="root"),
+            keys.revoke(connection, key.id, None, by="root"),
+        )
         listed = keys.of_tenant(connection, "acme")
 
     assert [caller.credential.id for caller in callers(database, key.id, other.id)] == [other.id]
@@ -76,7 +79,7 @@ def test_a_key_of_another_tenant_is_unknown(database: Database, form: KeyForm) -
     with database.write() as connection:
         assert keys.of_tenant(connection, "zeta") == []
         with pytest.raises(KeyUnknown):
-            keys.revoke(connection, key.id, "zeta")
+            keys.revoke(connection, key.id, "zeta", by="root")
 
     assert callers(database, key.id)
 
@@ -96,18 +99,18 @@ def test_no_key_of_a_disabled_principal_is_valid(database: Database, form: KeyFo
     both = {("acme", "ci"), ("zeta", "ci")}
 
     with database.write() as connection:
-        principals.disable(connection, "acme", "ci")
+        principals.disable(connection, "acme", "ci", by="root")
         assert principals.disabled_among(connection, both) == {("acme", "ci")}
     assert [caller.credential.id for caller in callers(database, key.id, other.id)] == [other.id]
 
     with database.write() as connection:
-        principals.disable(connection, "acme", "ci", disabled=False)
+        principals.disable(connection, "acme", "ci", disabled=False, by="root")
     assert callers(database, key.id)
 
 
 def test_a_principal_can_be_disabled_before_it_has_a_key(database: Database, form: KeyForm) -> None:
     with database.write() as connection:
-        principals.disable(connection, "acme", "ci")
+        principals.disable(connection, "acme", "ci", by="root")
 
     key = made(database, form)
 

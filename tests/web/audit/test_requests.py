@@ -1,0 +1,165 @@
+"""The audit log of a web process: what a request did with which credential, and sums of the refused ones."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import pytest
+
+from bus.journal import Journal
+from config.database.engine import Database, open_database
+from config.database.errors import DatabaseUnreachable
+from config.database.migrate import upgrade
+from config.database.shared_secret import shared_secret
+from config.identity import keys
+from config.identity.audit.chain import entries, verify
+from config.identity.audit.entry import AuditEntry
+from config.identity.key_form import SECRET_NAME, KeyForm
+from config.identity.principal import Principal, Role
+from config.settings import Settings
+from tests.web.conftest import eventually, opened, process_of
+from tests.web.contract import require_no_difference, watch
+from web.app import create_app
+from web.audit.refusals import MAX_KINDS, Refusal, Refusals
+
+
+@pytest.fixture
+def door(settings: Settings) -> Iterator[Any]:
+    """A client of a process that requires authentication."""
+    with opened(settings.model_copy(update={"auth": "required"})) as runner:
+        app = create_app(runner.settings, runner)
+        watch(app)
+        yield app.test_client()
+        process_of(app).close()
+        require_no_difference(app)
+
+
+def journal_of(door: Any) -> Journal:
+    return process_of(door.application).journal
+
+
+def key(door: Any, name: str, *roles: Role) -> tuple[str, dict[str, str]]:
+    """Return the id of a new key, and the header with it."""
+    database = journal_of(door).database
+    form = KeyForm(partial(shared_secret, database, SECRET_NAME))
+    form.open()
+    with database.write() as connection:
+        made, text = keys.create(connection, form, Principal(id=name, roles=frozenset(roles)), by="root")
+    return made.id, {"Authorization": f"Bearer {text}"}
+
+
+def log(door: Any, action: str) -> list[AuditEntry]:
+    database = journal_of(door).database
+    assert verify(database, "default").broken is None
+    return [entry for entry in entries(database, "default") if entry.action == action]
+
+
+def test_an_entry_names_the_key_that_acted(door: Any) -> None:
+    key_id, ann = key(door, "ann", Role.ADMIN)
+    run_id = door.post("/v1/runs", json={"agent": "assistant", "input": "Hi"}, headers=ann).json["run_id"]
+
+    assert door.post(f"/v1/runs/{run_id}/cancel", headers=ann).status_code == 200
+    made = door.post("/v1/keys", json={"name": "ci"}, headers=ann).json
+    for _ in range(2):
+        assert door.delete(f"/v1/keys/{made['id']}", headers=ann).status_code == 204
+
+    stopped, created, revoked = [log(door, action)[-1] for action in ("run.controlled", "key.created", "key.revoked")]
+    for entry in (stopped, created, revoked):
+        assert (entry.principal, entry.credential, entry.credential_id) == ("ann", "key", key_id)
+    assert stopped.target_id == run_id
+    assert (created.target_id, created.facts["name"]) == (made["id"], "ci")
+    assert made["key"] not in created.line()
+    assert len(log(door, "key.revoked")) == 1
+
+
+def test_refusals_are_recorded_as_sums_with_the_first_at_once(door: Any) -> None:
+    key_id, vic = key(door, "vic", Role.VIEWER)
+
+    assert door.get("/v1/keys", headers=vic).status_code == 403
+    eventually(lambda: log(door, "access"))
+    for _ in range(50):
+        assert door.get("/v1/runs").status_code == 401
+    assert door.get("/v1/runs/run_unknown", headers=vic).status_code == 404
+    assert len(log(door, "access")) == 1
+    process_of(door.application).refusals.close()
+
+    first, second = log(door, "access")
+    facts = {"credential": "key", "credential_id": key_id, "address": "127.0.0.1"}
+    assert (first.outcome, first.principal) == ("refused", "vic")
+    assert first.facts["refused"] == [{"principal": "vic", "code": "forbidden", "count": 1, **facts}]
+    assert second.facts["refused"] == [
+        {"credential": "none", "code": "unauthenticated", "address": "127.0.0.1", "count": 50}
+    ]
+    assert second.principal == ""
+
+
+# --- the sums -------------------------------------------------------------------------------------
+
+
+def refusal(**fields: str) -> Refusal:
+    known = {"tenant": "default", "principal": "", "credential": "none", "credential_id": "", "code": "unauthenticated"}
+    return Refusal(**(known | {"address": "127.0.0.1"} | fields))
+
+
+@pytest.fixture
+def database(settings: Settings) -> Iterator[Database]:
+    with closing(open_database(settings.database)) as opened_database:
+        upgrade(opened_database)
+        yield opened_database
+
+
+def test_a_flood_from_many_addresses_is_a_few_entries_of_bounded_size(database: Database) -> None:
+    refusals = Refusals(lambda: database, every_s=60)
+
+    for i in range(5000):
+        refusals.add(refusal(address=f"10.0.{i // 250}.{i % 250}"))
+    refusals.close()
+
+    found = list(entries(database, "default"))
+    assert 1 <= len(found) <= 2
+    listed = [one["count"] for entry in found for one in entry.facts["refused"]]
+    assert sum(listed) + sum(entry.facts.get("others", 0) for entry in found) == 5000
+    assert max(len(entry.facts["refused"]) for entry in found) <= MAX_KINDS
+    assert max(len(entry.line()) for entry in found) < 5000
+
+
+def test_sums_wait_while_the_database_takes_none(database: Database) -> None:
+    refused, tried = threading.Event(), threading.Event()
+
+    def open_it() -> Database:
+        if not refused.is_set():
+            tried.set()
+            raise DatabaseUnreachable("away")
+        return database
+
+    refusals = Refusals(open_it, every_s=0.01)
+    refusals.add(refusal())
+    assert tried.wait(10)
+    refusals.add(refusal())
+    refused.set()
+    eventually(lambda: list(entries(database, "default")))
+    refusals.close()
+
+    found = list(entries(database, "default"))
+    assert sum(one["count"] for entry in found for one in entry.facts["refused"]) == 2
+
+
+def test_each_tenant_has_its_own_refusals_alone(database: Database) -> None:
+    refusals = Refusals(lambda: database, every_s=60)
+
+    refusals.add(refusal(tenant="acme", principal="ann"))
+    refusals.add(refusal(tenant="zeta", principal="zoe"))
+    refusals.close()
+
+    assert [entry.principal for entry in entries(database, "acme")] == ["ann"]
+    assert [entry.principal for entry in entries(database, "zeta")] == ["zoe"]
+
+
+def test_nothing_is_written_without_a_refusal(database: Database) -> None:
+    Refusals(lambda: database).close()
+
+    assert list(entries(database, "default")) == []

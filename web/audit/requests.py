@@ -1,0 +1,46 @@
+"""Connects requests with the audit log: entries name the credential that acted, and refusals are counted."""
+
+from __future__ import annotations
+
+from flask import Flask, Response, g, request
+
+from config.identity.audit.recording import acting_with
+from config.identity.credential import Caller
+from web.audit.refusals import Refusal
+from web.process import WebProcess
+
+REFUSED = (401, 403)
+"""Statuses that are counted. 404 is not: a run that the caller does not see costs the same as one that is not there."""
+
+
+def register(app: Flask, process: WebProcess) -> None:
+    """Name each request's credential, and count the refused ones; to be called after the authentication's."""
+
+    @app.before_request
+    def act() -> None:
+        credential = caller.credential if (caller := _caller()) is not None else None
+        acting_with.set((credential.kind, credential.id) if credential is not None else ("none", ""))
+
+    @app.after_request
+    def count(answer: Response) -> Response:
+        if answer.status_code in REFUSED:
+            process.refusals.add(_refusal(answer, process))
+        return answer
+
+
+def _caller() -> Caller | None:
+    found: Caller | None = g.get("caller")
+    return found
+
+
+def _refusal(answer: Response, process: WebProcess) -> Refusal:
+    caller = _caller()
+    code = (answer.get_json(silent=True) or {}).get("code", "")
+    return Refusal(
+        tenant=caller.principal.tenant if caller is not None else process.settings.tenant,
+        principal=caller.principal.id if caller is not None else "",
+        credential=caller.credential.kind if caller is not None else "none",
+        credential_id=caller.credential.id if caller is not None else "",
+        code=code,
+        address=request.remote_addr or "",
+    )
