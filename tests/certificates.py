@@ -30,7 +30,7 @@ class Authority:
     """Signs certificates; its own is in ``certificate``."""
 
     folder: Path
-    name: str = "Test authority"
+    name: str = "authority"
 
     @cached_property
     def certificate(self) -> Path:

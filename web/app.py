@@ -20,6 +20,7 @@ from web.api.keys import keys
 from web.api.page import page
 from web.api.runs import runs
 from web.api.seed import seed
+from web.api.selftest import selftest
 from web.api.threads import threads
 from web.api.tickets import tickets
 from web.audit import requests
@@ -30,7 +31,7 @@ from web.proxies import TrustedProxies
 if TYPE_CHECKING:
     from agents.runner import Runner
 
-BLUEPRINTS = (runs, approvals, events, threads, agents, health, seed, document, page, keys, tickets)
+BLUEPRINTS = (runs, approvals, events, threads, agents, health, seed, selftest, document, page, keys, tickets)
 
 
 def create_app(with_settings: Settings | None = None, runner: Runner | None = None) -> Flask:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pkgutil import resolve_name
+from typing import TextIO
 
 import click
 
@@ -17,6 +18,7 @@ from cli.output.quoted import hanging
 from config.errors import CallboardError
 from config.redaction import redact
 from config.settings import Settings
+from config.visible import visible
 
 CHECKS = {
     "settings": "settings:check_settings",
@@ -44,17 +46,39 @@ _COLOURS: dict[Verdict, str] = {"ok": "green", "warn": "yellow", "fail": "red"}
 @click.command()
 @options.state_dir
 @options.as_json
-def doctor(as_json: bool, **flags: object) -> int:
+@click.option("--url", help="Check what the proxies before this address do to streams and headers, and nothing else.")
+@click.option(
+    "--key-file", type=click.File(), help="With --url: a file with the API key to send; - for standard input."
+)
+@click.option("--idle-s", type=click.IntRange(1, 120), default=20, help="With --url: seconds of silence; default 20.")
+def doctor(as_json: bool, url: str | None, key_file: TextIO | None, idle_s: int, **flags: object) -> int:
     """Check settings, servers, workers, packages and agents; fail if work could be lost."""
-    settings = options.apply(**flags)
-    findings = list(examine(settings))
+    if url is None:
+        findings = list(examine(options.apply(**flags)))
+    else:
+        findings = examine_address(url, key_file.read().strip() if key_file is not None else None, idle_s)
     if as_json:
         print_json([finding._asdict() for finding in findings])
     else:
         for finding in findings:
             verdict = click.style(f"{finding.verdict:<4}", fg=_COLOURS[finding.verdict])
-            click.echo(f"{verdict} {finding.about:<12} {hanging(finding.text)}")
+            click.echo(f"{verdict} {finding.about:<12} {hanging(visible(finding.text))}")
     return 1 if any(finding.verdict == "fail" for finding in findings) else 0
+
+
+def examine_address(url: str, key: str | None, idle_s: int) -> list[Finding]:
+    """Return what the proxies before an address do.
+
+    Raises:
+        click.BadParameter: it is no origin.
+    """
+    from cli.doctor.address import check_address
+
+    click.echo(f"reading a stream of {url} with {idle_s} s of silence ...", err=True)
+    try:
+        return [finding._replace(text=redact(finding.text)) for finding in check_address(url, key, idle_s)]
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--url") from error
 
 
 def examine(settings: Settings) -> Iterator[Finding]:

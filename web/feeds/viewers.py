@@ -43,6 +43,9 @@ SLICE = 200
 class Stream:
     """A feed, as its viewers use it: called on the loop. A method that a feed does not need does nothing."""
 
+    is_kept_alive = True
+    """Whether its viewers get comments while nothing happens."""
+
     def attach(self, viewer: Viewer) -> None:
         """Send the viewer all events after its cursor, and later ones as they come."""
 
@@ -123,6 +126,11 @@ class Viewer(asyncio.Protocol):
         if self.stream is not None:
             self.stream.detach(self)
             self.stream = None
+
+    @property
+    def is_kept_alive(self) -> bool:
+        """Whether it gets comments while nothing happens."""
+        return self.stream is not None and self.stream.is_kept_alive
 
     @property
     def is_gone(self) -> bool:
@@ -223,7 +231,7 @@ class Viewers:
         while True:
             await asyncio.sleep(BEAT_S)
             for number, viewer in enumerate(tuple(self._all)):
-                if not viewer.stuck_since and not viewer.is_gone:
+                if not viewer.stuck_since and not viewer.is_gone and viewer.is_kept_alive:
                     viewer.write(BEAT)
                 if number % SLICE == SLICE - 1:
                     await asyncio.sleep(0)

@@ -271,7 +271,7 @@ def test_only_clients_of_the_authority_are_served(
     serve: Serve, authority: Authority, tmp_path: Path, setting: str
 ) -> None:
     port = serve(tls_client_ca=str(authority.certificate), tls_client_certificates=setting)
-    stranger = Authority(tmp_path, "Another authority")
+    stranger = Authority(tmp_path, "another")
 
     assert served(port, presenting(authority, authority.issue("billing", purpose=CLIENT)))
     assert served(port, presenting(authority, None)) is (setting == "optional")
