@@ -13,6 +13,7 @@ from config.settings import Settings, settings
 from web import problems, security
 from web.api.agents import agents
 from web.api.approvals import approvals
+from web.api.audit import audit
 from web.api.document import document
 from web.api.events import events
 from web.api.health import health
@@ -31,7 +32,7 @@ from web.proxies import TrustedProxies
 if TYPE_CHECKING:
     from agents.runner import Runner
 
-BLUEPRINTS = (runs, approvals, events, threads, agents, health, seed, selftest, document, page, keys, tickets)
+BLUEPRINTS = (runs, approvals, events, threads, agents, health, seed, selftest, document, page, keys, tickets, audit)
 
 
 def create_app(with_settings: Settings | None = None, runner: Runner | None = None) -> Flask:

@@ -11,7 +11,9 @@ from typing import Any
 from flask import Flask, Response, request
 
 from config.errors import BadRequest
-from config.identity.principal import Principal
+from config.identity.access import may_administer
+from config.identity.errors import Forbidden
+from config.identity.principal import Principal, Verb
 from config.origins import host_of, listed, origin_of
 from config.settings import Settings
 from web import cors
@@ -38,6 +40,18 @@ HEADERS = {
 def current_principal() -> Principal:
     """Return the principal of the request that is being handled."""
     return current_caller().principal
+
+
+def require_administrator() -> Principal:
+    """Return the principal of the current request if it administers its tenant.
+
+    Raises:
+        Forbidden: it does not.
+    """
+    principal = current_principal()
+    if not may_administer(principal):
+        raise Forbidden(principal, Verb.ADMINISTER, f"tenant '{principal.tenant}'")
+    return principal
 
 
 def register(app: Flask, settings: Settings) -> None:

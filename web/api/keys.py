@@ -11,9 +11,8 @@ from agents.errors import AgentUnknown
 from config.clock import epoch_ms
 from config.definitions.errors import DefinitionInvalid
 from config.identity import keys as table
-from config.identity.access import may_administer
 from config.identity.credential import CredentialKind
-from config.identity.errors import Forbidden, KeyUnknown, ScopeExceeded
+from config.identity.errors import KeyUnknown, ScopeExceeded
 from config.identity.principal import NAME, Principal, Role, Verb
 from web.api.answers import answer
 from web.auth.authentication import current_caller, current_key_form
@@ -22,7 +21,7 @@ from web.calls.fields import Input, Maybe
 from web.process import current_process
 from web.schemas.key import KeyList, NewKey
 from web.schemas.paths import KeyId
-from web.security import current_principal
+from web.security import require_administrator
 
 keys = Blueprint("keys", __name__)
 
@@ -35,7 +34,7 @@ LASTING = frozenset({CredentialKind.KEY, CredentialKind.SERVICE})
 @call({200: KeyList})
 def many() -> Response:
     """List the keys of the caller's tenant, newest first, with those that ended."""
-    principal = _require_administrator()
+    principal = require_administrator()
     with current_process().journal.database.read() as connection:
         return answer({"keys": [key.shown() for key in table.of_tenant(connection, principal.tenant)]})
 
@@ -59,7 +58,7 @@ class CreateKey(Input):
 @call({201: NewKey}, problems=(ScopeExceeded, AgentUnknown, DefinitionInvalid))
 def create(body: CreateKey) -> Response:
     """Create a key in the caller's tenant, with no more than the caller has, and return it, once."""
-    creator, registry = _require_administrator(), current_process().runner.registry
+    creator, registry = require_administrator(), current_process().runner.registry
     principal = Principal(
         tenant=creator.tenant,
         id=body.name,
@@ -79,17 +78,10 @@ def create(body: CreateKey) -> Response:
 @call({204: None}, problems=(KeyUnknown,))
 def revoke(key_id: KeyId) -> Response:
     """End a key of the caller's tenant everywhere, within a second; repeating it is harmless."""
-    principal = _require_administrator()
+    principal = require_administrator()
     with current_process().journal.database.write() as connection:
         table.revoke(connection, key_id, principal.tenant, by=principal.id)
     return Response(status=204)
-
-
-def _require_administrator() -> Principal:
-    principal = current_principal()
-    if not may_administer(principal):
-        raise Forbidden(principal, Verb.ADMINISTER, f"tenant '{principal.tenant}'")
-    return principal
 
 
 def _require_within(principal: Principal, creator: Principal) -> None:

@@ -17,7 +17,8 @@ from config.database.migrate import upgrade
 from config.database.shared_secret import shared_secret
 from config.identity import keys
 from config.identity.audit.chain import entries, verify
-from config.identity.audit.entry import AuditEntry
+from config.identity.audit.entry import Action, AuditEntry
+from config.identity.audit.recording import record
 from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role
 from config.settings import Settings
@@ -95,6 +96,22 @@ def test_refusals_are_recorded_as_sums_with_the_first_at_once(door: Any) -> None
         {"credential": "none", "code": "unauthenticated", "address": "127.0.0.1", "count": 50}
     ]
     assert second.principal == ""
+
+
+def test_administrators_page_through_the_log_of_their_tenant(door: Any) -> None:
+    _, ann = key(door, "ann", Role.ADMIN)
+    _, vic = key(door, "vic", Role.VIEWER)
+    with journal_of(door).database.write() as connection:
+        record(connection, Principal(tenant="acme"), Action.RUN_REMOVED, "run", "run_1")
+
+    first = door.get("/v1/audit?limit=1", headers=ann).json
+    second = door.get(f"/v1/audit?limit=1&before={first['next']}", headers=ann).json
+
+    assert [entry["number"] for entry in first["entries"] + second["entries"]] == [2, 1]
+    assert "next" not in second
+    assert {entry["tenant"] for entry in door.get("/v1/audit", headers=ann).json["entries"]} == {"default"}
+    assert door.get("/v1/audit", headers=vic).status_code == 403
+    assert door.delete("/v1/audit", headers=ann).status_code == 405
 
 
 # --- the sums -------------------------------------------------------------------------------------
