@@ -142,12 +142,14 @@ def test_threads_are_created_read_and_deleted(callboard: Callboard) -> None:
 
     first = callboard.threads.messages(thread_id, limit=2)
     rest = callboard.threads.messages(thread_id, after=first.next)
+    past = callboard.threads.messages(thread_id, at=first[-1].number)
     listed = callboard.runs.list(thread_id=thread_id, limit=1)
 
     assert [run.run_id for run in callboard.threads.get(thread_id).runs] == [run.run_id for run in runs]
     assert thread_id in [thread.thread_id for thread in callboard.threads.list(search="of today")]
     assert [message.role for message in first] == ["user", "assistant"]
     assert rest[-1].role == "assistant"
+    assert [message.number for message in past] == [message.number for message in first]
     assert [run.run_id for run in listed] == [runs[1].run_id]
     assert [run.run_id for run in callboard.runs.list(thread_id=thread_id, before=listed.next)] == [runs[0].run_id]
     callboard.runs.delete(runs[0].run_id)

@@ -106,8 +106,8 @@ def get_thread(thread_id: str) -> Call[Thread]:
     return _get(f"/v1/threads/{_id(thread_id)}", Thread.of)
 
 
-def list_messages(thread_id: str, after: str | None, limit: int) -> Call[Page[Message]]:
-    query = {"after": after, "limit": limit}
+def list_messages(thread_id: str, at: str | int | None, after: str | None, limit: int) -> Call[Page[Message]]:
+    query = {"at": at, "after": after, "limit": limit}
     return _get(f"/v1/threads/{_id(thread_id)}/messages", _page_of("messages", Message), query)
 
 

@@ -84,7 +84,8 @@ class Run(Record):
     reason: str | None = None
     detail: str | None = None
     error: str | None = None
-    """The code of the last error."""
+    """The code of the error that ended it."""
+    crashes: Sequence[Mapping[str, Any]] | None = None
     output: Any = None
     metadata: Mapping[str, Any] | None = None
     usage: Mapping[str, int] | None = None
@@ -92,6 +93,10 @@ class Run(Record):
     steps: int | None = None
     attempt: int | None = None
     detached: bool = False
+    principal: str = ""
+    """Whom it belongs to."""
+    private: bool = False
+    """True where its agent's definition hides it from the other principals of the tenant."""
     created_at: str = ""
     started_at: str | None = None
     ended_at: str | None = None
@@ -123,6 +128,9 @@ class Thread(Record):
     title: str = ""
     agent: str = ""
     open_run: str | None = None
+    """The run that is at work in it."""
+    principal: str = ""
+    private: bool = False
     created_at: str = ""
     updated_at: str = ""
 
@@ -145,6 +153,12 @@ class Message(Record):
     reasoning: str | None = None
     tool_calls: Sequence[Mapping[str, Any]] | None = None
     call_id: str | None = None
+    """Of a tool's result: the call it belongs to."""
+    name: str | None = None
+    outcome: str | None = None
+    result: Any = None
+    code: str | None = None
+    """Of an error: its code."""
     partial: bool = False
     """True where the message was cut off by a stop or a failure."""
     at: str = ""

@@ -5,22 +5,26 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing, suppress
 
 PIECE_BYTES = 64 * 1024
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER: closing sends a reset at once."""
 
+Source = Callable[[bytes], Generator[bytes]]
+"""Returns the answer to a request, in pieces."""
+
 
 class CuttingProxy:
     """Serves one connection after the other, as its one client makes them."""
 
-    def __init__(self, port: int, cut: Callable[[bytes], int | None]) -> None:
+    def __init__(self, source: Source, cut: Callable[[bytes], int | None]) -> None:
         """``cut``: returns for a request how many bytes of its answer get through; None is all of them.
 
         Every second cut is a reset, the others close the connection as if the answer were complete.
         """
-        self._upstream = ("127.0.0.1", port)
+        self._source = source
         self._cut = cut
         self.connections = 0
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -43,22 +47,31 @@ class CuttingProxy:
             except OSError:
                 return
             self.connections += 1
-            with client, socket.create_connection(self._upstream) as upstream:
-                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                request = client.recv(PIECE_BYTES)
-                upstream.sendall(request)
-                cut = self._cut(request)
-                _forward(upstream, client, cut)
-                if cut is not None and cut % 2:
-                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with client, suppress(ConnectionError):
+                self._answer(client)
+
+    def _answer(self, client: socket.socket) -> None:
+        request = client.recv(PIECE_BYTES)
+        left = cut = self._cut(request)
+        with closing(self._source(request)) as pieces:
+            for piece in pieces:
+                client.sendall(piece[:left])
+                if left is not None:
+                    left -= min(left, len(piece))
+                    if not left:
+                        break
+        if cut is not None and cut % 2:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
 
 
-def _forward(upstream: socket.socket, client: socket.socket, cut: int | None) -> None:
-    """Send the client the answer up to the cut; the server closes a stream behind its end."""
-    left = cut
-    while left is None or left > 0:
-        data = upstream.recv(PIECE_BYTES if left is None else min(PIECE_BYTES, left))
-        if not data:
-            return
-        client.sendall(data)
-        left = None if left is None else left - len(data)
+def server_at(port: int) -> Source:
+    """Return the answers of a server; it closes a stream behind its end."""
+
+    def answers(request: bytes) -> Generator[bytes]:
+        with socket.create_connection(("127.0.0.1", port)) as upstream:
+            upstream.sendall(request)
+            while data := upstream.recv(PIECE_BYTES):
+                yield data
+
+    return answers

@@ -135,9 +135,11 @@ class AsyncThreads:
         """Return one thread with its runs."""
         return await self._transport.send(calls.get_thread(thread_id))
 
-    async def messages(self, thread_id: str, *, after: str | None = None, limit: int = 200) -> Page[Message]:
-        """Return a page of a thread's messages, in reading order."""
-        return await self._transport.send(calls.list_messages(thread_id, after, limit))
+    async def messages(
+        self, thread_id: str, *, at: str | int | None = None, after: str | None = None, limit: int = 200
+    ) -> Page[Message]:
+        """Return a page of a thread's messages, in reading order; with ``at`` up to that ``number``, or that time."""
+        return await self._transport.send(calls.list_messages(thread_id, at, after, limit))
 
     async def create(self, *, agent: str | None = None, title: str | None = None) -> str:
         """Create an empty thread and return its id."""

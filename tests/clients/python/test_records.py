@@ -1,0 +1,53 @@
+"""The client's records have the fields that the server declares."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel
+
+from callboard_client import Agent, AgentProblem, Approval, Decided, Message, Page, Run, Thread, ThreadRun
+from callboard_client.records import Record
+from web.schemas import agent, approval, run, thread
+
+DECLARED: list[tuple[type[Record], type[BaseModel]]] = [
+    (Run, run.Run),
+    (Thread, thread.Thread),
+    (ThreadRun, thread.RunOfThread),
+    (Message, thread.Message),
+    (Agent, agent.AgentSummary),
+    (AgentProblem, agent.BrokenAgent),
+    (Approval, approval.Approval),
+    (Decided, approval.DecidedApproval),
+]
+RUN = {"run_id": "run_1", "thread_id": "sums", "agent": "assistant", "status": "waiting"}
+
+
+@pytest.mark.parametrize(("record", "declared"), DECLARED, ids=lambda kind: kind.__name__)
+def test_a_record_has_the_fields_that_the_server_declares(record: type[Record], declared: type[BaseModel]) -> None:
+    own = {name for kind in record.__mro__[:-2] for name in vars(kind) if not name.startswith("_")}
+
+    assert own == set(declared.model_fields)
+
+
+def test_a_field_of_a_later_version_is_kept() -> None:
+    found = Run.of(RUN | {"mood": "good"})
+
+    assert (found.run_id, found.raw["mood"], found.output) == ("run_1", "good", None)
+
+
+def test_a_record_without_an_id_is_none() -> None:
+    with pytest.raises(KeyError):
+        Run.of({"thread_id": "sums"})
+
+
+def test_parts_of_a_record_are_records() -> None:
+    found = Run.of(RUN | {"approvals": [{"approval_id": "apr_1", "decisions": ["fail"]}]})
+
+    assert [(one.approval_id, one.decisions) for one in found.approvals] == [("apr_1", ["fail"])]
+    assert Run.of(RUN).approvals == []
+
+
+def test_a_page_is_a_list() -> None:
+    page = Page([1, 2], "place")
+
+    assert (page, page.next, len(page)) == ([1, 2], "place", 2)
