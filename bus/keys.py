@@ -40,6 +40,12 @@ class Keys:
         return f"{self.prefix}board"
 
     @property
+    def limits(self) -> str:
+        """Prefix of strings: requests of a tenant or a principal in this minute, counted by Flask-Limiter for
+        web/limits.py. Each lives for a minute."""
+        return f"{self.prefix}limits"
+
+    @property
     def probe(self) -> str:
         """String, empty: written by ``/health`` to test whether Redis accepts writes. Lives for a second.
 

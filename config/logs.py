@@ -30,7 +30,7 @@ _HOSTILE = re.compile(
 NOISY = tuple(
     """
     LiteLLM httpx httpcore openai kombu amqp asyncio alembic celery.redirected celery.app.trace
-    celery.worker.strategy
+    celery.worker.strategy flask-limiter
     """.split()
 )
 """Loggers that log each call at INFO; Celery's would include the arguments."""

@@ -7,21 +7,23 @@ import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
 from config.errors import SettingInvalid
 from config.identity.principal import NAME, NAME_FORM, Principal, Role
+from config.limits import WITH_AUTHENTICATION, Limit, LimitName, Tenants, TenantSettings
 from config.origins import is_origin, listed, networks_in, origin_of
 from config.provider_keys import may_adopt
 from config.redaction import forget, register_secrets, secrets_in_url
@@ -171,6 +173,26 @@ class Settings(BaseSettings):
     """Characters of one tool result that the model gets; the log and the page have the whole result."""
     max_input_chars: int = Field(default=200_000, ge=1)
     """Longest input of a run."""
+    principal_requests_per_minute: Limit | None = None
+    """Requests of one principal; 0: any number. None, here and below: as ``config.limits`` says."""
+    tenant_requests_per_minute: Limit | None = None
+    """Requests of one tenant."""
+    principal_open_runs: Limit | None = None
+    """Runs of one principal that have not ended."""
+    tenant_open_runs: Limit | None = None
+    """Runs of one tenant that have not ended."""
+    principal_queued_runs: Limit | None = None
+    """Runs of one principal that wait for a worker."""
+    tenant_queued_runs: Limit | None = None
+    """Runs of one tenant that wait for a worker."""
+    principal_viewers: Limit | None = None
+    """Streams that one principal may follow in one web process."""
+    tenant_viewers: Limit | None = None
+    """Streams that one tenant may follow in one web process."""
+    tenants: Annotated[dict[Annotated[str, Field(pattern=rf"^{NAME}$")], TenantSettings], AfterValidator(Tenants)] = (
+        Tenants()
+    )
+    """Tenants with settings of their own: ``[tenants.NAME]`` in ``callboard.toml``, or JSON in the environment."""
 
     @classmethod
     def settings_customise_sources(
@@ -274,6 +296,18 @@ class Settings(BaseSettings):
         """Whether other machines may be served: each of their requests is authenticated, or none has to be."""
         return self.no_auth or self.auth == "required"
 
+    def for_tenant(self, tenant: str) -> Settings:
+        """Return the settings with those of the tenant's section in place of the deployment's."""
+        own = self.tenants.get(tenant)
+        return self if own is None else self.model_copy(update=own.model_dump(exclude_none=True))
+
+    def limit(self, name: LimitName, tenant: str) -> int:
+        """Return a limit for a tenant or its principals; 0: there is none."""
+        value: int | None = getattr(self.for_tenant(tenant), name)
+        if value is None:
+            return WITH_AUTHENTICATION[name] if self.auth != "none" else 0
+        return value
+
     @property
     def broker(self) -> str | None:
         """The URL of Celery's broker, or None: then no wake-up is published, and workers poll the database."""
@@ -341,6 +375,11 @@ def read_settings(**overrides: object) -> Settings:
         found = Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks the values
     except tomllib.TOMLDecodeError as error:
         raise SettingInvalid(f"callboard.toml cannot be read: {error}. Correct the file.") from error
+    except SettingsError as error:
+        raise SettingInvalid(
+            "CALLBOARD_TENANTS is not JSON; write an object of tenants, each with its settings, such as "
+            '{"acme": {"tenant_open_runs": 100}}, or sections [tenants.acme] in callboard.toml.'
+        ) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = "_".join(str(part) for part in first["loc"])

@@ -10,7 +10,7 @@ from config.database.timeouts import ANSWER_S, patience
 from config.folders import require_own_folders
 from config.logs import configure_logging
 from config.settings import Settings, settings
-from web import problems, security
+from web import limits, problems, security
 from web.api.agents import agents
 from web.api.approvals import approvals
 from web.api.audit import audit
@@ -52,6 +52,7 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     security.register(app, chosen)
     authentication.register(app, process)
     requests.register(app, process)
+    limits.register(app, chosen)
     problems.register(app)
     app.before_request(_require_ready)
     for blueprint in BLUEPRINTS:

@@ -28,6 +28,21 @@ class Overloaded(Retryable):
     code = "overloaded"
 
 
+class TooManyRequests(Retryable):
+    code = "too_many_requests"
+    status = 429
+    text = "{whose} may send {limit} requests a minute, and has sent them; try again in {retry_after_s} s."
+
+
+class TooManyViewers(Retryable):
+    code = "too_many_viewers"
+    status = 429
+    text = (
+        "{whose} may follow {limit} streams at once on this server; end one, or read pages with "
+        "Accept: application/json."
+    )
+
+
 class Unauthenticated(Permanent):
     """The request has no valid credential. Equal for every reason, so that a guess teaches nothing."""
 

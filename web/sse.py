@@ -38,12 +38,13 @@ class StreamResponse(Response):
         self._cursor = cursor
         caller = current_caller()
         self._caller = caller if can_end(caller) else None
+        self._owner = caller.principal
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Respond; hand the socket to the loop where the server exposes it."""
         if environ["REQUEST_METHOD"] == "HEAD":
             return super().__call__(environ, start_response)
-        viewer = Viewer(self._viewers, self._open_stream, self._cursor, self._caller)
+        viewer = Viewer(self._viewers, self._open_stream, self._cursor, self._caller, self._owner)
         lent = lent_socket(environ)
         if lent is None:
             self.response = portable(self._viewers, viewer)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         StaleOwner,
         ThreadOfOtherAgent,
         ThreadUnknown,
+        TooManyRuns,
     )
     from bus.journal.idempotency import IdempotencyKey, canonical_digest
     from bus.journal.journal import Journal
@@ -70,7 +71,7 @@ _NAMES = {
     "endings": "end_commit end_event result_of_cut_off",
     "errors": (
         "ApprovalDecided ApprovalOver ApprovalUnknown CodeVersion CursorAhead CursorInvalid DecisionRefused "
-        "IdempotencyConflict RunOpen RunUnknown StaleOwner ThreadOfOtherAgent ThreadUnknown"
+        "IdempotencyConflict RunOpen RunUnknown StaleOwner ThreadOfOtherAgent ThreadUnknown TooManyRuns"
     ),
     "idempotency": "IdempotencyKey canonical_digest",
     "journal": "Journal",

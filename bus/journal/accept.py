@@ -16,6 +16,7 @@ from bus.journal.errors import ThreadOfOtherAgent
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.events import event_row
 from bus.journal.outbox import announce
+from bus.journal.run_limits import RunLimits, require_room
 from bus.journal.states.rows import insert_run
 from bus.journal.version import JOURNAL_VERSION
 from bus.messages import FIELDS, RunAgentMessage
@@ -76,17 +77,18 @@ Record = Callable[[Connection, str], int | None]
 """Writes, in the commit that accepts a run, what publishes its message; see ``bus.routes.Transport.record``."""
 
 
-def accept(database: Database, new: NewRun, record: Record = announce) -> Accepted:
+def accept(database: Database, new: NewRun, record: Record = announce, limits: RunLimits | None = None) -> Accepted:
     """Commit a new run and return it; if anything is raised, nothing of it is in SQL.
 
     Raises:
         IdempotencyConflict: the key was used with another body.
         ThreadOfOtherAgent: the principal's credential is not for the agent that the thread belongs to.
+        TooManyRuns: the principal or its tenant has as many open or queued runs as ``limits`` allow.
     """
     for attempt in (1, 2, 3):  # lost the race for the thread, then the one for the key
         try:
             with database.write() as connection:
-                accepted = _accept(connection, new, record)
+                accepted = _accept(connection, new, record, limits or {})
                 failpoint("accept-before")
             if accepted.is_new:
                 remember_pinned(database, new.definition_digest)
@@ -99,12 +101,13 @@ def accept(database: Database, new: NewRun, record: Record = announce) -> Accept
     raise AssertionError("unreachable")
 
 
-def _accept(connection: Connection, new: NewRun, record: Record) -> Accepted:
+def _accept(connection: Connection, new: NewRun, record: Record, limits: RunLimits) -> Accepted:
     if new.idempotency is not None:
         earlier = used_before(connection, new.principal, new.idempotency)
         if earlier is not None:
             thread_id = connection.execute(select(runs.c.thread_id).where(runs.c.id == earlier)).scalar_one()
             return Accepted(run_id=earlier, thread_id=thread_id)
+    require_room(connection, new.principal, limits)
     pin(connection, new.definition_digest, new.agent_id, new.definition_json)
     run = _insert(connection, new)
     message = RunAgentMessage(run_id=run["id"], **{name: run[name] for name in FIELDS})

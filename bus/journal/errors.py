@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from config.errors import Permanent
+from config.errors import Permanent, Retryable
+from config.identity.principal import Principal
+from config.limits import LimitName
+
+RETRY_AFTER_S = 5
 
 
 class RunUnknown(Permanent):
@@ -40,6 +44,23 @@ class RunOpen(Permanent):
             f"{what}; stop it first (`./callboard cancel {run_id}`), then remove it. Nothing was removed.",
             run_id=run_id,
             thread_id=thread_id,
+        )
+
+
+class TooManyRuns(Retryable):
+    """The principal or its tenant has as many open or queued runs as it may."""
+
+    code = "too_many_runs"
+    status = 429
+
+    def __init__(self, principal: Principal, name: LimitName, limit: int) -> None:
+        scope, kind, _ = name.split("_")
+        whose = f"'{principal.id}'" if scope == "principal" else f"tenant '{principal.tenant}'"
+        super().__init__(
+            f"{whose} has {limit} {kind} runs, as many as it may; start this one when one of them has "
+            f"{'begun' if kind == 'queued' else 'ended'}, or stop one.",
+            limit=limit,
+            retry_after_s=RETRY_AFTER_S,
         )
 
 

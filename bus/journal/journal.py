@@ -38,6 +38,7 @@ from bus.journal.ownership.reaper import Reaper
 from bus.journal.ownership.workers import Workers
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
+from bus.journal.run_limits import run_limits
 from bus.journal.states.unowned import CommitResult
 from bus.journal.states.unowned_runs import UnownedRuns
 from bus.journal.write_probe import WriteProbe
@@ -91,7 +92,7 @@ class Journal:
 
     def accept(self, new: NewRun, record: Record = announce) -> Accepted:
         """Return once the run is committed; see ``bus.journal.accept``."""
-        return accepting.accept(self.database, new, record)
+        return accepting.accept(self.database, new, record, run_limits(self.settings, new.principal.tenant))
 
     async def claim(self, run_id: str) -> Lease | None:
         """Claim a run for this process and return its lease, or None; see ``bus.journal.ownership.leases``."""

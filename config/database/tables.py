@@ -112,6 +112,8 @@ runs = Table(
     Index(None, "tenant", "principal", "created_ms", "id"),
     # What a claim and an end look for, however many runs a thread has had.
     _partial_index("ix_runs_open_of_thread", "thread_key", "turn", where="ended_ms IS NULL"),
+    # What limits count: a tenant's and a principal's open and queued runs.
+    _partial_index("ix_runs_open_of_tenant", "tenant", "principal", "status", where="ended_ms IS NULL"),
     Index(None, "status", "lease_until"),
     _partial_index("ix_runs_untold", "observers_told", where="NOT observers_told"),
 )

@@ -14,6 +14,7 @@ from web.auth.authentication import require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.conditions import Preferring, applied
+from web.errors import TooManyViewers
 from web.parameters import EventCursor, Filter, Whole
 from web.process import WebProcess, current_process
 from web.schemas.event import BoardEvent, Event, EventPage
@@ -35,11 +36,11 @@ class BoardCursor(Input):
 
 
 @events.get("/v1/events")
-@call({200: {"text/event-stream": BoardEvent}})
+@call({200: {"text/event-stream": BoardEvent}}, problems=(TooManyViewers,))
 def board(query: BoardCursor) -> Response:
     """Stream the summaries of all runs, then each that changed; a new connection gets all of them again."""
     principal, hub = current_principal(), current_process().hub
-    hub.viewers.require_room()
+    hub.viewers.require_room(principal)
     return StreamResponse(hub.viewers, lambda: hub.board_feed(principal))
 
 
@@ -68,7 +69,7 @@ class WhichEvents(Input):
 @events.get("/v1/runs/<run_id>/events")
 @call(
     {200: {"text/event-stream": Event, "application/json": EventPage}, 204: None},
-    problems=(RunUnknown, CursorInvalid, CursorAhead),
+    problems=(RunUnknown, CursorInvalid, CursorAhead, TooManyViewers),
 )
 def of_run(run_id: RunId, query: WhichEvents, headers: Resumed) -> Response:
     """Stream the events after the cursor, or return a page of them when JSON is asked for.
@@ -87,7 +88,7 @@ def of_run(run_id: RunId, query: WhichEvents, headers: Resumed) -> Response:
     if status in TERMINAL and cursor >= last:  # no event follows, and none will
         return Response(status=204)
     hub = process.hub
-    hub.viewers.require_room()
+    hub.viewers.require_room(current_principal())
     return StreamResponse(hub.viewers, lambda: hub.run_feed(run_id, thread_id), cursor)
 
 

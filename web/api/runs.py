@@ -8,7 +8,7 @@ from flask import Blueprint, Response, url_for
 from pydantic import Field
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
-from bus.journal import CONTROLS, IdempotencyConflict, RunOpen, RunStatus, RunUnknown, ThreadOfOtherAgent
+from bus.journal import CONTROLS, IdempotencyConflict, RunOpen, RunStatus, RunUnknown, ThreadOfOtherAgent, TooManyRuns
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.identity.errors import AgentForbidden
@@ -58,7 +58,7 @@ class StartHeaders(Repeatable, Preferring):
 @runs.post("/v1/runs")
 @call(
     {202: AcceptedRun, 200: EndEvent},
-    problems=(*STARTING, ThreadOfOtherAgent, IdempotencyConflict),
+    problems=(*STARTING, ThreadOfOtherAgent, IdempotencyConflict, TooManyRuns),
 )
 def start(body: StartRun, headers: StartHeaders) -> Response:
     """Accept a run: 202 with its addresses, or 200 with its end if the caller waits and it ends in time.

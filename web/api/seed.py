@@ -10,13 +10,14 @@ from flask import Blueprint, Response, url_for
 from pydantic import ConfigDict, Field
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
-from bus.journal import ThreadOfOtherAgent
+from bus.journal import ThreadOfOtherAgent, TooManyRuns
 from config.definitions.errors import DefinitionInvalid
 from config.identity.errors import AgentForbidden
 from web.api.answers import answer, status_of
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
+from web.errors import TooManyViewers
 from web.feeds.seed import SeedFeed, as_text, reason_of
 from web.problems import problem
 from web.process import current_process
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 seed = Blueprint("seed", __name__)
 
 WAIT_S = 30
-REFUSALS = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputEmpty, InputTooLarge, ThreadOfOtherAgent)
+REFUSALS = (
+    *(AgentUnknown, AgentForbidden, DefinitionInvalid, InputEmpty, InputTooLarge),
+    *(ThreadOfOtherAgent, TooManyRuns),
+)
 CorrelationId = Annotated[str, Field(max_length=128)]
 
 
@@ -57,12 +61,12 @@ class RunAgent(Input):
 
 
 @seed.post("/v1/agent/run")
-@call({200: {"text/event-stream": SeedEvent}}, problems=REFUSALS)
+@call({200: {"text/event-stream": SeedEvent}}, problems=(*REFUSALS, TooManyViewers))
 def run(body: RunAgent) -> Response:
     """Start a run and stream it as thinking, tool_start, tool_result, error and done."""
     correlation_id = body.correlation_id
     journal, viewers = current_process().journal, current_process().hub.viewers
-    viewers.require_room()
+    viewers.require_room(current_principal())
     handle = _start(body, body.input, body.config.agent_id if body.config else None)
     feed = SeedFeed(journal, viewers.backlog, handle.run_id, handle.thread_id, correlation_id)
     stream = StreamResponse(viewers, lambda: feed)

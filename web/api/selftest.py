@@ -8,9 +8,11 @@ from flask import Blueprint, Response, request
 
 from web.calls.call import call
 from web.calls.fields import Input
+from web.errors import TooManyViewers
 from web.parameters import Whole
 from web.process import current_process
 from web.schemas.selftest import SelftestEvent
+from web.security import current_principal
 from web.selftest import SelftestStream, received
 from web.sse import StreamResponse
 
@@ -29,10 +31,10 @@ class Schedule(Input):
 
 
 @selftest.get("/v1/selftest/stream")
-@call({200: {"text/event-stream": SelftestEvent}})
+@call({200: {"text/event-stream": SelftestEvent}}, problems=(TooManyViewers,))
 def stream(query: Schedule) -> Response:
     """Stream small events at known times, an idle gap and an end; the first says which headers arrived."""
     viewers, hello = current_process().hub.viewers, received(request.environ)
-    viewers.require_room()
+    viewers.require_room(current_principal())
     feed = SelftestStream(hello, events=query.events, interval_s=query.interval_ms / 1000, idle_s=query.idle_s)
     return StreamResponse(viewers, lambda: feed)

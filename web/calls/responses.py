@@ -11,7 +11,15 @@ from config.database import errors as database
 from config.errors import BadRequest, CallboardError
 from config.identity.errors import Forbidden
 from web.calls.call import HttpCall, Media
-from web.errors import HostRefused, MediaTypeRefused, OriginRefused, Overloaded, SecretInAddress, Unauthenticated
+from web.errors import (
+    HostRefused,
+    MediaTypeRefused,
+    OriginRefused,
+    Overloaded,
+    SecretInAddress,
+    TooManyRequests,
+    Unauthenticated,
+)
 from web.problems import SENTENCES, SERVER_ERRORS
 from web.schemas.problem import ProblemDetails
 
@@ -24,6 +32,7 @@ EVERYWHERE: tuple[type[CallboardError], ...] = (
     SecretInAddress,
     Unauthenticated,
     Forbidden,
+    TooManyRequests,
     Overloaded,
     database.SchemaOld,
     database.SchemaNew,

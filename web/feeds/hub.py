@@ -21,7 +21,7 @@ class Hub:
     """One per process; a feed is made when it is first watched and ends with its last viewer."""
 
     def __init__(self, journal: Journal) -> None:
-        self.viewers = Viewers(journal.loop, partial(ended, journal.database))
+        self.viewers = Viewers(journal.loop, partial(ended, journal.database), journal.settings.limit)
         self._journal = journal
         self._pages = PageReader(journal)
         self._runs: dict[str, RunFeed] = {}

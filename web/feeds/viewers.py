@@ -9,13 +9,16 @@ import asyncio
 import logging
 import resource
 import socket
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import cast
 
 from bus.loop import ProcessLoop
 from config.errors import CallboardError
 from config.identity.credential import Caller
-from web.errors import Overloaded
+from config.identity.principal import LOCAL, Principal
+from config.limits import LimitName
+from web.errors import Overloaded, TooManyViewers
 from web.feeds.backlog import Backlog
 from web.feeds.page import BEAT, RETRY
 from web.feeds.tls_transport import TlsTransport
@@ -63,7 +66,7 @@ class Viewer(asyncio.Protocol):
     """One client of one stream: small, since there may be thousands."""
 
     __slots__ = (
-        "_open _viewers _waiter caller cursor head inbound_bytes stream stuck_since task transport write".split()
+        "_open _viewers _waiter caller cursor head inbound_bytes owner stream stuck_since task transport write".split()
     )
 
     transport: asyncio.WriteTransport
@@ -71,9 +74,16 @@ class Viewer(asyncio.Protocol):
     """Appends bytes to the connection's buffer; returns at once."""
 
     def __init__(
-        self, viewers: Viewers, open_stream: Callable[[], Stream], cursor: int, caller: Caller | None = None
+        self,
+        viewers: Viewers,
+        open_stream: Callable[[], Stream],
+        cursor: int,
+        caller: Caller | None = None,
+        owner: Principal = LOCAL,
     ) -> None:
         self._viewers = viewers
+        self.owner = owner
+        """Whose limit it counts for."""
         self.caller = caller
         """Whose stream it is, if the caller's credential can end; the stream then ends with it."""
         self._open: Callable[[], Stream] | None = open_stream
@@ -157,8 +167,15 @@ class Viewer(asyncio.Protocol):
 class Viewers:
     """All viewers of one process: counts them, sends comments, and drops those that do not read. Used on the loop."""
 
-    def __init__(self, loop: ProcessLoop, ended: Callable[[Collection[Caller]], Collection[Caller]]) -> None:
+    def __init__(
+        self,
+        loop: ProcessLoop,
+        ended: Callable[[Collection[Caller]], Collection[Caller]],
+        limit: Callable[[LimitName, str], int],
+    ) -> None:
         self.backlog = Backlog()
+        self._limit = limit
+        self._counts: Counter[tuple[str, str | None]] = Counter()
         self._ended = ended
         self._read = loop.read
         self.max_viewers = min(MAX_VIEWERS, _open_files() - SPARE_FILES)
@@ -176,14 +193,27 @@ class Viewers:
 
     # --- from any thread
 
-    def require_room(self) -> None:
-        """Raise ``Overloaded`` if there is no room for one more viewer."""
+    def require_room(self, owner: Principal) -> None:
+        """Return if there is room for one more viewer of this principal.
+
+        Streams that are opened at the same moment do not see each other, so a limit can be exceeded by these.
+
+        Raises:
+            Overloaded: this process has as many viewers as it can serve.
+            TooManyViewers: the principal or its tenant has as many as a limit allows.
+        """
         if len(self) >= self.max_viewers:
             raise Overloaded(
                 f"this server streams to {self.max_viewers:,} viewers already; try again in a moment, or read pages "
                 "with Accept: application/json.",
                 retry_after_s=5,
             )
+
+        for (tenant, name), limit_name in _keys_of(owner).items():
+            limit = self._limit(limit_name, tenant)
+            if limit and self._counts[tenant, name] >= limit:
+                whose = f"'{name}'" if name is not None else f"tenant '{tenant}'"
+                raise TooManyViewers(whose=whose, limit=limit, retry_after_s=5)
 
     def welcome(self, taken: socket.socket, viewer: Viewer, channel: TlsChannel | None = None) -> None:
         """Serve the viewer on this socket, and in this TLS session, on the loop."""
@@ -203,6 +233,7 @@ class Viewers:
     def add(self, viewer: Viewer) -> None:
         """Count the viewer, and send it comments at intervals."""
         self._all.add(viewer)
+        self._counts.update(list(_keys_of(viewer.owner)))
         if viewer.caller is not None:
             self._by_caller.setdefault(viewer.caller, set()).add(viewer)
         if not self._keeping:
@@ -210,7 +241,12 @@ class Viewers:
 
     def remove(self, viewer: Viewer) -> None:
         """Forget the viewer, which has disconnected."""
-        self._all.discard(viewer)
+        if viewer in self._all:
+            self._all.remove(viewer)
+            for key in _keys_of(viewer.owner):
+                self._counts[key] -= 1
+                if not self._counts[key]:
+                    del self._counts[key]
         self.backlog.release(viewer)
         if viewer.caller is not None and (others := self._by_caller.get(viewer.caller)) is not None:
             others.discard(viewer)
@@ -266,6 +302,11 @@ class Viewers:
             for viewer in [viewer for caller in ended for viewer in self._by_caller.get(caller, ())]:
                 log.info("viewer dropped: its credential is no longer valid")
                 viewer.drop()
+
+
+def _keys_of(owner: Principal) -> dict[tuple[str, str | None], LimitName]:
+    """Return what a principal's viewers are counted under, each with its limit."""
+    return {(owner.tenant, owner.id): "principal_viewers", (owner.tenant, None): "tenant_viewers"}
 
 
 def _open_files() -> int:

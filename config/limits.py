@@ -1,0 +1,55 @@
+"""Limits of one tenant and of one principal, and the settings that a tenant may have of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Limit = Annotated[int, Field(ge=0)]
+"""The largest number allowed; 0: there is no limit."""
+Days = Annotated[float, Field(ge=0)]
+LimitName = Literal[
+    "principal_requests_per_minute",
+    "tenant_requests_per_minute",
+    "principal_open_runs",
+    "tenant_open_runs",
+    "principal_queued_runs",
+    "tenant_queued_runs",
+    "principal_viewers",
+    "tenant_viewers",
+]
+WITH_AUTHENTICATION: dict[LimitName, int] = {
+    "principal_requests_per_minute": 6_000,
+    "tenant_requests_per_minute": 60_000,
+    "principal_open_runs": 1_000,
+    "tenant_open_runs": 10_000,
+    "principal_queued_runs": 500,
+    "tenant_queued_runs": 5_000,
+    "principal_viewers": 500,
+    "tenant_viewers": 5_000,
+}
+"""The limits where callers are authenticated, and none is set. Without authentication all are one principal, so that
+there are none."""
+
+
+class TenantSettings(BaseModel):
+    """What a section ``[tenants.NAME]`` may set for one tenant; None: as for all others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    principal_requests_per_minute: Limit | None = None
+    tenant_requests_per_minute: Limit | None = None
+    principal_open_runs: Limit | None = None
+    tenant_open_runs: Limit | None = None
+    principal_queued_runs: Limit | None = None
+    tenant_queued_runs: Limit | None = None
+    principal_viewers: Limit | None = None
+    tenant_viewers: Limit | None = None
+
+
+class Tenants(dict[str, TenantSettings]):
+    """Tenants with settings of their own; never changed, and hashable like the settings that hold it."""
+
+    def __hash__(self) -> int:  # type: ignore[override]  # a dict has none
+        return hash(frozenset(self.items()))

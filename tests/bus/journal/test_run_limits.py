@@ -1,0 +1,82 @@
+"""Limits on open and queued runs, in the commit that accepts a run."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from bus.journal.accept import accept
+from bus.journal.errors import TooManyRuns
+from bus.journal.run_limits import RunLimits
+from config.identity.principal import LOCAL, Principal
+from tests.bus.journal_harness import JournalHarness, cancel, claim, new_run
+
+ALICE, BOB = Principal(tenant="acme", id="alice"), Principal(tenant="acme", id="bob")
+OTHER = Principal(tenant="other", id="alice")
+
+
+def start(harness: JournalHarness, principal: Principal, limits: RunLimits) -> str:
+    return accept(harness.database, new_run(principal=principal), limits=limits).run_id
+
+
+@pytest.mark.parametrize("name", ["principal_open_runs", "principal_queued_runs"])
+def test_a_principal_has_as_many_runs_as_it_may(harness: JournalHarness, name) -> None:
+    limits: RunLimits = {name: 2}
+    start(harness, ALICE, limits), start(harness, ALICE, limits)
+
+    with pytest.raises(TooManyRuns) as caught:
+        start(harness, ALICE, limits)
+
+    assert caught.value.facts["limit"] == 2
+    assert "'alice' has 2" in str(caught.value)
+    start(harness, BOB, limits), start(harness, OTHER, limits)
+
+
+@pytest.mark.parametrize("name", ["tenant_open_runs", "tenant_queued_runs"])
+def test_a_tenant_has_as_many_runs_as_it_may(harness: JournalHarness, name) -> None:
+    limits: RunLimits = {name: 2}
+    start(harness, ALICE, limits), start(harness, BOB, limits)
+
+    with pytest.raises(TooManyRuns, match="tenant 'acme' has 2"):
+        start(harness, ALICE, limits)
+
+    start(harness, OTHER, limits)
+
+
+def test_a_run_that_a_worker_has_is_open_and_not_queued(harness: JournalHarness) -> None:
+    claim(harness.database, start(harness, LOCAL, {}), "worker", 60)
+
+    start(harness, LOCAL, {"principal_queued_runs": 1})
+    with pytest.raises(TooManyRuns):
+        start(harness, LOCAL, {"principal_open_runs": 2})
+
+
+def test_a_run_that_ended_makes_room(harness: JournalHarness) -> None:
+    first = start(harness, LOCAL, {"principal_open_runs": 1})
+    cancel(harness.database, LOCAL, first, by="local")
+
+    start(harness, LOCAL, {"principal_open_runs": 1})
+
+
+def test_runs_started_at_once_exceed_a_limit_by_those_at_once_at_most(harness: JournalHarness) -> None:
+    """On SQLite not at all; on Postgres by the transactions under way, of which there are ``at_once``."""
+    at_once, limits = 4, {"principal_open_runs": 10}
+    barrier = Barrier(at_once)
+
+    def several(_: int) -> int:
+        barrier.wait()
+        accepted = 0
+        for _ in range(10):
+            try:
+                start(harness, ALICE, limits)  # type: ignore[arg-type]  # a literal's key
+                accepted += 1
+            except TooManyRuns:
+                pass
+        return accepted
+
+    with ThreadPoolExecutor(at_once) as threads:
+        accepted = sum(threads.map(several, range(at_once)))
+
+    assert 10 <= accepted <= (10 if harness.database.is_sqlite else 10 + at_once - 1)

@@ -1,0 +1,191 @@
+"""Limits: requests, open and queued runs and viewers of a principal and a tenant; 429 with Retry-After beyond them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from config.errors import SettingInvalid
+from config.limits import WITH_AUTHENTICATION, Tenants, TenantSettings
+from config.settings import Settings, read_settings
+from tests.web.conftest import eventually, opened, process_of
+from tests.web.test_keys import bearer, make
+from web.app import create_app
+from web.limits import WINDOW_S, Blocks
+
+Opens = Callable[..., FlaskClient]
+UNIX_NOWHERE = "unix:///nowhere/redis.sock?db=0"
+
+
+@pytest.fixture
+def web(settings: Settings) -> Iterator[Opens]:
+    """Opens web processes that require authentication; each call is another process of the same deployment."""
+    with ExitStack() as stack:
+
+        def client(**chosen: Any) -> FlaskClient:
+            runner = stack.enter_context(opened(settings.model_copy(update={"auth": "required", **chosen})))
+            app = create_app(runner.settings, runner)
+            stack.callback(process_of(app).close)
+            return app.test_client()
+
+        yield client
+
+
+def key_of(client: FlaskClient, name: str, **scope: Any) -> dict[str, str]:
+    return bearer(make(process_of(client.application).journal, name, **scope)[1])
+
+
+def statuses(client: FlaskClient, headers: dict[str, str], count: int, path: str = "/v1/agents") -> list[int]:
+    return [client.get(path, headers=headers).status_code for _ in range(count)]
+
+
+def test_a_principal_that_sends_too_much_is_refused(web: Opens) -> None:
+    client = web(principal_requests_per_minute=3)
+    one, other = key_of(client, "one"), key_of(client, "other")
+
+    assert statuses(client, one, 4) == [200, 200, 200, 429]
+    assert statuses(client, other, 1) == [200]
+    refused = client.get("/v1/agents", headers=one)
+    assert refused.get_json()["code"] == "too_many_requests"
+    assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    assert refused.get_json()["limit"] == 3
+
+
+def test_unknown_addresses_count_and_the_health_and_the_page_do_not(web: Opens) -> None:
+    client = web(principal_requests_per_minute=2)
+    one = key_of(client, "one")
+
+    assert statuses(client, one, 5, "/health") == [200] * 5
+    assert statuses(client, one, 5, "/") == [200] * 5
+    assert statuses(client, one, 3, "/nowhere") == [404, 404, 429]
+
+
+def test_all_principals_of_a_tenant_share_its_limit(web: Opens) -> None:
+    client = web(principal_requests_per_minute=3, tenant_requests_per_minute=4)
+    one, two = key_of(client, "one", tenant="acme"), key_of(client, "two", tenant="acme")
+    same_name = key_of(client, "one", tenant="other")
+
+    assert statuses(client, one, 3) + statuses(client, two, 2) == [200, 200, 200, 200, 429]
+    assert statuses(client, same_name, 3) == [200] * 3
+
+
+def test_a_tenant_has_limits_of_its_own(web: Opens) -> None:
+    sections = {
+        "acme": TenantSettings(principal_requests_per_minute=1),
+        "free": TenantSettings(principal_requests_per_minute=0),
+    }
+    client = web(principal_requests_per_minute=2, tenants=Tenants(sections))
+    acme, free, other = (key_of(client, "one", tenant=tenant) for tenant in ("acme", "free", "other"))
+
+    assert statuses(client, acme, 2) == [200, 429]
+    assert statuses(client, free, 4) == [200] * 4
+    assert statuses(client, other, 3) == [200, 200, 429]
+
+
+def test_without_authentication_there_is_no_limit_unless_one_is_set(web: Opens) -> None:
+    client, limited = web(auth="none"), web(auth="none", principal_requests_per_minute=1)
+
+    assert "flask-limiter" not in client.application.extensions
+    assert "limiter" not in client.application.extensions
+    assert statuses(limited, {}, 2) == [200, 429]
+
+
+def test_a_redis_that_is_away_neither_refuses_requests_nor_lifts_the_limit(web: Opens) -> None:
+    client = web(principal_requests_per_minute=3, redis_url=UNIX_NOWHERE)
+
+    assert statuses(client, key_of(client, "one"), 4) == [200, 200, 200, 429]
+
+
+def test_requests_are_counted_in_blocks_and_the_limit_holds(web: Opens) -> None:
+    client = web(principal_requests_per_minute=400, tenant_requests_per_minute=600)
+    one, two = key_of(client, "one", tenant="acme"), key_of(client, "two", tenant="acme")
+
+    first, second = statuses(client, one, 402, "/nowhere"), statuses(client, two, 202, "/nowhere")
+
+    assert (first.count(404), first[400:]) == (400, [429, 429])
+    assert (second.count(404), second[200:]) == (200, [429, 429])
+
+
+def test_a_block_is_kept_for_a_minute() -> None:
+    now = [0.0]
+    blocks = Blocks(clock=lambda: now[0])
+    blocks.add("one", 2)
+
+    assert [blocks.take(key) for key in ("one", "other", "one", "one")] == [True, False, True, False]
+    blocks.add("one", 1)
+    now[0] = WINDOW_S
+    assert not blocks.take("one")
+
+
+@pytest.mark.parity
+def test_web_processes_share_the_limit(web: Opens, redis_settings: Settings) -> None:
+    shared = {"redis_url": redis_settings.redis_url, "deployment": redis_settings.deployment}
+    first, second = (web(principal_requests_per_minute=3, **shared) for _ in range(2))
+    one = key_of(first, "one")
+
+    assert statuses(first, one, 2) + statuses(second, one, 2) == [200, 200, 200, 429]
+
+
+@pytest.mark.parametrize("name", sorted(WITH_AUTHENTICATION))
+def test_a_limit_counts_where_callers_are_authenticated(name: Any) -> None:
+    assert Settings(auth="none").limit(name, "default") == 0
+    assert Settings(auth="required").limit(name, "default") == WITH_AUTHENTICATION[name]
+    assert Settings.model_validate({"auth": "required", name: 0}).limit(name, "default") == 0
+
+
+@pytest.mark.parametrize(
+    "sections", ['{"acme": {"open_runs": 1}}', '{"acme": {"tenant_open_runs": -1}}', '{"../x": {}}', "[]", "x"]
+)
+def test_sections_of_tenants_are_checked(monkeypatch: pytest.MonkeyPatch, sections: str) -> None:
+    monkeypatch.setenv("CALLBOARD_TENANTS", sections)
+
+    with pytest.raises(SettingInvalid, match="CALLBOARD_TENANTS"):
+        read_settings()
+
+
+def start(client: FlaskClient, headers: dict[str, str], **more: Any) -> Any:
+    return client.post("/v1/runs", json={"agent": "assistant", "input": "Hi", **more}, headers=headers)
+
+
+def test_a_principal_with_too_many_runs_starts_no_other(web: Opens) -> None:
+    client = web(principal_open_runs=2)
+    one, other = key_of(client, "one"), key_of(client, "other")
+
+    first, second, third = (start(client, one | {"Idempotency-Key": f"n{n}"}) for n in range(3))
+
+    assert [answer.status_code for answer in (first, second, third)] == [202, 202, 429]
+    assert (third.json["code"], third.json["limit"], third.headers["Retry-After"]) == ("too_many_runs", 2, "5")
+    assert start(client, other).status_code == 202
+    assert start(client, one | {"Idempotency-Key": "n0"}).json["run_id"] == first.json["run_id"]
+    client.post(f"/v1/runs/{first.json['run_id']}/cancel", headers=one)
+    assert start(client, one | {"Idempotency-Key": "n2"}).status_code == 202  # the refusal did not use up the key
+
+
+def test_a_principal_and_a_tenant_have_as_many_viewers_as_they_may(web: Opens) -> None:
+    client = web(principal_viewers=1, tenant_viewers=2)
+    viewers = process_of(client.application).hub.viewers
+    one, two, three, other = (key_of(client, name, tenant="acme") for name in ("one", "two", "three", "four"))
+    other = key_of(client, "one", tenant="other")
+
+    def follows(headers: dict[str, str], count: int) -> Any:
+        stream = client.get("/v1/events", headers=headers)
+        assert next(iter(stream.response))  # the first bytes of the stream
+        assert len(viewers) == count
+        return stream
+
+    first, second = follows(one, 1), follows(two, 2)
+    for headers, whose in ((one, "'one'"), (three, "tenant 'acme'")):
+        refused = client.get("/v1/events", headers=headers)
+        assert (refused.status_code, refused.get_json()["code"]) == (429, "too_many_viewers")
+        assert refused.headers["Retry-After"] == "5"
+        assert whose in refused.get_json()["detail"]
+    third = follows(other, 3)
+    viewers.loop.call_soon_threadsafe(viewers.drop_all)
+    eventually(lambda: not len(viewers))
+    assert follows(one, 1)
+    for stream in (first, second, third):
+        stream.close()
