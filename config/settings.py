@@ -23,6 +23,7 @@ from pydantic_settings import (
 
 from config.errors import SettingInvalid
 from config.identity.principal import NAME, NAME_FORM, Principal, Role
+from config.identity.role_mapping import parse_mapping
 from config.limits import WITH_AUTHENTICATION, Limit, LimitName, Tenants, TenantSettings
 from config.origins import is_origin, listed, networks_in, origin_of
 from config.provider_keys import may_adopt
@@ -46,6 +47,8 @@ ROOT = Path(__file__).resolve().parent.parent
 """The checkout's folder, from which Callboard runs."""
 
 
+SERVICE_ALGORITHMS = frozenset("RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split())
+"""Signatures by a private key; with HMAC each service that checks a token could also make one."""
 SEED_NAMES = {
     "TEMPORAL_NAMESPACE": "deployment",
     "TEMPORAL_TASK_QUEUE": "queue",
@@ -97,6 +100,22 @@ class Settings(BaseSettings):
     """Serve an address other than loopback without authentication."""
     allowed_hosts: str = ""
     """Comma-separated host names accepted besides loopback (used with ``auth=required`` or ``no_auth``)."""
+    service_issuer: str = ""
+    """Whose service tokens (JWT) are credentials: their ``iss``. Empty: of none."""
+    service_audience: str = "callboard"
+    """What their ``aud`` has to be, or has to be among."""
+    service_jwks: str = ""
+    """The issuer's public keys: the ``https://`` address of a JWKS, or a file."""
+    service_algorithms: str = "RS256,ES256,EdDSA"
+    """Comma-separated signature algorithms that are accepted."""
+    service_max_lifetime_s: int = Field(default=3600, ge=1)
+    """Seconds between ``iat`` and ``exp`` that a token may have at most."""
+    service_tenant_claim: str = ""
+    """The claim with the tenant; empty: all tokens are of tenant ``default``."""
+    service_roles_claim: str = "roles"
+    """The claim with the groups that ``service_roles`` maps to roles."""
+    service_roles: str = ""
+    """Comma-separated ``value=role``: the roles that values of the claim give; other values give none."""
     public_url: str | None = None
     """The origin that users see, such as ``https://callboard.example.org``, where a proxy or a port mapping changes
     it."""
@@ -290,6 +309,29 @@ class Settings(BaseSettings):
                 f"CALLBOARD_NO_AUTH (--no-auth) contradicts CALLBOARD_AUTH={self.auth}; leave one of them out"
             )
         return self
+
+    @model_validator(mode="after")
+    def _service_tokens_are_clear(self) -> Settings:
+        if not self.service_issuer:
+            return self
+        parts = urlsplit(self.service_jwks)
+        is_plain = parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost")
+        if not self.service_jwks or not self.service_audience:
+            raise ValueError("CALLBOARD_SERVICE_ISSUER needs CALLBOARD_SERVICE_JWKS and CALLBOARD_SERVICE_AUDIENCE")
+        if (is_plain and not self.trusted_network) or parts.scheme not in ("", "http", "https"):
+            raise ValueError("CALLBOARD_SERVICE_JWKS has to be an https:// address, or a file")
+        if not self.service_algorithm_names or set(self.service_algorithm_names) - SERVICE_ALGORITHMS:
+            raise ValueError(
+                f"CALLBOARD_SERVICE_ALGORITHMS ({self.service_algorithms}) has to be some of "
+                f"{', '.join(sorted(SERVICE_ALGORITHMS))}"
+            )
+        parse_mapping(self.service_roles)
+        return self
+
+    @property
+    def service_algorithm_names(self) -> tuple[str, ...]:
+        """The accepted signature algorithms of service tokens."""
+        return tuple(part.strip() for part in self.service_algorithms.split(",") if part.strip())
 
     @property
     def serves_others(self) -> bool:

@@ -54,6 +54,13 @@ class Unauthenticated(Permanent):
     )
 
 
+class IssuerUnreachable(Retryable):
+    """The public keys of the issuer of service tokens are not known."""
+
+    code = "issuer_unreachable"
+    text = "the keys of the issuer of service tokens cannot be fetched just now; try again in a moment."
+
+
 class SecretInAddress(Permanent):
     """The address has a key or a token; proxies, browsers and logs keep addresses."""
 

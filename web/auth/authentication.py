@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flask import Flask, current_app, g, request
 
@@ -24,11 +24,16 @@ from web.auth.validity import can_end, ended
 from web.errors import Unauthenticated
 from web.process import WebProcess, current_process
 
+if TYPE_CHECKING:
+    from web.auth.service_tokens import ServiceTokens
+
 OPEN_ENDPOINTS = frozenset({"page.index", "page.icon", "page.static_file", "document.openapi"})
 """Endpoints that need no credential: the page, which asks the reader for one, and the description of the calls."""
 HEALTH_ENDPOINTS = frozenset({"health.state", "health.ready"})
 """Endpoints that answer strangers too, with less."""
 EXTENSION = "callboard_authentication"
+SEPARATORS = 2
+"""Points of a JWT."""
 MAX_TOKEN_CHARS = 8000
 BEARER = re.compile(r"(?i:bearer) +([A-Za-z0-9._~+/-]+=*)")
 
@@ -40,6 +45,7 @@ class Authentication:
         self._process = process
         self._settings = settings = process.settings
         self._key_verifier: KeyVerifier | None = None
+        self._services = _service_tokens(process) if settings.service_issuer else None
         self._certificates = CertificateCallers(process)
         kind = CredentialKind.NONE if settings.auth == "none" else CredentialKind.LOCAL
         self._local = Caller(principal=settings.local_principal, credential=Credential(kind=kind))
@@ -64,7 +70,8 @@ class Authentication:
         return caller
 
     def _is_ours(self, header: str) -> bool:
-        return key_form.PREFIX in header
+        is_token = bool(self._settings.service_issuer) and header.count(".") == SEPARATORS
+        return is_token or key_form.PREFIX in header
 
     def _of_header(self, header: str) -> Caller | None:
         found = BEARER.fullmatch(header) if len(header) <= MAX_TOKEN_CHARS else None
@@ -72,6 +79,8 @@ class Authentication:
             return None
         if found[1].startswith(key_form.PREFIX):
             return self.keys.caller(found[1])
+        if self._services is not None and found[1].count(".") == SEPARATORS:
+            return self._services.caller(found[1])
         return self._of_local_token(found[1])
 
     @property
@@ -90,6 +99,12 @@ class Authentication:
     @cached_property
     def _local_token(self) -> bytes:
         return local_token(self._settings).encode()
+
+
+def _service_tokens(process: WebProcess) -> ServiceTokens:
+    from web.auth.service_tokens import ServiceTokens  # imports cryptography, which few installations need
+
+    return ServiceTokens(process)
 
 
 def register(app: Flask, process: WebProcess) -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from config.identity.certificates import CertificatePrincipals
 from config.identity.credential import Caller, Credential, CredentialKind
-from config.identity.principal import Principal
-from config.identity.principals import disabled_among
 from config.settings import ROOT
-from web.auth.keys import FRESH_S
+from web.auth.disabled import DisabledPrincipals
 from web.cors import is_foreign
 from web.process import WebProcess
 from web.server.tls_socket import TlsSocket
@@ -23,9 +20,8 @@ class CertificateCallers:
 
     def __init__(self, process: WebProcess) -> None:
         path = process.settings.tls_principals
-        self._process = process
         self._principals = CertificatePrincipals(ROOT / path) if path is not None else None
-        self._checked: dict[Principal, tuple[float, bool]] = {}
+        self._disabled = DisabledPrincipals(process)
 
     def caller(self, environ: Mapping[str, Any]) -> Caller | None:
         """Return whom the connection's certificate stands for; None: it has none, or no rule names it.
@@ -37,21 +33,11 @@ class CertificateCallers:
             return None
         certificate = certificate_of(environ)
         found = self._principals.principal_of(certificate) if certificate is not None else None
-        if certificate is None or found is None or self._is_disabled(found.principal):
+        if certificate is None or found is None or self._disabled.has(found.principal):
             return None
         expires_ms = ssl.cert_time_to_seconds(certificate["notAfter"]) * 1000
         credential = Credential(kind=CredentialKind.CERTIFICATE, id=found.name, expires_ms=expires_ms)
         return Caller(principal=found.principal, credential=credential)
-
-    def _is_disabled(self, principal: Principal) -> bool:
-        """Return whether all credentials of the principal were ended; looked up at most twice a second."""
-        now_s = time.monotonic()
-        at_s, is_disabled = self._checked.get(principal, (-FRESH_S, False))
-        if now_s - at_s >= FRESH_S:
-            with self._process.journal.database.read() as connection:
-                is_disabled = bool(disabled_among(connection, [(principal.tenant, principal.id)]))
-            self._checked[principal] = now_s, is_disabled
-        return is_disabled
 
 
 def certificate_of(environ: Mapping[str, Any]) -> dict[str, Any] | None:

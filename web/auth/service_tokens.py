@@ -1,0 +1,83 @@
+"""Service tokens: JWTs of the configured issuer, by which other services act as themselves."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jwt
+from jwt.exceptions import PyJWTError
+
+from config.identity.credential import Caller, Credential, CredentialKind
+from config.identity.principal import NAME, Principal
+from config.identity.role_mapping import parse_mapping, roles_of
+from web.auth.disabled import DisabledPrincipals
+from web.auth.jwks import KeySet
+from web.process import WebProcess
+
+LEEWAY_S = 10
+"""Seconds by which the clock of the issuer may differ from this machine's."""
+TYPES = frozenset({"jwt", "at+jwt"})
+"""What the header ``typ`` may be; absent is usual, too."""
+REQUIRED = ("exp", "iat", "iss", "aud", "sub")
+
+
+class ServiceTokens:
+    """Finds the callers of service tokens; one per process."""
+
+    def __init__(self, process: WebProcess) -> None:
+        self._settings = settings = process.settings
+        self._algorithms = settings.service_algorithm_names
+        self._keys = KeySet(settings.service_jwks, self._algorithms)
+        self._roles = parse_mapping(settings.service_roles)
+        self._disabled = DisabledPrincipals(process)
+
+    def caller(self, token: str) -> Caller | None:
+        """Return who acts with this token; None: it is not valid, whatever the reason.
+
+        Raises:
+            IssuerUnreachable: the issuer's keys are not known.
+        """
+        try:
+            claims = self._verified(token)
+            principal = self._principal(claims)
+        except (PyJWTError, ValueError, TypeError, OverflowError):  # of a hostile token
+            return None
+        if claims["exp"] - claims["iat"] > self._settings.service_max_lifetime_s or self._disabled.has(principal):
+            return None
+        credential = Credential(kind=CredentialKind.SERVICE, expires_ms=(claims["exp"] + LEEWAY_S) * 1000)
+        return Caller(principal=principal, credential=credential)
+
+    def _verified(self, token: str) -> dict[str, Any]:
+        header = jwt.get_unverified_header(token)
+        key_id, kind = header.get("kid"), header.get("typ", "JWT")
+        # All of it before the issuer is asked for the key.
+        if not isinstance(key_id, str) or not isinstance(kind, str) or kind.lower() not in TYPES:
+            raise jwt.InvalidTokenError
+        if header.get("alg") not in self._algorithms:
+            raise jwt.InvalidTokenError
+        key = self._keys.key(key_id)
+        if key is None:
+            raise jwt.InvalidTokenError
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            key,
+            algorithms=self._algorithms,
+            audience=self._settings.service_audience,
+            issuer=self._settings.service_issuer,
+            leeway=LEEWAY_S,
+            options={"require": list(REQUIRED), "enforce_minimum_key_length": True},
+        )
+        if type(claims["exp"]) is not int or type(claims["iat"]) is not int:
+            raise jwt.InvalidTokenError
+        return claims
+
+    def _principal(self, claims: dict[str, Any]) -> Principal:
+        """Return the principal of the claims, which are those of a verified token."""
+        claim = self._settings.service_tenant_claim
+        tenant = claims.get(claim) if claim else "default"
+        for name in (tenant, claims["sub"]):
+            if not isinstance(name, str) or re.fullmatch(NAME, name) is None:
+                raise jwt.InvalidTokenError
+        roles = roles_of(claims.get(self._settings.service_roles_claim), self._roles)
+        return Principal(tenant=str(tenant), id=claims["sub"], roles=roles)
