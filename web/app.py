@@ -24,6 +24,7 @@ from web.api.seed import seed
 from web.api.selftest import selftest
 from web.api.threads import threads
 from web.api.tickets import tickets
+from web.api.tools import tools
 from web.audit import requests
 from web.auth import authentication
 from web.process import WebProcess, current_process
@@ -32,7 +33,22 @@ from web.proxies import TrustedProxies
 if TYPE_CHECKING:
     from agents.runner import Runner
 
-BLUEPRINTS = (runs, approvals, events, threads, agents, health, seed, selftest, document, page, keys, tickets, audit)
+BLUEPRINTS = (
+    runs,
+    approvals,
+    events,
+    threads,
+    agents,
+    tools,
+    health,
+    seed,
+    selftest,
+    document,
+    page,
+    keys,
+    tickets,
+    audit,
+)
 
 
 def create_app(with_settings: Settings | None = None, runner: Runner | None = None) -> Flask:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from bus.journal.log.progress import OpenStep, Progress
     from bus.journal.log.writer import RunWriter
     from bus.journal.ownership.leases import Claim, FirstCommit, Lease
+    from bus.journal.ownership.tools import LoadedTool
     from bus.journal.ownership.workers import WorkerRow, Workers
     from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
     from bus.journal.queries.runs import STATUSES, Runs
@@ -82,6 +83,7 @@ _NAMES = {
     "log.progress": "OpenStep Progress",
     "log.writer": "RunWriter",
     "ownership.leases": "Claim FirstCommit Lease",
+    "ownership.tools": "LoadedTool",
     "ownership.workers": "WorkerRow Workers",
     "queries.run_record": "RunRecord read_record run_of_thread",
     "queries.runs": "STATUSES Runs",

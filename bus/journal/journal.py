@@ -35,6 +35,7 @@ from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import Claim, Lease, claim_on
 from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.reaper import Reaper
+from bus.journal.ownership.tools import Tools
 from bus.journal.ownership.workers import Workers
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
@@ -83,6 +84,7 @@ class Journal:
         self.admission = Admission(self._delay_s, settings.lease_s * SLOW)
         self.reaper = Reaper(self.database, settings, self.publish)
         self.runs, self.threads, self.workers = Runs(self.database), Threads(self.database), Workers(self.database)
+        self.tools = Tools(self.database)
         self.write_probe = WriteProbe(self.database)
         self.unowned = UnownedRuns(self.database, self.owner, settings.lease_s, self.publish)
         if not self.database.is_sqlite:

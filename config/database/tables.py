@@ -312,6 +312,20 @@ workers = Table(
     Column("version", String(32)),
 )
 
+tools = Table(
+    "tools",
+    metadata,
+    Column("worker_id", Id, nullable=False),  # the worker that has loaded it
+    Column("digest", String(64), nullable=False),  # SHA-256 of what callers see of it
+    Column("name", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("schema_json", Text, nullable=False),  # of its arguments
+    Column("effect", String(16), nullable=False),
+    Column("timeout_s", Float, nullable=False),
+    Column("agents_json", Text, nullable=False),  # the agents that use it like this
+    PrimaryKeyConstraint("worker_id", "digest"),
+)
+
 audit = Table(  # append-only: triggers refuse UPDATE and DELETE; no foreign keys, so it outlives what it names
     "audit",
     metadata,

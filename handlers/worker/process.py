@@ -9,13 +9,14 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from celery import signals
 from celery.utils.text import str_to_list
 
-from agents.compatibility import try_load
+from agents.compatibility import LoadedAgent, try_load
 from agents.models.lite import is_imported
 from agents.models.releases import require_sound_release
 from agents.models.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
@@ -23,7 +24,7 @@ from agents.process import Process, current_process
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
 from bus.celery_rules import broken_rules
 from bus.gc_tuning import freeze_gc
-from bus.journal import WorkerRow
+from bus.journal import LoadedTool, WorkerRow
 from bus.liveness import start_liveness
 from bus.queues import served_queues
 from config.errors import CallboardError
@@ -36,6 +37,7 @@ from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_
 from handlers.worker.maintenance import maintain
 from handlers.worker.poller import Poller
 from handlers.worker.slots import open_slot_pool
+from handlers.worker.tool_catalogue import loaded_tools
 from observers.discovery import observers_for
 from observers.invoker import drain
 
@@ -145,19 +147,22 @@ def _begin(pool: str, slots: int) -> Drain:
     has_litellm = is_imported() or needs_litellm(process.registry, os.environ)
     if has_litellm:
         warm_up(process.journal.loop)
-    process.journal.loop.run(rehearse(process), timeout_s=60)
+    loaded = process.journal.loop.run(rehearse(process), timeout_s=60)
     freeze_gc()
     own = take_up_work(process, slots)
     start_liveness(process.journal.loop, process.settings.lease_s)
-    process.journal.loop.submit(_renew_row(process, pool, slots))
+    process.journal.loop.submit(_renew_row(process, pool, slots, loaded_tools(loaded)))
     log.info("worker is ready pool=%s slots=%s after_s=%.1f", pool, slots, time.monotonic() - began)
     if not has_litellm:
         warm_up_later(process.journal.loop, process.settings.state)
     return own
 
 
-async def rehearse(process: Process) -> None:
-    """Warm up: import tools, find observers, and claim a run that does not exist, so that the first run is fast."""
+async def rehearse(process: Process) -> list[LoadedAgent]:
+    """Warm up: import tools, find observers, and claim a run that does not exist, so that the first run is fast.
+
+    Returns the agents that can be used.
+    """
     journal = process.journal
     loading = [asyncio.create_task(_try_agent(process, agent_id)) for agent_id in process.registry.ids()]
     if loading:  # a module whose import hangs delays its own agent's runs, not the worker
@@ -165,12 +170,15 @@ async def rehearse(process: Process) -> None:
     await journal.loop.read(observers_for, ("sse", "logger") if process.settings.builtins else (), process.settings)
     await journal.claim("run_that_does_not_exist")
     await journal.hot_log.read_after("run_that_does_not_exist", 0)
+    return [agent for one in loading if one.done() and (agent := one.result()) is not None]
 
 
-async def _try_agent(process: Process, agent_id: str) -> None:
+async def _try_agent(process: Process, agent_id: str) -> LoadedAgent | None:
     loaded = await process.journal.loop.read(try_load, process, agent_id)
     if isinstance(loaded, CallboardError):
         log.warning("agent cannot be used: %s", loaded)
+        return None
+    return loaded
 
 
 def take_up_work(process: Process, number: int) -> Drain:
@@ -185,8 +193,8 @@ def take_up_work(process: Process, number: int) -> Drain:
     return own
 
 
-async def _renew_row(process: Process, pool: str, slots: int) -> None:
-    """Renew this process's row for as long as the process lives."""
+async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[LoadedTool]) -> None:
+    """Renew this process's row for as long as the process lives; write its tools behind the first row."""
     journal, queues = process.journal, served_queues(process.settings)
     row = WorkerRow(
         id=journal.owner,
@@ -199,9 +207,13 @@ async def _renew_row(process: Process, pool: str, slots: int) -> None:
         queues=queues.names,
         version=own_version(),
     )
+    is_listed = False
     while True:
         try:
             await journal.loop.write(journal.workers.renew, replace(row, busy=journal.lease_manager.busy))
+            if not is_listed:
+                await journal.loop.write(journal.tools.replace, row.id, tools)
+                is_listed = True
         except CallboardError as error:
             log.warning("the worker's row could not be renewed: %s", error)
         await asyncio.sleep(process.settings.beat_s)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, exists, insert, select, update
 
 from config.clock import epoch_ms, stamp
 from config.database.engine import WALL_MS, Database
-from config.database.tables import workers
+from config.database.tables import tools, workers
 
 ALIVE_MS = 15_000
 """A worker whose row is older (ms) counts as gone."""
@@ -68,9 +68,11 @@ class Workers:
                 connection.execute(insert(workers).values(row | {"started_ms": WALL_MS}))
 
     def forget(self, worker_id: str) -> None:
-        """Delete the row of a worker that ends."""
+        """Delete the row of a worker that ends; its tools stay listed where it was the last one."""
         with self._database.write() as connection:
             connection.execute(delete(workers).where(workers.c.id == worker_id))
+            others = exists().where(workers.c.seen_ms > WALL_MS - ALIVE_MS)
+            connection.execute(delete(tools).where(tools.c.worker_id == worker_id, others))
 
 
 def alive(connection: Connection) -> list[dict[str, Any]]:

@@ -1,0 +1,100 @@
+"""The tools that workers have loaded, for callers that must not import them; each worker writes its own once.
+
+A tool is listed while a worker that has it is alive. While no worker is alive, those of the last ones are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from sqlalchemy import ColumnElement, delete, exists, insert, select
+
+from bus.journal.idempotency import canonical_digest
+from bus.journal.ownership.workers import ALIVE_MS
+from config.database.engine import WALL_MS, Database
+from config.database.tables import tools, workers
+from config.identity.principal import Principal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedTool:
+    """A tool as the agents of a worker use it."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    """JSON Schema of the arguments."""
+    effect: str
+    timeout_s: float
+    """Seconds that a call may take."""
+    agents: Sequence[str]
+    """The ids of the agents that use it like this."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything that the model or a caller sees of the tool."""
+        shown = {"name": self.name, "description": self.description, "input_schema": dict(self.input_schema)}
+        return canonical_digest(shown | {"effect": self.effect, "timeout_s": self.timeout_s})
+
+
+class Tools:
+    """The tools of the workers; each call uses a connection of its own."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def replace(self, worker_id: str, loaded: Sequence[LoadedTool]) -> None:
+        """Write the tools of a worker whose row is there, and delete those of workers that have gone."""
+        rows = [_row(worker_id, one) for one in {one.digest: one for one in loaded}.values()]
+        with self._database.write() as connection:
+            connection.execute(delete(tools).where(~_is_of_living() | (tools.c.worker_id == worker_id)))
+            if rows:
+                connection.execute(insert(tools), rows)
+
+    def listed(self, principal: Principal) -> list[dict[str, Any]]:
+        """Return the tools of the agents that the principal's credential is for, by name."""
+        query = select(tools).order_by(tools.c.name, tools.c.digest)
+        with self._database.read() as connection:
+            rows = connection.execute(query.where(_is_of_living())).all() or connection.execute(query).all()
+        found: dict[str, dict[str, Any]] = {}
+        for row in rows:
+            shown = found.setdefault(row.digest, _shown(row))
+            shown["agents"] = sorted({*shown["agents"], *_allowed(principal, orjson.loads(row.agents_json))})
+        return [one for one in found.values() if one["agents"]]
+
+
+def _is_of_living() -> ColumnElement[bool]:
+    is_alive = (workers.c.id == tools.c.worker_id) & (workers.c.seen_ms > WALL_MS - ALIVE_MS)
+    return exists().where(is_alive)
+
+
+def _row(worker_id: str, tool: LoadedTool) -> dict[str, Any]:
+    return {
+        "worker_id": worker_id,
+        "digest": tool.digest,
+        "name": tool.name,
+        "description": tool.description,
+        "schema_json": orjson.dumps(dict(tool.input_schema)).decode(),
+        "effect": tool.effect,
+        "timeout_s": tool.timeout_s,
+        "agents_json": orjson.dumps(list(tool.agents)).decode(),
+    }
+
+
+def _allowed(principal: Principal, agents: Sequence[str]) -> Sequence[str]:
+    return agents if principal.agents is None else [one for one in agents if one in principal.agents]
+
+
+def _shown(row: Any) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "description": row.description,
+        "input_schema": orjson.loads(row.schema_json),
+        "effect": row.effect,
+        "timeout_s": row.timeout_s,
+        "digest": row.digest,
+        "agents": [],
+    }

@@ -1,0 +1,34 @@
+"""The tools of a worker's agents, for the catalogue that other processes read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from agents.compatibility import LoadedAgent
+from agents.tools.tool import Tool
+from bus.journal import LoadedTool
+from config.definitions.agent import AgentDefinition
+
+
+def loaded_tools(loaded: Iterable[LoadedAgent]) -> list[LoadedTool]:
+    """Return each tool as the agents use it, with their overrides, once for all agents that use it alike."""
+    agents: dict[str, list[str]] = defaultdict(list)
+    found: dict[str, tuple[AgentDefinition, Tool]] = {}
+    for definition, tools in loaded:
+        for tool in tools.values():
+            digest = _described(definition, tool, ()).digest
+            agents[digest].append(definition.id)
+            found[digest] = definition, tool
+    return [_described(definition, tool, agents[digest]) for digest, (definition, tool) in found.items()]
+
+
+def _described(definition: AgentDefinition, tool: Tool, agents: Iterable[str]) -> LoadedTool:
+    return LoadedTool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.parameters,
+        effect=str(tool.effect),
+        timeout_s=float(tool.timeout_s or definition.timeouts.tool_s),
+        agents=tuple(agents),
+    )

@@ -1,0 +1,83 @@
+"""The catalogue of tools: what living workers have loaded, on each database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bus.journal.ownership.tools import LoadedTool, Tools
+from bus.journal.ownership.workers import ALIVE_MS, Workers
+from config.database.engine import Database
+from config.identity.principal import LOCAL, Principal
+from tests.bus.journal.ownership.test_workers import age, row
+
+
+def tool(name: str = "clock", **fields: Any) -> LoadedTool:
+    known: dict[str, Any] = {
+        "description": "Tells the time.",
+        "input_schema": {"type": "object"},
+        "effect": "pure",
+        "timeout_s": 60.0,
+        "agents": ("assistant",),
+    }
+    return LoadedTool(name=name, **(known | fields))
+
+
+def start(database: Database, worker_id: str, *loaded: LoadedTool) -> None:
+    Workers(database).renew(row(worker_id))
+    Tools(database).replace(worker_id, loaded)
+
+
+def names(database: Database, principal: Principal = LOCAL) -> list[tuple[str, list[str]]]:
+    return [(one["name"], one["agents"]) for one in Tools(database).listed(principal)]
+
+
+def test_the_tools_of_living_workers_are_listed_once(database: Database) -> None:
+    start(database, "own_1", tool(), tool("files", agents=("a", "b")))
+    start(database, "own_2", tool(agents=("other",)), tool("files", agents=("b",)))
+
+    assert names(database) == [("clock", ["assistant", "other"]), ("files", ["a", "b"])]
+
+
+def test_a_tool_goes_with_the_last_worker_that_has_it(database: Database) -> None:
+    start(database, "own_1", tool(), tool("old"))
+    start(database, "own_2", tool(), tool("new"))
+
+    Workers(database).forget("own_1")
+    after_the_end = names(database)
+    start(database, "own_3", tool("old"))
+    age(database, "own_3", ALIVE_MS + 1)
+
+    assert after_the_end == names(database) == [("clock", ["assistant"]), ("new", ["assistant"])]
+
+
+def test_without_a_living_worker_the_tools_of_the_last_ones_are_listed(database: Database) -> None:
+    start(database, "own_1", tool("old"))
+    start(database, "own_2", tool())
+    Workers(database).forget("own_1")
+    Workers(database).forget("own_2")
+    without = names(database)
+    start(database, "own_3", tool("new"))
+
+    assert without == [("clock", ["assistant"])]
+    assert names(database) == [("new", ["assistant"])]
+
+
+def test_two_versions_of_a_tool_have_two_digests(database: Database) -> None:
+    start(database, "own_1", tool(), tool(effect="unsafe", agents=("b",)), tool(timeout_s=5.0, agents=("c",)))
+
+    found = Tools(database).listed(LOCAL)
+
+    assert len({one["digest"] for one in found}) == 3
+    assert {one["effect"] for one in found} == {"pure", "unsafe"}
+
+
+def test_a_credential_for_some_agents_shows_their_tools(database: Database) -> None:
+    start(database, "own_1", tool(agents=("a", "b")), tool("files", agents=("a",)))
+
+    assert names(database, Principal(agents=frozenset({"b"}))) == [("clock", ["b"])]
+
+
+def test_a_worker_without_tools_lists_none(database: Database) -> None:
+    start(database, "own_1")
+
+    assert names(database) == []

@@ -1,0 +1,32 @@
+"""Tools: what the agents can use, from the catalogue that workers write; no tool is imported here."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+
+from web.calls.call import call
+from web.conditions import Conditional
+from web.process import current_process
+from web.schemas.tool import SeedTool, SeedTools, ToolCatalogue
+from web.security import current_principal
+
+tools = Blueprint("tools", __name__)
+
+
+@tools.get("/v1/tools")
+@call({200: ToolCatalogue, 304: None})
+def many(headers: Conditional) -> Response:
+    """List the tools of the agents, as the living workers have loaded them.
+
+    While no worker is alive, the tools of the last ones are listed.
+    """
+    return headers.answer({"tools": current_process().journal.tools.listed(current_principal())})
+
+
+@tools.get("/tools")
+@call({200: SeedTools, 304: None})
+def seed(headers: Conditional) -> Response:
+    """List the tools as the first orchestrator design shows them, one version of each name."""
+    found = {one["name"]: one for one in current_process().journal.tools.listed(current_principal())}
+    shown = [{name: one[name] for name in SeedTool.model_fields} for one in found.values()]
+    return headers.answer({"tools": shown})
