@@ -9,6 +9,7 @@ from pathlib import Path
 from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
 from cli.supervisor import serving
 from config.errors import SettingInvalid
+from config.origins import host_of, networks_in
 from config.settings import ROOT, Settings
 from config.tls import key_file
 
@@ -17,6 +18,7 @@ RENEW_BEFORE = timedelta(days=14)
 
 def check_tls(settings: Settings, now: datetime | None = None) -> Verdicts:
     """Yield files that cannot be used, certificates that have expired or soon will, and keys that a group can read."""
+    yield from _exposure(settings)
     if settings.tls_certificate is None:
         return
     try:
@@ -33,6 +35,24 @@ def check_tls(settings: Settings, now: datetime | None = None) -> Verdicts:
         yield warn(
             f"a group can read the key in {key}; `chmod g= {key}`, unless the web process reads it by its group."
         )
+
+
+def _exposure(settings: Settings) -> Verdicts:
+    """Yield what others on the network could read, or forge."""
+    public = settings.public_url or ""
+    if not (serving.is_loopback(settings.host) or settings.tls_certificate or settings.trusted_proxies):
+        yield warn(
+            f"CALLBOARD_HOST is {settings.host}, and no TLS is configured: credentials and messages cross the network "
+            "in plain text. Set CALLBOARD_TLS_CERTIFICATE, or bind to loopback behind a proxy that ends TLS."
+        )
+    if public.startswith("http://") and not serving.is_loopback(host_of(public).strip("[]")):
+        yield warn(f"CALLBOARD_PUBLIC_URL is {public}: browsers send credentials in plain text. Use https.")
+    for network in networks_in(settings.trusted_proxies):
+        if network.prefixlen == 0:
+            yield fail(
+                f"CALLBOARD_TRUSTED_PROXIES has {network}: every client may choose the address and the host that "
+                "count. Name the proxies."
+            )
 
 
 def _validity(name: str, path: Path, now: datetime) -> Judged:

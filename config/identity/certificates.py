@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from config.errors import SettingInvalid
 from config.identity.principal import NAME, Principal, Role
+from config.settings import ROOT
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +28,10 @@ class CertificateRule(BaseModel):
     principal: str = Field(pattern=rf"^{NAME}$")
     tenant: str = Field(default="default", pattern=rf"^{NAME}$")
     roles: frozenset[Role] = frozenset()
+
+    @property
+    def named(self) -> Principal:
+        return Principal(tenant=self.tenant, id=self.principal, roles=self.roles)
 
 
 RULES = TypeAdapter(list[CertificateRule])
@@ -53,9 +59,13 @@ class CertificatePrincipals:
         names = set(names_of(certificate))
         for rule in self._rules:
             if rule.certificate in names:
-                principal = Principal(tenant=rule.tenant, id=rule.principal, roles=rule.roles)
-                return CertifiedPrincipal(name=rule.certificate, principal=principal)
+                return CertifiedPrincipal(name=rule.certificate, principal=rule.named)
         return None
+
+    def names(self, name: str, principal: Principal) -> bool:
+        """Return whether the rule by which a certificate was found still stands for this principal."""
+        self._renew()
+        return any(rule.certificate == name and rule.named == principal for rule in self._rules)
 
     def _renew(self) -> None:
         stamp = _stamp(self._path)
@@ -66,6 +76,16 @@ class CertificatePrincipals:
             self._rules = read_rules(self._path)
         except SettingInvalid as error:
             log.error("the former rules for client certificates stay in use: %s", error)
+
+
+@cache
+def principals_in(path: Path) -> CertificatePrincipals:
+    """Return the rules of a file, relative to the checkout; the same ones for all of this process.
+
+    Raises:
+        SettingInvalid: as ``read_rules``.
+    """
+    return CertificatePrincipals(ROOT / path)
 
 
 def read_rules(path: Path) -> list[CertificateRule]:

@@ -11,6 +11,7 @@ import ssl
 import statistics
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import pytest
 from config.database.migrate import migrate
 from config.settings import Settings
 from tests.certificates import Authority
+from tests.journeys.up import Up
 from tests.journeys.web_server import Web
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
@@ -144,3 +146,34 @@ def test_sighup_replaces_the_processes_and_viewers_resume(web: Web) -> None:
         time.sleep(0.05)  # other processes; the list of them is the only sign
     web.until(200, "/ready")
     assert web.events(run_id) == before
+
+
+@pytest.mark.parametrize("way", ["path", "process"])
+def test_up_serves_tls(tmp_path: Path, way: str) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.issue("server")
+    files = ("--tls-certificate", str(pair.certificate), "--tls-key", str(pair.key))
+    with Up(tmp_path / "state", "--port", "0", "--workers", "1", *files, CALLBOARD_EMBEDDED=way) as up:
+        trusting = ssl.create_default_context(cafile=str(authority.certificate))
+        with urllib.request.urlopen(f"{up.address}/ready", context=trusting, timeout=30) as answer:
+            assert answer.status == 200
+        assert up.address.startswith("https://127.0.0.1:")
+        assert up.stop() == 0
+
+
+def test_up_waits_for_a_page_that_asks_for_certificates(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.issue("server")
+    files = ("--tls-certificate", str(pair.certificate), "--tls-key", str(pair.key))
+    chosen = {"CALLBOARD_TLS_CLIENT_CA": str(authority.certificate)}
+    with Up(tmp_path / "state", "--port", "0", "--workers", "1", *files, **chosen) as up:
+        assert up.address.startswith("https://127.0.0.1:")
+        assert up.stop() == 0
+
+
+@pytest.mark.parametrize("command", ["web", "up"])
+def test_a_file_that_is_missing_ends_the_command_with_a_sentence(tmp_path: Path, command: str) -> None:
+    none = str(tmp_path / "none.pem")
+    with Up(tmp_path / "state", "--port", "0", "--tls-certificate", none, command=command) as up:
+        assert up.process.wait(60) == 2
+        assert f"CALLBOARD_TLS_CERTIFICATE: {none} does not exist" in up.wait_for("does not exist")

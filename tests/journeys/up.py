@@ -56,7 +56,7 @@ class Up:
     @property
     def address(self) -> str:
         """The page's address, as it was printed."""
-        found = re.search(r"http://\S+", self.wait_for("Callboard is up at"))
+        found = re.search(r"https?://\S+", self.wait_for("Callboard is up at"))
         assert found
         return found.group()
 

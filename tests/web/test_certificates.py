@@ -49,11 +49,14 @@ class Server:
     rules: Path
     database: Database
 
-    def ask(self, pair: Pair | None, **headers: str) -> tuple[int, Any]:
+    def connect(self, pair: Pair | None) -> http.client.HTTPSConnection:
         context = ssl.create_default_context(cafile=str(self.authority.certificate))
         if pair is not None:
             context.load_cert_chain(pair.certificate, pair.key)
-        with closing(http.client.HTTPSConnection("localhost", self.port, context=context, timeout=10)) as connection:
+        return http.client.HTTPSConnection("localhost", self.port, context=context, timeout=10)
+
+    def ask(self, pair: Pair | None, **headers: str) -> tuple[int, Any]:
+        with closing(self.connect(pair)) as connection:
             connection.request("GET", "/who", headers={name.replace("_", "-"): text for name, text in headers.items()})
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
@@ -151,3 +154,25 @@ def test_a_principal_that_is_disabled_is_refused_within_a_second(server: Server)
         principals.disable(connection, "acme", "billing", by="root")
 
     eventually(lambda: server.ask(pair)[0] == 401, timeout_s=1.0)
+
+
+@pytest.mark.parametrize("rules", ["[]", RULES.replace("[operator]", "[]"), RULES.replace("acme", "other")])
+def test_a_rule_that_changes_ends_the_streams_that_it_opened(server: Server, rules: str) -> None:
+    pair = server.authority.issue("billing", purpose=CLIENT)
+    with closing(server.connect(pair)) as connection:
+        connection.request("GET", "/v1/events")
+        stream = connection.getresponse()
+        while not stream.readline().startswith(b"id: "):
+            pass
+
+        server.rules.write_text(rules)
+
+        stream.read()  # returns when the server has closed the stream
+
+
+def test_a_stream_of_a_certificate_that_stays_valid_stays_open(server: Server) -> None:
+    pair = server.authority.issue("billing", purpose=CLIENT)
+    with closing(server.connect(pair)) as connection:
+        connection.request("GET", "/v1/selftest/stream?idle_s=2")
+
+        assert b"event: end\n" in connection.getresponse().read()

@@ -150,8 +150,8 @@ def require_still_valid() -> None:
     Raises:
         Unauthenticated: it ended meanwhile.
     """
-    caller = current_caller()
-    if can_end(caller) and ended(current_process().journal.database, [caller]):
+    caller, process = current_caller(), current_process()
+    if can_end(caller) and ended(process.journal.database, [caller], process.settings.tls_principals):
         raise Unauthenticated
 
 

@@ -6,9 +6,8 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
-from config.identity.certificates import CertificatePrincipals
+from config.identity.certificates import principals_in
 from config.identity.credential import Caller, Credential, CredentialKind
-from config.settings import ROOT
 from web.auth.disabled import DisabledPrincipals
 from web.cors import is_foreign
 from web.process import WebProcess
@@ -20,7 +19,7 @@ class CertificateCallers:
 
     def __init__(self, process: WebProcess) -> None:
         path = process.settings.tls_principals
-        self._principals = CertificatePrincipals(ROOT / path) if path is not None else None
+        self._principals = principals_in(path) if path is not None else None
         self._disabled = DisabledPrincipals(process)
 
     def caller(self, environ: Mapping[str, Any]) -> Caller | None:

@@ -26,4 +26,6 @@ def caller_of(journal: Journal, form: KeyForm, ticket: str, run_id: str) -> Call
         return None
     with journal.database.write() as connection:
         caller = tickets.take(connection, form, ticket, run_id)
-    return None if caller is None or ended(journal.database, [caller]) else caller
+    if caller is None or ended(journal.database, [caller], journal.settings.tls_principals):
+        return None
+    return caller

@@ -21,7 +21,8 @@ class Hub:
     """One per process; a feed is made when it is first watched and ends with its last viewer."""
 
     def __init__(self, journal: Journal) -> None:
-        self.viewers = Viewers(journal.loop, partial(ended, journal.database), journal.settings.limit)
+        has_ended = partial(ended, journal.database, rules=journal.settings.tls_principals)
+        self.viewers = Viewers(journal.loop, has_ended, journal.settings.limit)
         self._journal = journal
         self._pages = PageReader(journal)
         self._runs: dict[str, RunFeed] = {}

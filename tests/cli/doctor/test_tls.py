@@ -60,3 +60,32 @@ def test_a_key_of_a_group_is_a_warning_and_the_authority_is_checked_too(settings
     verdicts = [verdict for verdict, _ in check_tls(chosen)]
 
     assert verdicts == ["ok", "ok", "warn"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "verdict", "words"),
+    [
+        ({"host": "0.0.0.0"}, "warn", "no TLS is configured"),
+        ({"public_url": "http://calls.example"}, "warn", "browsers send credentials in plain text"),
+        ({"trusted_proxies": "10.0.0.1, 0.0.0.0/0"}, "fail", "every client may choose the address"),
+        ({"trusted_proxies": "::/0"}, "fail", "every client may choose the address"),
+    ],
+)
+def test_what_others_could_read_or_forge_is_a_finding(
+    settings: Settings, chosen: dict[str, str], verdict: str, words: str
+) -> None:
+    ((found, text),) = check_tls(settings.model_copy(update=chosen))
+
+    assert (found, words in text) == (verdict, True)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"public_url": "https://calls.example", "trusted_proxies": "10.0.0.0/8, unix"},
+        {"host": "10.0.0.1", "trusted_proxies": "10.0.0.7"},
+        {"public_url": "http://localhost:9000"},
+    ],
+)
+def test_an_address_behind_a_proxy_is_no_finding(settings: Settings, chosen: dict[str, str]) -> None:
+    assert list(check_tls(settings.model_copy(update=chosen))) == []
