@@ -14,6 +14,7 @@ from flask import current_app
 from config.database.errors import DatabaseBusy
 from config.database.migrate import require_schema
 from config.errors import CallboardError
+from config.identity.audit.configuration import note_settings
 from config.settings import Settings
 from web.audit.refusals import Refusals
 from web.errors import Overloaded
@@ -87,6 +88,9 @@ class WebProcess:
                 self._runner.journal.relay.start()
                 self._runner.journal.reaper.start()
                 self._hub = Hub(self._runner.journal)
+                if self._given is None:  # else this process is a worker too, which records them
+                    journal = self._runner.journal
+                    journal.loop.submit(journal.loop.write(note_settings, journal.database, self.settings, "web"))
                 self._pid = os.getpid()
             return self._runner, self._hub
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import orjson
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from config.database.engine import Database
-from config.database.tables import audit
 from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
+from config.identity.audit.recording import record_state
 from config.identity.principal import Principal
 
 _recorded: dict[tuple[str, str, str], str] = {}
@@ -22,20 +20,7 @@ def record_configuration(connection: Connection, principal: Principal, agent_id:
     """
     if _recorded.get((str(connection.engine.url), principal.tenant, agent_id)) == digest:
         return
-    its = (audit.c.tenant == principal.tenant, audit.c.action == Action.AGENT_CONFIGURED, audit.c.target_id == agent_id)
-    last = select(audit.c.facts_json).where(*its).order_by(audit.c.number.desc()).limit(1)
-    found = connection.execute(last).scalar()
-    before = orjson.loads(found)["definition"] if found is not None else None
-    if before != digest:
-        record(
-            connection,
-            principal,
-            Action.AGENT_CONFIGURED,
-            "agent",
-            agent_id,
-            definition=digest,
-            definition_before=before,
-        )
+    record_state(connection, principal, Action.AGENT_CONFIGURED, "agent", agent_id, {"definition": digest})
 
 
 def remember_configuration(database: Database, tenant: str, agent_id: str, digest: str) -> None:

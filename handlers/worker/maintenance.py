@@ -20,6 +20,7 @@ from bus.gc_tuning import FreeMemory, return_large_blocks
 from bus.journal import require_readable_journal
 from bus.queues import served_queues
 from config.errors import CallboardError, Permanent
+from config.identity.audit.configuration import note_settings
 from handlers.worker.slots import slot_pool
 from observers.audit_heads import write_audit_heads
 from observers.discovery import resolve_observers
@@ -35,6 +36,7 @@ async def maintain(process: Process) -> None:
     """Run the maintenance every ``reap_s`` seconds for as long as the process lives."""
     return_large_blocks()
     loop, rounds, memory = process.journal.loop, 0, FreeMemory()
+    await loop.read(note_settings, process.journal.database, process.settings, "worker")
     while True:
         try:
             await loop.read(memory.give_back)

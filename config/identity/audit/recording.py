@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -66,6 +67,32 @@ def record(
     connection.execute(_ADD, row_of(entry))
     connection.execute(_MOVE, {"tenant_": entry.tenant, "number_": entry.number, "digest_": entry.digest})
     return entry
+
+
+def record_state(
+    connection: Connection, principal: Principal, action: Action, target: str, target_id: str, state: Mapping[str, Any]
+) -> AuditEntry | None:
+    """Add an entry with this state unless the last one about the target has it, and return it; also to be called last.
+
+    Its fact ``changed`` has the names that differ from that one.
+    """
+    wanted = _cleaned(state)
+    if _last_state(connection, principal.tenant, action, target_id) == wanted:
+        return None
+    _locked_head(connection, principal.tenant)  # another process may have recorded it meanwhile
+    before = _last_state(connection, principal.tenant, action, target_id)
+    if before == wanted:
+        return None
+    changed = sorted(name for name in {*wanted, *before} if wanted.get(name) != before.get(name))
+    return record(connection, principal, action, target, target_id, state=state, changed=changed)
+
+
+def _last_state(connection: Connection, tenant: str, action: Action, target_id: str) -> Mapping[str, Any]:
+    its = (audit.c.tenant == tenant, audit.c.action == action, audit.c.target_id == target_id)
+    last = select(audit.c.facts_json).where(*its).order_by(audit.c.number.desc()).limit(1)
+    found = connection.execute(last).scalar()
+    state: Mapping[str, Any] = orjson.loads(found)["state"] if found is not None else {}
+    return state
 
 
 def row_of(entry: AuditEntry) -> dict[str, Any]:

@@ -119,9 +119,9 @@ def test_an_agents_definition_is_recorded_when_a_tenants_runs_begin_to_use_it(ha
     harness.accept(definition_digest="a" * 64, principal=Principal(tenant="acme", id="eve"))
 
     found = [entry for entry in entries(harness.database, "default") if entry.action == "agent.configured"]
-    facts = [(entry.target_id, entry.facts["definition"][0]) for entry in found]
+    facts = [(entry.target_id, entry.facts["state"]["definition"][0]) for entry in found]
     assert facts == [("assistant", "a"), ("assistant", "b"), ("assistant", "a")]
-    assert found[1].facts["definition_before"] == "a" * 64
+    assert [entry.facts["changed"] for entry in found] == [["definition"]] * 3
     assert [entry.principal for entry in entries(harness.database, "acme")] == ["eve"]
 
 

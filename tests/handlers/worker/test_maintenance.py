@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from bus.payloads import EndPayload, Payload
 from config.database.errors import DatabaseBusy, DatabaseDamaged
 from config.database.migrate import migrate
 from config.database.tables import runs
+from config.identity.audit.chain import entries
+from config.identity.audit.configuration import note_settings
 from config.identity.principal import Principal
 from config.settings import Settings
 from handlers.worker.maintenance import deliver_undelivered
@@ -98,6 +101,21 @@ def maintenance(each_database_url: str, settings: Settings, tmp_path: Path) -> I
     runner = Runner.open(ours)
     yield MaintenanceHarness(runner)
     runner.close()
+
+
+def test_the_settings_of_a_worker_are_recorded_when_they_changed(maintenance: MaintenanceHarness) -> None:
+    before = maintenance.runner.settings
+    changed = before.model_copy(update={"slots": 7, "redis_url": "redis://:hunter2hunter2@host/0"})
+
+    for settings in (before, before, changed, changed):
+        note_settings(maintenance.database, settings, "worker")
+
+    first, second = entries(maintenance.database, "default")
+    assert (first.action, first.target, first.target_id) == ("settings.changed", "process", f"worker@{gethostname()}")
+    assert first.facts["state"]["lease_s"] == "60.0"
+    assert second.facts["changed"] == ["redis_url", "slots"]
+    assert second.facts["state"]["slots"] == 7
+    assert "hunter2" not in second.line()
 
 
 def test_an_end_without_an_owner_is_delivered_once(maintenance: MaintenanceHarness) -> None:
