@@ -191,7 +191,7 @@ def test_a_long_line_of_the_stream_is_looked_through_once(page: Visitor, size: i
     """Short lines in one large piece, then one long line in small pieces."""
     shown = page.module(
         """
-        const { EventStreamParser } = await import("/static/services/sse.js");
+        const { EventStreamParser } = await import("/static/client/sse.js");
         const text = ": beat\\n".repeat(100_000) + "data: " + "x".repeat(1_000_000) + "\\n\\n";
         const found = [];
         const parser = new EventStreamParser({ onEvent: (event) => found.push(event.data.length) });

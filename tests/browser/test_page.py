@@ -26,7 +26,7 @@ IS_AWAY = """() => {
 
 # Opens, closes and opens a line that polls; returns how many polls are under way at once afterwards.
 POLLED = """
-  const { Feed } = await import("/static/services/feed.js");
+  const { Feed } = await import("/static/client/feed.js");
   const pause = (ms) => new Promise((done) => setTimeout(done, ms));
   let atOnce = 0, most = 0;
   const poll = async () => {

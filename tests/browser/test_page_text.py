@@ -195,7 +195,7 @@ def test_the_event_stream_is_read_as_the_standard_says(page: Visitor, size: int)
 
     events = page.module(
         """
-        const { EventStreamParser } = await import("/static/services/sse.js");
+        const { EventStreamParser } = await import("/static/client/sse.js");
         const found = [];
         const parser = new EventStreamParser({ onEvent: (event) => found.push([event.id, event.event, event.data]) });
         for (let at = 0; at < given.text.length; at += given.size) parser.push(given.text.slice(at, at + given.size));
@@ -213,7 +213,7 @@ def test_a_stream_that_is_cut_off_anywhere_moves_the_cursor_past_nothing_it_did_
 
     seen = page.module(
         """
-        const { EventStreamParser } = await import("/static/services/sse.js");
+        const { EventStreamParser } = await import("/static/client/sse.js");
         return [...given].map((_, cut) => {
           const found = [];
           const onEvent = (event) => found.push([event.id, JSON.parse(event.data).seq]);

@@ -1,5 +1,4 @@
-import { pollBoard } from "../services/api.js";
-import { Feed } from "../services/feed.js";
+import { boardFeed } from "../services/api.js";
 import { BoardState } from "../state/board.js";
 
 const HIDDEN_GRACE_MS = 4000;
@@ -7,9 +6,7 @@ const HIDDEN_GRACE_MS = 4000;
 /** Keep the board live; `onRuns(runs, isSnapshot)` and `onLine(state)` are called. Returns {board, start, hurry}. */
 export function useBoard({ onRuns, onLine }) {
   const board = new BoardState();
-  const feed = new Feed({
-    url: () => "/v1/events",
-    poll: pollBoard,
+  const feed = boardFeed({
     onEvent: ({ event, data }) => onRuns(board.apply(event, data), event === "snapshot"),
     onState: onLine,
   });

@@ -1,7 +1,6 @@
 // The conversation on screen: opens a thread, follows its open run, sends, stops. It knows no elements.
 
-import { ApiError, eventsUrl, getConversationHistory, getEvents, getThread, newKey, pollEvents, sendPrompt, stopRun } from "../services/api.js";
-import { Feed } from "../services/feed.js";
+import { ApiError, getConversationHistory, getEvents, getThread, newKey, runFeed, sendPrompt, stopRun } from "../services/api.js";
 import { applySummary, rebuild, storiesOf } from "../state/history.js";
 import { isOver, newStory, applyEvent } from "../state/story.js";
 
@@ -196,9 +195,7 @@ export class Conversation {
     if (!story?.run_id || story === this.followed) return;
     this.#unfollow();
     this.followed = story;
-    this.#feed = new Feed({
-      url: (cursor) => `${eventsUrl(story.run_id)}?after=${cursor || 0}`,
-      poll: (cursor) => pollEvents(story.run_id, cursor),
+    this.#feed = runFeed(story.run_id, {
       cursor: story.cursor,
       onEvent: ({ data }) => this.#take(story, data),
       onState: (state) => this.#line(story, state),

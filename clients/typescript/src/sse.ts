@@ -2,22 +2,33 @@
 
 const BREAK = /\r\n|\n|\r/g;
 
+export interface ServerSentEvent {
+  readonly id: string;
+  readonly event: string;
+  readonly data: string;
+}
+
+export interface EventStreamHandlers {
+  onEvent(event: ServerSentEvent): void;
+  onRetry?(ms: number): void;
+}
+
 /** Turns text into events: `push(piece)` calls `onEvent({id, event, data})` for each whole one. */
 export class EventStreamParser {
   // The pieces of a line whose end has not come: each piece is looked through once, however many a line comes in.
-  #begun = [];
+  #begun: string[] = [];
   #afterCr = false;
   #started = false;
-  #data = [];
+  #data: string[] = [];
   #event = "";
   #id = "";
+  readonly #handlers: EventStreamHandlers;
 
-  constructor({ onEvent, onRetry = () => {} }) {
-    this.onEvent = onEvent;
-    this.onRetry = onRetry;
+  constructor(handlers: EventStreamHandlers) {
+    this.#handlers = handlers;
   }
 
-  push(piece) {
+  push(piece: string): void {
     if (!piece) return;
     let from = 0;
     if (!this.#started && piece[0] === "\uFEFF") from = 1;
@@ -33,13 +44,13 @@ export class EventStreamParser {
     if (from < piece.length) this.#begun.push(piece.slice(from));
   }
 
-  #whole(rest) {
+  #whole(rest: string): string {
     const line = this.#begun.length ? this.#begun.join("") + rest : rest;
     this.#begun.length = 0;
     return line;
   }
 
-  #line(line) {
+  #line(line: string): void {
     if (line === "") return this.#dispatch();
     const colon = line.indexOf(":");
     if (colon === 0) return;
@@ -48,14 +59,14 @@ export class EventStreamParser {
     if (field === "data") this.#data.push(value);
     else if (field === "event") this.#event = value;
     else if (field === "id" && !value.includes("\0")) this.#id = value;
-    else if (field === "retry" && /^\d+$/.test(value)) this.onRetry(Number(value));
+    else if (field === "retry" && /^\d+$/.test(value)) this.#handlers.onRetry?.(Number(value));
   }
 
-  #dispatch() {
+  #dispatch(): void {
     const data = this.#data;
     const event = this.#event || "message";
     this.#data = [];
     this.#event = "";
-    if (data.length) this.onEvent({ id: this.#id, event, data: data.join("\n") });
+    if (data.length) this.#handlers.onEvent({ id: this.#id, event, data: data.join("\n") });
   }
 }

@@ -1,6 +1,5 @@
-import { EventStreamParser } from "./sse.js";
-import { ApiError, errorFrom, unreachable } from "./api.js";
-import { credentialHeaders } from "./credential.js";
+import { ApiError, errorFrom, unreachable } from "./errors.js";
+import { EventStreamParser, type ServerSentEvent } from "./sse.js";
 
 // The server sends at least a comment each 15 s; a connection without one for longer than this is dead, even where TCP has not noticed.
 const SILENCE_MS = 40_000;
@@ -10,48 +9,81 @@ const BEHIND_MS = 2000;
 // The server says something at once; a proxy that holds it back for longer than this holds back everything.
 const FIRST_BYTE_MS = 6000;
 
-/**
- * One stream of events that reconnects by itself: it resumes after its cursor and reports its state.
- *
- * `url(cursor)` gives the address; `onEvent({id, event, data})` gets each event with its data decoded;
- * `poll(cursor)` returns {events, ended} and takes over where something on the way holds streams back;
- * `onState({name, seconds, error})` gets connecting, live, behind, waiting (for the next attempt),
- * offline, refused (nothing more will come) and ended.
- */
+export interface FeedEvent<Data = unknown> {
+  readonly id: string;
+  readonly event: string;
+  readonly data: Data;
+}
+
+/** What a feed is doing: `waiting` for its next attempt, `behind` by seconds; after `refused` and `ended` nothing comes. */
+export interface FeedState {
+  readonly name: "connecting" | "live" | "behind" | "waiting" | "offline" | "refused" | "ended";
+  readonly seconds?: number;
+  readonly error?: ApiError | undefined;
+}
+
+export interface FeedPage {
+  readonly events: readonly FeedEvent[];
+  readonly ended: boolean;
+}
+
+/** What a caller gives for a feed whose address is known. */
+export interface FeedHandlers<Data = unknown> {
+  cursor?: string;
+  onEvent(event: FeedEvent<Data>): void;
+  onState?(state: FeedState, feed: Feed): void;
+}
+
+export interface FeedOptions<Data = any> extends FeedHandlers<Data> {
+  /** Return the address of the stream after a cursor. */
+  url(cursor: string): string;
+  /** Return what has come after a cursor; takes over where something on the way holds streams back. */
+  poll?(cursor: string): Promise<FeedPage>;
+  /** Return the headers that carry the credential. */
+  headers?(): Record<string, string>;
+}
+
+type Failure = ApiError | "ended" | "again" | undefined;
+
+/** One stream of events that reconnects by itself: it resumes after its cursor and reports its state. */
 export class Feed {
-  #controller = null;
-  #timers = new Set();
+  cursor: string;
+  stopped = true;
+  /** True where the stream did not come through, and pages are polled in its place. */
+  heldBack = false;
+  state: FeedState = { name: "connecting" };
+  readonly #options: FeedOptions;
+  #controller: AbortController | null = null;
+  #timers = new Set<ReturnType<typeof setInterval>>();
   #failures = 0;
   #lastByte = 0;
-  #wake = null;
-  #quiet = 0;
+  #wake: (() => void) | null = null;
+  #quiet: ReturnType<typeof setTimeout> | undefined;
   #opened = 0;
 
-  constructor({ url, poll, cursor = "", onEvent, onState }) {
-    Object.assign(this, { url, poll, cursor, onEvent, onState });
-    this.stopped = true;
-    this.heldBack = false;
-    this.state = { name: "connecting" };
+  constructor(options: FeedOptions) {
+    this.#options = options;
+    this.cursor = options.cursor ?? "";
   }
 
   /** Open the connection and keep it open. */
-  start() {
+  start(): this {
     if (!this.stopped) return this;
     this.stopped = false;
-    addEventListener("online", this.hurry);
-    addEventListener("offline", this.drop);
-    document.addEventListener("visibilitychange", this.afterSleep);
+    globalThis.addEventListener?.("online", this.hurry);
+    globalThis.addEventListener?.("offline", this.drop);
+    globalThis.document?.addEventListener("visibilitychange", this.afterSleep);
     this.#every(5000, () => Date.now() - this.#lastByte > SILENCE_MS && this.drop());
-    this.#live();
+    void this.#live();
     return this;
   }
 
   /** Close the connection; the cursor stays, so start() continues where it was. */
-  stop() {
+  stop(): void {
     this.stopped = true;
-    removeEventListener("online", this.hurry);
-    removeEventListener("offline", this.drop);
-    document.removeEventListener("visibilitychange", this.afterSleep);
+    globalThis.removeEventListener?.("online", this.hurry);
+    globalThis.removeEventListener?.("offline", this.drop);
+    globalThis.document?.removeEventListener("visibilitychange", this.afterSleep);
     for (const timer of this.#timers) clearInterval(timer);
     this.#timers.clear();
     clearTimeout(this.#quiet);
@@ -60,68 +92,67 @@ export class Feed {
   }
 
   /** Try again now instead of after the pause. */
-  hurry = () => this.#wake?.();
+  readonly hurry = (): void => this.#wake?.();
 
   /** Give up the present connection; the next one resumes after the cursor. */
-  drop = () => this.#controller?.abort();
+  readonly drop = (): void => this.#controller?.abort();
 
-  afterSleep = () => {
+  readonly afterSleep = (): void => {
     if (document.hidden) return;
     this.hurry();
     if (Date.now() - this.#lastByte > STALE_AFTER_SLEEP_MS) this.drop();
   };
 
   // A poll outlasts stop(): when it returns after another start(), only the later loop continues.
-  async #live() {
+  async #live(): Promise<void> {
     const opened = (this.#opened += 1);
     while (!this.stopped) {
       const failure = await (this.heldBack ? this.#poll() : this.#attempt());
       if (this.stopped || opened !== this.#opened) return;
       if (failure === "ended") return this.#finish({ name: "ended" });
-      if (isFinal(failure)) return this.#finish({ name: "refused", error: failure });
+      if (failure instanceof ApiError && !failure.retryable) return this.#finish({ name: "refused", error: failure });
       if (failure !== "again") await this.#pause(failure);
     }
   }
 
-  async #poll() {
+  async #poll(): Promise<Failure> {
     try {
-      const { events, ended } = await this.poll(this.cursor);
+      const { events, ended } = await this.#options.poll!(this.cursor);
       this.#failures = 0;
       this.#lastByte = Date.now();
       if (this.state.name !== "live") this.#setState({ name: "live" });
       for (const event of events) this.#take(event);
       return ended ? "ended" : "again";
     } catch (error) {
-      return error;
+      return error as ApiError;
     }
   }
 
   // Returns a timer that turns to polling when not even the first byte comes.
-  #expectFirstByte() {
+  #expectFirstByte(): ReturnType<typeof setTimeout> {
     return setTimeout(() => {
-      this.heldBack = Boolean(this.poll);
+      this.heldBack = Boolean(this.#options.poll);
       this.drop();
     }, FIRST_BYTE_MS);
   }
 
-  #finish(state) {
+  #finish(state: FeedState): void {
     this.stop();
     this.#setState(state);
   }
 
   // Returns "ended", an error, or undefined when an open connection broke.
-  async #attempt() {
+  async #attempt(): Promise<Failure> {
     this.#controller = new AbortController();
     this.#lastByte = Date.now();
     if (this.state.name !== "waiting") this.#setState({ name: "connecting" });
     const firstByte = this.#expectFirstByte();
     try {
-      const response = await fetch(this.url(this.cursor), {
-        headers: { Accept: "text/event-stream", ...credentialHeaders() }, cache: "no-store", signal: this.#controller.signal,
-      });
+      const headers = { Accept: "text/event-stream", ...this.#options.headers?.() };
+      const response = await fetch(this.#options.url(this.cursor), { headers, cache: "no-store", signal: this.#controller.signal });
       if (response.status === 204) return "ended";
       if (!response.ok) return await errorFrom(response);
-      await this.#read(response.body.pipeThrough(new TextDecoderStream()).getReader(), firstByte);
+      await this.#read(response.body!.pipeThrough(new TextDecoderStream()).getReader(), firstByte);
     } catch {
       return this.heldBack ? "again" : unreachable();
     } finally {
@@ -131,7 +162,7 @@ export class Feed {
     return undefined;
   }
 
-  async #read(reader, firstByte) {
+  async #read(reader: ReadableStreamDefaultReader<string>, firstByte: ReturnType<typeof setTimeout>): Promise<void> {
     const parser = new EventStreamParser({ onEvent: (event) => this.#deliver(event) });
     for (;;) {
       const { value, done } = await reader.read();
@@ -144,8 +175,8 @@ export class Feed {
     }
   }
 
-  #deliver({ id, event, data }) {
-    let decoded;
+  #deliver({ id, event, data }: ServerSentEvent): void {
+    let decoded: unknown;
     try {
       decoded = JSON.parse(data);
     } catch {
@@ -154,15 +185,15 @@ export class Feed {
     this.#take({ id, event, data: decoded });
   }
 
-  #take(event) {
+  #take(event: FeedEvent): void {
     if (this.stopped) return;
     if (event.id) this.cursor = event.id;
-    this.#measure(event.data.at);
-    this.onEvent(event);
+    this.#measure((event.data as { at?: string } | null)?.at);
+    this.#options.onEvent(event);
   }
 
   // An event's age when it arrives is how far behind this connection is; silence means that nothing is left to catch up with.
-  #measure(at) {
+  #measure(at: string | undefined): void {
     const age = at ? Date.now() - Date.parse(at) - clockOffset(at) : 0;
     if (age > BEHIND_MS) this.#setState({ name: "behind", seconds: Math.round(age / 1000) });
     else if (this.state.name !== "live") this.#setState({ name: "live" });
@@ -170,16 +201,17 @@ export class Feed {
     if (this.state.name === "behind") this.#quiet = setTimeout(() => this.#setState({ name: "live" }), 1200);
   }
 
-  async #pause(error) {
-    const step = BACKOFF_MS[Math.min(this.#failures++, BACKOFF_MS.length - 1)];
+  async #pause(error: ApiError | undefined): Promise<void> {
+    const step = BACKOFF_MS[Math.min(this.#failures++, BACKOFF_MS.length - 1)]!;
     const until = Date.now() + Math.max(error?.retryAfterMs ?? 0, step * (0.8 + Math.random() * 0.4));
     const report = () => {
       const seconds = Math.max(0, Math.ceil((until - Date.now()) / 1000));
-      this.#setState(navigator.onLine ? { name: "waiting", seconds, error } : { name: "offline" });
+      const isOnline = globalThis.navigator?.onLine ?? true;
+      this.#setState(isOnline ? { name: "waiting", seconds, error } : { name: "offline" });
     };
     report();
     const ticker = this.#every(1000, report);
-    await new Promise((resolve) => {
+    await new Promise<void>((resolve) => {
       this.#wake = resolve;
       setTimeout(resolve, until - Date.now());
     });
@@ -188,27 +220,22 @@ export class Feed {
     this.#timers.delete(ticker);
   }
 
-  #every(ms, work) {
+  #every(ms: number, work: () => unknown): ReturnType<typeof setInterval> {
     const timer = setInterval(work, ms);
     this.#timers.add(timer);
     return timer;
   }
 
-  #setState(state) {
+  #setState(state: FeedState): void {
     this.state = state;
-    this.onState?.(state, this);
+    this.#options.onState?.(state, this);
   }
-}
-
-// 408, 425 and 429 may succeed later; the other errors of a client do not.
-function isFinal(failure) {
-  return failure instanceof ApiError && failure.status >= 400 && failure.status < 500 && ![408, 425, 429].includes(failure.status);
 }
 
 // The smallest difference ever seen between the server's stamp and this clock: clocks differ, and transmission only adds to it.
 let offset = Infinity;
 
-function clockOffset(at) {
+function clockOffset(at: string): number {
   offset = Math.min(offset, Date.now() - Date.parse(at));
   return offset;
 }

@@ -1,0 +1,112 @@
+import { jsonOf } from "./errors.js";
+import { Feed, type FeedHandlers, type FeedPage } from "./feed.js";
+import { Http, newKey, type HttpOptions } from "./http.js";
+import { RunHandle } from "./run.js";
+import type { AcceptedRun, Agents, BoardEvent, Health, Message, Messages, Run, Runs, Thread, Threads } from "./types.js";
+
+const BOARD_POLL_MS = 2500;
+
+export interface StartOptions {
+  /** Your own name for the conversation; it is created when it is new. */
+  threadId?: string | undefined;
+  metadata?: Record<string, unknown> | undefined;
+  /** The Idempotency-Key; one is made where it is left out. */
+  key?: string | undefined;
+}
+
+export interface RunFilter {
+  status?: string;
+  agent?: string;
+  thread_id?: string;
+  limit?: number;
+  before?: string;
+}
+
+/** A Callboard server: start runs, find them again, read threads and agents. */
+export class Callboard {
+  readonly #http: Http;
+
+  constructor(options: HttpOptions = {}) {
+    this.#http = new Http(options);
+  }
+
+  /** Start a run and return its handle. */
+  async run(agent: string, input: string, { threadId, metadata, key = newKey() }: StartOptions = {}): Promise<RunHandle> {
+    const body = { agent, input, ...(threadId ? { thread_id: threadId } : {}), ...(metadata ? { metadata } : {}) };
+    const accepted = await this.#http.call<AcceptedRun>("POST", "/v1/runs", { body, key });
+    return this.handle(accepted.run_id, accepted.thread_id);
+  }
+
+  /** Return a handle on a run without asking the server. */
+  handle(runId: string, threadId = ""): RunHandle {
+    return new RunHandle(this.#http, runId, threadId);
+  }
+
+  /** Return a page of runs, the newest first; `next` is the `before` of the page after it. */
+  runs(filter: RunFilter = {}): Promise<Runs> {
+    return this.#http.call("GET", "/v1/runs", { query: { ...filter } });
+  }
+
+  /** Return one run as it is now. */
+  getRun(runId: string): Promise<Run> {
+    return this.handle(runId).get();
+  }
+
+  /** Return a page of threads, the last used one first. */
+  threads(query: { search?: string; limit?: number; before?: string } = {}): Promise<Threads> {
+    return this.#http.call("GET", "/v1/threads", { query });
+  }
+
+  /** Return one thread with its runs. */
+  getThread(threadId: string): Promise<Thread> {
+    return this.#http.call("GET", threadPath(threadId));
+  }
+
+  /** Return every message of a thread, in reading order. */
+  async messages(threadId: string): Promise<Message[]> {
+    const found: Message[] = [];
+    let after: string | undefined;
+    do {
+      const query = { limit: 500, after };
+      const page: Messages = await this.#http.call("GET", `${threadPath(threadId)}/messages`, { query });
+      found.push(...page.messages);
+      after = page.next;
+    } while (after);
+    return found;
+  }
+
+  /** Delete a thread with its messages and runs. */
+  async removeThread(threadId: string): Promise<void> {
+    await this.#http.call("DELETE", threadPath(threadId));
+  }
+
+  /** Return a feed of the board: a snapshot of the runs, then each summary that changes; start() opens it. */
+  board(handlers: FeedHandlers<BoardEvent>): Feed {
+    return new Feed({
+      url: () => this.#http.url("/v1/events"),
+      poll: () => this.#pollBoard(),
+      headers: () => this.#http.headers(),
+      ...handlers,
+    });
+  }
+
+  /** Return what the server says about itself; a sick server answers 503 with the same body. */
+  async health(): Promise<Health> {
+    return ((await jsonOf(await this.#http.send("GET", "/health"))) ?? { status: "unknown" }) as Health;
+  }
+
+  /** Return the agents that can be asked, and the problems of definitions that cannot be used. */
+  agents(): Promise<Agents> {
+    return this.#http.call("GET", "/v1/agents");
+  }
+
+  async #pollBoard(): Promise<FeedPage> {
+    await new Promise((resolve) => setTimeout(resolve, BOARD_POLL_MS));
+    const { runs } = await this.runs({ limit: 100 });
+    return { events: [{ id: "", event: "snapshot", data: { runs } }], ended: false };
+  }
+}
+
+function threadPath(threadId: string): string {
+  return `/v1/threads/${encodeURIComponent(threadId)}`;
+}

@@ -1,0 +1,23 @@
+// The server's types by their names; schema.ts is generated from its OpenAPI document.
+import type { components } from "./schema.js";
+
+type Schemas = components["schemas"];
+
+export type AcceptedRun = Schemas["AcceptedRun"];
+export type Agents = Schemas["AgentList"];
+export type Agent = Schemas["AgentSummary"];
+export type Approval = Schemas["Approval"];
+export type BoardEvent = Schemas["BoardEvent"];
+export type ControlledRun = Schemas["ControlledRun"];
+export type Decided = Schemas["DecidedApproval"];
+export type EndEvent = Schemas["EndEvent"];
+export type Events = Schemas["EventPage"];
+export type Health = Schemas["Health"];
+export type Message = Schemas["Message"];
+export type Messages = Schemas["MessagePage"];
+export type Run = Schemas["Run"];
+export type Runs = Schemas["RunPage"];
+export type RunEvent = Schemas["Event"];
+export type RunSummary = Schemas["RunSummary"];
+export type Thread = Schemas["Thread"];
+export type Threads = Schemas["ThreadPage"];

@@ -1,0 +1,144 @@
+"""The TypeScript client: compiled as the page has it, and following a run of a real web process in Node."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.runner import Runner
+from config.folders import ROOT
+from config.settings import Settings
+from tests.clients.python.cutting_proxy import CuttingProxy, server_at
+from tests.journeys.web_server import Web
+from tests.web.conftest import RunOwner, furnish, opened
+
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]
+
+SOURCE = ROOT / "clients" / "typescript"
+CUTS = (0, 701, 20_011)
+"""Bytes after which the first connections are cut off."""
+FOLLOW = """
+import { Callboard } from "%(client)s/index.js";
+const server = new Callboard({ baseUrl: "%(address)s", apiKey: "of-the-proxy" });
+const seen = [];
+for await (const event of server.handle("%(run_id)s").events({ after: %(after)d })) seen.push(event);
+console.log(JSON.stringify(seen));
+"""
+USE = """
+import { ApiError, Callboard } from "%(client)s/index.js";
+const server = new Callboard({ baseUrl: "%(address)s" });
+const run = await server.run("assistant", "Hello", { threadId: "talk", key: "k1" });
+const again = await server.run("assistant", "Hello", { threadId: "talk", key: "k1" });
+const { runs } = await server.runs({ thread_id: "talk" });
+const cancelled = await run.cancel();
+const end = await run.result();
+const refused = await server.getRun("run_none").catch((error) => error);
+const board = await new Promise((resolve) => {
+  const onEvent = ({ event, data }) => { feed.stop(); resolve([event, data.runs.length]); };
+  const feed = server.board({ onEvent }).start();
+});
+console.log(JSON.stringify({
+  same: run.runId === again.runId, count: runs.length, cancelled: cancelled.status, end: end.status, board,
+  messages: (await server.messages("talk")).map((message) => message.role),
+  agents: (await server.agents()).agents.map((agent) => agent.id),
+  refused: [refused instanceof ApiError, refused.code, refused.status],
+}));
+"""
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the client, compiled from a copy of its sources."""
+    if shutil.which("npm") is None and not os.environ.get("CI"):
+        pytest.skip("npm is not installed")
+    folder = tmp_path_factory.mktemp("typescript")
+    with (ROOT / ".venv" / "typescript.lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # another test process may install the compiler
+        shutil.copytree(SOURCE, folder / "source", ignore=shutil.ignore_patterns("dist"))
+        environment = {**os.environ, "CALLBOARD_ROOT": str(ROOT)}
+        build = [str(folder / "source" / "build")]
+        done = subprocess.run(build, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder / "source" / "dist" / "package.json").write_text('{"type": "module"}')
+    return folder / "source"
+
+
+def test_the_types_are_those_of_the_server(client: Path) -> None:
+    made, kept = (folder / "src" / "schema.ts" for folder in (client, SOURCE))
+
+    assert made.read_text() == kept.read_text(), "run clients/typescript/build"
+
+
+def test_the_page_uses_the_client_as_it_is_compiled(client: Path) -> None:
+    page = ROOT / "web" / "static" / "client"
+
+    for module in page.iterdir():
+        made = (client / "dist" / module.name).read_text()
+        assert module.read_text() == made, f"run clients/typescript/build and copy dist/{module.name} to {page}"
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[Runner]:
+    folder = tmp_path_factory.mktemp("web")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    bare = Settings(
+        _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
+        state_dir=folder / "state",
+        database_url=f"sqlite:///{folder / 'callboard.db'}",
+        port=port,
+    )
+    settings = furnish(bare, folder, empty_database)
+    settings.state.mkdir()
+    with opened(settings) as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def web(runner: Runner) -> Iterator[Web]:
+    with Web(runner.settings) as web:
+        yield web
+
+
+def in_node(script: str, **facts: object) -> Any:
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", script % facts], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0, 40])
+def test_a_run_is_followed_through_cuts_each_event_once(client: Path, web: Web, runner: Runner, after: int) -> None:
+    run_id = runner.run("Hello", "assistant").run_id
+    owner = RunOwner(runner.journal, run_id)
+    owner.say(*(f"{number}: é→🎭\u2028\n " for number in range(196)))
+    owner.finish()
+    cuts = iter(CUTS)
+
+    with CuttingProxy(server_at(web.settings.port), lambda request: next(cuts, None)) as proxy:
+        seen = in_node(FOLLOW, client=client / "dist", address=proxy.address, run_id=run_id, after=after)
+
+    assert [event["seq"] for event in seen] == list(range(after + 1, 201))
+    assert next(cuts, "all were used") == "all were used"
+
+
+def test_runs_threads_and_agents_are_reached(client: Path, web: Web) -> None:
+    found = in_node(USE, client=client / "dist", address=web.address)
+
+    assert found["same"] is True
+    assert (found["count"], found["cancelled"], found["end"]) == (1, "cancelled", "cancelled")
+    assert found["board"][0] == "snapshot"
+    assert found["messages"][0] == "user"
+    assert "assistant" in found["agents"]
+    assert found["refused"] == [True, "run_unknown", 404]

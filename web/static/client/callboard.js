@@ -1,0 +1,79 @@
+import { jsonOf } from "./errors.js";
+import { Feed } from "./feed.js";
+import { Http, newKey } from "./http.js";
+import { RunHandle } from "./run.js";
+const BOARD_POLL_MS = 2500;
+/** A Callboard server: start runs, find them again, read threads and agents. */
+export class Callboard {
+    #http;
+    constructor(options = {}) {
+        this.#http = new Http(options);
+    }
+    /** Start a run and return its handle. */
+    async run(agent, input, { threadId, metadata, key = newKey() } = {}) {
+        const body = { agent, input, ...(threadId ? { thread_id: threadId } : {}), ...(metadata ? { metadata } : {}) };
+        const accepted = await this.#http.call("POST", "/v1/runs", { body, key });
+        return this.handle(accepted.run_id, accepted.thread_id);
+    }
+    /** Return a handle on a run without asking the server. */
+    handle(runId, threadId = "") {
+        return new RunHandle(this.#http, runId, threadId);
+    }
+    /** Return a page of runs, the newest first; `next` is the `before` of the page after it. */
+    runs(filter = {}) {
+        return this.#http.call("GET", "/v1/runs", { query: { ...filter } });
+    }
+    /** Return one run as it is now. */
+    getRun(runId) {
+        return this.handle(runId).get();
+    }
+    /** Return a page of threads, the last used one first. */
+    threads(query = {}) {
+        return this.#http.call("GET", "/v1/threads", { query });
+    }
+    /** Return one thread with its runs. */
+    getThread(threadId) {
+        return this.#http.call("GET", threadPath(threadId));
+    }
+    /** Return every message of a thread, in reading order. */
+    async messages(threadId) {
+        const found = [];
+        let after;
+        do {
+            const query = { limit: 500, after };
+            const page = await this.#http.call("GET", `${threadPath(threadId)}/messages`, { query });
+            found.push(...page.messages);
+            after = page.next;
+        } while (after);
+        return found;
+    }
+    /** Delete a thread with its messages and runs. */
+    async removeThread(threadId) {
+        await this.#http.call("DELETE", threadPath(threadId));
+    }
+    /** Return a feed of the board: a snapshot of the runs, then each summary that changes; start() opens it. */
+    board(handlers) {
+        return new Feed({
+            url: () => this.#http.url("/v1/events"),
+            poll: () => this.#pollBoard(),
+            headers: () => this.#http.headers(),
+            ...handlers,
+        });
+    }
+    /** Return what the server says about itself; a sick server answers 503 with the same body. */
+    async health() {
+        return ((await jsonOf(await this.#http.send("GET", "/health"))) ?? { status: "unknown" });
+    }
+    /** Return the agents that can be asked, and the problems of definitions that cannot be used. */
+    agents() {
+        return this.#http.call("GET", "/v1/agents");
+    }
+    async #pollBoard() {
+        await new Promise((resolve) => setTimeout(resolve, BOARD_POLL_MS));
+        const { runs } = await this.runs({ limit: 100 });
+        return { events: [{ id: "", event: "snapshot", data: { runs } }], ended: false };
+    }
+}
+function threadPath(threadId) {
+    return `/v1/threads/${encodeURIComponent(threadId)}`;
+}

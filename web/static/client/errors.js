@@ -1,0 +1,44 @@
+/** A refused or unanswered call. `code` is stable; `message` is a sentence for a person; `facts` are the problem's. */
+export class ApiError extends Error {
+    code;
+    /** The HTTP status; 0 where the server was not reached. */
+    status;
+    retryAfterMs;
+    facts;
+    constructor(message, details = {}) {
+        super(message);
+        this.name = "ApiError";
+        this.code = details.code ?? "unknown";
+        this.status = details.status ?? 0;
+        this.retryAfterMs = details.retryAfterMs ?? 0;
+        this.facts = { ...details.facts };
+    }
+    /** True when the server was not reached at all. */
+    get unreachable() {
+        return this.status === 0;
+    }
+    /** True where a later attempt may succeed. */
+    get retryable() {
+        return this.unreachable || this.status >= 500 || [408, 425, 429].includes(this.status);
+    }
+}
+/** Return the error a response stands for, from its problem+json where it has one. */
+export async function errorFrom(response) {
+    const problem = ((await jsonOf(response)) ?? {});
+    const message = problem.detail ?? problem.title ?? `The server answered ${response.status} without a reason.`;
+    const retryAfterMs = Number(response.headers.get("Retry-After") ?? 0) * 1000 || 0;
+    return new ApiError(message, { code: problem.code ?? "http_error", status: response.status, retryAfterMs, facts: problem });
+}
+/** Return the error for a server that cannot be reached. */
+export function unreachable() {
+    return new ApiError("The server does not answer. Is `./callboard up` still running?", { code: "server_unreachable" });
+}
+/** Return a response's JSON, or null where it has none. */
+export async function jsonOf(response) {
+    try {
+        return await response.json();
+    }
+    catch {
+        return null;
+    }
+}

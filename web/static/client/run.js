@@ -1,0 +1,110 @@
+import { Feed } from "./feed.js";
+import { newKey } from "./http.js";
+const POLL_S = 20;
+/** A run: follow its events, wait for its end, answer its questions, stop it. It holds no connection. */
+export class RunHandle {
+    runId;
+    threadId;
+    #http;
+    constructor(http, runId, threadId) {
+        this.#http = http;
+        this.runId = runId;
+        this.threadId = threadId;
+    }
+    /**
+     * Yield the run's events after a cursor, in order and each once, as they happen, up to its `end`.
+     *
+     * Cuts of the connection and restarts of the server are not noticed. Throws an `ApiError` where the server refuses.
+     */
+    async *events({ after = 0, signal } = {}) {
+        const arrived = [];
+        let outcome;
+        let wake = () => { };
+        const feed = this.feed({
+            cursor: after ? String(after) : "",
+            onEvent: ({ data }) => {
+                arrived.push(data);
+                wake();
+            },
+            onState: ({ name, error }) => {
+                if (name === "refused" || name === "ended")
+                    outcome = error ?? "over";
+                wake();
+            },
+        });
+        const stop = () => wake();
+        signal?.addEventListener("abort", stop);
+        feed.start();
+        try {
+            for (;;) {
+                for (let event = arrived.shift(); event; event = arrived.shift()) {
+                    signal?.throwIfAborted();
+                    yield event;
+                    if (event.type === "end")
+                        return;
+                }
+                signal?.throwIfAborted();
+                if (outcome === "over")
+                    return;
+                if (outcome)
+                    throw outcome;
+                await new Promise((resolve) => (wake = resolve));
+            }
+        }
+        finally {
+            signal?.removeEventListener("abort", stop);
+            feed.stop();
+        }
+    }
+    /** Return a feed of the run's events for a page, which shows the connection's state; start() opens it. */
+    feed(options) {
+        return new Feed({
+            url: (cursor) => this.#http.url(`${this.#path}/events`, { after: cursor }),
+            poll: (cursor) => this.#poll(cursor),
+            headers: () => this.#http.headers(),
+            ...options,
+        });
+    }
+    /** Wait for the run's end and return it; its `status` is succeeded, failed, cancelled or dead. */
+    async result({ signal } = {}) {
+        for await (const event of this.events(signal ? { signal } : {})) {
+            if (event.type === "end")
+                return event;
+        }
+        throw new Error(`run ${this.runId} ended without an end event`);
+    }
+    /** Return the run as it is now. */
+    get() {
+        return this.#http.call("GET", this.#path);
+    }
+    /** Return a page of the events after a cursor; with `waitS` it waits that long for the first of them. */
+    page(after = 0, waitS) {
+        return this.#http.call("GET", `${this.#path}/events`, { query: { after, wait_s: waitS } });
+    }
+    /** Ask the run to stop; asking twice is harmless. */
+    cancel({ key = newKey() } = {}) {
+        return this.#http.call("POST", `${this.#path}/cancel`, { body: {}, key });
+    }
+    /** Return the run's open questions, the oldest first. */
+    async approvals() {
+        const { approvals } = await this.#http.call("GET", `${this.#path}/approvals`);
+        return approvals;
+    }
+    /** Answer a question; the first answer counts, a later one is refused with 409 `approval_decided`. */
+    decide(approvalId, answer, { key = newKey() } = {}) {
+        const path = `${this.#path}/approvals/${encodeURIComponent(approvalId)}`;
+        return this.#http.call("POST", path, { body: answer, key });
+    }
+    /** Delete the ended run; its thread keeps the messages. */
+    async remove() {
+        await this.#http.call("DELETE", this.#path);
+    }
+    get #path() {
+        return `/v1/runs/${encodeURIComponent(this.runId)}`;
+    }
+    async #poll(cursor) {
+        const { events, ended } = await this.page(cursor || 0, POLL_S);
+        const found = events.map((data) => ({ id: String(data.seq), event: data.type, data }));
+        return { events: found, ended: ended && !found.length };
+    }
+}
