@@ -10,8 +10,11 @@ from collections.abc import Iterator
 import pytest
 from gunicorn.config import Config
 
+from config.errors import SettingInvalid
 from config.settings import settings
+from web import gunicorn_conf
 from web.gunicorn_conf import ServerLog
+from web.server.worker import ThreadWorker
 
 
 @pytest.fixture(autouse=True)
@@ -40,3 +43,19 @@ def test_a_line_is_json_where_that_is_configured(
     ServerLog(Config()).error("Worker exited")
 
     assert json.loads(capsys.readouterr().err)["message"] == "Worker exited"
+
+
+def test_gunicorns_own_tls_is_refused_instead_of_served_without() -> None:
+    config = Config()
+    config.set("certfile", "server.pem")
+
+    with pytest.raises(SettingInvalid, match="CALLBOARD_TLS_CERTIFICATE"):
+        ThreadWorker.check_config(config, None)
+
+
+def test_gunicorn_believes_no_proxy_by_itself() -> None:
+    config = Config()
+    for name in ("forwarded_allow_ips", "forwarder_headers", "secure_scheme_headers"):
+        config.set(name, getattr(gunicorn_conf, name))
+
+    assert (config.forwarded_allow_ips, config.forwarder_headers, config.secure_scheme_headers) == ([], [], {})
