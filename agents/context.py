@@ -11,9 +11,11 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from agents.tools.isolation.sandbox import Quota
 from agents.window import Window
 from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner
 from bus.payloads import Payload
+from config.identity.folders import sandbox_folder
 from config.private_files import private_folder
 from config.settings import Settings
 from observers.base import AgentFacts, AgentObserver, RunFacts
@@ -70,8 +72,15 @@ class RunContext:
 
     @property
     def sandbox(self) -> Path:
-        """The folder that this agent's file tools may use; created on first use."""
-        return private_folder(self.settings.state / "sandbox" / self.lease.tenant / self.lease.agent_id)
+        """The folder of the principal's files with this agent; created on first use."""
+        lease = self.lease
+        return private_folder(sandbox_folder(self.settings.state, lease.tenant, lease.principal, lease.agent_id))
+
+    @property
+    def quota(self) -> Quota:
+        """How much the sandbox may hold."""
+        chosen = self.settings.for_tenant(self.lease.tenant)
+        return Quota(max_bytes=chosen.sandbox_max_bytes, max_files=chosen.sandbox_max_files)
 
     async def wait_expiry_ms(self) -> int:
         """Return when a wait that begins now expires, in ms since 1970 by the database's clock."""

@@ -208,6 +208,10 @@ class Settings(BaseSettings):
     """Streams that one principal may follow in one web process."""
     tenant_viewers: Limit | None = None
     """Streams that one tenant may follow in one web process."""
+    sandbox_max_bytes: Limit = 100 * 1024 * 1024
+    """Bytes of a principal's files with one agent; 0: any number."""
+    sandbox_max_files: Limit = 1000
+    """Files and folders of a principal with one agent; 0: any number."""
     tenants: Annotated[dict[Annotated[str, Field(pattern=rf"^{NAME}$")], TenantSettings], AfterValidator(Tenants)] = (
         Tenants()
     )

@@ -256,6 +256,7 @@ class ToolStep:
             tenant=lease.tenant,
             principal=lease.principal,
             sandbox=self._context.sandbox,
+            quota=self._context.quota,
         )
 
     def outcome(self, message_id: str) -> Commit:

@@ -13,6 +13,12 @@ class ToolTimeout(ModelVisible):
     code = "tool_timeout"
 
 
+class SandboxFull(ModelVisible):
+    """The write would exceed the sandbox's quota."""
+
+    code = "sandbox_full"
+
+
 class PathRefused(ModelVisible):
     """A path leads out of the sandbox, or is not a plain file beneath it."""
 

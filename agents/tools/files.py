@@ -50,4 +50,5 @@ def write_file(path: str, text: str) -> dict[str, Any]:
         path: the file, from the sandbox folder, for example notes.txt or reports/may.md.
         text: the whole new content.
     """
-    return {"path": path, "bytes": Sandbox(current_call().sandbox).write_text(path, text)}
+    call = current_call()
+    return {"path": path, "bytes": Sandbox(call.sandbox, quota=call.quota).write_text(path, text)}

@@ -40,7 +40,7 @@ def order_supplies(
         "by": call.principal,
         "at": stamp(),
     }
-    sandbox = Sandbox(call.sandbox)
+    sandbox = Sandbox(call.sandbox, quota=call.quota)
     try:
         book = sandbox.read_text(ORDERS)
     except PathRefused as error:

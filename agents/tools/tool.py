@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from agents.tools.isolation.sandbox import Quota
 from config.definitions.errors import ToolUnknown
 from config.effects import Effect
 
@@ -63,7 +64,9 @@ class ToolContext:
     tenant: str
     principal: str
     sandbox: Path
-    """The folder of this agent's files, shared by its runs; it exists."""
+    """The folder of the principal's files with this agent, shared by its runs; it exists."""
+    quota: Quota = field(default_factory=Quota)
+    """How much the sandbox may hold."""
 
     @property
     def headers(self) -> Mapping[str, str]:

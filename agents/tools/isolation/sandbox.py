@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.tools.errors import PathRefused
+from agents.tools.errors import PathRefused, SandboxFull
 from agents.tools.isolation.openat import FOLDER_FLAGS, Opener, best_opener
 
 MAX_READ = 256 * 1024
@@ -57,11 +57,21 @@ class File:
     """Bytes."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quota:
+    """How much a sandbox may hold; 0: any number."""
+
+    max_bytes: int = 100 * 1024 * 1024
+    max_files: int = 1000
+    """Files and folders."""
+
+
 class Sandbox:
     """Files below one folder, each opened by descriptor. Errors are ``PathRefused`` with a sentence."""
 
-    def __init__(self, folder: Path, opener: Opener | None = None) -> None:
+    def __init__(self, folder: Path, opener: Opener | None = None, quota: Quota | None = None) -> None:
         self._folder = folder
+        self._quota = quota or Quota()
         self._open = opener or best_opener()
 
     def read_text(self, path: str) -> str:
@@ -77,12 +87,17 @@ class Sandbox:
     def write_text(self, path: str, text: str) -> int:
         """Write ``text`` to the file ``path``, create missing folders, and return the size in bytes.
 
-        The file is replaced atomically.
+        The file is replaced atomically. Writes at the same moment do not see each other, so they can exceed the quota.
+
+        Raises:
+            SandboxFull: the sandbox would hold more than its quota.
         """
         names = _names(path)
         data = text.encode("utf-8", "replace")
         if len(data) > MAX_WRITE:
             raise _refused(path, f"the text has {len(data):,} bytes and at most {MAX_WRITE:,} are written")
+        with self._root() as root, _as_refusal(path):
+            self._require_room(root, names, len(data))
         with self._root() as root, _as_refusal(path), _closing(self._folder_of(root, names)) as folder:
             self._refuse_odd_target(folder, names[-1], path)
             _replace(folder, names[-1], data)
@@ -95,6 +110,35 @@ class Sandbox:
         with self._root() as root, _as_refusal(path or "."), _closing(self._open(root, names, FOLDER_FLAGS)) as folder:
             self._collect(folder, "/".join(names), found, MAX_LEVELS)
         return found
+
+    def _require_room(self, root: int, names: list[str], size: int) -> None:
+        """Raise ``SandboxFull`` if the file with ``size`` bytes, and its missing folders, would exceed the quota."""
+        found = dict(self._entries(root, (), MAX_LEVELS))
+        path = tuple(names)
+        new = [path[:depth] for depth in range(1, len(path) + 1) if path[:depth] not in found]
+        used_bytes = sum(found.values()) - found.get(path, 0)
+        quota = self._quota
+        if quota.max_bytes and used_bytes + size > quota.max_bytes:
+            raise SandboxFull(
+                f"the file would have {size:,} bytes, the other files have {used_bytes:,}, and together "
+                f"{quota.max_bytes:,} are allowed; write less, or replace a file that is not needed with an empty text."
+            )
+        if new and quota.max_files and len(found) + len(new) > quota.max_files:
+            raise SandboxFull(
+                f"the sandbox has {len(found):,} files and folders, and {quota.max_files:,} are allowed; replace one "
+                "that is not needed instead of writing another."
+            )
+
+    def _entries(self, folder: int, above: tuple[str, ...], levels: int) -> Iterator[tuple[tuple[str, ...], int]]:
+        """Yield the path and the bytes of everything below a folder, also of what is not listed."""
+        for name in os.listdir(folder):
+            with suppress(OSError):  # gone meanwhile
+                facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                is_folder = stat.S_ISDIR(facts.st_mode)
+                yield (*above, name), 0 if is_folder else facts.st_size
+                if is_folder and levels > 1:
+                    with _closing(self._open(folder, [name], FOLDER_FLAGS)) as inner:
+                        yield from self._entries(inner, (*above, name), levels - 1)
 
     @contextmanager
     def _root(self) -> Iterator[int]:

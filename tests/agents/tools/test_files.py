@@ -1,10 +1,15 @@
 """The file tools and the order book, as an agent calls them."""
 
+import asyncio
+from dataclasses import replace
+
 import orjson
 import pytest
 
-from agents.tools.errors import ArgumentsInvalid, PathRefused
+from agents.tools.errors import ArgumentsInvalid, PathRefused, SandboxFull
+from agents.tools.executor import call_tool
 from agents.tools.files import list_files, read_file, write_file
+from agents.tools.isolation.sandbox import Quota
 from agents.tools.schema import build_tool
 from agents.tools.supplies import ORDERS, order_supplies
 from config.effects import Effect
@@ -60,3 +65,29 @@ def test_orders_are_added_to_the_book(call, context):
 def test_an_order_that_does_not_fit_is_refused(call, arguments):
     with pytest.raises(ArgumentsInvalid):
         call(order_supplies, **arguments)
+
+
+def test_a_sandbox_takes_no_more_than_its_quota(call, context, tmp_path):
+    small = replace(context, quota=Quota(max_bytes=10, max_files=3))
+
+    def write(path, text):
+        return asyncio.run(call_tool(build_tool(write_file), {"path": path, "text": text}, small, 5.0))
+
+    write("a/one.txt", "12345678")
+    for path, text in (("two.txt", "123"), ("a/one.txt", "12345678901")):
+        with pytest.raises(SandboxFull, match="together 10 are allowed"):
+            write(path, text)
+    write("a/one.txt", "1234567890")  # what is replaced does not count
+    write("two.txt", "")
+    for path in ("three.txt", "b/four.txt"):
+        with pytest.raises(SandboxFull, match="3 files and folders"):
+            write(path, "")
+    write("a/one.txt", "")
+    write("two.txt", "1234567890")
+
+
+def test_no_quota_is_no_limit(call, context):
+    (context.sandbox / "large").write_bytes(b"x" * 1000)
+    free = replace(context, quota=Quota(max_bytes=0, max_files=0))
+
+    asyncio.run(call_tool(build_tool(write_file), {"path": "b/c/d", "text": "x"}, free, 5.0))

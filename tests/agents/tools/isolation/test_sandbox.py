@@ -14,7 +14,7 @@ import pytest
 from agents.tools.errors import PathRefused
 from agents.tools.isolation import openat as beneath
 from agents.tools.isolation.openat import best_opener, open_by_kernel, open_by_walk
-from agents.tools.isolation.sandbox import MAX_READ, MAX_WRITE, Sandbox
+from agents.tools.isolation.sandbox import MAX_READ, MAX_WRITE, Quota, Sandbox
 
 pytestmark = pytest.mark.parity
 
@@ -53,7 +53,7 @@ def folder(tmp_path):
 
 @pytest.fixture(params=OPENERS, ids=lambda opener: opener.__name__)
 def sandbox(folder, request):
-    return Sandbox(folder, opener=request.param)
+    return Sandbox(folder, opener=request.param, quota=Quota(max_bytes=0))  # one file is a terabyte of zeros
 
 
 UPWARDS = """

@@ -1,0 +1,57 @@
+"""Folders of principals: the one place where the name of a tenant or a principal becomes a path."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from config.errors import Permanent
+from config.identity.principal import LOCAL, NAME, NAME_FORM
+
+_AGENT = r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}"
+
+
+class NameUnsafe(Permanent):
+    code = "name_unsafe"
+    text = "'{name:.80}' cannot be part of a path; it has to be {form}."
+
+
+def sandbox_folder(state: Path, tenant: str, principal: str, agent_id: str) -> Path:
+    """Return the folder of an agent's files for one principal; it is not created.
+
+    The local principal's is ``sandbox/TENANT/AGENT``, another's ``sandbox/TENANT/@PRINCIPAL/AGENT``. No agent's name
+    begins with ``@``, so that neither is within the other.
+
+    Raises:
+        NameUnsafe: a name is not one; nothing in it is decoded or normalised.
+    """
+    own = () if principal == LOCAL.id else (f"@{folder_name(principal)}",)
+    return state.joinpath("sandbox", folder_name(tenant), *own, _agent_folder(agent_id))
+
+
+def folder_name(name: str) -> str:
+    """Return the folder of a tenant or a principal; names that differ by case alone have different ones anywhere.
+
+    Raises:
+        NameUnsafe: it is not a name.
+    """
+    is_small = safe_name(name) == name.lower()
+    return name if is_small else f"{name}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+def _agent_folder(agent_id: str) -> str:
+    if re.fullmatch(_AGENT, agent_id) is None:
+        raise NameUnsafe(name=agent_id, form="the name of an agent's file without its ending")
+    return agent_id
+
+
+def safe_name(name: str) -> str:
+    """Return the name if it is one.
+
+    Raises:
+        NameUnsafe: it is not.
+    """
+    if re.fullmatch(NAME, name) is None:
+        raise NameUnsafe(name=name, form=NAME_FORM)
+    return name
