@@ -24,6 +24,7 @@ from pydantic_settings import (
 from config.errors import SettingInvalid
 from config.identity.principal import NAME, NAME_FORM, Principal, Role
 from config.identity.role_mapping import parse_mapping
+from config.identity.sign_in_settings import SignInSettings
 from config.limits import WITH_AUTHENTICATION, Limit, LimitName, Tenants, TenantSettings
 from config.origins import is_origin, listed, networks_in, origin_of
 from config.provider_keys import may_adopt
@@ -58,7 +59,7 @@ SEED_NAMES = {
 """Variables of Callboard's predecessors -> the setting that each one sets."""
 
 
-class Settings(BaseSettings):
+class Settings(SignInSettings):
     """All settings. A field's variable is ``CALLBOARD_`` and its name in capitals."""
 
     model_config = SettingsConfigDict(
@@ -242,6 +243,8 @@ class Settings(BaseSettings):
         "tls_key",
         "tls_client_ca",
         "tls_principals",
+        "oidc_issuer",
+        "oidc_client_secret",
         mode="before",
     )
     @classmethod
@@ -336,6 +339,16 @@ class Settings(BaseSettings):
     def service_algorithm_names(self) -> tuple[str, ...]:
         """The accepted signature algorithms of service tokens."""
         return tuple(part.strip() for part in self.service_algorithms.split(",") if part.strip())
+
+    @model_validator(mode="after")
+    def _sign_in_is_whole(self) -> Settings:
+        if self.oidc_issuer is not None and not self.oidc_client_id:
+            raise ValueError("CALLBOARD_OIDC_ISSUER needs CALLBOARD_OIDC_CLIENT_ID; set that too")
+        if self.oidc_issuer is not None and self.auth != "required":
+            raise ValueError(
+                f"CALLBOARD_OIDC_ISSUER has no effect with CALLBOARD_AUTH={self.auth}; set that to required"
+            )
+        return self
 
     @property
     def serves_others(self) -> bool:
@@ -438,6 +451,8 @@ def read_settings(**overrides: object) -> Settings:
     for urls in filter(None, (found.redis_url, found.broker_url, found.database_url)):
         for url in each_url(urls):
             register_secrets(secrets_in_url(url))
+    if found.oidc_client_secret is not None:
+        register_secrets([found.oidc_client_secret.get_secret_value()])
     return found
 
 

@@ -22,6 +22,7 @@ from web.api.page import page
 from web.api.runs import runs
 from web.api.seed import seed
 from web.api.selftest import selftest
+from web.api.sign_in import sign_in
 from web.api.threads import threads
 from web.api.tickets import tickets
 from web.api.tools import tools
@@ -44,6 +45,7 @@ BLUEPRINTS = (
     seed,
     selftest,
     document,
+    sign_in,
     page,
     keys,
     tickets,

@@ -69,3 +69,14 @@ class SecretInAddress(Permanent):
         "the address has a key or a token, and addresses are kept in logs; revoke it, and send another one in the "
         "header `Authorization: Bearer KEY`."
     )
+
+
+class CsrfRefused(Permanent):
+    """The request came with a session and changes something, without the session's token."""
+
+    code = "csrf_refused"
+    status = 403
+    text = (
+        "the header X-CSRF-Token is missing or belongs to another session; reload the page, and sign in again if that "
+        "does not help."
+    )

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from flask import current_app
@@ -23,6 +24,7 @@ from web.feeds.hub import Hub
 if TYPE_CHECKING:
     from agents.runner import Runner
     from bus.journal import Journal
+    from web.oidc.provider import Provider
 
 T = TypeVar("T")
 
@@ -93,6 +95,13 @@ class WebProcess:
                     journal.loop.submit(journal.loop.write(note_settings, journal.database, self.settings, "web"))
                 self._pid = os.getpid()
             return self._runner, self._hub
+
+    @cached_property
+    def provider(self) -> Provider:
+        """The identity provider, as this process knows it."""
+        from web.oidc.provider import Provider  # Authlib and its HTTP client, where people sign in
+
+        return Provider(self.settings)
 
     def wait(self, wait_s: float, work: Callable[[], Awaitable[T]]) -> T | None:
         """Return the result of ``work`` on the loop, or None if it takes longer than ``wait_s``.

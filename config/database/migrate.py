@@ -17,7 +17,7 @@ from config.private_files import narrow_state_folder, open_private, private_fold
 from config.settings import Settings
 
 FOLDER = Path(__file__).parent / "migrations"
-HEAD = "0009"
+HEAD = "0010"
 """The newest revision; a test compares it with the files in migrations/versions."""
 _LOCK_KEY = 0x43414C4C
 """Postgres advisory lock held while migrating; SQLite has its own write lock."""

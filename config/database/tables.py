@@ -265,6 +265,7 @@ principals = Table(
     Column("id", Id, nullable=False),
     Column("disabled", Boolean, nullable=False, server_default=false()),  # none of its credentials is valid
     Column("created_ms", BigInteger, nullable=False),
+    Column("roles_json", Text),  # of its last sign-in; NULL: it never signed in
     PrimaryKeyConstraint("tenant", "id"),
 )
 
@@ -284,6 +285,23 @@ api_keys = Table(
     Column("used_ms", BigInteger),  # at most a minute old
     Column("revoked_ms", BigInteger),
     Index(None, "tenant", "created_ms"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("digest", String(64), nullable=False),  # HMAC-SHA256 of the cookie's text
+    Column("tenant", Id, nullable=False),
+    Column("principal", Id, nullable=False),
+    Column("display_name", Text, nullable=False),  # as the identity provider names the person; may be empty
+    Column("sign_in_digest", String(64), nullable=False, unique=True),  # a sign-in makes one session
+    Column("created_ms", BigInteger, nullable=False),
+    Column("seen_ms", BigInteger, nullable=False),  # at most a minute old
+    Column("idle_ms", BigInteger, nullable=False),  # how long it lasts without use
+    Column("expires_ms", BigInteger, nullable=False, index=True),
+    Column("ended_ms", BigInteger),  # by a sign-out
+    Index(None, "tenant", "principal"),
 )
 
 feed_tickets = Table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -23,6 +24,15 @@ def register(connection: Connection, tenant: str, principal_id: str) -> None:
     """Add the principal unless it is known."""
     row = {"tenant": tenant, "id": principal_id, "created_ms": WALL_MS}
     connection.execute(_insert(connection).values(**row).on_conflict_do_nothing())
+
+
+def sign_in(connection: Connection, principal: Principal) -> None:
+    """Record the roles that a principal has by its sign-in; they are those of all its sessions from now on."""
+    roles = orjson.dumps(sorted(principal.roles)).decode()
+    row = {"tenant": principal.tenant, "id": principal.id, "created_ms": WALL_MS, "roles_json": roles}
+    adding = _insert(connection).values(**row)
+    keys = ["tenant", "id"]
+    connection.execute(adding.on_conflict_do_update(index_elements=keys, set_={"roles_json": roles}))
 
 
 def disable(connection: Connection, tenant: str, principal_id: str, *, by: str, disabled: bool = True) -> None:

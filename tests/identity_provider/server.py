@@ -6,12 +6,15 @@ once the line comes back. It ends when its input closes. Only this file imports 
 
 from __future__ import annotations
 
+import secrets
 import sys
+import tempfile
 import threading
 
 from canaille import create_app
 from canaille.app import models
 from canaille.backends import Backend
+from canaille.oidc import provider
 from joserfc.jwk import ECKey, RSAKey
 from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -29,14 +32,23 @@ class Quiet(WSGIRequestHandler):
 
 def main() -> None:
     """Serve until standard input closes."""
+    with tempfile.TemporaryDirectory(prefix="callboard-provider-") as folder:
+        serve(f"sqlite:///{folder}/provider.db")
+
+
+def serve(database: str) -> None:
+    # Its own tokens are JWTs: two of a person within a second are equal, which its database refuses.
+    provider.generate_access_token = lambda client, grant_type, user, scope: secrets.token_urlsafe(32)
     keys = [RSAKey.generate_key(2048), ECKey.generate_key("P-256")]
     app = create_app(
         {
             "SECRET_KEY": "of this test process",
             "SESSION_COOKIE_NAME": "provider",
-            "CANAILLE": {"DATABASE": "memory", "ADMIN_EMAIL": None, "SMTP": None, "LOGGING": _LOGGING},
+            "CANAILLE_SQL": {"DATABASE_URI": database, "PASSWORD_HASH_PARAMS": {"pbkdf2_sha512__rounds": 1}},
+            "CANAILLE": {"DATABASE": "sql", "ADMIN_EMAIL": None, "SMTP": None, "LOGGING": _LOGGING},
             "CANAILLE_OIDC": {"ACTIVE_JWKS": [key.as_dict(private=True) for key in keys], "REQUIRE_NONCE": False},
-        }
+        },
+        init_backend=True,
     )
     with app.app_context(), Backend.instance.session():
         _add_people()
@@ -92,8 +104,8 @@ def _allow(origin: str) -> None:
     """Let the clients be called back at a Callboard."""
     for client_id in (CLIENT_ID, OTHER_CLIENT_ID):
         client = Backend.instance.get(models.Client, client_id=client_id)
-        client.redirect_uris = [*client.redirect_uris, f"{origin}/auth/callback"]
-        client.post_logout_redirect_uris = [*client.post_logout_redirect_uris, f"{origin}/"]
+        client.redirect_uris = [*(client.redirect_uris or []), f"{origin}/auth/callback"]
+        client.post_logout_redirect_uris = [*(client.post_logout_redirect_uris or []), f"{origin}/"]
         Backend.instance.save(client)
 
 

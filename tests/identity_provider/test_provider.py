@@ -15,7 +15,7 @@ CALLBOARD = "http://127.0.0.1:9"
 VERIFIER = "v" * 50
 
 
-def test_it_signs_a_person_in_and_takes_a_code_with_its_verifier_only(identity_provider: IdentityProvider) -> None:
+def test_it_signs_a_person_in_and_takes_a_code_once_with_its_verifier(identity_provider: IdentityProvider) -> None:
     identity_provider.allow(CALLBOARD)
     discovery = httpx.get(f"{identity_provider.issuer}.well-known/openid-configuration").json()
     redirect_uri = f"{CALLBOARD}/auth/callback"
@@ -33,3 +33,5 @@ def test_it_signs_a_person_in_and_takes_a_code_with_its_verifier_only(identity_p
         again = pass_forms(person, address, "olga", CALLBOARD)  # signed in there already
         token = client.fetch_token(discovery["token_endpoint"], authorization_response=again, code_verifier=VERIFIER)
         assert token["id_token"]
+        with pytest.raises(OAuthError):
+            client.fetch_token(discovery["token_endpoint"], authorization_response=again, code_verifier=VERIFIER)

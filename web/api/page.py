@@ -26,6 +26,12 @@ def index() -> Response:
     return _file("index.html")
 
 
+@page.get("/auth/callback")
+def callback() -> Response:
+    """Return the page, which finishes the sign-in: only its own script can know that this browser began it."""
+    return _file("index.html")
+
+
 @page.get("/favicon.ico")
 def icon() -> Response:
     """Return the icon that browsers request by default."""

@@ -10,7 +10,7 @@ from urllib.parse import unquote_plus
 from web.errors import SecretInAddress
 
 NAMED = re.compile(r"(?:^|[&;])(?:api[_-]?key|access[_-]?token|auth[_-]?token|id[_-]?token|token)=", re.IGNORECASE)
-SECRET = re.compile(r"cb[kl]_[0-9A-Za-z_]{16,}")
+SECRET = re.compile(r"cb[kls]_[0-9A-Za-z_]{16,}")
 
 
 def require_no_secret(environ: Mapping[str, Any]) -> None:

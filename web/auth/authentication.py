@@ -20,6 +20,7 @@ from web.auth import tickets
 from web.auth.addresses import require_no_secret
 from web.auth.certificates import CertificateCallers
 from web.auth.keys import KeyVerifier
+from web.auth.sessions import SessionVerifier
 from web.auth.validity import can_end, ended
 from web.errors import Unauthenticated
 from web.process import WebProcess, current_process
@@ -27,8 +28,11 @@ from web.process import WebProcess, current_process
 if TYPE_CHECKING:
     from web.auth.service_tokens import ServiceTokens
 
-OPEN_ENDPOINTS = frozenset({"page.index", "page.icon", "page.static_file", "document.openapi"})
-"""Endpoints that need no credential: the page, which asks the reader for one, and the description of the calls."""
+OPEN_ENDPOINTS = frozenset(
+    "page.index page.icon page.static_file page.callback document.openapi sign_in.ways sign_in.begin "
+    "sign_in.finish".split()
+)
+"""Endpoints that need no credential: the page, which asks the reader for one, sign-in, the description of the calls."""
 HEALTH_ENDPOINTS = frozenset({"health.state", "health.ready"})
 """Endpoints that answer strangers too, with less."""
 EXTENSION = "callboard_authentication"
@@ -46,6 +50,7 @@ class Authentication:
         self._settings = settings = process.settings
         self._key_verifier: KeyVerifier | None = None
         self._services = _service_tokens(process) if settings.service_issuer else None
+        self._session_verifier: SessionVerifier | None = None
         self._certificates = CertificateCallers(process)
         kind = CredentialKind.NONE if settings.auth == "none" else CredentialKind.LOCAL
         self._local = Caller(principal=settings.local_principal, credential=Credential(kind=kind))
@@ -64,7 +69,7 @@ class Authentication:
             return caller
         if self._settings.auth == "none" and not self._is_ours(header):  # a proxy's own login passes its header on
             return self._local
-        caller = self._of_header(header) if header else self._certificates.caller(environ)
+        caller = self._of_header(header) if header else self._of_browser(environ)
         if caller is None:
             raise Unauthenticated
         return caller
@@ -82,6 +87,22 @@ class Authentication:
         if self._services is not None and found[1].count(".") == SEPARATORS:
             return self._services.caller(found[1])
         return self._of_local_token(found[1])
+
+    def _of_browser(self, environ: Mapping[str, Any]) -> Caller | None:
+        """Return the caller of what browsers add to requests by themselves: a cookie, a certificate."""
+        if self._settings.oidc_issuer is not None and "HTTP_COOKIE" in environ:
+            session = self.sessions.session(environ)
+            if session is not None:
+                return session.caller
+        return self._certificates.caller(environ)
+
+    @property
+    def sessions(self) -> SessionVerifier:
+        """The sessions, by the journal that this process has now."""
+        journal = self._process.journal
+        if self._session_verifier is None or self._session_verifier.journal is not journal:
+            self._session_verifier = SessionVerifier(journal)
+        return self._session_verifier
 
     @property
     def keys(self) -> KeyVerifier:
@@ -130,10 +151,15 @@ def _ticket() -> tuple[str, str] | None:
     return request.args[tickets.PARAMETER], str((request.view_args or {})["run_id"])
 
 
+def current_authentication() -> Authentication:
+    """Return what finds the callers of this process."""
+    found: Authentication = current_app.extensions[EXTENSION]
+    return found
+
+
 def current_key_form() -> KeyForm:
     """Return what makes the keys and tickets of this deployment, with its secret read."""
-    found: Authentication = current_app.extensions[EXTENSION]
-    form = found.keys.form
+    form = current_authentication().keys.form
     form.open()
     return form
 

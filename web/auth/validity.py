@@ -7,7 +7,7 @@ from pathlib import Path
 
 from config.clock import epoch_ms
 from config.database.engine import Database
-from config.identity import keys
+from config.identity import keys, sessions
 from config.identity.certificates import principals_in
 from config.identity.credential import Caller, CredentialKind
 from config.identity.principals import disabled_among
@@ -26,14 +26,26 @@ def ended(database: Database, callers: Collection[Caller], rules: Path | None = 
 
     ``rules`` is the file that names the principals of client certificates.
     """
-    key_ids = [caller.credential.id for caller in callers if caller.credential.kind is CredentialKind.KEY]
-    others = [caller for caller in callers if can_end(caller) and caller.credential.kind is not CredentialKind.KEY]
+    of_keys, of_sessions = (_of_kind(callers, kind) for kind in (CredentialKind.KEY, CredentialKind.SESSION))
+    others = [caller for caller in callers if can_end(caller) and caller not in of_keys | of_sessions]
     with database.read() as connection:
-        live = keys.live(connection, key_ids) if key_ids else {}
+        live: list[Caller] = []
+        if of_keys:
+            live += [key.caller for key in keys.live(connection, _ids(of_keys)).values()]
+        if of_sessions:
+            live += [session.caller for session in sessions.live(connection, _ids(of_sessions)).values()]
         disabled = disabled_among(connection, {(each.principal.tenant, each.principal.id) for each in others})
-    valid_keys, now_ms = {key.caller for key in live.values()}, epoch_ms()
-    gone = [caller for caller in callers if caller.credential.kind is CredentialKind.KEY and caller not in valid_keys]
-    return frozenset([*gone, *(caller for caller in others if _is_over(caller, now_ms, disabled, rules))])
+    now_ms = epoch_ms()
+    gone = (of_keys | of_sessions).difference(live)
+    return gone.union(caller for caller in others if _is_over(caller, now_ms, disabled, rules))
+
+
+def _of_kind(callers: Collection[Caller], kind: CredentialKind) -> frozenset[Caller]:
+    return frozenset(caller for caller in callers if caller.credential.kind is kind)
+
+
+def _ids(callers: Collection[Caller]) -> list[str]:
+    return [caller.credential.id for caller in callers]
 
 
 def _is_over(caller: Caller, now_ms: int, disabled: Collection[tuple[str, str]], rules: Path | None) -> bool:

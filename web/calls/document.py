@@ -23,9 +23,10 @@ from web.schemas.problem import ProblemDetails
 
 DESCRIPTION = """Start runs of agents, follow their events, answer what they ask. Bodies are JSON objects without nulls.
 Every error is `application/problem+json` with a stable `code` and a sentence in `detail` that says what to do."""
+_SESSION = "The page's sign-in. The name has a part that is the deployment's own, and begins with `__Host-` over HTTPS."
 SECURITY: Mapping[str, Json] = {
     "key": {"type": "http", "scheme": "bearer", "description": "An API key, or the token of a service."},
-    "session": {"type": "apiKey", "in": "cookie", "name": "callboard_session", "description": "The page's sign-in."},
+    "session": {"type": "apiKey", "in": "cookie", "name": "callboard_session", "description": _SESSION},
     "ticket": {
         "type": "apiKey",
         "in": "query",

@@ -12,6 +12,7 @@ from config.errors import BadRequest, CallboardError
 from config.identity.errors import Forbidden
 from web.calls.call import HttpCall, Media
 from web.errors import (
+    CsrfRefused,
     HostRefused,
     MediaTypeRefused,
     OriginRefused,
@@ -29,6 +30,7 @@ EVERYWHERE: tuple[type[CallboardError], ...] = (
     BadRequest,
     HostRefused,
     OriginRefused,
+    CsrfRefused,
     SecretInAddress,
     Unauthenticated,
     Forbidden,

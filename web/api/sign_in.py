@@ -1,0 +1,203 @@
+"""Sign-in by OpenID Connect, sign-out, and who is signed in."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+from flask import Blueprint, Response, request
+from pydantic import Field
+from sqlalchemy.exc import IntegrityError
+
+from config.clock import epoch_ms, stamp
+from config.identity import sessions as table
+from config.identity.credential import CredentialKind
+from config.identity.principal import Principal
+from config.identity.principals import disabled_among
+from config.identity.sessions import Lifetime
+from web.api.answers import answer
+from web.auth import session_cookies
+from web.auth.authentication import current_authentication, current_caller
+from web.auth.sessions import SessionVerifier
+from web.calls.call import call
+from web.calls.fields import Input, Maybe
+from web.oidc.attempt import LIFETIME_MS, Attempt
+from web.oidc.errors import ProviderUnreachable, SignInOff, SignInRefused
+from web.oidc.identity import display_name, principal_of
+from web.process import current_process
+from web.schemas.sign_in import Me, SignedIn, SignedOut, SignInBegun, WaysToSignIn
+
+if TYPE_CHECKING:
+    from web.oidc.provider import Provider
+
+sign_in = Blueprint("sign_in", __name__)
+
+log = logging.getLogger(__name__)
+
+Short = Annotated[str, Field(max_length=500)]
+OVER = "this sign-in is over, or another browser began it; sign in again."
+DENIED = "the identity provider did not sign you in; sign in again, or ask its administrator for access."
+
+
+@sign_in.get("/auth/sign-in")
+@call({200: WaysToSignIn})
+def ways() -> Response:
+    """Return how a reader of the page proves who they are."""
+    settings = current_process().settings
+    found: dict[str, str] = {"auth": settings.auth}
+    if settings.oidc_issuer is not None:
+        found["provider"] = urlsplit(settings.oidc_issuer).hostname or ""
+    return answer(found)
+
+
+@sign_in.post("/auth/sign-in")
+@call({200: SignInBegun}, problems=(SignInOff, ProviderUnreachable))
+def begin() -> Response:
+    """Begin a sign-in: a cookie, and where to send the reader.
+
+    The page keeps the state for its own origin and compares it when the reader comes back, since servers on other ports
+    of this host could plant the cookie.
+    """
+    verifier, provider, origin = _sessions(), _provider(), _origin()
+    attempt = Attempt.begin(verifier.form, origin, epoch_ms())
+    url = provider.authorization_url(attempt, _redirect_uri(origin))
+    answered = answer({"authorization_url": url, "state": attempt.state})
+    name = session_cookies.name_of(session_cookies.SIGN_IN, verifier.form, origin)
+    session_cookies.keep(answered, name, attempt.text, LIFETIME_MS // 1000)
+    return answered
+
+
+class ProviderAnswer(Input):
+    """The parameters with which the identity provider sent the reader back."""
+
+    state: Short
+    code: Maybe[Annotated[str, Field(max_length=4000)]] = None
+    iss: Maybe[Short] = None
+    error: Maybe[Short] = None
+
+
+@sign_in.post("/auth/callback")
+@call({200: SignedIn}, problems=(SignInOff, SignInRefused, ProviderUnreachable))
+def finish(body: ProviderAnswer) -> Response:
+    """Finish a sign-in: the answer brings the cookie of a new session and ends the one that the browser had."""
+    verifier, provider, origin = _sessions(), _provider(), _origin()
+    attempt = _attempt(verifier, origin, body.state)
+    if body.error is not None or body.code is None:
+        log.info("sign-in refused by the provider: %s", (body.error or "no code")[:100])
+        raise SignInRefused(DENIED)
+    if body.iss is not None and body.iss != current_process().settings.oidc_issuer:
+        raise SignInRefused("another identity provider answered this sign-in; sign in again.")
+    claims = provider.claims(body.code, attempt, _redirect_uri(origin))
+    principal = principal_of(claims, current_process().settings)
+    text, expires_ms = _new_session(verifier, attempt, principal, display_name(claims))
+    answered = answer({"csrf_token": verifier.form.csrf_token(text), "expires_at": stamp(expires_ms)})
+    lasts_s = current_process().settings.session_max_s
+    session_cookies.keep(answered, _cookie(verifier, session_cookies.SESSION), text, lasts_s)
+    session_cookies.forget(answered, _cookie(verifier, session_cookies.SIGN_IN))
+    return answered
+
+
+class SignOut(Input):
+    """Which sessions end."""
+
+    everywhere: bool = False
+    """Whether all sessions of the principal end, in other browsers too."""
+
+
+@sign_in.post("/auth/sign-out")
+@call({200: SignedOut}, problems=(SignInOff,))
+def sign_out(body: SignOut) -> Response:
+    """End the session on every web process within a second, with its open streams; other credentials stay."""
+    verifier, caller = _sessions(), current_caller()
+    with current_process().journal.database.write() as connection:
+        if body.everywhere:
+            table.end_all(connection, caller.principal)
+        elif caller.credential.kind is CredentialKind.SESSION:
+            table.end(connection, caller.credential.id, caller.principal)
+    verifier.forget(caller.credential.id)
+    url = _provider().sign_out_url(f"{_origin()}/")
+    answered = answer({"provider_url": url} if url is not None else {})
+    session_cookies.forget(answered, _cookie(verifier, session_cookies.SESSION))
+    return answered
+
+
+@sign_in.get("/v1/me")
+@call({200: Me})
+def me() -> Response:
+    """Return who the caller is, and with which credential."""
+    caller = current_caller()
+    principal, credential = caller.principal, caller.credential
+    found: dict[str, Any] = {"tenant": principal.tenant, "principal": principal.id, "roles": sorted(principal.roles)}
+    found["credential"] = credential.kind
+    if credential.expires_ms is not None:
+        found["expires_at"] = stamp(credential.expires_ms)
+    if credential.kind is CredentialKind.SESSION:
+        session = _sessions().session(request.environ)
+        found |= {"display_name": session.display_name} if session is not None and session.display_name else {}
+    return answer(found)
+
+
+def _new_session(verifier: SessionVerifier, attempt: Attempt, principal: Principal, shown: str) -> tuple[str, int]:
+    """Return a new session's cookie and its end."""
+    settings = current_process().settings
+    session_id, text = verifier.form.make()
+    digest, sign_in_digest = verifier.form.digest(text), attempt.digest
+    lifetime = Lifetime(idle_ms=settings.session_idle_s * 1000, most_ms=settings.session_max_s * 1000)
+    texts = _values(verifier, session_cookies.SESSION)
+    before = [found for each in texts if (found := verifier.session_of(each)) is not None]
+    try:
+        with current_process().journal.database.write() as connection:
+            if disabled_among(connection, [(principal.tenant, principal.id)]):
+                raise SignInRefused("your access to this Callboard is disabled; ask its administrator.")
+            expires_ms = table.create(
+                connection,
+                session_id,
+                digest,
+                principal,
+                sign_in_digest=sign_in_digest,
+                display_name=shown,
+                lifetime=lifetime,
+                replaces=before,
+            )
+    except IntegrityError as error:
+        raise SignInRefused(OVER) from error
+    for session in before:
+        verifier.forget(session.id)
+    return text, expires_ms
+
+
+def _attempt(verifier: SessionVerifier, origin: str, state: str) -> Attempt:
+    """Return the sign-in of this browser that has the state."""
+    texts = _values(verifier, session_cookies.SIGN_IN)
+    found = [Attempt.of_cookie(verifier.form, origin, text, epoch_ms()) for text in texts]
+    attempt = next((each for each in found if each is not None and each.has(state)), None)
+    if attempt is None:
+        raise SignInRefused(OVER)
+    return attempt
+
+
+def _sessions() -> SessionVerifier:
+    if current_process().settings.oidc_issuer is None:
+        raise SignInOff
+    return current_authentication().sessions
+
+
+def _provider() -> Provider:
+    return current_process().provider
+
+
+def _origin() -> str:
+    return session_cookies.own_origin(request.environ, current_process().settings)
+
+
+def _redirect_uri(origin: str) -> str:
+    return f"{origin}/auth/callback"
+
+
+def _cookie(verifier: SessionVerifier, kind: str) -> str:
+    return session_cookies.name_of(kind, verifier.form, _origin())
+
+
+def _values(verifier: SessionVerifier, kind: str) -> list[str]:
+    return session_cookies.values_in(request.environ, kind, verifier.form, current_process().settings)

@@ -1,0 +1,101 @@
+"""The sessions of requests: looked up at most twice a second each, and with a second proof where they change something.
+
+The second proof is a token in a header. The page has it from its sign-in and keeps it for its own origin: other pages
+cannot read it, and neither can servers on other ports of this host, which get the cookie.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from config.database.shared_secret import shared_secret
+from config.errors import CallboardError
+from config.identity import sessions
+from config.identity.session_form import SECRET_NAME, SessionForm
+from config.identity.sessions import SEEN_EVERY_MS, Session
+from config.settings import Settings
+from web.auth.keys import FRESH_S, MAX_KNOWN
+from web.auth.session_cookies import SESSION, values_in
+from web.errors import CsrfRefused
+
+if TYPE_CHECKING:
+    from bus.journal import Journal
+
+log = logging.getLogger(__name__)
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+HEADER = "HTTP_X_CSRF_TOKEN"
+
+
+class SessionVerifier:
+    """Finds the sessions of requests; one per process."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self._settings: Settings = journal.settings
+        self.form = SessionForm(partial(shared_secret, journal.database, SECRET_NAME), self._settings.oidc_issuer or "")
+        self._known: dict[str, tuple[float, Session | None]] = {}
+        self._noted_s: dict[str, float] = {}
+
+    def session(self, environ: Mapping[str, Any]) -> Session | None:
+        """Return the session that a request came with; None: it has none that is valid, or more than one.
+
+        Raises:
+            CsrfRefused: it has one and changes something, without the session's token.
+        """
+        texts = values_in(environ, SESSION, self.form, self._settings)
+        found = [(text, session) for text in texts if (session := self.session_of(text)) is not None]
+        if len(found) != 1:
+            return None
+        text, session = found[0]
+        if environ["REQUEST_METHOD"] not in SAFE_METHODS:
+            sent = environ.get(HEADER, "").encode("utf-8", "replace")
+            if not hmac.compare_digest(sent, self.form.csrf_token(text).encode()):
+                raise CsrfRefused
+        self._note_use(session)
+        return session
+
+    def session_of(self, text: str) -> Session | None:
+        """Return the session of a cookie's text, if it is valid now."""
+        session_id = self.form.id_of(text)
+        session = self._live(session_id) if session_id is not None else None
+        if session is None or not hmac.compare_digest(self.form.digest(text), session.digest):
+            return None
+        return session
+
+    def forget(self, session_id: str) -> None:
+        """Look the session up again when it is needed next."""
+        self._known.pop(session_id, None)
+
+    def _live(self, session_id: str) -> Session | None:
+        now_s = time.monotonic()
+        at_s, session = self._known.get(session_id, (-FRESH_S, None))
+        if now_s - at_s >= FRESH_S:
+            with self.journal.database.read() as connection:
+                session = sessions.live(connection, [session_id]).get(session_id)
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[session_id] = now_s, session
+        return session
+
+    def _note_use(self, session: Session) -> None:
+        """Record the use soon, on another thread and at most once a minute."""
+        now_s = time.monotonic()
+        if now_s - self._noted_s.get(session.id, -SEEN_EVERY_MS) < SEEN_EVERY_MS / 1000:
+            return
+        if len(self._noted_s) >= MAX_KNOWN:
+            self._noted_s.clear()
+        self._noted_s[session.id] = now_s
+        self.journal.loop.submit(self.journal.loop.write(self._record_use, session.id))
+
+    def _record_use(self, session_id: str) -> None:
+        try:
+            with self.journal.database.write() as connection:
+                sessions.note_use(connection, session_id)
+        except CallboardError as error:  # of no importance to the request
+            log.info("use of a session not recorded: %s", error, extra={"session_id": session_id})

@@ -1,0 +1,72 @@
+"""Who a person is here, by the claims of the provider and the settings."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from config.identity.principal import NAME, NAME_FORM, Principal
+from config.identity.role_mapping import parse_mapping, roles_of
+from config.settings import Settings
+from web.oidc.errors import SignInRefused
+
+DERIVED = re.compile(r"sub-[0-9a-f]{32}")
+MAX_NAME_CHARS = 80
+
+
+def principal_of(claims: Mapping[str, Any], settings: Settings) -> Principal:
+    """Return the principal that signed in, with the roles of its groups that the settings map.
+
+    Raises:
+        SignInRefused: a claim is missing or no name, or the person is in none of the groups that may sign in.
+    """
+    groups = groups_in(claims, settings.oidc_roles_claim)
+    needed = settings.oidc_group_list
+    if needed and groups.isdisjoint(needed):
+        raise SignInRefused("you are in no group that may use this Callboard; ask its administrator for access.")
+    roles = roles_of(sorted(groups), parse_mapping(settings.oidc_roles))
+    return Principal(tenant=_tenant(claims, settings), id=_principal_id(claims, settings), roles=roles)
+
+
+def display_name(claims: Mapping[str, Any]) -> str:
+    """Return how the provider calls the person, for the page."""
+    found = next((claims[name] for name in ("name", "preferred_username", "email") if claims.get(name)), "")
+    return found[:MAX_NAME_CHARS].replace("\0", "") if isinstance(found, str) else ""
+
+
+def groups_in(claims: Mapping[str, Any], path: str) -> frozenset[str]:
+    """Return the texts of a claim, which is a list or one text."""
+    found: Any = claims.get(path)
+    if found is None:
+        found = claims
+        for part in path.split("."):
+            found = found.get(part) if isinstance(found, Mapping) else None
+    if isinstance(found, str):
+        return frozenset([found])
+    return frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list) else frozenset()
+
+
+def _tenant(claims: Mapping[str, Any], settings: Settings) -> str:
+    name = settings.oidc_tenant_claim
+    return settings.tenant if not name else _named(claims, name)
+
+
+def _principal_id(claims: Mapping[str, Any], settings: Settings) -> str:
+    """Return the principal's name; a ``sub`` that is no name is hashed, since no person could change it."""
+    name = settings.oidc_principal_claim
+    if name == "email" and claims.get("email_verified") is not True:
+        raise SignInRefused("the identity provider has not verified your address; verify it there, then sign in again.")
+    if name != "sub":
+        return _named(claims, name)
+    sub = str(claims["sub"])
+    is_name = re.fullmatch(NAME, sub) and not DERIVED.fullmatch(sub)
+    return sub if is_name else "sub-" + hashlib.sha256(sub.encode()).hexdigest()[:32]
+
+
+def _named(claims: Mapping[str, Any], name: str) -> str:
+    value = claims.get(name)
+    if not isinstance(value, str) or not re.fullmatch(NAME, value):
+        raise SignInRefused(f"the claim '{name[:40]}' of the identity provider has to be {NAME_FORM}.")
+    return value
