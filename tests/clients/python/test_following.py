@@ -5,14 +5,18 @@ from __future__ import annotations
 import itertools
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from callboard_client import EndEvent, RequestRefused, RunHandle, Timeouts, UnexpectedAnswer, Unreachable
+from tests.certificates import Authority, Pair
 from tests.clients.python.blocking import KINDS, client_of
 from tests.clients.python.scripted_server import LOST, Answer, ScriptedServer
 
@@ -89,6 +93,25 @@ def test_a_failure_is_resumed_behind_the_last_event(kind: str, failure: str) -> 
 def test_a_failure_before_the_first_event_is_resumed_as_well(kind: str) -> None:
     with followed(kind, BUSY, LOST, stream(1, end=2)) as (handle, _):
         assert [event.seq for event in handle.events()] == [1, 2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stream_that_was_open_is_resumed_for_longer_than_a_request_is_repeated(kind: str) -> None:
+    impatient = Timeouts(retry_s=0, resume_s=5)
+    with followed(kind, stream(1), LOST, BUSY, stream(end=2), timeouts=impatient) as (handle, _):
+        assert [event.seq for event in handle.events()] == [1, 2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_connection_that_brought_something_is_resumed_at_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(seconds: float) -> None:
+        raise AssertionError("a pause")
+
+    module = {"plain": "synchronous", "async": "asynchronous"}[kind]
+    monkeypatch.setattr(f"callboard_client.{module}.transport.pause", refuse)
+
+    with followed(kind, stream(1), stream(2), stream(end=3)) as (handle, _):
+        assert [event.seq for event in handle.events()] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -175,11 +198,15 @@ def test_a_result_that_takes_too_long_is_a_timeout(kind: str, answers: list[Answ
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_signs_of_life_do_not_extend_the_time_of_a_result(kind: str) -> None:
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_signs_of_life_do_not_extend_the_time_of_a_result(kind: str, scheme: str, tmp_path: Path) -> None:
     """The server's comments arrive more often than the limit of one read."""
+    authority = Authority(tmp_path)
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+    http_client: Any = {"plain": httpx.Client, "async": httpx.AsyncClient}[kind](verify=trusting)
     with (
-        BeatingServer() as address,
-        client_of(kind, address) as callboard,
+        BeatingServer(authority.issue("server") if scheme == "https" else None) as address,
+        client_of(kind, address, http_client=http_client) as callboard,
         pytest.raises(TimeoutError, match="it continues"),
     ):
         list(callboard._transport.follow("run_1", 0, 0.5))
@@ -188,12 +215,18 @@ def test_signs_of_life_do_not_extend_the_time_of_a_result(kind: str) -> None:
 class BeatingServer:
     """Sends a comment each tenth of a second, and no event, on its one connection."""
 
+    def __init__(self, pair: Pair | None) -> None:
+        """``pair``: what the server speaks TLS with."""
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if pair else None
+        if pair and self._tls:
+            self._tls.load_cert_chain(pair.certificate, pair.key)
+
     def __enter__(self) -> str:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
-        return f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._listening.getsockname()[1]}"
 
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
@@ -202,6 +235,8 @@ class BeatingServer:
 
     def _serve(self) -> None:
         connection, _ = self._listening.accept()
+        if self._tls:
+            connection = self._tls.wrap_socket(connection, server_side=True)
         with connection, suppress(OSError):
             connection.recv(65536)
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")

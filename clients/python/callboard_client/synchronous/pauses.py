@@ -39,5 +39,5 @@ def _shut_down(response: httpx.Response) -> None:
     stream = response.extensions.get("network_stream")
     connection = stream.get_extra_info("socket") if stream is not None else None
     with suppress(OSError):
-        if connection is not None:
-            connection.shutdown(socket.SHUT_RDWR)
+        if connection is not None:  # not the method of a TLS socket, which another thread must not call while one reads
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
