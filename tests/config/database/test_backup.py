@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import delete, select, text
 from sqlalchemy.engine import make_url
 
 from bus.loop import ProcessLoop, process_loop
@@ -24,7 +24,8 @@ from config.database.backup import back_up
 from config.database.engine import Database, open_database
 from config.database.errors import BackupExists, BackupFailed
 from config.database.migrate import migrate, require_current
-from config.database.tables import events, runs
+from config.database.tables import audit, events, runs
+from config.identity.audit.chain import verify
 from config.settings import Settings
 from tests.backends import postgres_tool
 from tests.bus.ended_runs import ended
@@ -92,6 +93,11 @@ def assert_consistent(database: Database, at_least: int = 1) -> None:
             else:
                 assert (last.type, last.seq) == ("end", run.reserved_to)
     assert sum(run.status == "succeeded" for run in found) >= at_least
+    log = verify(database, "default")
+    assert log.entries > 0
+    assert log.broken is None
+    with pytest.raises(Exception, match="append-only"), database.write() as connection:
+        connection.execute(delete(audit))
 
 
 def opened(file: Path) -> Database:

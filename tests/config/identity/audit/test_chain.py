@@ -10,13 +10,14 @@ from contextlib import closing, suppress
 
 import pytest
 from sqlalchemy import delete, insert, text, update
+from sqlalchemy.engine import make_url
 
 from config.clock import epoch_ms
 from config.database.engine import Database, open_database
 from config.database.migrate import upgrade
 from config.database.tables import audit, audit_heads
 from config.errors import CallboardError
-from config.identity.audit.anchors import Anchor
+from config.identity.audit.anchors import Anchor, take_due
 from config.identity.audit.chain import entries, newest, tenants, verify
 from config.identity.audit.entry import GENESIS, Action, AuditEntry, AuditOutcome, digest_of, entry_of
 from config.identity.audit.recording import acting_with, record, row_of
@@ -161,6 +162,29 @@ def test_the_database_refuses_to_replace_or_empty(database: Database) -> None:
 
     with pytest.raises(Exception, match="append-only"), database.write() as connection:
         connection.exec_driver_sql(statement)
+
+
+@pytest.mark.postgres
+def test_a_role_that_may_only_add_entries_is_enough_on_postgres(postgres_url: str) -> None:
+    with closing(open_database(postgres_url)) as owner:
+        upgrade(owner)
+    with closing(open_database(postgres_url)) as owner, owner.write() as connection:
+        for statement in (
+            "DROP ROLE IF EXISTS adding",
+            "CREATE ROLE adding LOGIN",
+            "GRANT SELECT, INSERT ON audit TO adding",
+            "GRANT SELECT, INSERT, UPDATE ON audit_heads TO adding",
+        ):
+            connection.exec_driver_sql(statement)
+
+    url = make_url(postgres_url).set(username="adding").render_as_string(hide_password=False)
+    with closing(open_database(url)) as database:
+        add(database, 2)
+        take_due(database)
+
+        assert verify(database, "acme").entries == 2
+        with pytest.raises(Exception, match="must be owner"), database.write() as connection:
+            connection.exec_driver_sql("ALTER TABLE audit DISABLE TRIGGER ALL")
 
 
 # --- tampering by an owner of the database ------------------------------------------------

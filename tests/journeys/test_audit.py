@@ -1,0 +1,75 @@
+"""A real installation writes its audit log and the heads beside it, and `audit verify` finds what was done to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from config.database.engine import Database, open_database
+from config.database.migrate import migrate
+from config.folders import ROOT
+from config.identity.audit.anchors import anchors_in
+from config.identity.audit.chain import entries
+from config.settings import Settings
+from tests.config.identity.audit.test_chain import tamper, truncate_to
+from tests.fleet import bare_environment
+from tests.journeys.up import Up
+from tests.web.conftest import eventually
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+
+
+def post(address: str, path: str, body: dict[str, str] | None = None) -> dict[str, str]:
+    data = json.dumps(body).encode() if body is not None else b""
+    headers = {"Content-Type": "application/json"} if body is not None else {}
+    with urllib.request.urlopen(urllib.request.Request(address + path, data=data, headers=headers)) as answer:
+        return dict(json.load(answer))
+
+
+def verify(state: Path) -> tuple[int, str]:
+    """Type `audit verify` and return its status and what it printed."""
+    environment = bare_environment(PATH=os.environ["PATH"], CALLBOARD_STATE_DIR=str(state))
+    command = [sys.executable, "-P", "-m", "cli", "audit", "verify"]
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def actions(database: Database) -> list[str]:
+    return [entry.action for entry in entries(database, "default")]
+
+
+def test_the_heads_of_a_running_installation_show_a_truncated_log(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    migrate(Settings(state_dir=state))
+    with (
+        closing(open_database(Settings(state_dir=state).database)) as database,
+        Up(state, "--port", "0", "--workers", "1", CALLBOARD_REAP_S="0.5") as up,
+    ):
+        run_id = post(up.address, "/v1/runs", {"agent": "assistant", "input": "Count slowly to 1000"})["run_id"]
+        post(up.address, f"/v1/runs/{run_id}/cancel")
+        eventually(lambda: {"settings.changed", "agent.configured"} <= set(actions(database)), 60)
+        known = list(entries(database, "default"))
+        logs = state / "logs"
+        eventually(lambda: {one.place.split(":")[0] for one in anchors_in(logs.glob("*.log"))} > {str(logs / "up.log")})
+        assert up.stop() == 0
+
+        anchors = list(anchors_in(logs.glob("*.log")))
+        assert {anchor.digest for anchor in anchors} <= {entry.digest for entry in entries(database, "default")}
+        status, said = verify(state)
+        assert status == 0, said
+        assert f"{len(actions(database))} entries, whole" in said
+        newest = max(anchor.number for anchor in anchors)
+        before = known[newest - 2].digest if newest > 1 else "0" * 64
+        tamper(database, *truncate_to(newest - 1, before))
+
+    status, said = verify(state)
+
+    assert status == 1, said
+    assert f"entry {newest} is the first that is broken" in said
