@@ -15,8 +15,8 @@ def random_text(chars: int) -> str:
 
 def encoded(number: int, chars: int) -> str:
     """Return a number's last ``chars`` digits to the base of 62."""
-    digits = []
+    digits = ""
     for _ in range(chars):
         number, digit = divmod(number, 62)
-        digits.append(ALPHABET[digit])
-    return "".join(reversed(digits))
+        digits = ALPHABET[digit] + digits
+    return digits

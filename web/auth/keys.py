@@ -36,29 +36,30 @@ class KeyVerifier:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self.form = KeyForm(partial(shared_secret, journal.database, SECRET_NAME))
-        self._known: dict[str, tuple[float, ApiKey | None]] = {}
+        self._known: dict[str, tuple[float, ApiKey | None, Caller | None]] = {}
         self._noted_s: dict[str, float] = {}
 
     def caller(self, text: str) -> Caller | None:
         """Return who acts with this key, or None; the work is the same for each reason."""
         key_id = self.form.id_of(text)
-        key = self._live(key_id) if key_id is not None else None
+        key, caller = self._live(key_id) if key_id is not None else (None, None)
         matches = hmac.compare_digest(self.form.digest(text), key.digest if key is not None else _NO_DIGEST)
         if key is None or not matches:
             return None
         self._note_use(key)
-        return key.caller
+        return caller
 
-    def _live(self, key_id: str) -> ApiKey | None:
+    def _live(self, key_id: str) -> tuple[ApiKey | None, Caller | None]:
         now_s = time.monotonic()
-        at_s, key = self._known.get(key_id, (-FRESH_S, None))
+        at_s, key, caller = self._known.get(key_id, (-FRESH_S, None, None))
         if now_s - at_s >= FRESH_S:
             with self.journal.database.read() as connection:
                 key = keys.live(connection, [key_id]).get(key_id)
+            caller = None if key is None else key.caller
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
-            self._known[key_id] = now_s, key
-        return key
+            self._known[key_id] = now_s, key, caller
+        return key, caller
 
     def _note_use(self, key: ApiKey) -> None:
         """Record the use soon, on another thread and at most once a minute."""
