@@ -31,6 +31,7 @@ CHECKS = {
     "broker": "servers:check_broker",
     "addresses": "servers:check_addresses",
     "tls": "tls:check_tls",
+    "authentication": "authentication:check_authentication",
     "database": "database:check_database",
     "workers": "workers:check_workers",
     "queues": "queues:check_queues",

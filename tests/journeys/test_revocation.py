@@ -157,6 +157,19 @@ def test_a_long_poll_answers_nothing_after_the_revocation(webs: tuple[Web, Web],
     assert answers == [401]
 
 
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_more_than_one_header_is_no_credential(webs: tuple[Web, Web], database: Database, number: int) -> None:
+    _, text = make(database, f"headers-{number}")
+    connection = http.client.HTTPConnection(webs[0].address.removeprefix("http://"), timeout=30)
+    connection.putrequest("GET", "/v1/runs")
+    for _ in range(number):
+        connection.putheader("Authorization", f"Bearer {text}")
+    connection.endheaders()
+
+    assert connection.getresponse().status == (200 if number == 1 else 401)
+    connection.close()
+
+
 def test_no_log_has_a_key(webs: tuple[Web, Web], database: Database) -> None:
     _, text = make(database, "logged")
 
