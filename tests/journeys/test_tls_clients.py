@@ -135,17 +135,55 @@ def test_sighup_replaces_the_processes_and_viewers_resume(web: Web) -> None:
     run_id = web.ask("/v1/runs", {"agent": "assistant", "input": "Hello"})[2]["run_id"]
     web.ask(f"/v1/runs/{run_id}/cancel", {})
     before = web.events(run_id)
+
+    replace_workers(web)
+
+    assert web.events(run_id) == before
+
+
+def replace_workers(web: Web) -> None:
+    """Send SIGHUP, and return once other processes serve."""
     arbiter = psutil.Process(web.process.pid)
     served_by = {child.pid for child in arbiter.children()}
-
     os.kill(web.process.pid, signal.SIGHUP)
-
     deadline = time.monotonic() + 30
     while served_by & {child.pid for child in arbiter.children()} or not arbiter.children():
         assert time.monotonic() < deadline, web.log.read_text()[-3000:]
         time.sleep(0.05)  # other processes; the list of them is the only sign
     web.until(200, "/ready")
-    assert web.events(run_id) == before
+
+
+def test_sighup_with_files_that_do_not_fit_keeps_the_former_certificate(web: Web) -> None:
+    assert web.settings.tls_certificate is not None
+    former = web.settings.tls_certificate.read_bytes()
+    web.settings.tls_certificate.write_bytes(b"half a certificate")
+    try:
+        replace_workers(web)
+    finally:
+        web.settings.tls_certificate.write_bytes(former)
+
+    assert "the former certificate stays in use" in web.log.read_text()
+
+
+def test_a_session_that_one_process_began_is_resumed_on_another(web: Web) -> None:
+    assert web.tls is not None
+    replace_workers(web)  # the arbiter has the files as they are now
+    first, session = connect(web, web.tls, None)
+    replace_workers(web)
+
+    again, _ = connect(web, web.tls, session)
+
+    assert (first, again) == (False, True)
+
+
+def connect(web: Web, context: ssl.SSLContext, session: ssl.SSLSession | None) -> tuple[bool, ssl.SSLSession | None]:
+    """Return whether a session was resumed, and the one that the server offered."""
+    plain = socket.create_connection(("127.0.0.1", web.settings.port), 10)
+    with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as client:
+        client.sendall(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        while client.recv(65536):
+            pass  # the ticket is in front of the response
+        return client.session_reused or False, client.session
 
 
 @pytest.mark.parametrize("way", ["path", "process"])

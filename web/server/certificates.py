@@ -25,28 +25,53 @@ class Certificates:
         self._stamps = self._look()
         self._context = server_context(settings)
         self._next_look = time.monotonic() + LOOK_S
+        _made[_named(settings)] = self
 
     def context(self) -> ssl.SSLContext | None:
         """Return the context for a new connection, or None if this process serves plain HTTP."""
         if self._context is not None and time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + LOOK_S
-            self._renew()
+            self.renew()
         return self._context
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Use new files from now on if they fit each other."""
         stamps = self._look()
         if stamps == self._stamps:
             return
+        self._stamps = stamps
         try:
             self._context = server_context(self._settings)
         except SettingInvalid as error:  # a renewal replaces one file after the other
             log.warning("the former certificate stays in use: %s", error)
             return
-        self._stamps = stamps
         log.info("certificate read again")
 
     def _look(self) -> list[tuple[int, int]]:
         return [_stamp(path) for path in tls_files(self._settings)]
+
+
+_made: dict[tuple[object, ...], Certificates] = {}
+
+
+def certificates_of(settings: Settings) -> Certificates:
+    """Return the certificates of these settings, the same for all workers that one arbiter starts.
+
+    So a worker that replaces another, after SIGHUP or a crash, starts with the former certificate where the new files
+    cannot be used, and a session that one worker began is resumed on another.
+
+    Raises:
+        SettingInvalid: the files cannot be used, and never could.
+    """
+    known = _made.get(_named(settings))
+    if known is None:
+        return Certificates(settings)
+    known.renew()
+    return known
+
+
+def _named(settings: Settings) -> tuple[object, ...]:
+    return (*tls_files(settings), settings.tls_client_certificates)
 
 
 def _stamp(path: Path) -> tuple[int, int]:

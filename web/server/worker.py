@@ -18,7 +18,7 @@ from gunicorn.workers import gthread
 
 from config.errors import SettingInvalid
 from config.settings import settings
-from web.server.certificates import Certificates
+from web.server.certificates import certificates_of
 from web.server.client_socket import ClientSocket
 from web.server.connection import (
     ANSWER_S,
@@ -68,7 +68,7 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.certificates = Certificates(settings())
+        self.certificates = certificates_of(settings())
         self.connections: dict[Connection, None] = {}
         self.held_bytes = 0
         self._next_check = 0.0
