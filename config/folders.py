@@ -18,8 +18,8 @@ FOLDERS = ("agents", "bus", "cli", "config", "handlers", "observers", "web")
 OLDEST_PYTHON = (3, 11)
 NEEDED = tuple(
     """
-    alembic blinker celery click flask flask_limiter flask_sock gunicorn hiredis jsonschema_rs kombu litellm mcp orjson
-    packaging pydantic pydantic_settings dotenv yaml redis rich sqlalchemy
+    alembic authlib blinker celery click cryptography flask flask_limiter flask_sock gunicorn hiredis httpx2 joserfc
+    jsonschema_rs jwt kombu litellm mcp orjson packaging pydantic pydantic_settings dotenv yaml redis rich sqlalchemy
     """.split()
 )
 """The dependencies of pyproject.toml, by their import names."""
