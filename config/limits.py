@@ -48,7 +48,6 @@ class TenantSettings(BaseModel):
     tenant_viewers: Limit | None = None
     sandbox_max_bytes: Limit | None = None
     sandbox_max_files: Limit | None = None
-    hot_log_max_bytes: Annotated[int, Field(ge=16 * 1024)] | None = None
     retain_threads_days: Days | None = None
     retain_runs_days: Days | None = None
     retain_events_days: Days | None = None

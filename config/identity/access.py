@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from sqlalchemy import ColumnElement, Table, and_, false, or_
 
 from config.identity.errors import Forbidden
-from config.identity.principal import Principal, Reach, Verb
+from config.identity.principal import LOCAL, Principal, Reach, Verb
 
 if TYPE_CHECKING:
     from config.definitions.agent import AgentDefinition
@@ -81,3 +81,11 @@ def rows_for(principal: Principal, verb: Verb, table: Table) -> ColumnElement[bo
 def may_administer(principal: Principal) -> bool:
     """Return whether a principal may manage the keys of its tenant."""
     return principal.reach(Verb.ADMINISTER) is Reach.TENANT
+
+
+def may_see_machines(principal: Principal) -> bool:
+    """Return whether a principal may see what all tenants share: hosts and processes, queues, numbers of viewers.
+
+    Administrators of the tenant ``default`` may: that is the tenant of the deployment's own operators.
+    """
+    return principal.tenant == LOCAL.tenant and may_administer(principal)

@@ -10,6 +10,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from config.errors import SettingInvalid
+from config.identity.principal import Role
 from config.limits import WITH_AUTHENTICATION, Tenants, TenantSettings
 from config.settings import Settings, read_settings
 from tests.web.conftest import eventually, opened, process_of
@@ -35,8 +36,8 @@ def web(settings: Settings) -> Iterator[Opens]:
         yield client
 
 
-def key_of(client: FlaskClient, name: str, **scope: Any) -> dict[str, str]:
-    return bearer(make(process_of(client.application).journal, name, **scope)[1])
+def key_of(client: FlaskClient, name: str, *roles: Role, **scope: Any) -> dict[str, str]:
+    return bearer(make(process_of(client.application).journal, name, *roles, **scope)[1])
 
 
 def statuses(client: FlaskClient, headers: dict[str, str], count: int, path: str = "/v1/agents") -> list[int]:
@@ -189,3 +190,21 @@ def test_a_principal_and_a_tenant_have_as_many_viewers_as_they_may(web: Opens) -
     assert follows(one, 1)
     for stream in (first, second, third):
         stream.close()
+
+
+def test_only_the_deployments_administrators_see_what_tenants_share(web: Opens) -> None:
+    client = web()
+    admin, plain = key_of(client, "root", Role.ADMIN), key_of(client, "plain")
+    foreign = key_of(client, "root", Role.ADMIN, tenant="acme")
+    stream = client.get("/v1/events", headers=plain)
+    assert next(iter(stream.response))
+
+    shown = {
+        name: client.get("/health", headers=key).get_json()["viewers"]
+        for name, key in [("admin", admin), ("plain", plain), ("foreign", foreign)]
+    }
+    queues = ["unserved_queues" in client.get("/ready", headers=key).get_json() for key in (admin, plain, foreign)]
+
+    assert shown == {"admin": 1, "plain": 1, "foreign": 0}
+    assert queues == [True, False, False]
+    stream.close()

@@ -11,6 +11,7 @@ from flask import Blueprint, Response
 
 from bus.redis_wire import connect
 from config.errors import CallboardError
+from config.identity.access import may_see_machines
 from config.redaction import redact
 from web.api.answers import answer
 from web.auth.authentication import is_stranger
@@ -19,6 +20,7 @@ from web.fleet import unserved_queues, workers_starting
 from web.problems import RETRY_AFTER_S, of_error
 from web.process import WebProcess, current_process
 from web.schemas.health import Health, NotReady, Ready
+from web.security import current_principal
 
 health = Blueprint("health", __name__)
 
@@ -46,7 +48,19 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
     if starting := workers_starting(process.settings.state, workers):
         parts["workers_starting"] = starting
     fine = parts["redis"] in ("ok", "none") and workers
-    return {"status": "ok" if fine else "degraded", **parts, "viewers": len(process.hub.viewers)}, 200
+    return {"status": "ok" if fine else "degraded", **parts, "viewers": _viewers(process)}, 200
+
+
+def _viewers(process: WebProcess) -> int:
+    """Return how many streams this process serves: all, or those of a caller who may not know of the others."""
+    viewers = process.hub.viewers
+    if is_stranger():  # gets the status alone
+        return 0
+    return len(viewers) if _sees_machines() else viewers.count(current_principal())
+
+
+def _sees_machines() -> bool:
+    return not is_stranger() and may_see_machines(current_principal())
 
 
 @health.get("/ready")
@@ -67,7 +81,8 @@ def ready() -> Response:
         )
         answered.status_code = 503
         return answered
-    return answer({"status": "ready"} if is_stranger() or not unserved else {"status": "ready", **_waiting(unserved)})
+    is_told = unserved and _sees_machines()
+    return answer({"status": "ready", **_waiting(unserved)} if is_told else {"status": "ready"})
 
 
 def _waiting(queues: Sequence[str]) -> dict[str, Any]:

@@ -188,6 +188,10 @@ class Viewers:
     def __len__(self) -> int:
         return len(self._all)
 
+    def count(self, owner: Principal) -> int:
+        """Return how many viewers a principal has."""
+        return self._counts[owner.tenant, owner.id]
+
     def __contains__(self, viewer: Viewer) -> bool:
         return viewer in self._all
 

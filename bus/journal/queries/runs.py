@@ -22,7 +22,7 @@ from config.clock import stamp
 from config.database.engine import Database
 from config.database.tables import runs
 from config.errors import BadRequest
-from config.identity.access import rows_for
+from config.identity.access import may_see_machines, rows_for
 from config.identity.principal import Principal, Verb
 
 LIMIT = 50
@@ -172,7 +172,8 @@ class Runs:
         """Return what each open run (of one agent or thread, where given) waits for, the oldest run first."""
         wanted = ((runs.c.id, run_id), (runs.c.agent_id, agent), (runs.c.thread_id, thread_id))
         which = [column == value for column, value in wanted if value is not None]
-        return explain(self._database, rows_for(principal, Verb.SEE, runs), *which)
+        names_machines = may_see_machines(principal)
+        return explain(self._database, rows_for(principal, Verb.SEE, runs), *which, names_machines=names_machines)
 
     # --- removing
 

@@ -36,12 +36,15 @@ class WaitReason:
     sentence: str
 
 
-def explain(database: Database, *which: ColumnElement[bool]) -> list[WaitReason]:
-    """Return what each open run for which these conditions hold waits for, the oldest run first."""
+def explain(database: Database, *which: ColumnElement[bool], names_machines: bool) -> list[WaitReason]:
+    """Return what each open run for which these conditions hold waits for, the oldest run first.
+
+    ``names_machines``: whether a sentence may name the host and the process of a worker.
+    """
     query = select(*_COLUMNS, expired(database).label("is_expired")).where(is_open(runs), *which)
     with database.read() as connection:
         found = connection.execute(query.order_by(runs.c.created_ms, runs.c.id).limit(MOST)).all()
-        explainer = _Explainer(connection, found) if found else None
+        explainer = _Explainer(connection, found, names_machines) if found else None
     return [explainer.explain(run) for run in found] if explainer else []
 
 
@@ -52,7 +55,8 @@ _COLUMNS = tuple(runs.c[*_NAMES.split()])
 class _Explainer:
     """The rows that the sentences need: each table is queried once, however many runs there are."""
 
-    def __init__(self, connection: Connection, found: Sequence[Any]) -> None:
+    def __init__(self, connection: Connection, found: Sequence[Any], names_machines: bool) -> None:
+        self._names_machines = names_machines
         self._connection = connection
         self._now_ms = wall_ms(connection)
         self._fleet = workers.alive(connection)
@@ -122,7 +126,7 @@ class _Explainer:
     def _where(self, run: Any) -> str:
         for worker in self._fleet:
             if worker["worker_id"] == run.owner:
-                return f"on worker {worker['host']}:{worker['pid']}"
+                return f"on worker {worker['host']}:{worker['pid']}" if self._names_machines else "on a worker"
         return "on a worker without a sign of life for 15 s" if run.detached else "in the program that started it"
 
     def _by(self, run: Any) -> str:

@@ -7,9 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, exists, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, delete, exists, func, or_, select, true, tuple_, update
 
 from bus.journal.log.events import event_row
 from bus.journal.retention.old_files import remove_old_logs
@@ -35,6 +36,8 @@ DAY_MS = 24 * 3600 * 1000
 
 Pause = Callable[[float], None]
 Batch = Callable[[Connection], int]
+Whose = Callable[[Table], ColumnElement[bool]]
+"""Returns the condition that a row of ``runs`` or ``threads`` belongs to certain tenants."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +62,30 @@ def sweep(database: Database, settings: Settings, *, pause: Pause = time.sleep) 
     """
     with database.read() as connection:
         now_ms = wall_ms(connection)
+    swept = [_sweep_tenants(database, chosen, whose, now_ms, pause) for chosen, whose in _by_tenants(settings)]
+    # Files have this machine's times, and lines of all tenants.
+    files_days, old_files_s = settings.retain_logs_days, time.time() - settings.retain_logs_days * DAY_MS / 1000
+    return Swept(
+        threads=sum(one.threads for one in swept),
+        runs=sum(one.runs for one in swept),
+        logs=sum(one.logs for one in swept),
+        definitions=_definitions(database, now_ms - DAY_MS),
+        files=remove_old_logs(settings.state / "logs", old_files_s) if files_days else 0,
+    )
+
+
+def _by_tenants(settings: Settings) -> list[tuple[Settings, Whose]]:
+    """Return each tenant's settings that has its own, then the deployment's with all other tenants."""
+    names = sorted(settings.tenants)
+    own: list[tuple[Settings, Whose]] = [(settings.for_tenant(name), partial(_is_of, name)) for name in names]
+    return [*own, (settings, lambda table: table.c.tenant.not_in(names) if names else true())]
+
+
+def _is_of(tenant: str, table: Table) -> ColumnElement[bool]:
+    return table.c.tenant == tenant
+
+
+def _sweep_tenants(database: Database, settings: Settings, whose: Whose, now_ms: int, pause: Pause) -> Swept:
     hot_ms = (settings.hot_log_ttl_s + HOT_LOG_SLACK_S) * 1000
 
     def before(days: float, at_least_ms: float = 0) -> int:
@@ -68,16 +95,12 @@ def sweep(database: Database, settings: Settings, *, pause: Pause = time.sleep) 
         return _in_batches(database, batch, pause) if days else 0
 
     # A log that is still in Redis would lack the event that declares the deleted numbers.
-    logs = _Logs(before(settings.retain_events_days, hot_ms))
+    logs = _Logs(before(settings.retain_events_days, hot_ms), whose)
     old_threads, old_runs = before(settings.retain_threads_days), before(settings.retain_runs_days)
-    # Files have this machine's times.
-    files_days, old_files_s = settings.retain_logs_days, time.time() - settings.retain_logs_days * DAY_MS / 1000
     return Swept(
-        threads=by_batches(settings.retain_threads_days, lambda connection: _threads(connection, old_threads)),
-        runs=by_batches(settings.retain_runs_days, lambda connection: _runs(connection, old_runs)),
+        threads=by_batches(settings.retain_threads_days, lambda connection: _threads(connection, old_threads, whose)),
+        runs=by_batches(settings.retain_runs_days, lambda connection: _runs(connection, old_runs, whose)),
         logs=by_batches(settings.retain_events_days, logs),
-        definitions=_definitions(database, now_ms - DAY_MS),
-        files=remove_old_logs(settings.state / "logs", old_files_s) if files_days else 0,
     )
 
 
@@ -94,7 +117,7 @@ def _in_batches(database: Database, batch: Batch, pause: Pause) -> int:
         pause(max(MIN_PAUSE_S, time.monotonic() - began))
 
 
-def _threads(connection: Connection, before_ms: int) -> int:
+def _threads(connection: Connection, before_ms: int, whose: Whose) -> int:
     """Delete a batch of threads that were not used since ``before_ms`` and have no open run.
 
     Accepting a run updates its thread in the same transaction. So a row that this statement had to wait for is
@@ -104,7 +127,7 @@ def _threads(connection: Connection, before_ms: int) -> int:
     weight = select(func.coalesce(func.sum(runs.c.reserved_to + runs.c.steps), 0)).where(its).scalar_subquery()
     query = (
         select(threads.c.key, threads.c.tenant, (threads.c.next_message + weight).label("weight"))
-        .where(threads.c.updated_ms < before_ms, ~exists(select(runs.c.id).where(its, _is_needed())))
+        .where(threads.c.updated_ms < before_ms, whose(threads), ~exists(select(runs.c.id).where(its, _is_needed())))
         .order_by(threads.c.updated_ms)
         .limit(BATCH)
         .with_for_update(of=threads, skip_locked=True)
@@ -116,8 +139,8 @@ def _threads(connection: Connection, before_ms: int) -> int:
     return len(found)
 
 
-def _runs(connection: Connection, before_ms: int) -> int:
-    found = _ended(connection, before_ms)
+def _runs(connection: Connection, before_ms: int, whose: Whose) -> int:
+    found = _ended(connection, before_ms, whose(runs))
     if found:
         delete_runs(connection, runs.c.id.in_([row.id for row in found]))
         _record(connection, "run", found, before_ms)
@@ -134,7 +157,8 @@ def _record(connection: Connection, target: str, removed: Sequence[Row[Any]], be
 class _Logs:
     """Expires one batch of logs per call, continuing after the last batch, so that a sweep reads each run once."""
 
-    def __init__(self, before_ms: int) -> None:
+    def __init__(self, before_ms: int, whose: Whose) -> None:
+        self._whose = whose
         self._before_ms = before_ms
         self._place = (0, "")
 
@@ -142,7 +166,7 @@ class _Logs:
         # Expiry leaves two events: the end, and the one before it.
         more = select(events.c.seq).where(events.c.run_id == runs.c.id, events.c.seq < runs.c.reserved_to - 1)
         is_further = tuple_(runs.c.ended_ms, runs.c.id) > self._place
-        found = _ended(connection, self._before_ms, is_further, exists(more))
+        found = _ended(connection, self._before_ms, self._whose(runs), is_further, exists(more))
         for run in found:
             _expire(connection, run.id, run.thread_id, run.reserved_to)
         if found:

@@ -13,15 +13,15 @@ from bus.journal.queries.wait_reasons import MAX_CALL_CHARS, short_call
 from bus.journal.steps import StepStarted, start_steps
 from config.clock import epoch_ms
 from config.database.tables import runs, steps
-from config.identity.principal import Principal
+from config.identity.principal import LOCAL, Principal
 from tests.bus.journal_harness import JournalHarness, cancel
 from tests.bus.questions import asks, question
 
 ME = Principal()
 
 
-def sentences(harness: JournalHarness) -> dict[str, tuple[str, str]]:
-    return {one.run_id: (one.waits_for, one.sentence) for one in Runs(harness.database).explain(ME)}
+def sentences(harness: JournalHarness, principal: Principal = LOCAL) -> dict[str, tuple[str, str]]:
+    return {one.run_id: (one.waits_for, one.sentence) for one in Runs(harness.database).explain(principal)}
 
 
 def alive(harness: JournalHarness, owner: str = "own_1", slots: int = 4, busy: int = 0, **more: Any) -> None:
@@ -97,6 +97,8 @@ def test_a_running_run_says_which_step_since_when_and_where(harness: JournalHarn
 
     assert waits_for == "step"
     assert sentence == "calling the tool lookup for 42 s (step 1), on worker box:17."
+    (unnamed,) = sentences(harness, ME).values()
+    assert unnamed == ("step", "calling the tool lookup for 42 s (step 1), on a worker.")
 
 
 def test_a_run_principalse_lease_ran_out_is_about_to_be_taken_over(harness: JournalHarness) -> None:

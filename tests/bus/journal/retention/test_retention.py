@@ -21,6 +21,7 @@ from config.clock import epoch_ms
 from config.database.engine import Database
 from config.database.tables import definitions, events, messages, runs, steps, threads
 from config.identity.principal import Principal
+from config.limits import Tenants, TenantSettings
 from config.settings import Settings
 from tests.bus.ended_runs import age, count, ended, old
 from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
@@ -69,6 +70,20 @@ def test_runs_go_when_they_ended_too_long_ago(harness: JournalHarness, kept: Set
     assert [row.id for row in harness.rows(select(runs.c.id))] == [stays]
     assert count(harness, messages, run_id=gone) == 2
     assert count(harness, events, run_id=gone) == count(harness, steps, run_id=gone) == 0
+
+
+def test_a_tenant_keeps_its_runs_as_long_as_its_own_setting_says(harness: JournalHarness, kept: Settings) -> None:
+    tenants = ("default", "short", "ever", "default", "short", "ever")
+    made = [old(harness, str(n), days=days) for n, days in enumerate([8, 8, 8, 3, 3, 3])]
+    with harness.database.write() as connection:
+        for run_id, tenant in zip(made, tenants, strict=True):
+            connection.execute(update(runs).where(runs.c.id == run_id).values(tenant=tenant))
+    sections = Tenants(short=TenantSettings(retain_runs_days=2), ever=TenantSettings(retain_runs_days=0))
+
+    swept = clean(harness, keeping(kept, runs=7).model_copy(update={"tenants": sections}))
+
+    assert swept == Swept(runs=3)
+    assert {row.id for row in harness.rows(select(runs.c.id))} == {made[2], made[3], made[5]}
 
 
 def test_no_open_run_goes_however_old_it_is(harness: JournalHarness, kept: Settings) -> None:
