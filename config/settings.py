@@ -26,7 +26,8 @@ from config.identity.principal import NAME, NAME_FORM, Principal, Role
 from config.identity.role_mapping import parse_mapping
 from config.identity.sign_in_settings import SignInSettings
 from config.limits import WITH_AUTHENTICATION, Limit, LimitName, Tenants, TenantSettings
-from config.origins import is_origin, listed, networks_in, origin_of
+from config.network_settings import NetworkSettings
+from config.origins import is_origin, listed
 from config.provider_keys import may_adopt
 from config.redaction import forget, register_secrets, secrets_in_url
 from config.redis.url import REDIS_SCHEMES, each_url
@@ -59,7 +60,7 @@ SEED_NAMES = {
 """Variables of Callboard's predecessors -> the setting that each one sets."""
 
 
-class Settings(SignInSettings):
+class Settings(SignInSettings, NetworkSettings):
     """All settings. A field's variable is ``CALLBOARD_`` and its name in capitals."""
 
     model_config = SettingsConfigDict(
@@ -117,23 +118,6 @@ class Settings(SignInSettings):
     """The claim with the groups that ``service_roles`` maps to roles."""
     service_roles: str = ""
     """Comma-separated ``value=role``: the roles that values of the claim give; other values give none."""
-    public_url: str | None = None
-    """The origin that users see, such as ``https://callboard.example.org``, where a proxy or a port mapping changes
-    it."""
-    trusted_proxies: str = ""
-    """Comma-separated addresses and networks of proxies whose X-Forwarded headers count; ``unix`` for unix sockets."""
-    trusted_proxy_count: int = Field(default=1, ge=1, le=10)
-    """Proxies between clients and this server, each of which appends to the X-Forwarded headers."""
-    tls_certificate: Path | None = None
-    """PEM file of the certificate and its intermediates; the web process then serves TLS 1.3. None: plain HTTP."""
-    tls_key: Path | None = None
-    """PEM file of the certificate's key; None: it is in the certificate's file."""
-    tls_client_ca: Path | None = None
-    """PEM file of the authorities that sign client certificates; None: clients are not asked for one."""
-    tls_client_certificates: Literal["required", "optional"] = "required"
-    """Whether a client without a certificate is refused during the handshake, where there is a ``tls_client_ca``."""
-    tls_principals: Path | None = None
-    """YAML file that maps client certificates to principals."""
     cors_origins: str = ""
     """Comma-separated origins of foreign pages that may call this server, with bearer tokens."""
     trusted_network: bool = False
@@ -238,11 +222,6 @@ class Settings(SignInSettings):
         "redis_url",
         "broker_url",
         "database_url",
-        "public_url",
-        "tls_certificate",
-        "tls_key",
-        "tls_client_ca",
-        "tls_principals",
         "oidc_issuer",
         "oidc_client_secret",
         mode="before",
@@ -279,27 +258,6 @@ class Settings(SignInSettings):
                 )
         return value
 
-    @field_validator("public_url")
-    @classmethod
-    def _is_origin(cls, value: str | None) -> str | None:
-        return None if value is None else origin_of(value)
-
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _are_networks(cls, value: str) -> str:
-        networks_in(value)
-        return value
-
-    @model_validator(mode="after")
-    def _tls_is_whole(self) -> Settings:
-        needed = {"tls_key": "tls_certificate", "tls_client_ca": "tls_certificate", "tls_principals": "tls_client_ca"}
-        for name, other in needed.items():
-            if getattr(self, name) is not None and getattr(self, other) is None:
-                raise ValueError(f"CALLBOARD_{name.upper()} needs CALLBOARD_{other.upper()}; set that too")
-        if self.tls_principals is not None and self.auth == "none":
-            raise ValueError("CALLBOARD_TLS_PRINCIPALS has no effect with CALLBOARD_AUTH=none; set that to required")
-        return self
-
     @model_validator(mode="after")
     def _periods_agree(self) -> Settings:
         if self.beat_s * 2 > self.lease_s:
@@ -311,6 +269,8 @@ class Settings(SignInSettings):
 
     @model_validator(mode="after")
     def _auth_is_clear(self) -> Settings:
+        if self.tls_principals is not None and self.auth == "none":
+            raise ValueError("CALLBOARD_TLS_PRINCIPALS has no effect with CALLBOARD_AUTH=none; set that to required")
         if self.no_auth and self.auth != "none":
             raise ValueError(
                 f"CALLBOARD_NO_AUTH (--no-auth) contradicts CALLBOARD_AUTH={self.auth}; leave one of them out"

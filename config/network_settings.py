@@ -1,0 +1,57 @@
+"""The settings of TLS, of the address that users see, and of proxies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_settings import BaseSettings
+
+from config.origins import networks_in, origin_of
+
+
+class NetworkSettings(BaseSettings):
+    """Part of ``Settings``."""
+
+    public_url: str | None = None
+    """The origin that users see, such as ``https://callboard.example.org``, where a proxy or a port mapping changes
+    it."""
+    trusted_proxies: str = ""
+    """Comma-separated addresses and networks of proxies whose X-Forwarded headers count; ``unix`` for unix sockets."""
+    trusted_proxy_count: int = Field(default=1, ge=1, le=10)
+    """Proxies between clients and this server, each of which appends to the X-Forwarded headers."""
+    tls_certificate: Path | None = None
+    """PEM file of the certificate and its intermediates; the web process then serves TLS 1.3. None: plain HTTP."""
+    tls_key: Path | None = None
+    """PEM file of the certificate's key; None: it is in the certificate's file."""
+    tls_client_ca: Path | None = None
+    """PEM file of the authorities that sign client certificates; None: clients are not asked for one."""
+    tls_client_certificates: Literal["required", "optional"] = "required"
+    """Whether a client without a certificate is refused during the handshake, where there is a ``tls_client_ca``."""
+    tls_principals: Path | None = None
+    """YAML file that maps client certificates to principals."""
+
+    @field_validator("public_url", "tls_certificate", "tls_key", "tls_client_ca", "tls_principals", mode="before")
+    @classmethod
+    def _nothing_is_unset(cls, value: object) -> object:
+        return value or None
+
+    @field_validator("public_url")
+    @classmethod
+    def _is_origin(cls, value: str | None) -> str | None:
+        return None if value is None else origin_of(value)
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, value: str) -> str:
+        networks_in(value)
+        return value
+
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> Self:
+        needed = {"tls_key": "tls_certificate", "tls_client_ca": "tls_certificate", "tls_principals": "tls_client_ca"}
+        for name, other in needed.items():
+            if getattr(self, name) is not None and getattr(self, other) is None:
+                raise ValueError(f"CALLBOARD_{name.upper()} needs CALLBOARD_{other.upper()}; set that too")
+        return self
