@@ -7,6 +7,7 @@ import string
 
 import pytest
 
+from config.identity.base62 import random_text
 from config.identity.key_form import KeyForm
 from config.redaction import REDACTED, redact
 
@@ -45,7 +46,18 @@ def test_garbage_is_refused(text: str) -> None:
     assert FORM.id_of(text) is None
 
 
-def test_keys_do_not_reach_logs() -> None:
-    _, key = FORM.make()
+@pytest.mark.parametrize(
+    "secret", [FORM.make()[1], FORM.make_ticket(), f"cbl_{random_text(40)}"], ids=["key", "ticket", "local"]
+)
+def test_secrets_of_our_own_do_not_reach_logs(secret: str) -> None:
+    assert (
+        redact(f"GET /v1/runs/run_1/events?ticket={secret}&after=4")
+        == f"GET /v1/runs/run_1/events?ticket={REDACTED}&after=4"
+    )
 
-    assert redact(f"used {key}.") == f"used {REDACTED}."
+
+def test_tickets_of_others_are_refused() -> None:
+    ticket = FORM.make_ticket()
+
+    assert FORM.is_ticket(ticket)
+    assert not any(map(FORM.is_ticket, (OTHER.make_ticket(), ticket[:-1], ticket + "0", ticket.swapcase(), "")))
