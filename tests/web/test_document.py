@@ -17,7 +17,7 @@ from tests.web.contract import DIFFERENCES, contract_of, data_of, watch
 from web.calls.call import call, declared
 from web.calls.fields import Answer, Maybe
 
-FILES = {"page.callback", "page.index", "page.icon", "page.static_file"}
+FILES = {"page.callback", "page.index", "page.reference", "page.icon", "page.static_file"}
 """What serves files."""
 READS = re.compile(r"request\.(args|values|form|json|get_json|data|get_data|headers|cookies)\b")
 

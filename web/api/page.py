@@ -32,6 +32,12 @@ def callback() -> Response:
     return _file("index.html")
 
 
+@page.get("/docs")
+def reference() -> Response:
+    """Return the page that shows the calls to readers, made of /openapi.json in the browser."""
+    return _file("reference.html")
+
+
 @page.get("/favicon.ico")
 def icon() -> Response:
     """Return the icon that browsers request by default."""

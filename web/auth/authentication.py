@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from web.auth.service_tokens import ServiceTokens
 
 OPEN_ENDPOINTS = frozenset(
-    "page.index page.icon page.static_file page.callback document.openapi sign_in.ways sign_in.begin "
-    "sign_in.finish".split()
+    "page.index page.reference page.icon page.static_file page.callback document.openapi sign_in.ways "
+    "sign_in.begin sign_in.finish".split()
 )
 """Endpoints that need no credential: the page, which asks the reader for one, sign-in, the description of the calls."""
 HEALTH_ENDPOINTS = frozenset({"health.state", "health.ready"})

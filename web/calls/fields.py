@@ -49,7 +49,7 @@ class Fields(BaseModel):
 
     @classmethod
     def _texts(cls) -> Mapping[str, str]:
-        sources = [cls] if cls.described_in is None else [cls, cls.described_in]
+        sources = [cls] if cls.described_in is None else [cls.described_in, cls]
         return {name: text for one in sources for name, text in docstrings(one).items()}
 
 

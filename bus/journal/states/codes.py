@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RunStatus(StrEnum):
-    """The values of a run's column ``status``."""
+    """The state of a run."""
 
     QUEUED = "queued"
     RUNNING = "running"
