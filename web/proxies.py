@@ -1,7 +1,7 @@
 """Trusted proxies: what they forward of a client counts, and what any other peer sends of the kind is dropped.
 
-Only ``X-Forwarded-For``, ``-Proto`` and ``-Host`` are read. All such headers of other peers are removed before the
-application sees the request, so that no code can use one by mistake.
+Only ``X-Forwarded-For``, ``-Proto`` and ``-Host`` are read. All other headers of the kind, and these of other peers,
+are removed before the application sees the request, so that no code can use one by mistake.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PREFIXES = (
     "HTTP_X_SCRIPT_NAME",
 )
 """Beginnings of the headers that proxies use to describe the client's request."""
-FOR, PROTO = "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO"
+FOR, PROTO, HOST = "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_X_FORWARDED_HOST"
 FORWARDED = "callboard.forwarded"
 """The key of a request's ``Forwarded`` in its environ; a client's header cannot have such a key."""
 
@@ -59,12 +59,13 @@ class TrustedProxies:
         peer = environ.get("REMOTE_ADDR", "")
         is_trusted = self._trusts(peer)
         environ[FORWARDED] = Forwarded(peer, is_trusted, tuple(sorted(_header(name) for name in names)))
-        if is_trusted:
-            self._drop_malformed(environ)
-            return self._fix(environ, start_response)
         for name in names:
-            del environ[name]
-        return self._app(environ, start_response)
+            if not is_trusted or name not in (FOR, PROTO, HOST):
+                del environ[name]
+        if not is_trusted:
+            return self._app(environ, start_response)
+        self._drop_malformed(environ)
+        return self._fix(environ, start_response)
 
     def _trusts(self, peer: str) -> bool:
         if not peer:
