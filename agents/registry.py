@@ -11,6 +11,9 @@ from pathlib import Path
 from agents.errors import AgentUnknown
 from config.definitions.agent import AGENT_ID, AgentDefinition, load_definition
 from config.definitions.errors import DefinitionInvalid
+from config.identity.access import may_start, sees_agent
+from config.identity.errors import AgentForbidden
+from config.identity.principal import Principal
 
 _ENDINGS = (".yaml", ".yml")
 _Stamp = tuple[str, int, int, int]
@@ -42,6 +45,30 @@ class AgentRegistry:
             # A new exception each time: a cached one would collect the tracebacks of all callers.
             raise found.with_traceback(None)
         return found
+
+    def seen_by(self, principal: Principal) -> list[AgentDefinition]:
+        """Return the usable agents that exist for a principal, sorted by id."""
+        usable = (found for found in self.all() if not isinstance(found, DefinitionInvalid))
+        return [found for found in usable if sees_agent(principal, found)]
+
+    def get_for(self, principal: Principal, agent_id: str) -> AgentDefinition:
+        """Return an agent that exists for a principal; otherwise raises as ``get`` does."""
+        definition = self.get(agent_id)
+        if not sees_agent(principal, definition):
+            raise self.unknown(agent_id)
+        return definition
+
+    def startable(self, principal: Principal, agent_id: str) -> AgentDefinition:
+        """Return an agent that a principal may start.
+
+        Raises:
+            AgentUnknown, DefinitionInvalid: see ``get``.
+            AgentForbidden: the agent's definition, or the credential, does not let the principal start it.
+        """
+        definition = self.get_for(principal, agent_id)
+        if not may_start(principal, definition):
+            raise AgentForbidden(principal=principal.id, agent_id=agent_id)
+        return definition
 
     def unknown(self, agent_id: str) -> AgentUnknown:
         """Return the error that says how to add an agent."""

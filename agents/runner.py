@@ -14,11 +14,8 @@ from agents.registry import AgentRegistry
 from bus.dispatcher import INLINE, OTHERS, Dispatcher
 from bus.journal import IdempotencyKey, Journal, NewRun
 from bus.routes import BrokerTransport, InlineTransport
-from config.definitions.agent import AgentDefinition
 from config.errors import BadRequest, CallboardError
 from config.forks import leave_to_parent
-from config.identity.access import may_start, sees_agent
-from config.identity.errors import AgentForbidden
 from config.identity.principal import Principal
 from config.settings import Settings
 from observers.base import AgentObserver
@@ -121,7 +118,7 @@ class Runner:
         principal = principal or self.principal
         try:
             self._check(objective, thread_id)
-            definition = self._startable(principal, agent_id)
+            definition = self.registry.startable(principal, agent_id)
         except CallboardError:  # a repeated request has its run, even if the agent's file was moved since
             earlier = self.journal.runs.started_before(principal, idempotency) if idempotency is not None else None
             if earlier is None:
@@ -145,14 +142,6 @@ class Runner:
             idempotency=idempotency,
         )
         return self._accept(new, tuple(one for one in observers if isinstance(one, AgentObserver)))
-
-    def _startable(self, principal: Principal, agent_id: str) -> AgentDefinition:
-        definition = self.registry.get(agent_id)
-        if not sees_agent(principal, definition):
-            raise self.registry.unknown(agent_id)
-        if not may_start(principal, definition):
-            raise AgentForbidden(principal=principal.id, agent_id=agent_id)
-        return definition
 
     def _accept(self, new: NewRun, local: tuple[AgentObserver, ...]) -> RunHandle:
         """Commit a run and send its message, unless an earlier request made the run."""

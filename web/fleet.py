@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from config.definitions.errors import DefinitionInvalid
+from config.identity.principal import Principal
 
 if TYPE_CHECKING:
     from bus.journal import WaitReason
@@ -32,9 +32,9 @@ def workers_starting(state: Path, alive: int = 0) -> int:
         return 0
 
 
-def unserved_queues(process: WebProcess) -> list[str]:
-    """Return the queues of agents that no living worker serves, the deployment's own first."""
-    agents = [one for one in process.runner.registry.all() if not isinstance(one, DefinitionInvalid)]
+def unserved_queues(process: WebProcess, principal: Principal) -> list[str]:
+    """Return the queues of a principal's agents that no living worker serves, the deployment's own first."""
+    agents = process.runner.registry.seen_by(principal)
     named = sorted({one.queue for one in agents if one.queue is not None})
     default = [None] if any(one.queue is None for one in agents) else []
     return [queue or process.settings.queue for queue in process.journal.workers.unserved([*default, *named])]

@@ -12,11 +12,13 @@ from agents.errors import AgentUnknown
 from agents.models.auto import resolve_model
 from config.definitions.dotted_path import NotImportable, require_allowed
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.identity.access import may_administer, may_start, sees_agent
 from web.api.answers import answer
 from web.calls.call import call
 from web.process import current_process
 from web.schemas.agent import AgentList, AgentSummary
 from web.schemas.paths import AgentId
+from web.security import current_principal
 
 if TYPE_CHECKING:
     from config.definitions.agent import AgentDefinition
@@ -27,7 +29,11 @@ agents = Blueprint("agents", __name__)
 @agents.get("/v1/agents")
 @call({200: AgentList})
 def many() -> Response:
-    """Return the usable agents, and a problem for each other one, without importing its code."""
+    """Return the agents that the caller may start; administrators also see the problem of each unusable one.
+
+    No tool is imported.
+    """
+    principal = current_principal()
     usable, problems = [], []
     for found in current_process().runner.registry.all():
         if isinstance(found, DefinitionInvalid):
@@ -35,16 +41,16 @@ def many() -> Response:
             problems.append({"id": stem, "code": found.code, "detail": str(found)})
         elif problem := _refused_tool(found):
             problems.append(problem)
-        else:
+        elif sees_agent(principal, found) and may_start(principal, found):
             usable.append(shown(found))
-    return answer({"agents": usable, "problems": problems})
+    return answer({"agents": usable, "problems": problems if may_administer(principal) else []})
 
 
 @agents.get("/v1/agents/<agent_id>")
 @call({200: AgentSummary}, problems=(AgentUnknown, DefinitionInvalid))
 def one(agent_id: AgentId) -> Response:
     """Return one agent; a definition that cannot be used is 422 with what is wrong."""
-    return answer(shown(current_process().runner.registry.get(agent_id)))
+    return answer(shown(current_process().runner.registry.get_for(current_principal(), agent_id)))
 
 
 def shown(agent: AgentDefinition) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def ready() -> Response:
     process = current_process()
     try:
         process.journal.write_probe.require()
-        unserved = unserved_queues(process)
+        unserved = [] if is_stranger() else unserved_queues(process, current_principal())
     except CallboardError as error:
         answered = (
             answer({"status": "unavailable"}, Retry_After=str(RETRY_AFTER_S)) if is_stranger() else of_error(error)

@@ -64,7 +64,7 @@ def create(body: CreateKey) -> Response:
         id=body.name,
         roles=frozenset(body.roles),
         verbs=frozenset(body.verbs or Verb),
-        agents=None if body.agents is None else frozenset(registry.get(agent).id for agent in body.agents),
+        agents=None if body.agents is None else frozenset(registry.get_for(creator, agent).id for agent in body.agents),
     )
     _require_within(principal, creator)
     _require_no_longer(body.expires_in_s)

@@ -98,6 +98,8 @@ class WhichRuns(Input):
     """Only runs of this agent."""
     thread_id: Maybe[Filter] = None
     """Only runs of this conversation."""
+    owner: Maybe[Filter] = None
+    """Only runs of this principal; absent: of all whose runs you see."""
     limit: Annotated[int, Whole(1, 200)] = 50
     before: ListPlace = None
     """``next`` of the page before."""
@@ -107,7 +109,8 @@ class WhichRuns(Input):
 @call({200: RunPage})
 def many(query: WhichRuns) -> Response:
     """List runs, the newest first; a page ends at its limit or where the runs' outputs reach a megabyte."""
-    process, filters = current_process(), {"status": query.status, "agent": query.agent, "thread_id": query.thread_id}
+    process = current_process()
+    filters = {name: getattr(query, name) for name in ("status", "agent", "thread_id", "owner")}
     wanted: dict[str, Any] = {name: value or None for name, value in filters.items()} | dict(place_of(query.before))
     with process.large_work():
         found, is_cut = process.journal.runs.page(current_principal(), limit=query.limit, **wanted)

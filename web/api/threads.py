@@ -10,6 +10,7 @@ from pydantic import Field
 from agents.errors import AgentUnknown
 from bus.journal import MessagesUntil, RunOpen, ThreadUnknown
 from config.definitions.errors import DefinitionInvalid
+from config.identity.errors import AgentForbidden
 from web.api.answers import answer
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
@@ -60,14 +61,15 @@ class StartThread(Input):
 
 
 @threads.post("/v1/threads")
-@call({201: NewThread}, problems=(AgentUnknown, DefinitionInvalid))
+@call({201: NewThread}, problems=(AgentUnknown, AgentForbidden, DefinitionInvalid))
 def start(body: StartThread) -> Response:
     """Create an empty thread: 201 and its id."""
     process = current_process()
     agent_id = process.settings.default_agent if body.agent is None else body.agent
-    process.runner.registry.get(agent_id)
+    agent = process.runner.registry.startable(current_principal(), agent_id)
     title = " ".join(body.title.split())
-    thread_id = process.journal.threads.open(current_principal(), agent_id, title)
+    is_private = agent.access.runs == "private"
+    thread_id = process.journal.threads.open(current_principal(), agent.id, title, is_private=is_private)
     return answer({"thread_id": thread_id}, 201, Location=url_for("threads.one", thread_id=thread_id))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flask import Blueprint, Response
 
 from web.calls.call import call
@@ -20,13 +22,19 @@ def many(headers: Conditional) -> Response:
 
     While no worker is alive, the tools of the last ones are listed.
     """
-    return headers.answer({"tools": current_process().journal.tools.listed(current_principal())})
+    return headers.answer({"tools": _listed()})
 
 
 @tools.get("/tools")
 @call({200: SeedTools, 304: None})
 def seed(headers: Conditional) -> Response:
     """List the tools as the first orchestrator design shows them, one version of each name."""
-    found = {one["name"]: one for one in current_process().journal.tools.listed(current_principal())}
+    found = {one["name"]: one for one in _listed()}
     shown = [{name: one[name] for name in SeedTool.model_fields} for one in found.values()]
     return headers.answer({"tools": shown})
+
+
+def _listed() -> list[dict[str, Any]]:
+    """Return the tools of the agents that the caller sees."""
+    process = current_process()
+    return process.journal.tools.listed([agent.id for agent in process.runner.registry.seen_by(current_principal())])

@@ -5,7 +5,7 @@ A tool is listed while a worker that has it is alive. While no worker is alive, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from bus.journal.idempotency import canonical_digest
 from bus.journal.ownership.workers import ALIVE_MS
 from config.database.engine import WALL_MS, Database
 from config.database.tables import tools, workers
-from config.identity.principal import Principal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,15 +53,15 @@ class Tools:
             if rows:
                 connection.execute(insert(tools), rows)
 
-    def listed(self, principal: Principal) -> list[dict[str, Any]]:
-        """Return the tools of the agents that the principal's credential is for, by name."""
+    def listed(self, agents: Collection[str]) -> list[dict[str, Any]]:
+        """Return the tools of these agents, by name."""
         query = select(tools).order_by(tools.c.name, tools.c.digest)
         with self._database.read() as connection:
             rows = connection.execute(query.where(_is_of_living())).all() or connection.execute(query).all()
         found: dict[str, dict[str, Any]] = {}
         for row in rows:
             shown = found.setdefault(row.digest, _shown(row))
-            shown["agents"] = sorted({*shown["agents"], *_allowed(principal, orjson.loads(row.agents_json))})
+            shown["agents"] = sorted({*shown["agents"], *(set(orjson.loads(row.agents_json)) & set(agents))})
         return [one for one in found.values() if one["agents"]]
 
 
@@ -82,10 +81,6 @@ def _row(worker_id: str, tool: LoadedTool) -> dict[str, Any]:
         "timeout_s": tool.timeout_s,
         "agents_json": orjson.dumps(list(tool.agents)).decode(),
     }
-
-
-def _allowed(principal: Principal, agents: Sequence[str]) -> Sequence[str]:
-    return agents if principal.agents is None else [one for one in agents if one in principal.agents]
 
 
 def _shown(row: Any) -> dict[str, Any]:

@@ -66,13 +66,14 @@ class Threads:
         ]
         return _summary(row) | {"runs": runs_}
 
-    def open(self, principal: Principal, agent_id: str, title: str) -> str:
+    def open(self, principal: Principal, agent_id: str, title: str, *, is_private: bool = False) -> str:
         """Insert an empty thread and return its id."""
         id_ = new_id("thr")
         row = {
             "id": id_,
             "tenant": principal.tenant,
             "principal": principal.id,
+            "private": is_private,
             "agent_id": agent_id,
             "title": title,
             "next_message": 1,

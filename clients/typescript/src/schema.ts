@@ -63,7 +63,7 @@ export interface components {
             arguments?: {
                 [key: string]: unknown;
             };
-            /** @description When it was numbered, UTC, as ``2026-11-20T12:00:00.123Z``. */
+            /** @description When it was numbered, UTC. */
             at: string;
             by?: string;
             call_id?: string;
@@ -74,7 +74,7 @@ export interface components {
             name?: string;
             reason?: string;
             run_id: string;
-            /** @description The event's number in its run, from 1; 0 as long as it has none. */
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
             thread_id: string;
             /**
@@ -152,11 +152,11 @@ export interface components {
         /** @description A child run's state changed. */
         ChildEvent: {
             agent: string;
-            /** @description When it was numbered, UTC, as ``2026-11-20T12:00:00.123Z``. */
+            /** @description When it was numbered, UTC. */
             at: string;
             child_run_id: string;
             run_id: string;
-            /** @description The event's number in its run, from 1; 0 as long as it has none. */
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
             status: string;
             thread_id: string;
@@ -186,6 +186,11 @@ export interface components {
             /** @description What it may be used for; absent: everything. */
             verbs?: components["schemas"]["Verb"][];
         };
+        /**
+         * @description How a caller was authenticated.
+         * @enum {string}
+         */
+        CredentialKind: "key" | "service" | "session" | "certificate" | "local" | "none";
         /** @description A person's answer. */
         Decide: {
             /** @description One of the question's ``decisions``. */
@@ -219,14 +224,14 @@ export interface components {
         Effect: "pure" | "idempotent" | "keyed" | "checkable" | "unsafe";
         /** @description The last event of a run, exactly once. */
         EndEvent: {
-            /** @description When it was numbered, UTC, as ``2026-11-20T12:00:00.123Z``. */
+            /** @description When it was numbered, UTC. */
             at: string;
             cost_usd?: number;
             duration_ms?: number;
             output?: unknown;
             reason?: string;
             run_id: string;
-            /** @description The event's number in its run, from 1; 0 as long as it has none. */
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
             /** @enum {string} */
             status: "succeeded" | "failed" | "cancelled" | "dead";
@@ -243,7 +248,7 @@ export interface components {
         };
         /** @description An error; the run may continue. */
         ErrorEvent: {
-            /** @description When it was numbered, UTC, as ``2026-11-20T12:00:00.123Z``. */
+            /** @description When it was numbered, UTC. */
             at: string;
             attempt?: number;
             code: string;
@@ -252,7 +257,7 @@ export interface components {
             retry_in_ms?: number;
             retryable?: boolean;
             run_id: string;
-            /** @description The event's number in its run, from 1; 0 as long as it has none. */
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
             thread_id: string;
             /**
@@ -362,6 +367,17 @@ export interface components {
                 [key: string]: number;
             };
         };
+        /** @description The caller. */
+        Me: {
+            credential: components["schemas"]["CredentialKind"];
+            /** @description How the identity provider calls the person. */
+            display_name?: string;
+            /** @description When the credential ends; absent: it does not end by itself. */
+            expires_at?: string;
+            principal: string;
+            roles: components["schemas"]["Role"][];
+            tenant: string;
+        };
         /** @description A message of a thread. */
         Message: {
             at: string;
@@ -396,7 +412,7 @@ export interface components {
         };
         /** @description The whole message as it entered the history; it makes the text of its pieces final. */
         MessageEvent: {
-            /** @description When it was numbered, UTC, as ``2026-11-20T12:00:00.123Z``. */
+            /** @description When it was numbered, UTC. */
             at: string;
             call_id?: string;
             content?: string;
@@ -406,7 +422,7 @@ export interface components {
             reasoning?: string;
             role: string;
             run_id: string;
-            /** @description The event's number in its run, from 1; 0 as long as it has none. */
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
             step_id?: string;
             thread_id: string;
@@ -497,6 +513,13 @@ export interface components {
             /** @description Your own name for the conversation; absent: a new one. */
             thread_id?: string;
         };
+        /** @description The parameters with which the identity provider sent the reader back. */
+        ProviderAnswer: {
+            code?: string;
+            error?: string;
+            iss?: string;
+            state: string;
+        };
         /** @description This process takes requests. */
         Ready: {
             /** @description What to do about them, as a sentence. */
@@ -508,12 +531,12 @@ export interface components {
         };
         /** @description A piece of the model's thinking, many times a second. */
         ReasoningEvent: {
-            /** @description When it was numbered, UTC, as ``2026-11-20T12:00:00.123Z``. */
+            /** @description When it was numbered, UTC. */
             at: string;
             content?: string;
             message_id?: string;
             run_id: string;
-            /** @description The event's number in its run, from 1; 0 as long as it has none. */
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
             step_id?: string;
             thread_id: string;
@@ -525,12 +548,12 @@ export interface components {
         };
         /** @description A piece of the answer, many times a second. */
         ResponseEvent: {
-            /** @description When it was numbered, UTC, as ``2026-11-20T12:00:00.123Z``. */
+            /** @description When it was numbered, UTC. */
             at: string;
             content?: string;
             message_id?: string;
             run_id: string;
-            /** @description The event's number in its run, from 1; 0 as long as it has none. */
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
             step_id?: string;
             thread_id: string;
@@ -625,7 +648,7 @@ export interface components {
             runs: components["schemas"]["ListedRun"][];
         };
         /**
-         * @description The values of a run's column ``status``.
+         * @description The state of a run.
          * @enum {string}
          */
         RunStatus: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled" | "dead";
@@ -733,6 +756,32 @@ export interface components {
             /** @description Milliseconds between the first event and this one when the server sent it. */
             elapsed_ms: number;
         };
+        /** @description A session, whose cookie comes with this answer. */
+        SignedIn: {
+            /** @description The header ``X-CSRF-Token`` of requests that change something. */
+            csrf_token: string;
+            expires_at: string;
+        };
+        /** @description The session has ended. */
+        SignedOut: {
+            /** @description Where the reader can end the session at the identity provider, too. */
+            provider_url?: string;
+        };
+        /** @description A sign-in that this browser began. */
+        SignInBegun: {
+            /** @description Where the reader signs in; it leads back to ``/auth/callback``. */
+            authorization_url: string;
+            /** @description What the provider has to send back. */
+            state: string;
+        };
+        /** @description Which sessions end. */
+        SignOut: {
+            /**
+             * @description Whether all sessions of the principal end, in other browsers too.
+             * @default false
+             */
+            everywhere: boolean;
+        };
         /** @description A message for an agent. */
         StartRun: {
             /** @description The id of the agent. */
@@ -766,13 +815,13 @@ export interface components {
         /** @description The run's state changed. */
         StatusEvent: {
             agent?: string;
-            /** @description When it was numbered, UTC, as ``2026-11-20T12:00:00.123Z``. */
+            /** @description When it was numbered, UTC. */
             at: string;
             /** @description Which owner of the run this is, from 1. */
             attempt?: number;
             reason?: string;
             run_id: string;
-            /** @description The event's number in its run, from 1; 0 as long as it has none. */
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
             /** @description queued, running, waiting or moved. */
             status: string;
@@ -854,7 +903,7 @@ export interface components {
             arguments?: {
                 [key: string]: unknown;
             };
-            /** @description When it was numbered, UTC, as ``2026-11-20T12:00:00.123Z``. */
+            /** @description When it was numbered, UTC. */
             at: string;
             call_id: string;
             /** @description A readable form of the call, for lines and cards. */
@@ -863,7 +912,7 @@ export interface components {
             message_id?: string;
             name: string;
             run_id: string;
-            /** @description The event's number in its run, from 1; 0 as long as it has none. */
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
             step_id?: string;
             thread_id: string;
@@ -882,7 +931,7 @@ export interface components {
         };
         /** @description The outcome of a tool call. */
         ToolResultEvent: {
-            /** @description When it was numbered, UTC, as ``2026-11-20T12:00:00.123Z``. */
+            /** @description When it was numbered, UTC. */
             at: string;
             call_id: string;
             duration_ms?: number;
@@ -892,7 +941,7 @@ export interface components {
             outcome: "done" | "failed" | "refused" | "unknown";
             result?: unknown;
             run_id: string;
-            /** @description The event's number in its run, from 1; 0 as long as it has none. */
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
             step_id?: string;
             thread_id: string;
@@ -916,16 +965,26 @@ export interface components {
          * @enum {string}
          */
         Verb: "see" | "start" | "control" | "decide" | "administer";
+        /** @description What this deployment asks for. */
+        WaysToSignIn: {
+            /**
+             * @description Which requests need a credential: none, or all; ``local``: the installation's own token is one.
+             * @enum {string}
+             */
+            auth: "none" | "local" | "required";
+            /** @description The host of the identity provider; absent: there is no sign-in. */
+            provider?: string;
+        };
         /** @description Numbers of events that a lost attempt had streamed, or of a log that was not kept; drop those events. */
         WithdrawnEvent: {
-            /** @description When it was numbered, UTC, as ``2026-11-20T12:00:00.123Z``. */
+            /** @description When it was numbered, UTC. */
             at: string;
             /** @description ``[[first, last], ...]``, closed. */
             ranges: number[][];
             /** @description ``expired``: not a lost attempt; the log of an ended run was not kept any longer. */
             reason?: string;
             run_id: string;
-            /** @description The event's number in its run, from 1; 0 as long as it has none. */
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
             thread_id: string;
             /**

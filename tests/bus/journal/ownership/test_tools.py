@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from bus.journal.ownership.tools import LoadedTool, Tools
 from bus.journal.ownership.workers import ALIVE_MS, Workers
 from config.database.engine import Database
-from config.identity.principal import LOCAL, Principal
 from tests.bus.journal.ownership.test_workers import age, row
 
 
@@ -27,8 +27,11 @@ def start(database: Database, worker_id: str, *loaded: LoadedTool) -> None:
     Tools(database).replace(worker_id, loaded)
 
 
-def names(database: Database, principal: Principal = LOCAL) -> list[tuple[str, list[str]]]:
-    return [(one["name"], one["agents"]) for one in Tools(database).listed(principal)]
+ALL = ("a", "assistant", "b", "c", "other")
+
+
+def names(database: Database, agents: Sequence[str] = ALL) -> list[tuple[str, list[str]]]:
+    return [(one["name"], one["agents"]) for one in Tools(database).listed(agents)]
 
 
 def test_the_tools_of_living_workers_are_listed_once(database: Database) -> None:
@@ -65,16 +68,16 @@ def test_without_a_living_worker_the_tools_of_the_last_ones_are_listed(database:
 def test_two_versions_of_a_tool_have_two_digests(database: Database) -> None:
     start(database, "own_1", tool(), tool(effect="unsafe", agents=("b",)), tool(timeout_s=5.0, agents=("c",)))
 
-    found = Tools(database).listed(LOCAL)
+    found = Tools(database).listed(ALL)
 
     assert len({one["digest"] for one in found}) == 3
     assert {one["effect"] for one in found} == {"pure", "unsafe"}
 
 
-def test_a_credential_for_some_agents_shows_their_tools(database: Database) -> None:
+def test_the_tools_of_some_agents_are_listed_with_those_agents(database: Database) -> None:
     start(database, "own_1", tool(agents=("a", "b")), tool("files", agents=("a",)))
 
-    assert names(database, Principal(agents=frozenset({"b"}))) == [("clock", ["b"])]
+    assert names(database, ["b"]) == [("clock", ["b"])]
 
 
 def test_a_worker_without_tools_lists_none(database: Database) -> None:

@@ -1,0 +1,403 @@
+"""Every call of the OpenAPI document × every place of an id × every kind of caller: others' objects stay theirs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import orjson
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import and_, insert, select, update
+
+from agents.runner import Runner
+from config.database.shared_secret import shared_secret
+from config.database.tables import api_keys, approvals, runs, threads
+from config.identity import keys
+from config.identity.key_form import SECRET_NAME, KeyForm
+from config.identity.principal import Principal, Role, Verb
+from config.ids import new_id
+from config.settings import Settings
+from tests.web.conftest import AGENT, RunOwner, furnish, opened, process_of
+from web.api import seed
+from web.app import create_app
+from web.calls.document import document
+
+pytestmark = pytest.mark.parity  # half a thousand cases
+
+SECRET = "violet-otter"
+"""Stands in everything of ana's; an answer that has it shows something of hers."""
+UNKNOWN = {
+    "run_id": "run_00000000000000000000000000",
+    "thread_id": "",
+    "approval_id": "apr_00000000000000000000000000",
+    "agent": "no-such-agent",
+    "key_id": "0000000000000000",
+    "owner": "no-such-principal",
+}
+"""An id of each kind that nothing has; of threads a new one each time, since a call may create it."""
+KIND = {"agent_id": "agent"}
+"""Name of a parameter or field -> the kind of its id, where they differ."""
+NO_IDS = {
+    *("after", "at", "before", "correlation_id", "decision", "detached", "events", "expires_in_s", "idle_s", "input"),
+    *("interval_ms", "Idempotency-Key", "If-None-Match", "Last-Event-ID", "last_event_id", "limit", "message"),
+    *("metadata", "name", "Prefer", "result", "roles", "search", "status", "ticket", "title", "verbs", "wait_s", "why"),
+    *("state", "code", "iss", "error", "error_description", "session_state", "to", "return_to", "everywhere"),
+}
+"""Parameters and fields that name no object; a new one has to be added here or to ``UNKNOWN``."""
+FIELDS = {
+    "StartRun": {"agent": "assistant", "input": "Hello"},
+    "RunAgent": {"input": "Hello"},
+    "ProcessMessage": {"message": "Hello"},
+    "Decide": {"decision": "fail"},
+    "CreateKey": {"name": "made"},
+}
+"""The required fields of a body."""
+STREAMS = {("get", "/v1/events"), ("post", "/v1/agent/run"), ("get", "/v1/selftest/stream")}
+"""Calls whose answers may stay open; the first piece is looked at."""
+VERBS = {"get": Verb.SEE, "delete": Verb.CONTROL}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """One call with one id in one place."""
+
+    method: str
+    path: str
+    place: str
+    """``path``, ``query`` or ``body``."""
+    name: str
+    is_body: bool
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        return KIND.get(self.name, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path} {self.place} {self.name}"
+
+    @property
+    def verb(self) -> Verb:
+        """What the call does with a run or a thread."""
+        if self.path.endswith("/cancel"):
+            return Verb.CONTROL
+        if "/approvals/" in self.path:
+            return Verb.DECIDE
+        return VERBS.get(self.method, Verb.SEE)
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory, empty_database: Any) -> Iterator[Runner]:
+    folder = tmp_path_factory.mktemp("access")
+    bare = Settings(
+        _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
+        state_dir=folder,
+        database_url=f"sqlite:///{folder / 'callboard.db'}",
+        auth="required",
+    )
+    with opened(furnish(bare, folder, empty_database)) as made:
+        (folder / "agents" / "ledger.yaml").write_text(f"{AGENT}access:\n  tenants: [acme]\n  principals: [ana]\n")
+        (folder / "agents" / "broken.yaml").write_text(f"name: {SECRET}\nnonsense: true\n")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(runner: Runner) -> Iterator[FlaskClient]:
+    app = create_app(runner.settings, runner)
+    yield app.test_client()
+    process_of(app).close()
+
+
+ANA = Principal(tenant="acme", id="ana")
+_IS_OF_ANA = and_(api_keys.c.tenant == ANA.tenant, api_keys.c.name == ANA.id)
+CALLERS: dict[str, Principal] = {
+    "another tenant": Principal(tenant="zeta", id="ana", roles=frozenset(Role)),
+    "another principal": Principal(tenant="acme", id="ben"),
+    "another agent's credential": Principal(tenant="acme", id="ana", agents=frozenset({"none"})),
+    **{str(role): Principal(tenant="acme", id=f"a-{role}", roles=frozenset({role})) for role in Role},
+    "its owner": ANA,
+}
+REFUSED = ("no credential", "garbage", "a wrong secret", "expired", "revoked")
+
+
+@pytest.fixture(scope="module")
+def credentials(runner: Runner) -> dict[str, dict[str, str]]:
+    """The headers of each kind of caller."""
+    database = runner.journal.database
+    form = KeyForm(partial(shared_secret, database, SECRET_NAME))
+    form.open()
+    with database.write() as connection:
+        make = partial(keys.create, connection, form, by="root")
+        found = {name: make(principal)[1] for name, principal in CALLERS.items()}
+        (old, expired), (gone, revoked), (_, wrong) = (make(Principal(tenant="acme", id="ana")) for _ in range(3))
+        connection.execute(update(api_keys).where(api_keys.c.id == old.id).values(expires_ms=1))
+        keys.revoke(connection, gone.id, None, by="root")
+    found |= {"garbage": "cbk_garbage", "a wrong secret": wrong[:-8] + wrong[-8:][::-1]}
+    found |= {"expired": expired, "revoked": revoked}
+    headers = {name: {"Authorization": f"Bearer {key}"} for name, key in found.items()}
+    return headers | {"no credential": {}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objects:
+    """What ana has: one object of each kind, made anew for a call that may change it."""
+
+    make: Callable[[bool], Mapping[str, str]]
+    """Returns the ids, by kind; True: of a private run."""
+
+
+@pytest.fixture(scope="module")
+def objects(runner: Runner, credentials: Mapping[str, object]) -> Objects:
+
+    def make(is_private: bool) -> Mapping[str, str]:
+        thread_id = new_id("talk")
+        run_id = runner.run(f"{SECRET} says hello", "assistant", thread_id=thread_id, principal=ANA).run_id
+        owner = RunOwner(runner.journal, run_id)
+        owner.finish(f"{SECRET} answers")
+        with runner.journal.database.write() as connection:
+            question = {"id": f"apr_{run_id}", "run_id": run_id, "decisions_json": '["fail"]', "created_ms": 1}
+            connection.execute(insert(approvals), question | {"name": SECRET})
+            if is_private:
+                connection.execute(update(runs).where(runs.c.id == run_id).values(private=True))
+                connection.execute(update(threads).where(threads.c.id == thread_id).values(private=True))
+            key_id = connection.execute(select(api_keys.c.id).where(_IS_OF_ANA)).scalars().first() or ""
+        ids = {"run_id": run_id, "thread_id": thread_id, "approval_id": f"apr_{run_id}", "key_id": key_id}
+        return ids | {"agent": "ledger", "owner": "ana"}
+
+    return Objects(make=make)
+
+
+# --- the calls of the document ------------------------------------------------------------------
+
+
+def operations(doc: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    for path, calls in doc["paths"].items():
+        for method, operation in calls.items():
+            yield method, path, operation
+
+
+def fields_of(doc: Mapping[str, Any], operation: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the name and the fields of an operation's body."""
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    name = str(content.get("schema", {}).get("$ref", "")).rpartition("/")[2]
+    schema = doc["components"]["schemas"].get(name, {})
+    return name, schema.get("properties", {})
+
+
+def probes(doc: Mapping[str, Any]) -> Iterator[Probe]:
+    """Yield each place of an id in each call."""
+    for method, path, operation in operations(doc):
+        schema, fields = fields_of(doc, operation)
+        probe = partial(Probe, method=method, path=path, is_body=bool(schema), body=FIELDS.get(schema, {}))
+        for parameter in operation.get("parameters", ()):
+            if KIND.get(parameter["name"], parameter["name"]) in UNKNOWN:
+                yield probe(place=parameter["in"], name=parameter["name"])
+        for name in fields:
+            if KIND.get(name, name) in UNKNOWN:
+                yield probe(place="body", name=name)
+        if "config" in fields:
+            yield probe(place="config", name="agent_id")
+        if "agents" in fields:
+            yield probe(place="agents", name="agent")
+
+
+DOC = document(create_app(Settings(_env_file=None)))  # type: ignore[call-arg]
+PROBES = list(probes(DOC))
+
+
+def test_every_parameter_and_field_is_known_to_name_an_object_or_none() -> None:
+    names: set[str] = set()
+    for _, _, operation in operations(DOC):
+        names |= {parameter["name"] for parameter in operation.get("parameters", ())} | set(
+            fields_of(DOC, operation)[1]
+        )
+    ids = {name for name in names if KIND.get(name, name) in UNKNOWN}
+
+    assert names - ids - NO_IDS - {"config", "agents"} == set(), "add them to UNKNOWN or NO_IDS"
+    assert {probe.path for probe in PROBES} >= {path for _, path, _ in operations(DOC) if "{" in path}
+
+
+# --- asking -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Got:
+    status: int
+    text: str
+    etag: str | None
+
+
+def ask(client: FlaskClient, probe: Probe, ids: Mapping[str, str], headers: Mapping[str, str], **query: str) -> Got:
+    """Return the answer to a call with these ids in its path, and the probed one in its place."""
+    path = re.sub(r"\{(\w+)\}", lambda found: ids[KIND.get(found[1], found[1])], probe.path)
+    value, body = ids[probe.kind], dict(probe.body)
+    if probe.place == "query":
+        query[probe.name] = value
+    elif probe.place == "body":
+        body[probe.name] = value
+    elif probe.place == "config":
+        body["config"] = {probe.name: value}
+    elif probe.place == "agents":
+        body["agents"] = [value]
+    sent: dict[str, Any] = {"json": body} if probe.is_body else {}
+    response = client.open(path, method=probe.method.upper(), query_string=query, headers=dict(headers), **sent)
+    with closing(response):
+        if (probe.method, probe.path) in STREAMS and response.status_code == 200:
+            first: Any = next(iter(response.response), b"")
+            text = first.decode() if isinstance(first, bytes) else first
+        else:
+            text = response.get_data(as_text=True)
+    return Got(status=response.status_code, text=text, etag=response.headers.get("ETag"))
+
+
+def code_of(text: str) -> str:
+    return str(orjson.loads(text)["code"])
+
+
+def unknown_ids(probe: Probe, ids: Mapping[str, str]) -> dict[str, str]:
+    """Return the ids with an unknown one in the probed place."""
+    return {**ids, probe.kind: new_id("talk") if probe.kind == "thread_id" else UNKNOWN[probe.kind]}
+
+
+def alike(got: Got, ids: Mapping[str, str]) -> tuple[int, str]:
+    """Return an answer without the ids of the request, and without what is made anew for each."""
+    text = got.text
+    for value in sorted(ids.values(), key=len, reverse=True):
+        text = text.replace(value, "ID")
+    text = re.sub(r"(run|thr|msg|cbk|err|talk)_[0-9A-Za-z]+", "NEW", text)
+    text = re.sub(r'"(id|key)":"[^"]+"', r'"\1":"NEW"', text)
+    return got.status, re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seed, "WAIT_S", 0)
+
+
+@pytest.mark.parametrize("caller", REFUSED)
+@pytest.mark.parametrize("probe", PROBES, ids=str)
+def test_without_a_valid_credential_every_call_is_refused_alike(
+    probe: Probe, caller: str, client: FlaskClient, credentials: Mapping[str, Mapping[str, str]], objects: Objects
+) -> None:
+    ids = objects.make(False)
+
+    theirs = ask(client, probe, ids, credentials[caller])
+    unknown = ask(client, probe, unknown_ids(probe, ids), credentials[caller])
+
+    assert theirs.status == 401
+    assert SECRET not in theirs.text
+    assert theirs == unknown
+
+
+STRANGERS = ("another tenant", "another principal", "another agent's credential")
+
+
+def is_exempt(probe: Probe, caller: str) -> bool:
+    """Return whether the caller has, or sees, an object of this name after all."""
+    if caller == "another tenant":
+        return probe.kind == "owner"  # its own name
+    return caller == "another principal" and probe.kind == "agent"  # one of its tenant, which it may not start
+
+
+FOREIGN = [(probe, caller) for probe in PROBES for caller in STRANGERS if not is_exempt(probe, caller)]
+
+
+@pytest.mark.parametrize("is_private", [False, True], ids=["shared", "private"])
+@pytest.mark.parametrize(("probe", "caller"), FOREIGN, ids=str)
+def test_what_is_foreign_looks_as_what_is_unknown(
+    probe: Probe,
+    caller: str,
+    is_private: bool,
+    client: FlaskClient,
+    credentials: Mapping[str, Mapping[str, str]],
+    objects: Objects,
+) -> None:
+    ids = objects.make(is_private)
+    none = unknown_ids(probe, ids)
+
+    theirs = ask(client, probe, ids, credentials[caller])
+    unknown = ask(client, probe, none, credentials[caller])
+
+    assert theirs.status < 500
+    assert SECRET not in theirs.text
+    assert alike(theirs, ids) == alike(unknown, none)
+
+
+# --- with a role --------------------------------------------------------------------------------
+
+
+REACHED = [probe for probe in PROBES if probe.place == "path" and probe.kind in ("run_id", "thread_id")]
+"""Elsewhere such an id names a thread of the caller's own, or filters a list."""
+
+
+@pytest.mark.parametrize("is_private", [False, True], ids=["shared", "private"])
+@pytest.mark.parametrize("caller", [*map(str, Role), "its owner"])
+@pytest.mark.parametrize("probe", REACHED, ids=str)
+def test_a_role_reaches_what_it_says(
+    probe: Probe,
+    caller: str,
+    is_private: bool,
+    client: FlaskClient,
+    credentials: Mapping[str, Mapping[str, str]],
+    objects: Objects,
+) -> None:
+    ids, principal = objects.make(is_private), CALLERS[caller]
+    query = {"owner": "ana"} if probe.kind == "thread_id" else {}
+
+    got = ask(client, probe, ids, credentials[caller], **query)
+
+    is_own, needs = principal.id == "ana", 3 if is_private else 2
+    sees = is_own or principal.reach(Verb.SEE) >= needs
+    may = is_own or principal.reach(probe.verb) >= needs
+    if not sees:
+        assert got.status == 404
+        assert SECRET not in got.text
+    elif not may:
+        assert (got.status, code_of(got.text)) == (403, "forbidden")
+    else:
+        assert got.status in (200, 201, 202, 204, 409), got.text
+
+
+@pytest.mark.parametrize("caller", [name for name in CALLERS if name not in ("admin", "another tenant")])
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/v1/keys", None),
+        ("POST", "/v1/keys", {"name": "mine", "roles": ["admin"]}),
+        ("DELETE", "/v1/keys/0000000000000000", None),
+        ("GET", "/v1/audit", None),
+    ],
+)
+def test_only_administrators_administer(
+    caller: str,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None,
+    client: FlaskClient,
+    credentials: Mapping[str, Mapping[str, str]],
+) -> None:
+    answer = client.open(path, method=method, headers=dict(credentials[caller]), json=body)
+
+    assert (answer.status_code, code_of(answer.text)) == (403, "forbidden")
+
+
+LISTS = ("/v1/runs", "/v1/threads?owner=*", "/v1/agents", "/v1/tools", "/tools", "/health", "/ready")
+
+
+@pytest.mark.parametrize("path", [*LISTS, "/v1/runs?status=open", "/v1/threads?search=violet", "/v1/keys", "/v1/audit"])
+@pytest.mark.parametrize("caller", STRANGERS)
+def test_no_list_shows_a_stranger_anything(
+    caller: str, path: str, client: FlaskClient, credentials: Mapping[str, Mapping[str, str]], objects: Objects
+) -> None:
+    objects.make(False)
+
+    answer = client.get(path, headers=dict(credentials[caller]))
+
+    assert answer.status_code in (200, 403)
+    if caller != "another tenant" or path != "/v1/agents":  # an administrator sees which definitions are broken
+        assert SECRET not in answer.text
