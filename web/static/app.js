@@ -1,7 +1,9 @@
 import { App } from "./pages/App.js";
+import { enter } from "./pages/Entry.js";
 import { takeToken } from "./services/credential.js";
 
 takeToken();
 // An address with a token that is opened in a tab that shows the page already.
 addEventListener("hashchange", () => takeToken() && location.reload());
-new App().mount(document.getElementById("app"));
+const root = document.getElementById("app");
+enter(root, (me) => new App(me).mount(root));

@@ -2,6 +2,7 @@ import { fill, h, icon, say } from "../dom/h.js";
 import { cost, duration, exactly, ticking } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { threadHash } from "../hooks/useRoute.js";
+import { ownerWords } from "../state/me.js";
 import { stateWords } from "../state/words.js";
 import { sentence } from "./Notice.js";
 
@@ -15,9 +16,10 @@ export class RunCard {
     this.name = h("b");
     this.clock = h("span.clock");
     this.what = h("div.what");
+    this.by = h("div.by");
     this.why = h("div.why");
     this.spark = h("div.spark", { "aria-hidden": "true", hidden: true });
-    this.element = h("a.run", {}, h("div.top", {}, this.mark, this.name, this.clock), this.what, this.why, this.spark);
+    this.element = h("a.run", {}, h("div.top", {}, this.mark, this.name, this.clock), this.what, this.by, this.why, this.spark);
   }
 
   update(run) {
@@ -51,6 +53,8 @@ export class RunCard {
     fill(this.mark, icon(run.status, run.status === "running" ? "is-pulsing" : ""), h("span.offscreen", {}, stateWords(run.status, run.reason)));
     say(this.name, visible(this.nameOf(run.agent, run.agent_name)));
     say(this.what, visible(run.title ?? run.run_id));
+    say(this.by, visible(ownerWords(run.principal)));
+    this.by.hidden = !this.by.textContent;
     say(this.why, visible(whyOf(run)));
     this.why.hidden = !this.why.textContent;
   }

@@ -5,6 +5,7 @@ import { cost, duration, exactly, plural, tokens } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { fleetWords, isStarting } from "../state/fleet.js";
 import { isOver } from "../state/story.js";
+import { ownerOf } from "../state/me.js";
 import { stateWords } from "../state/words.js";
 import { ConfirmInline, isOpen } from "./ConfirmInline.js";
 import { ErrorItem } from "./ErrorItem.js";
@@ -57,6 +58,7 @@ export class RunTurn {
     if (story.run_id) this.element.dataset.run = story.run_id;
     this.element.dataset.status = story.status;
     this.#showInput(story);
+    say(this.you.who, visible(ownerOf(story.principal)));
     say(this.agent.who, story.unsent ? "" : visible(this.nameOf(story.agent, story.agent_name)));
     for (const item of this.#dirty) this.#viewOf(item).update(item);
     this.#dirty.clear();

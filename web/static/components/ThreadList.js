@@ -3,6 +3,7 @@ import { ago, dayName } from "../dom/format.js";
 import { paintSoon } from "../dom/paint.js";
 import { visible } from "../dom/visible.js";
 import { OVER } from "../state/story.js";
+import { ownerWords } from "../state/me.js";
 import { stateWords } from "../state/words.js";
 import { threadHash } from "../hooks/useRoute.js";
 
@@ -77,7 +78,8 @@ export class ThreadList {
     const [open, words] = this.#stateOf(thread);
     const name = this.nameOf(thread.agent);
     const title = visible(thread.title || "Untitled");
-    const facts = words ? [words, name] : [name, ago(thread.updated_at)]; // the end of the line may be cut
+    const by = visible(ownerWords(thread.principal));
+    const facts = words ? [words, name, by] : [name, by, ago(thread.updated_at)]; // the end of the line may be cut
     return h("a.thread", { dataset: { open: open ?? "" }, href: threadHash(thread.thread_id), title, "aria-current": here ? "page" : null },
       h("span.thread-title", {}, title), h("small", {}, facts.filter(Boolean).join(" · ")));
   }

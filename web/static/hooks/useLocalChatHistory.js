@@ -26,6 +26,13 @@ export function useLocalChatHistory(storage = browserStorage()) {
   };
 }
 
+/** Forget all conversations, drafts and choices. */
+export function forgetHistory(storage = browserStorage()) {
+  attempt(() => {
+    for (const key of Object.keys(storage).filter((each) => each.startsWith(PREFIX))) storage.removeItem(key);
+  });
+}
+
 function shortened({ thread_id, title, agent, stories }) {
   const kept = stories.filter((story) => story.run_id).slice(-KEPT_STORIES);
   return { thread_id, title, agent, stories: kept, whole: kept.length === stories.length };

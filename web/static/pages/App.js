@@ -2,11 +2,13 @@
 
 import { h } from "../dom/h.js";
 import { paintSoon } from "../dom/paint.js";
+import { Account } from "../components/Account.js";
 import { Board } from "../components/Board.js";
 import { ChatWindow } from "../components/ChatWindow.js";
 import { Composer } from "../components/Composer.js";
 import { HealthLine } from "../components/HealthLine.js";
 import { NavBar } from "../components/NavBar.js";
+import { SessionOver } from "../components/SessionOver.js";
 import { Shortcuts } from "../components/Shortcuts.js";
 import { ThreadList } from "../components/ThreadList.js";
 import { Welcome } from "../components/Welcome.js";
@@ -19,8 +21,10 @@ import { useRate } from "../hooks/useRate.js";
 import { threadHash, useRoute } from "../hooks/useRoute.js";
 import { useTicker } from "../hooks/useTicker.js";
 import { listAgents, listThreads } from "../services/api.js";
+import { beginSignIn, signOut } from "../services/signIn.js";
 import { labelOf } from "../state/agents.js";
 import { fleetOf } from "../state/fleet.js";
+import { leave } from "./Entry.js";
 import { isPiece } from "../state/story.js";
 
 const THREADS_PAUSE_MS = 700;
@@ -32,14 +36,19 @@ export class App {
   #problems = [];
   #threadsTimer = 0;
 
-  constructor() {
+  /** `me`: who is reading, or null where the server does not say. */
+  constructor(me = null) {
+    this.me = me;
     this.history = useLocalChatHistory();
     this.rate = useRate();
     this.chosen = this.history.recall("agent");
     this.keys = new Shortcuts();
     this.healthLine = new HealthLine();
     this.threads = new ThreadList({ nameOf: this.nameOf, runOf: (runId) => this.feed?.board.get(runId), onSearch: () => this.#threadsSoon(200), onRetry: this.readThreads });
-    this.nav = new NavBar({ threads: this.threads.element, health: this.healthLine.element, onNew: () => this.#tab("talk"), onTab: (tab) => this.#tab(tab), onClose: () => this.#menu(false) });
+    this.account = new Account({ onSignOut: this.signOut });
+    this.account.show(me);
+    this.over = new SessionOver({ onSignIn: this.signInAgain });
+    this.nav = new NavBar({ threads: this.threads.element, account: this.account.element, health: this.healthLine.element, onNew: () => this.#tab("talk"), onTab: (tab) => this.#tab(tab), onClose: () => this.#menu(false) });
     this.composer = new Composer({ onSend: this.send, onAgent: this.choose, onDraft: (text) => this.history.setDraft(this.conversation?.threadId, text) });
     this.chat = new ChatWindow(this.#chatCallbacks());
     this.conversation = new Conversation(this.chat, this.history);
@@ -47,7 +56,7 @@ export class App {
   }
 
   mount(root) {
-    root.replaceChildren(h("a.skip", { href: "#talk", onclick: (event) => this.#skip(event) }, "To the conversation"), this.nav.element, this.nav.shade, this.chat.element, this.board.element, this.nav.tabs, this.keys.element);
+    root.replaceChildren(h("a.skip", { href: "#talk", onclick: (event) => this.#skip(event) }, "To the conversation"), this.nav.element, this.nav.shade, this.chat.element, this.board.element, this.nav.tabs, this.keys.element, this.over.element);
     this.feed = useBoard({ onRuns: this.noteRuns, onLine: (state) => this.#boardLine(state) });
     this.health = useHealth((health) => this.healthLine.show(health));
     this.replaceRoute = useRoute((route) => this.#go(route));
@@ -60,6 +69,19 @@ export class App {
 
   /** Return the name people know an agent by. */
   nameOf = (id, given) => labelOf(this.#agents, id, given);
+
+  /** End the session, or all of this person's; a key is forgotten. */
+  signOut = async (everywhere) => {
+    try {
+      leave(this.me.credential === "session" ? await signOut(everywhere) : "");
+    } catch (error) {
+      if (error.status === 401) leave();
+      else this.over.fail(error);
+    }
+  };
+
+  /** Go to the sign-in and come back; what is typed is kept as a draft. */
+  signInAgain = () => (this.me?.credential === "session" ? beginSignIn().catch((error) => this.over.fail(error)) : location.reload());
 
   send = async (input) => {
     const story = this.conversation.send({ agent: this.composer.agents.value, input });
@@ -203,6 +225,7 @@ export class App {
 
   #boardLine(state) {
     this.board.showLine(state);
+    if (state.name === "refused" && state.error?.status === 401) this.over.show();
     document.body.dataset.line = state.name;
     if (state.name === "waiting") this.healthLine.show(null);
     if (state.name === "offline") this.healthLine.show(null, "this device has no network");

@@ -18,7 +18,7 @@ export function storiesOf(thread, messages) {
 
 /** Take into a story what a run's summary knows. */
 export function applySummary(story, run) {
-  Object.assign(story, pick(run, "status", "reason", "detail", "agent", "agent_name", "error"));
+  Object.assign(story, pick(run, "status", "reason", "detail", "agent", "agent_name", "error", "principal"));
   story.createdAt = run.created_at ?? story.createdAt;
   story.startedAt = run.started_at ?? story.startedAt;
   if (OVER.has(run.status)) {
