@@ -35,6 +35,8 @@ MAX_WAITING = 8
 MAX_LARGE = 2
 """Concurrent large bodies and pages: each temporarily needs about ten times its size."""
 LARGE_WAIT_S = 2.0
+MAX_LARGE_WAITING = 6
+"""Requests that may hold a thread while they wait for one of those slots."""
 TOO_MUCH = "other requests read or send a lot just now; try again in a moment."
 MAX_MEASURED = 2
 """Concurrent measurements of a run's size: SQLite before 3.43 loads a text to measure it."""
@@ -52,6 +54,7 @@ class WebProcess:
         self._pid = 0
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
         self._large = threading.BoundedSemaphore(MAX_LARGE)
+        self._large_admitted = threading.BoundedSemaphore(MAX_LARGE + MAX_LARGE_WAITING)
         self._measured = threading.BoundedSemaphore(MAX_MEASURED)
         self.refusals = Refusals(lambda: self.journal.database)
         """Refused requests that are not in the audit log yet."""
@@ -118,9 +121,17 @@ class WebProcess:
         with _holding(self._waiting, 0, Overloaded(busy, retry_after_s=5)):
             return self.journal.loop.run(_within(wait_s, work))
 
-    def large_work(self) -> AbstractContextManager[None]:
-        """Limit the concurrent requests that need much memory; raises `Overloaded` after two seconds without a slot."""
-        return _holding(self._large, LARGE_WAIT_S, Overloaded(TOO_MUCH, retry_after_s=2))
+    @contextmanager
+    def large_work(self) -> Iterator[None]:
+        """Limit the concurrent requests that need much memory.
+
+        Raises:
+            Overloaded: there was no slot for two seconds, or several requests wait for one; those behind them would
+                hold the threads that short requests need.
+        """
+        busy = Overloaded(TOO_MUCH, retry_after_s=2)
+        with _holding(self._large_admitted, 0, busy), _holding(self._large, LARGE_WAIT_S, busy):
+            yield
 
     def measuring(self) -> AbstractContextManager[None]:
         """Limit the concurrent requests that measure a size, in the same way, separately from large work."""
