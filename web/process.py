@@ -81,6 +81,9 @@ class WebProcess:
             SchemaOld, SchemaNew: it has another.
             DatabaseUnreachable: it does not answer.
         """
+        runner, hub = self._runner, self._hub
+        if runner is not None and hub is not None and self._pid == os.getpid():
+            return runner, hub
         # One request at a time opens the process; an unreachable database would block each of them for seconds.
         busy = DatabaseBusy("other requests are opening the database still; try again in a moment.")
         with _holding(self._opening, OPENING_S, busy):
