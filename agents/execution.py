@@ -33,6 +33,7 @@ from bus.journal import (
 )
 from bus.payloads import StatusPayload
 from config.errors import CallboardError
+from config.logs import acting_for
 from observers.discovery import resolve_observers
 
 log = logging.getLogger(__name__)
@@ -112,6 +113,7 @@ def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardErr
 async def execute(journal: Journal, claimed: ClaimedRun) -> None:
     """Run the agent until the run ends, waits or is released; errors of the run are recorded, not raised."""
     context, lease = claimed.context, claimed.context.lease
+    before = acting_for.set((lease.tenant, lease.principal))
     try:
         _notify_of_claim(journal, context)
         if claimed.agent is not None:
@@ -124,6 +126,7 @@ async def execute(journal: Journal, claimed: ClaimedRun) -> None:
     finally:
         claimed.held.close()
         await journal.disown(lease)
+        acting_for.reset(before)
 
 
 def _notify_of_claim(journal: Journal, context: RunContext) -> None:

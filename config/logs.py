@@ -9,6 +9,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TextIO
 
 import orjson
@@ -101,8 +102,14 @@ def _text(record: logging.LogRecord) -> str:
         return f"{record.msg} {record.args!r}"
 
 
+acting_for: ContextVar[tuple[str, str] | None] = ContextVar("callboard_acting_for", default=None)
+"""The tenant and the principal whose request or run this context works on; each record of it has both."""
+
+
 def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
-    return ((name, value) for name, value in vars(record).items() if name not in _STANDARD and value is not None)
+    of_context = zip(("tenant", "principal"), acting_for.get() or (), strict=False)
+    yield from ((name, value) for name, value in of_context if name not in vars(record))
+    yield from ((name, value) for name, value in vars(record).items() if name not in _STANDARD and value is not None)
 
 
 def _at(record: logging.LogRecord) -> str:

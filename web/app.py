@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flask import Flask, request
+from flask import Flask, g, request
 
 from config.database.timeouts import ANSWER_S, patience
 from config.folders import require_own_folders
-from config.logs import configure_logging
+from config.identity.credential import Caller
+from config.logs import acting_for, configure_logging
 from config.settings import Settings, settings
 from web import limits, problems, security
 from web.api.agents import agents
@@ -72,12 +73,26 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     requests.register(app, process)
     limits.register(app, chosen)
     problems.register(app)
+    app.before_request(_name_caller)
+    app.teardown_request(_forget_caller)
     app.before_request(_require_ready)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)
     app.wsgi_app = patience(ANSWER_S)(app.wsgi_app)  # type: ignore[method-assign]  # as Flask's documentation does it
     app.wsgi_app = TrustedProxies(app.wsgi_app, chosen)  # type: ignore[method-assign]  # outermost
     return app
+
+
+def _name_caller() -> None:
+    """Let the records of this request have its caller's tenant and principal."""
+    caller: Caller | None = g.get("caller")
+    if caller is not None:
+        acting_for.set((caller.principal.tenant, caller.principal.id))
+
+
+def _forget_caller(_: BaseException | None = None) -> None:
+    """Leave the thread without a caller: the next request may be refused before it has one."""
+    acting_for.set(None)
 
 
 def _require_ready() -> None:

@@ -30,9 +30,11 @@ def record_of(agent: AgentFacts, payload: Payload, context: RunFacts) -> dict[st
         "agent_id": agent.id,
         "type": payload.event_type,
         "thread_id": context.thread_id,
+        "tenant": context.tenant,
+        "principal": context.principal,
     }
     if payload.type == "status":
-        record |= {"model": agent.model, "tenant": context.tenant, "principal": context.principal}
+        record["model"] = agent.model
     for name, _ in payload.own_fields:
         record[name] = getattr(payload, name)
     record |= {key: value for key, value in payload.extra.items() if key not in record}
@@ -61,7 +63,8 @@ def text_line(record: Record) -> str:
 
 
 def _ids(record: Record, names: tuple[str, ...]) -> str:
-    wanted = names if record["type"] == "status" else tuple(name for name in names if name != "thread_id")
+    once = ("thread_id", "principal")  # a run's first line has them
+    wanted = names if record["type"] == "status" else tuple(name for name in names if name not in once)
     return " ".join(f"{name.removesuffix('_id')}={record[name]}" for name in wanted if name in record)
 
 

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from config.logs import NOISY, configure_logging, one_line
+from config.logs import NOISY, acting_for, configure_logging, line_format, one_line
+from config.settings import Settings
 
 HOSTILE = "two\nlines\r\x1b[31mred\x00\u2028\u202eevil\ud800"
 
@@ -107,3 +108,18 @@ def test_debug_lines_appear_only_when_asked_for(written, settings):
 
 def test_one_line_keeps_ordinary_text():
     assert one_line("Grüße, 世界 🎭") == "Grüße, 世界 🎭"
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_record_has_the_tenant_and_the_principal_it_is_about(log_format: str) -> None:
+    formatter = line_format(Settings(log_format=log_format), "web")  # type: ignore[arg-type]  # one of the two
+    record = logging.makeLogRecord({"name": "x", "levelname": "INFO", "msg": "did it", "tenant": "named"})
+    token = acting_for.set(("acme", "ci"))
+    try:
+        line, own = formatter.format(logging.makeLogRecord({"name": "x", "msg": "did it"})), formatter.format(record)
+    finally:
+        acting_for.reset(token)
+
+    assert [word in line for word in ("acme", "ci")] == [True, True]
+    assert ("acme" in own, "named" in own) == (False, True)
+    assert "acme" not in formatter.format(record)

@@ -12,6 +12,7 @@ from flask.testing import FlaskClient
 from config.errors import SettingInvalid
 from config.identity.principal import Role
 from config.limits import WITH_AUTHENTICATION, Tenants, TenantSettings
+from config.logs import acting_for
 from config.settings import Settings, read_settings
 from tests.web.conftest import eventually, opened, process_of
 from tests.web.test_keys import bearer, make
@@ -208,3 +209,19 @@ def test_only_the_deployments_administrators_see_what_tenants_share(web: Opens) 
     assert shown == {"admin": 1, "plain": 1, "foreign": 0}
     assert queues == [True, False, False]
     stream.close()
+
+
+def test_log_records_of_a_request_have_its_caller_and_those_after_it_do_not(web: Opens) -> None:
+    client, seen = web(), list[Any]()
+    one = key_of(client, "one", tenant="acme")
+
+    def note() -> str:
+        seen.append(acting_for.get())
+        return ""
+
+    client.application.add_url_rule("/seen", view_func=note)
+
+    client.get("/seen", headers=one)
+
+    assert seen == [("acme", "one")]
+    assert acting_for.get() is None
