@@ -26,6 +26,7 @@ from web.server.connection import (
     HEAD_S,
     LINGER_BYTES,
     LINGER_S,
+    THREAD_S,
     Connection,
     OneRequest,
     Phase,
@@ -121,8 +122,15 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
     # --- on the threads
 
     def handle(self, conn: Connection) -> Any:
-        """Handle the request, and send what the kernel accepts at once."""
-        kept = super().handle(conn)
+        """Handle the request, and send what the kernel accepts at once.
+
+        One that has waited too long for a thread is refused: its client may be gone, and the work would delay others.
+        """
+        if time.monotonic() - conn.since > THREAD_S:
+            conn.sock.sendall(refusal(503))
+            kept = False
+        else:
+            kept = super().handle(conn)
         try:
             conn.sock.flush()
         except OSError:

@@ -15,6 +15,7 @@ import pytest
 from flask import Flask
 
 from tests.web.conftest import RunOwner, accept
+from web import gunicorn_conf
 from web.server.client_socket import ClientSocket
 from web.server.in_process import InProcessServer
 
@@ -56,6 +57,33 @@ def test_half_open_clients_hold_no_thread(port: int) -> None:
 
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert during <= before + 22, "its own twenty and some of the journal's"
+
+
+def test_a_request_that_waited_too_long_for_a_thread_is_refused(
+    app: Flask, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.server.worker.THREAD_S", 0.2)
+    busy, over = threading.Semaphore(0), threading.Event()
+
+    def block() -> str:
+        busy.release()
+        over.wait(30)
+        return "done"
+
+    app.add_url_rule("/block", view_func=block)
+    request = b"GET /block HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with ExitStack() as stack:
+        blocked = [stack.enter_context(say(port, request)) for _ in range(gunicorn_conf.threads)]
+        for _ in blocked:
+            assert busy.acquire(timeout=20)
+        late = stack.enter_context(say(port, request))
+        threading.Timer(0.5, over.set).start()
+        answer = late.recv(65536)
+
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"\r\nRetry-After: " in answer
+        assert all(client.recv(65536).startswith(b"HTTP/1.1 200 ") for client in blocked)
+    assert get(port, "/ready").startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_client_that_is_gone_when_it_is_accepted_ends_itself_alone(
