@@ -114,6 +114,12 @@ def test_others_runs_show_whose_they_are(browser: Browser, guarded_url: str) -> 
 
     expect(card.locator(".by")).to_have_text("by nora", timeout=PATIENCE_MS)
     expect(nora.locator("a.run .by:visible")).to_have_count(0)
+    card.click()
+    expect(adam.locator(".turn.is-user .who")).to_have_text("nora")
+    expect(adam.locator(".end")).to_be_visible(timeout=60_000)
+    expect(adam.get_by_label("Message")).to_be_hidden()
+    adam.reload()
+    expect(adam.locator(".turn.is-user .who")).to_have_text("nora")
     for context in contexts:
         context.close()
 

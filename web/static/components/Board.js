@@ -1,3 +1,4 @@
+import { threadKey } from "../state/me.js";
 import { fill, h, say } from "../dom/h.js";
 import { paintSoon } from "../dom/paint.js";
 import { count } from "../dom/format.js";
@@ -46,7 +47,7 @@ export class Board {
   /** Mark the cards of the thread on screen. */
   mark(threadId) {
     this.marked = threadId;
-    for (const card of this.#cards.values()) card.element.classList.toggle("is-here", card.run.thread_id === threadId);
+    for (const card of this.#cards.values()) card.element.classList.toggle("is-here", threadKey(card.run.thread_id, card.run.principal) === threadId);
   }
 
   /** Move the focus to the next (1) or previous (-1) card. */

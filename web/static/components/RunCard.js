@@ -2,7 +2,7 @@ import { fill, h, icon, say } from "../dom/h.js";
 import { cost, duration, exactly, ticking } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { threadHash } from "../hooks/useRoute.js";
-import { ownerWords } from "../state/me.js";
+import { ownerWords, threadKey } from "../state/me.js";
 import { stateWords } from "../state/words.js";
 import { sentence } from "./Notice.js";
 
@@ -45,7 +45,7 @@ export class RunCard {
   }
 
   #paint(run) {
-    this.element.href = threadHash(run.thread_id, run.run_id);
+    this.element.href = threadHash(threadKey(run.thread_id, run.principal), run.run_id);
     this.element.dataset.run = run.run_id;
     this.element.dataset.state = run.status;
     // What is cut on the card stands here in full.

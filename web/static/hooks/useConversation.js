@@ -2,6 +2,7 @@
 
 import { ApiError, getConversationHistory, getEvents, getThread, newKey, runFeed, sendPrompt, stopRun } from "../services/api.js";
 import { applySummary, rebuild, storiesOf } from "../state/history.js";
+import { threadKey } from "../state/me.js";
 import { isOver, newStory, applyEvent } from "../state/story.js";
 
 const SAVE_EVERY_MS = 1500;
@@ -96,7 +97,7 @@ export class Conversation {
 
   /** Take a board summary: a run of this thread that others started appears here too. */
   noteRun(run) {
-    if (run.thread_id !== this.threadId) return;
+    if (threadKey(run.thread_id, run.principal) !== this.threadId) return;
     const story = this.stories.find((each) => each.run_id === run.run_id);
     if (!story) return this.#catchUp();
     if (run.title && !this.title) this.#rename(run.title);
@@ -236,8 +237,8 @@ export class Conversation {
 
   #followFromStart(story) {
     if (story.cursor === 0) return this.#unfollow();
-    const { run_id, thread_id, agent, input, createdAt } = story;
-    const fresh = newStory({ run_id, thread_id, agent, input, createdAt });
+    const { run_id, thread_id, agent, input, createdAt, principal } = story;
+    const fresh = newStory({ run_id, thread_id, agent, input, createdAt, principal });
     this.stories[this.stories.indexOf(story)] = fresh;
     this.view.replaceStory(story, fresh);
     this.#unfollow();

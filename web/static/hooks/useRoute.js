@@ -1,10 +1,13 @@
 // The address names what is shown, so that reload, back and a shared link all work.
 
+import { threadKey, threadOf } from "../state/me.js";
+
 /** Return {name: "new" | "thread" | "board", threadId?, runId?} for the present address. */
 export function readRoute(hash = location.hash) {
-  const [, name, threadId, word, runId] = hash.replace(/^#/, "").split("/").map(decode);
+  const [, name, threadId, ...rest] = hash.replace(/^#/, "").split("/").map(decode);
   if (name === "board") return { name: "board" };
-  if (name === "thread" && threadId) return { name: "thread", threadId, runId: word === "run" ? runId : undefined };
+  const owner = rest[0] === "of" ? rest.splice(0, 2)[1] : undefined;
+  if (name === "thread" && threadId) return { name: "thread", threadId: threadKey(threadId, owner), runId: rest[0] === "run" ? rest[1] : undefined };
   return { name: "new" };
 }
 
@@ -17,7 +20,8 @@ export function useRoute(onRoute) {
 
 /** Return the address of a thread, or of one run in it. */
 export function threadHash(threadId, runId) {
-  const thread = `#/thread/${encodeURIComponent(threadId)}`;
+  const { id, owner } = threadOf(threadId);
+  const thread = `#/thread/${encodeURIComponent(id)}${owner ? `/of/${encodeURIComponent(owner)}` : ""}`;
   return runId ? `${thread}/run/${encodeURIComponent(runId)}` : thread;
 }
 

@@ -25,6 +25,7 @@ import { beginSignIn, signOut } from "../services/signIn.js";
 import { labelOf } from "../state/agents.js";
 import { fleetOf } from "../state/fleet.js";
 import { leave } from "./Entry.js";
+import { threadOf } from "../state/me.js";
 import { isPiece } from "../state/story.js";
 
 const THREADS_PAUSE_MS = 700;
@@ -164,6 +165,8 @@ export class App {
 
   #open({ name, threadId, runId }) {
     this.#tab("talk", false);
+    // Another principal's conversation is read; a message would begin one's own.
+    document.body.toggleAttribute("data-others", Boolean(threadId && threadOf(threadId).owner));
     if (name === "new" || threadId !== this.conversation.threadId) {
       this.rate.reset();
       if (name === "new") this.#openNew();

@@ -1,13 +1,16 @@
 // The page's calls, one function each. What fails is an ApiError whose message says what to do.
 import { Callboard } from "../client/callboard.js";
-import { newKey } from "../client/http.js";
+import { Http, newKey } from "../client/http.js";
+import { threadOf } from "../state/me.js";
 import { credentialHeaders } from "./credential.js";
 
 export { ApiError } from "../client/errors.js";
 export { newKey };
 
 // The page shows what fails, and offers another attempt itself.
-const server = new Callboard({ attempts: 1, headers: credentialHeaders });
+const OPTIONS = { attempts: 1, headers: credentialHeaders };
+const server = new Callboard(OPTIONS);
+const http = new Http(OPTIONS);
 
 /** Start a run; the same `key` sent twice starts one run. Returns {run_id, thread_id}. */
 export async function sendPrompt({ agent, input, threadId, key }) {
@@ -16,8 +19,17 @@ export async function sendPrompt({ agent, input, threadId, key }) {
 }
 
 /** Return every message of a thread, in reading order. */
-export function getConversationHistory(threadId) {
-  return server.messages(threadId);
+export async function getConversationHistory(key) {
+  const { id, owner } = threadOf(key);
+  if (!owner) return server.messages(id);
+  const found = [];
+  let after;
+  do {
+    const page = await http.call("GET", `/v1/threads/${encodeURIComponent(id)}/messages`, { query: { limit: 500, after, owner } });
+    found.push(...page.messages);
+    after = page.next;
+  } while (after);
+  return found;
 }
 
 /** Answer what a run asks, with changed arguments or a result where there is one; returns {decision, by, status}. */
@@ -45,10 +57,11 @@ export async function listThreads(search = "") {
 }
 
 /** Return one thread with its runs: all of them by id and state, the latest with cost and duration. */
-export async function getThread(threadId) {
+export async function getThread(key) {
+  const { id, owner } = threadOf(key);
   const [thread, { runs }] = await Promise.all([
-    server.getThread(threadId),
-    server.runs({ limit: 200, thread_id: threadId }),
+    owner ? http.call("GET", `/v1/threads/${encodeURIComponent(id)}`, { query: { owner } }) : server.getThread(id),
+    server.runs({ limit: 200, thread_id: id }),
   ]);
   const known = new Map(runs.map((run) => [run.run_id, run]));
   return { ...thread, runs: (thread.runs ?? []).map((run) => ({ ...run, ...known.get(run.run_id) })) };

@@ -30,19 +30,19 @@ export function applySummary(story, run) {
 
 /** Return the story of an ended run built from its events, with the facts that only the summary has. */
 export function rebuild(story, events) {
-  const fresh = newStory(pick(story, "run_id", "thread_id", "agent", "agent_name", "input", "createdAt", "error"));
+  const fresh = newStory(pick(story, "run_id", "thread_id", "agent", "agent_name", "input", "createdAt", "principal", "error"));
   for (const event of events) applyEvent(fresh, event);
   return fresh;
 }
 
 function storyOfRun(thread, run) {
-  const story = newStory({ run_id: run.run_id, thread_id: thread.thread_id, agent: run.agent ?? thread.agent });
+  const story = newStory({ run_id: run.run_id, thread_id: thread.thread_id, principal: run.principal ?? thread.principal, agent: run.agent ?? thread.agent });
   return applySummary(story, run);
 }
 
 // A run that was removed: its messages are all that is left of it.
 function storyOfWords(thread, id) {
-  const story = newStory({ run_id: id, thread_id: thread.thread_id, agent: thread.agent, status: "succeeded" });
+  const story = newStory({ run_id: id, thread_id: thread.thread_id, principal: thread.principal, agent: thread.agent, status: "succeeded" });
   return Object.assign(story, { detailing: true }); // There are no events to ask for.
 }
 

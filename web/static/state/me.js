@@ -17,6 +17,17 @@ export function ownerWords(principal) {
   return isOthers(principal) ? `by ${principal}` : "";
 }
 
+/** Return the name that the page has for a thread: principals name their own, so that of another one has its owner. */
+export function threadKey(threadId, owner) {
+  return isOthers(owner) ? `${owner}\n${threadId}` : threadId;
+}
+
+/** Return {id, owner?} of a thread's name. */
+export function threadOf(key) {
+  const [owner, id] = key.split("\n");
+  return id === undefined ? { id: key } : { id, owner };
+}
+
 function isOthers(principal) {
   return Boolean(me && principal && principal !== me.principal);
 }
