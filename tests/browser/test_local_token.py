@@ -13,7 +13,7 @@ from tests.journeys.up import Up
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
-MISSING = "this request has no valid credential"
+MISSING = "Open the page by the address that"
 
 
 @pytest.fixture(scope="module")
