@@ -27,6 +27,7 @@ from config.database.shared_secret import shared_secret
 from config.identity import keys
 from config.identity.base62 import encoded
 from config.identity.key_form import SECRET_NAME, KeyForm
+from config.identity.principal import Principal
 from config.settings import Settings
 from tests.bench.command import Effort, run, say
 from tests.bench.processes import Process, wait_for_answer
@@ -42,7 +43,7 @@ Way = tuple[str, int]
 def measure(effort: Effort) -> Report:
     """Return the medians of a request with a key and without, and of two refusals."""
     requests = effort.pick(3000, 50)
-    with _web() as (client, run_id, key):
+    with web() as (client, run_id, key):
         ways: dict[str, Way] = {
             "key": (key, 200),
             "none": ("", 200),
@@ -92,8 +93,11 @@ def _in_turns(client: http.client.HTTPConnection, run_id: str, ways: dict[str, W
 
 
 @contextlib.contextmanager
-def _web() -> Iterator[tuple[http.client.HTTPConnection, str, str]]:
-    """Yield a connection to a web process of its own, the id of a run, and a key of the run's principal."""
+def web(principal: Principal | None = None) -> Iterator[tuple[http.client.HTTPConnection, str, str]]:
+    """Yield a connection to a web process of its own, the id of a run, and a key of ``principal``.
+
+    None is the principal that the process takes callers without a credential for, whose the run is.
+    """
     with tempfile.TemporaryDirectory(prefix="cbbench") as name, contextlib.ExitStack() as open_things:
         folder = Path(name)
         settings = Settings(state_dir=folder / "state", port=0)
@@ -109,16 +113,16 @@ def _web() -> Iterator[tuple[http.client.HTTPConnection, str, str]]:
         body = json.dumps({"agent": "assistant", "input": "Hello"})
         client.request("POST", "/v1/runs", body, {"Content-Type": "application/json"})
         run_id = json.loads(client.getresponse().read())["run_id"]
-        yield client, run_id, _key(settings)
+        yield client, run_id, key_of(settings, principal or settings.local_principal)
 
 
-def _key(settings: Settings) -> str:
-    """Return a key of the principal that the web process takes callers without a credential for."""
+def key_of(settings: Settings, principal: Principal) -> str:
+    """Return a key that acts as this principal."""
     with contextlib.closing(open_database(settings.database)) as database:
         form = KeyForm(partial(shared_secret, database, SECRET_NAME))
         form.open()
         with database.write() as connection:
-            return keys.create(connection, form, settings.local_principal, by="bench")[1]
+            return keys.create(connection, form, principal, by="bench")[1]
 
 
 def _with_checksum(start: str) -> str:
