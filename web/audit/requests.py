@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask, Response, g, request
 
-from config.identity.audit.recording import acting_with
+from config.identity.audit.recording import PROCESS, acting_with
 from config.identity.credential import Caller
 from web.audit.refusals import Refusal
 from web.process import WebProcess
@@ -20,6 +20,10 @@ def register(app: Flask, process: WebProcess) -> None:
     def act() -> None:
         credential = caller.credential if (caller := _caller()) is not None else None
         acting_with.set((credential.kind, credential.id) if credential is not None else ("none", ""))
+
+    @app.teardown_request
+    def act_no_more(_error: BaseException | None) -> None:
+        acting_with.set(PROCESS)  # the thread may do other work
 
     @app.after_request
     def count(answer: Response) -> Response:

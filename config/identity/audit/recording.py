@@ -28,7 +28,9 @@ MAX_ITEMS = 100
 FROZEN_MS = 5000
 """Milliseconds after which Postgres ends a transaction whose process stopped while it had a head locked."""
 
-acting_with: ContextVar[tuple[str, str]] = ContextVar("acting_with", default=("process", ""))
+PROCESS = ("process", "")
+"""What a program acts with that has access to the database itself."""
+acting_with: ContextVar[tuple[str, str]] = ContextVar("acting_with", default=PROCESS)
 """The kind and the id of the credential with which this thread acts; the web process sets it for each request."""
 
 

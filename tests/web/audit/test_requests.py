@@ -18,7 +18,7 @@ from config.database.shared_secret import shared_secret
 from config.identity import keys
 from config.identity.audit.chain import entries, verify
 from config.identity.audit.entry import Action, AuditEntry
-from config.identity.audit.recording import record
+from config.identity.audit.recording import PROCESS, acting_with, record
 from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role
 from config.settings import Settings
@@ -74,6 +74,7 @@ def test_an_entry_names_the_key_that_acted(door: Any) -> None:
     assert stopped.target_id == run_id
     assert (created.target_id, created.facts["name"]) == (made["id"], "ci")
     assert made["key"] not in created.line()
+    assert acting_with.get() == PROCESS, "this thread, which was the server's, acts for no request any more"
     assert len(log(door, "key.revoked")) == 1
 
 
