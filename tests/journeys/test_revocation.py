@@ -65,9 +65,9 @@ def free_port() -> int:
 class Stream:
     """A stream that a program follows; notes when the server ends it."""
 
-    def __init__(self, web: Web, path: str, key: str) -> None:
+    def __init__(self, web: Web, path: str, key: str = "", **headers: str) -> None:
         self._connection = http.client.HTTPConnection(web.address.removeprefix("http://"), timeout=30)
-        self._connection.request("GET", path, headers={"Authorization": f"Bearer {key}"})
+        self._connection.request("GET", path, headers=headers or {"Authorization": f"Bearer {key}"})
         self._answer = self._connection.getresponse()
         assert self._answer.status == 200
         assert self._answer.fp.readline()
