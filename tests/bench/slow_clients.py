@@ -85,9 +85,10 @@ def _slow(port: int, count: int) -> Iterator[None]:
     )
     try:
         assert peers.stdout is not None
-        peers.stdout.readline()
+        assert peers.stdout.readline() == b"connected\n"
         time.sleep(SETTLE_S)
         yield
+        assert peers.poll() is None, "the slow clients ended"
     finally:
         peers.kill()
         peers.wait()
