@@ -33,7 +33,7 @@ class RowPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A whole number in an address, between two limits."""
+    """A whole number between two limits, in an address or a body."""
 
     least: int
     most: int
@@ -44,6 +44,8 @@ class Whole:
 
 
 def _whole(text: Any) -> Any:
+    if isinstance(text, float) and text.is_integer():  # JSON has one kind of number: 5.0 is 5
+        return int(text)
     return int(text) if isinstance(text, str) and re.fullmatch(r"-?[0-9]{1,9}", text, re.ASCII) else text
 
 
@@ -132,7 +134,7 @@ PastState = Annotated[
 ]
 """A past state of a thread; an empty text is now."""
 ListPlace = Annotated[
-    RowPlace | None, PlainValidator(_list_place), WithJsonSchema({"type": "string", "maxLength": 400})
+    RowPlace | None, PlainValidator(_list_place), WithJsonSchema({"type": "string", "format": "list-place"})
 ]
 KeyText = Annotated[
     str, PlainValidator(_key), WithJsonSchema({"type": "string", "pattern": rf"^[\x20-\x7e]{{1,{MAX_KEY_CHARS}}}$"})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from flask import Blueprint, Response
-from pydantic import Field
+from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
 from bus.journal import (
     ApprovalDecided,
@@ -36,8 +37,17 @@ def many(run_id: RunId) -> Response:
     return answer({"approvals": current_process().journal.runs.questions(current_principal(), run_id)})
 
 
+RESULT_NEEDS: JsonDict = {
+    "if": {"required": ["result"], "properties": {"result": {"not": {"type": "null"}}}},
+    "then": {"properties": {"decision": {"const": "take_as_done"}}},
+}
+"""What ``_decision`` refuses, for the document."""
+
+
 class Decide(Input):
     """A person's answer."""
+
+    model_config = ConfigDict(json_schema_extra=RESULT_NEEDS)
 
     decision: Annotated[str, Field(max_length=40)]
     """One of the question's ``decisions``."""

@@ -18,6 +18,7 @@ from web.api.answers import answer
 from web.auth.authentication import current_caller, current_key_form
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
+from web.parameters import Whole
 from web.process import current_process
 from web.schemas.key import KeyList, NewKey
 from web.schemas.paths import KeyId
@@ -50,7 +51,7 @@ class CreateKey(Input):
     """What it may be used for; absent: everything."""
     agents: Maybe[Annotated[list[str], Field(min_length=1, max_length=100)]] = None
     """The agents that it may be used for; absent: all."""
-    expires_in_s: Maybe[Annotated[int, Field(ge=1, le=MAX_LIFETIME_S)]] = None
+    expires_in_s: Maybe[Annotated[int, Whole(1, MAX_LIFETIME_S)]] = None
     """Seconds until it ends by itself; absent: it does not."""
 
 

@@ -21,7 +21,7 @@ from web.fleet import with_starting
 from web.parameters import Filter, ListPlace, Repeatable, Whole, choice, next_place, place_of, sized
 from web.process import current_process
 from web.schemas.event import EndEvent
-from web.schemas.paths import RunId
+from web.schemas.paths import RunId, Sentence, ThreadName
 from web.schemas.run import AcceptedRun, ControlledRun, Run, RunPage
 from web.security import current_principal
 
@@ -39,9 +39,9 @@ class StartRun(Input):
 
     agent: Annotated[str, Field(max_length=80)]
     """The id of the agent."""
-    input: str
+    input: Sentence
     """The message: a sentence or a page."""
-    thread_id: Maybe[Annotated[str, Field(max_length=128)]] = None
+    thread_id: Maybe[ThreadName] = None
     """Your own name for the conversation; it is created when it is new. Absent: a new one."""
     detached: bool = True
     """False: wait for the run's end."""

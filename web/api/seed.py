@@ -21,6 +21,7 @@ from web.errors import TooManyViewers
 from web.feeds.seed import SeedFeed, as_text, reason_of
 from web.problems import problem
 from web.process import current_process
+from web.schemas.paths import Sentence, ThreadName
 from web.schemas.problem import ProblemDetails
 from web.schemas.seed import Processed, SeedEvent, StillProcessing
 from web.security import current_principal
@@ -51,9 +52,9 @@ class SeedConfig(Input):
 class RunAgent(Input):
     """A message for an agent, in the dialect of the first orchestrator design."""
 
-    input: str
+    input: Sentence
     """The message."""
-    thread_id: Maybe[Annotated[str, Field(max_length=128)]] = None
+    thread_id: Maybe[ThreadName] = None
     """Your own name for the conversation; absent: a new one."""
     correlation_id: Maybe[CorrelationId] = None
     """Sent back in the last event."""
@@ -78,8 +79,8 @@ def run(body: RunAgent) -> Response:
 class ProcessMessage(Input):
     """A message for the default agent."""
 
-    message: str
-    thread_id: Maybe[Annotated[str, Field(max_length=128)]] = None
+    message: Sentence
+    thread_id: Maybe[ThreadName] = None
     """Your own name for the conversation; absent: a new one."""
     correlation_id: Maybe[CorrelationId] = None
     """Sent back in the answer."""

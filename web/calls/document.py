@@ -14,6 +14,7 @@ from werkzeug.routing import Rule
 from werkzeug.routing.converters import AnyConverter
 
 from config.project import own_version
+from web.auth import tickets
 from web.auth.authentication import HEALTH_ENDPOINTS, OPEN_ENDPOINTS
 from web.calls.call import HttpCall, declared
 from web.calls.fields import Input
@@ -35,6 +36,8 @@ SECURITY: Mapping[str, Json] = {
     },
 }
 """The credentials of a request."""
+USUAL = ("key", "session")
+"""Those that calls take; the events of a run take a ticket, too."""
 _PART = re.compile(r"<([^<>]*)>")
 
 
@@ -70,7 +73,7 @@ def document(app: Flask) -> Json:
         "openapi": "3.1.0",
         "info": {"title": "Callboard", "version": own_version(), "description": DESCRIPTION},
         "servers": [{"url": "/"}],
-        "security": [{name: []} for name in SECURITY],
+        "security": [{name: []} for name in USUAL],
         "tags": [{"name": name, "description": text.strip().partition("\n\n")[0]} for name, text in tags.items()],
         "paths": dict(paths),
         "components": {
@@ -125,6 +128,8 @@ def _operation(one: Operation, schema_of_model: SchemaOf) -> Json:
         found["description"] = more
     if one.endpoint in OPEN_ENDPOINTS | HEALTH_ENDPOINTS:
         found["security"] = []
+    elif one.endpoint == tickets.ENDPOINT:
+        found["security"] = [{name: []} for name in SECURITY]
     if parameters := list(_parameters(one)):
         found["parameters"] = parameters
     if one.call.body is not None:

@@ -69,7 +69,7 @@ def _form(name: str, schema: Schema) -> str:
     if schema.get("type") in ("integer", "number"):
         number = "a whole number" if schema["type"] == "integer" else "a number"
         number += " of seconds" if name.endswith("_s") else ""
-        return f"{number} from {schema['minimum']:g} to {schema['maximum']:g}"
+        return f"{number} from {schema['minimum']:,} to {schema['maximum']:,}"
     if "pattern" in schema:
         return f"text of the form {schema['pattern']}"
     return _FORMS.get(str(schema.get("type")), "another value")

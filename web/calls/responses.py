@@ -107,5 +107,9 @@ def _answer(status: int, media: Media, schema_of: SchemaOf) -> Json:
 
 
 def _media(name: str, schema: Json) -> Json:
-    """Return a body of one media type; ``itemSchema`` of a stream's events comes with OpenAPI 3.2."""
-    return {"schema": {"type": "string"}, "x-itemSchema": schema} if name == "text/event-stream" else {"schema": schema}
+    """Return a body of one media type; of a stream one event, with ``itemSchema`` as OpenAPI 3.2 has it."""
+    if name != "text/event-stream":
+        return {"schema": schema}
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
+    fields = {"event": {"type": "string"}, "id": {"type": "string"}, "data": data}
+    return {"schema": {"type": "object", "properties": fields}, "x-itemSchema": schema}

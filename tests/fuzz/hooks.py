@@ -1,0 +1,53 @@
+"""What schemathesis has to know besides the document: streams do not end, and some texts are made by the server."""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import Any
+
+import orjson
+import schemathesis
+from hypothesis import strategies as st
+from requests import PreparedRequest, Response
+from requests.adapters import HTTPAdapter
+from urllib3.exceptions import HTTPError
+
+STREAM_S = 0.2
+"""How long a stream is read."""
+_send = HTTPAdapter.send
+
+
+def send_briefly(self: HTTPAdapter, request: PreparedRequest, stream: bool = False, **options: Any) -> Response:
+    """Send a request, and read a stream of events for a moment only."""
+    answer = _send(self, request, stream=True, **options)
+    if answer.headers.get("content-type", "").startswith("text/event-stream"):
+        answer._content = _beginning(answer)
+        answer._content_consumed = True
+        answer.close()
+    elif not stream:
+        _ = answer.content
+    return answer
+
+
+def _beginning(answer: Response) -> bytes:
+    until, read = time.monotonic() + STREAM_S, b""
+    answer.raw._fp.fp.raw._sock.settimeout(STREAM_S)  # urllib3 has given the connection back already
+    try:
+        while time.monotonic() < until and (piece := answer.raw.read1(4096)):
+            read += piece
+    except (OSError, HTTPError):  # nothing more within the time
+        pass
+    return read
+
+
+HTTPAdapter.send = send_briefly
+
+place = st.tuples(st.integers(0, 2**45), st.text("abcdefghijklmnop_0123456789", min_size=1, max_size=30))
+schemathesis.openapi.format(
+    "list-place", place.map(lambda found: base64.urlsafe_b64encode(orjson.dumps(found)).decode().rstrip("="))
+)
+schemathesis.openapi.format(
+    "thread-id",
+    st.text("abcdefghijklmnopqrstuvwxyzäß0123456789:-_", min_size=1, max_size=128),
+)
