@@ -40,7 +40,8 @@ def fuzz(state: Path, *arguments: str, output: int | None = None) -> int:
         origin = up.address.partition("/#")[0]  # without the token behind it
         command = [
             *(sys.executable, "-m", "schemathesis.cli", f"--config-file={HERE / 'schemathesis.toml'}", "run"),
-            *(f"{origin}/openapi.json", "--checks", "all", "--continue-on-failure", "--request-timeout", "20"),
+            *(f"{origin}/openapi.json", "--checks", "all", "--continue-on-failure"),
+            *("--request-timeout", "320", "--max-response-time", "310"),  # a start waits for its run as long as asked
             # By GET it is a page, which is no call.
             *("--exclude-path", "/auth/callback"),
             *("--header", f"Authorization: Bearer {local_token(Settings(state_dir=state))}", *arguments),
