@@ -37,7 +37,7 @@ def test_the_settings_say_as_whom_it_acts() -> None:
         (Principal(tenant="acme", id="ana", agents=frozenset({"other"})), AgentUnknown),
         (Principal(tenant="zeta", id="ana", roles=frozenset(Role)), AgentUnknown),
     ],
-    ids=str,
+    ids=["principal", "verb", "agent", "tenant"],
 )
 def test_a_run_that_may_not_be_started_leaves_nothing(principal: Principal, error: type[Exception]) -> None:
     with AgentKit(access={"tenants": ["acme"], "principals": ["ana"]}) as kit:

@@ -47,7 +47,7 @@ def test_lists_have_the_runs_that_the_principal_sees(harness: JournalHarness) ->
         assert seen(harness, principal) == set()
 
 
-@pytest.mark.parametrize("blind", BLIND, ids=str)
+@pytest.mark.parametrize("blind", BLIND, ids=["principal", "tenant", "agent"])
 @pytest.mark.parametrize(
     "ask",
     [
