@@ -18,8 +18,15 @@ export interface RunFilter {
   status?: string;
   agent?: string;
   thread_id?: string;
+  /** Only runs of this principal. */
+  owner?: string;
   limit?: number;
   before?: string;
+}
+
+export interface ThreadOptions {
+  /** The principal whose thread is meant; left out: the caller's own. */
+  owner?: string | undefined;
 }
 
 /** A Callboard server: start runs, find them again, read threads and agents. */
@@ -53,21 +60,21 @@ export class Callboard {
   }
 
   /** Return a page of threads, the last used one first. */
-  threads(query: { search?: string; limit?: number; before?: string } = {}): Promise<Threads> {
-    return this.#http.call("GET", "/v1/threads", { query });
+  threads(query: ThreadOptions & { search?: string; limit?: number; before?: string } = {}): Promise<Threads> {
+    return this.#http.call("GET", "/v1/threads", { query: { ...query } });
   }
 
   /** Return one thread with its runs. */
-  getThread(threadId: string): Promise<Thread> {
-    return this.#http.call("GET", threadPath(threadId));
+  getThread(threadId: string, { owner }: ThreadOptions = {}): Promise<Thread> {
+    return this.#http.call("GET", threadPath(threadId), { query: { owner } });
   }
 
   /** Return every message of a thread, in reading order. */
-  async messages(threadId: string): Promise<Message[]> {
+  async messages(threadId: string, { owner }: ThreadOptions = {}): Promise<Message[]> {
     const found: Message[] = [];
     let after: string | undefined;
     do {
-      const query = { limit: 500, after };
+      const query = { limit: 500, after, owner };
       const page: Messages = await this.#http.call("GET", `${threadPath(threadId)}/messages`, { query });
       found.push(...page.messages);
       after = page.next;
@@ -76,8 +83,8 @@ export class Callboard {
   }
 
   /** Delete a thread with its messages and runs. */
-  async removeThread(threadId: string): Promise<void> {
-    await this.#http.call("DELETE", threadPath(threadId));
+  async removeThread(threadId: string, { owner }: ThreadOptions = {}): Promise<void> {
+    await this.#http.call("DELETE", threadPath(threadId), { query: { owner } });
   }
 
   /** Return a feed of the board: a snapshot of the runs, then each summary that changes; start() opens it. */

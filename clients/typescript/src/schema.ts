@@ -510,7 +510,10 @@ export interface components {
             /** @description Sent back in the answer. */
             correlation_id?: string;
             message: string;
-            /** @description Your own name for the conversation; absent: a new one. */
+            /**
+             * Format: thread-id
+             * @description Your own name for the conversation; absent: a new one.
+             */
             thread_id?: string;
         };
         /** @description The parameters with which the identity provider sent the reader back. */
@@ -631,7 +634,10 @@ export interface components {
             correlation_id?: string;
             /** @description The message. */
             input: string;
-            /** @description Your own name for the conversation; absent: a new one. */
+            /**
+             * Format: thread-id
+             * @description Your own name for the conversation; absent: a new one.
+             */
             thread_id?: string;
         };
         /** @description A run of a thread. */
@@ -797,7 +803,10 @@ export interface components {
             metadata?: {
                 [key: string]: unknown;
             };
-            /** @description Your own name for the conversation; it is created when it is new. Absent: a new one. */
+            /**
+             * Format: thread-id
+             * @description Your own name for the conversation; it is created when it is new. Absent: a new one.
+             */
             thread_id?: string;
             /**
              * @description How long to wait with ``"detached": false``, in seconds; the run continues afterwards.

@@ -29,18 +29,18 @@ export class Callboard {
     }
     /** Return a page of threads, the last used one first. */
     threads(query = {}) {
-        return this.#http.call("GET", "/v1/threads", { query });
+        return this.#http.call("GET", "/v1/threads", { query: { ...query } });
     }
     /** Return one thread with its runs. */
-    getThread(threadId) {
-        return this.#http.call("GET", threadPath(threadId));
+    getThread(threadId, { owner } = {}) {
+        return this.#http.call("GET", threadPath(threadId), { query: { owner } });
     }
     /** Return every message of a thread, in reading order. */
-    async messages(threadId) {
+    async messages(threadId, { owner } = {}) {
         const found = [];
         let after;
         do {
-            const query = { limit: 500, after };
+            const query = { limit: 500, after, owner };
             const page = await this.#http.call("GET", `${threadPath(threadId)}/messages`, { query });
             found.push(...page.messages);
             after = page.next;
@@ -48,8 +48,8 @@ export class Callboard {
         return found;
     }
     /** Delete a thread with its messages and runs. */
-    async removeThread(threadId) {
-        await this.#http.call("DELETE", threadPath(threadId));
+    async removeThread(threadId, { owner } = {}) {
+        await this.#http.call("DELETE", threadPath(threadId), { query: { owner } });
     }
     /** Return a feed of the board: a snapshot of the runs, then each summary that changes; start() opens it. */
     board(handlers) {

@@ -1,6 +1,6 @@
 // The page's calls, one function each. What fails is an ApiError whose message says what to do.
 import { Callboard } from "../client/callboard.js";
-import { Http, newKey } from "../client/http.js";
+import { newKey } from "../client/http.js";
 import { threadOf } from "../state/me.js";
 import { credentialHeaders } from "./credential.js";
 
@@ -8,9 +8,7 @@ export { ApiError } from "../client/errors.js";
 export { newKey };
 
 // The page shows what fails, and offers another attempt itself.
-const OPTIONS = { attempts: 1, headers: credentialHeaders };
-const server = new Callboard(OPTIONS);
-const http = new Http(OPTIONS);
+const server = new Callboard({ attempts: 1, headers: credentialHeaders });
 
 /** Start a run; the same `key` sent twice starts one run. Returns {run_id, thread_id}. */
 export async function sendPrompt({ agent, input, threadId, key }) {
@@ -19,17 +17,9 @@ export async function sendPrompt({ agent, input, threadId, key }) {
 }
 
 /** Return every message of a thread, in reading order. */
-export async function getConversationHistory(key) {
+export function getConversationHistory(key) {
   const { id, owner } = threadOf(key);
-  if (!owner) return server.messages(id);
-  const found = [];
-  let after;
-  do {
-    const page = await http.call("GET", `/v1/threads/${encodeURIComponent(id)}/messages`, { query: { limit: 500, after, owner } });
-    found.push(...page.messages);
-    after = page.next;
-  } while (after);
-  return found;
+  return server.messages(id, { owner });
 }
 
 /** Answer what a run asks, with changed arguments or a result where there is one; returns {decision, by, status}. */
@@ -60,8 +50,8 @@ export async function listThreads(search = "") {
 export async function getThread(key) {
   const { id, owner } = threadOf(key);
   const [thread, { runs }] = await Promise.all([
-    owner ? http.call("GET", `/v1/threads/${encodeURIComponent(id)}`, { query: { owner } }) : server.getThread(id),
-    server.runs({ limit: 200, thread_id: id }),
+    server.getThread(id, { owner }),
+    server.runs({ limit: 200, thread_id: id, owner }),
   ]);
   const known = new Map(runs.map((run) => [run.run_id, run]));
   return { ...thread, runs: (thread.runs ?? []).map((run) => ({ ...run, ...known.get(run.run_id) })) };
