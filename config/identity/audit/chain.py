@@ -30,7 +30,7 @@ class Verified:
     entries: int
     """Entries read before the first that is broken, or all."""
     anchors: int
-    """Anchors that the chain was compared with."""
+    """Anchors of different entries that the chain was compared with; one entry's head is in several files."""
     digest: str
     """The digest of the last of these entries."""
     broken: int | None = None
@@ -71,17 +71,16 @@ def newest(database: Database, tenant: str, *, limit: int, before: int | None = 
 
 def verify(database: Database, tenant: str, anchors: Sequence[Anchor] = ()) -> Verified:
     """Compute a tenant's chain again, from its first entry, and return what was found."""
-    wanted = {anchor.number: anchor for anchor in anchors if anchor.tenant == tenant}
+    wanted = _by_number(anchors, tenant)
     head_number, head_digest = _head(database, tenant)  # before the entries: others may be added meanwhile
     count, digest = 0, GENESIS
     broken: _Broken | None = None
     try:
         for row in _rows(database, tenant, 0):
             found = _checked(row, count + 1, digest)
-            if (anchor := wanted.get(row.number)) is not None and anchor.digest != found:
-                raise _Broken(row.number, f"its digest is not the one that {anchor.place} has")
+            _require_anchored(wanted.get(row.number, ()), row.number, found)
             count, digest = row.number, found
-        _require_all(count, max(wanted, default=0), f"the anchor in {wanted[max(wanted)].place}" if wanted else "")
+        _require_all(count, max(wanted, default=0), f"the anchor in {wanted[max(wanted)][0].place}" if wanted else "")
         _require_all(count, head_number, "the table audit_heads")
         if count == head_number and digest != head_digest:
             raise _Broken(count, "its digest is not the one that the table audit_heads has")
@@ -95,6 +94,15 @@ def verify(database: Database, tenant: str, anchors: Sequence[Anchor] = ()) -> V
         broken=broken.number if broken is not None else None,
         problem=str(broken or ""),
     )
+
+
+def _by_number(anchors: Sequence[Anchor], tenant: str) -> dict[int, list[Anchor]]:
+    """Return a tenant's anchors by number. All count: the newest one of a number may be of a changed entry."""
+    found: dict[int, list[Anchor]] = {}
+    for anchor in anchors:
+        if anchor.tenant == tenant:
+            found.setdefault(anchor.number, []).append(anchor)
+    return found
 
 
 def _rows(database: Database, tenant: str, after: int) -> Iterator[Row[Any]]:
@@ -129,6 +137,12 @@ def _checked(row: Row[Any], number: int, previous: str) -> str:
     if not is_own:
         raise _Broken(number, "its digest does not fit its contents: a field was changed")
     return str(row.digest)
+
+
+def _require_anchored(anchors: Sequence[Anchor], number: int, digest: str) -> None:
+    for anchor in anchors:
+        if anchor.digest != digest:
+            raise _Broken(number, f"its digest is not the one that {anchor.place} has")
 
 
 def _require_all(count: int, wanted: int, where: str) -> None:

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import delete, insert, text, update
@@ -285,6 +286,20 @@ def test_a_chain_that_was_built_anew_is_found_by_an_anchor(database: Database) -
     assert verify(database, "acme").broken is None, "it is a whole chain"
     found = verify(database, "acme", [anchor(last)])
     assert (found.broken, found.entries) == (4, 3)
+
+
+def test_an_anchor_of_the_changed_entry_does_not_hide_an_earlier_one(database: Database) -> None:
+    last = add(database, 3)
+    rebuilt = rebuild(list(entries(database, "acme")), lambda entry: {"principal": "eve"} if entry.number == 3 else {})
+    tamper(database, delete(audit), *[insert(audit).values(row_of(entry)) for entry in rebuilt])
+    tamper(database, update(audit_heads).values(digest=rebuilt[-1].digest))
+    written_again = replace(anchor(rebuilt[-1]), place="up.log:2")
+
+    for anchors in ([anchor(last), written_again], [written_again, anchor(last)]):
+        found = verify(database, "acme", anchors)
+
+        assert (found.broken, found.entries) == (3, 2)
+        assert "not the one that up.log:1 has" in found.problem
 
 
 def rebuild(whole: list[AuditEntry], change: Callable[[AuditEntry], dict[str, str]]) -> list[AuditEntry]:
