@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, or_, select, update
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database, wall_ms
 from config.database.tables import audit_heads
+from config.identity.principal import NAME
 
 EVERY_MS = 60_000
 """Milliseconds after which a head that moved is written again."""
@@ -78,9 +79,10 @@ def _is_due(now_ms: int) -> ColumnElement[bool]:
 
 # A line of the logger observer, or one of this application's log, with the child's name before it in `logs/up.log`.
 # Nothing but the program itself begins a line: text of agents and clients has no line ends in these files.
+# The application's log puts the context's fields, such as the principal, before the record's own.
 _TEXT = re.compile(
     r"(?:[\w-]{1,40} {1,9})?\d{4}-[\d:T.-]{1,24}Z {1,9}(?:INFO {1,9}[\w.-]{1,80} observers\.audit_heads )?"
-    rf"{WORDS} tenant=([\w.-]{{1,64}}) number=(\d{{1,18}}) digest=([0-9a-f]{{64}})"
+    rf"{WORDS} (?:\w{{1,40}}=[^\s=]{{1,80}} ){{0,4}}tenant=({NAME}) number=(\d{{1,18}}) digest=([0-9a-f]{{64}})"
 )
 _MOST_CHARS = 2000
 

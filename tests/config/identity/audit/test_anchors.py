@@ -18,7 +18,7 @@ from config.identity.audit.anchors import AGAIN_MS, EVERY_ENTRIES, EVERY_MS, WOR
 from config.identity.audit.entry import Action, AuditEntry
 from config.identity.audit.recording import record
 from config.identity.principal import Principal
-from config.logs import line_format
+from config.logs import acting_for, line_format
 from config.settings import Settings
 
 DIGEST = "a1" * 32
@@ -79,20 +79,26 @@ def test_each_tenant_has_its_own(database: Database) -> None:
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
 @pytest.mark.parametrize("child", ["", "worker-1  "])
-def test_the_applications_log_is_read_back(settings: Settings, tmp_path: Path, log_format: str, child: str) -> None:
+@pytest.mark.parametrize("tenant", ["acme", "ops+eu@example.org"])
+@pytest.mark.parametrize("context", [None, ("zeta", "ann@example.org")], ids=["process", "principal"])
+def test_the_applications_log_is_read_back(
+    settings: Settings, tmp_path: Path, log_format: str, child: str, tenant: str, context: tuple[str, str] | None
+) -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(line_format(settings.model_copy(update={"log_format": log_format}), "worker-1"))
-    facts = {"tenant": HEAD.tenant, "number": HEAD.number, "digest": HEAD.digest}
+    facts = {"tenant": tenant, "number": HEAD.number, "digest": HEAD.digest}
     entry = logging.LogRecord("observers.audit_heads", logging.INFO, "", 0, WORDS, None, None)
     vars(entry).update(facts)
+    token = acting_for.set(context)
     handler.emit(entry)
+    acting_for.reset(token)
     file = tmp_path / "up.log"
     file.write_text(f"{child}something else\n{child}{stream.getvalue()}")
 
     (found,) = anchors_in([file])
 
-    assert (found.tenant, found.number, found.digest) == ("acme", 7, DIGEST)
+    assert (found.tenant, found.number, found.digest) == (tenant, 7, DIGEST)
     assert found.place == f"{file}:2"
 
 
