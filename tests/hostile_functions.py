@@ -46,7 +46,7 @@ from observers.logfile import reader as logfiles
 from observers.logfile.held_text import HeldText
 from observers.logfile.record import cleaned
 from web.bodies import parse_object
-from web.security import HOST
+from web.security import name_in
 from web.server.chunks import MAX_CHUNKS
 from web.server.incoming import BodyTooLarge, Incoming, decode_body
 
@@ -163,7 +163,7 @@ ON_THE_LOOP: Mapping[str, Callable[[str], object]] = {
     "an event of the log": decode,
     "a request's body": lambda text: parse_object(text.encode("utf-8", "replace")),
     "a body in chunks": _chunked,
-    "a Host header": HOST.fullmatch,
+    "a Host header": name_in,
     "a logged value": cleaned,
     "an error of the database": _database_error,
     "a broker's address": each_url,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -21,7 +20,6 @@ from web.auth.authentication import current_caller
 from web.errors import HostRefused, OriginRefused
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-HOST = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9_][a-z0-9._-]{0,252})(:[0-9]{1,5})?", re.IGNORECASE)
 MAX_BODY_BYTES = 2 * 1024 * 1024
 
 CONTENT_POLICY = (
@@ -106,9 +104,10 @@ def require_host(host: str, settings: Settings) -> None:
 
 
 def name_in(host: str) -> str:
-    """Return the host of a Host header without its port; empty if it is malformed."""
-    found = HOST.fullmatch(host)
-    return found[1].lower() if found else ""
+    """Return the host of a Host header without its port; empty if no page can have an origin of it."""
+    with suppress(ValueError):
+        return host_of(origin_of(f"http://{host}"))
+    return ""
 
 
 def is_offered(name: str, settings: Settings) -> bool:

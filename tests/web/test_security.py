@@ -14,6 +14,7 @@ FOREIGN_HOSTS = [
     *"evil.example 127.0.0.1.evil.example localhost.evil.example:80 127.0.0.1:x 127.0.0.1: x/? x#".split(),
     *"user@localhost localhost:99999999 127.1 0 [::1 192.168.1.7".split(),
     *("", "localhost ", "localhost\u2028"),
+    *"127.0.0.1:99999 127.0.0.1:0 localhost:0080 [1.2.3.4] [::1]:65536".split(),
 ]
 FOREIGN_ORIGINS = [
     *("", "null", "file://", "chrome-extension://localhost", "http://127.0.0.1", "http://localhost@evil"),
