@@ -70,6 +70,14 @@ def test_a_ticket_is_for_one_run(door: Any, journal: Journal, ended_run: Any) ->
     assert door.get(f"/v1/runs/{run_id}/events?ticket={ticket}").status_code == 200
 
 
+def test_only_a_get_uses_a_ticket_up(door: Any, ended_run: Any) -> None:  # noqa: F811
+    url = ask(door, *ended_run).json["url"]
+
+    asked = [door.open(url, method=method).status_code for method in ("HEAD", "OPTIONS", "GET", "GET")]
+
+    assert asked == [401, 401, 200, 401]
+
+
 def test_a_ticket_sees_what_its_principal_sees(door: Any, journal: Journal, ended_run: Any) -> None:  # noqa: F811
     run_id, _ = ended_run
     (_, stranger), (_, viewer) = make(journal, "other"), make(journal, "viewer", Role.VIEWER)

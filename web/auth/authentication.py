@@ -146,7 +146,8 @@ def register(app: Flask, process: WebProcess) -> None:
 
 
 def _ticket() -> tuple[str, str] | None:
-    if request.endpoint != tickets.ENDPOINT or tickets.PARAMETER not in request.args:
+    """Return the ticket with its run; a HEAD opens no stream, so it does not use one up."""
+    if request.method != "GET" or request.endpoint != tickets.ENDPOINT or tickets.PARAMETER not in request.args:
         return None
     return request.args[tickets.PARAMETER], str((request.view_args or {})["run_id"])
 
