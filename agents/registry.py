@@ -11,9 +11,9 @@ from pathlib import Path
 from agents.errors import AgentUnknown
 from config.definitions.agent import AGENT_ID, AgentDefinition, load_definition
 from config.definitions.errors import DefinitionInvalid
-from config.identity.access import may_start, sees_agent
+from config.identity.access import may_see_machines, may_start, sees_agent
 from config.identity.errors import AgentForbidden
-from config.identity.principal import Principal
+from config.identity.principal import LOCAL, Principal
 
 _ENDINGS = (".yaml", ".yml")
 _Stamp = tuple[str, int, int, int]
@@ -22,8 +22,9 @@ _Stamp = tuple[str, int, int, int]
 class AgentRegistry:
     """Finds agents by id; an edited file is used from the next call on. Safe for any thread."""
 
-    def __init__(self, folders: Sequence[Path]) -> None:
+    def __init__(self, folders: Sequence[Path], local: Principal = LOCAL) -> None:
         self._folders = tuple(folders)
+        self._local = local
         self._read: dict[str, tuple[_Stamp, AgentDefinition | DefinitionInvalid]] = {}
 
     def ids(self) -> list[str]:
@@ -52,17 +53,36 @@ class AgentRegistry:
         return [found for found in usable if sees_agent(principal, found)]
 
     def get_for(self, principal: Principal, agent_id: str) -> AgentDefinition:
-        """Return an agent that exists for a principal; otherwise raises as ``get`` does."""
-        definition = self.get(agent_id)
+        """Return an agent that exists for a principal.
+
+        Raises:
+            AgentUnknown: there is none.
+            DefinitionInvalid: its file cannot be used, and the principal may know; for others it is unknown.
+        """
+        if principal.agents is not None and agent_id not in principal.agents:
+            raise self.unknown(agent_id)
+        try:
+            definition = self.get(agent_id)
+        except DefinitionInvalid as error:
+            if self.shows_problems(principal):
+                raise
+            raise self.unknown(agent_id) from error
         if not sees_agent(principal, definition):
             raise self.unknown(agent_id)
         return definition
+
+    def shows_problems(self, principal: Principal) -> bool:
+        """Return whether a principal may see what is wrong with files, which name this machine's folders.
+
+        A file that cannot be read does not say either which tenants its agent is for.
+        """
+        return principal == self._local or may_see_machines(principal)
 
     def startable(self, principal: Principal, agent_id: str) -> AgentDefinition:
         """Return an agent that a principal may start.
 
         Raises:
-            AgentUnknown, DefinitionInvalid: see ``get``.
+            AgentUnknown, DefinitionInvalid: see ``get_for``.
             AgentForbidden: the agent's definition, or the credential, does not let the principal start it.
         """
         definition = self.get_for(principal, agent_id)

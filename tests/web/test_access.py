@@ -328,6 +328,20 @@ def test_what_is_foreign_looks_as_what_is_unknown(
     assert alike(theirs, ids) == alike(unknown, none)
 
 
+@pytest.mark.parametrize("caller", [name for name in CALLERS if name != "another agent's credential"])
+@pytest.mark.parametrize("probe", [probe for probe in PROBES if probe.kind == "agent"], ids=str)
+def test_a_broken_agent_is_unknown_to_all_but_the_deployments_administrators(
+    probe: Probe, caller: str, client: FlaskClient, credentials: Mapping[str, Mapping[str, str]], objects: Objects
+) -> None:
+    ids = {**objects.make(False), "agent": "broken"}
+    none = unknown_ids(probe, ids)
+
+    broken = ask(client, probe, ids, credentials[caller])
+
+    assert SECRET not in broken.text
+    assert alike(broken, ids) == alike(ask(client, probe, none, credentials[caller]), none)
+
+
 # --- with a role --------------------------------------------------------------------------------
 
 
@@ -399,5 +413,5 @@ def test_no_list_shows_a_stranger_anything(
     answer = client.get(path, headers=dict(credentials[caller]))
 
     assert answer.status_code in (200, 403)
-    if caller != "another tenant" or path != "/v1/agents":  # an administrator sees which definitions are broken
-        assert SECRET not in answer.text
+    assert SECRET not in answer.text
+    assert "/agents/" not in answer.text  # the folder of a definition that cannot be used

@@ -12,7 +12,7 @@ from agents.errors import AgentUnknown
 from agents.models.auto import resolve_model
 from config.definitions.dotted_path import NotImportable, require_allowed
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
-from config.identity.access import may_administer, may_start, sees_agent
+from config.identity.access import may_start, sees_agent
 from web.api.answers import answer
 from web.calls.call import call
 from web.process import current_process
@@ -29,13 +29,13 @@ agents = Blueprint("agents", __name__)
 @agents.get("/v1/agents")
 @call({200: AgentList})
 def many() -> Response:
-    """Return the agents that the caller may start; administrators also see the problem of each unusable one.
+    """Return the agents that the caller may start; administrators of the tenant ``default`` also see each problem.
 
     No tool is imported.
     """
-    principal = current_principal()
+    principal, registry = current_principal(), current_process().runner.registry
     usable, problems = [], []
-    for found in current_process().runner.registry.all():
+    for found in registry.all():
         if isinstance(found, DefinitionInvalid):
             stem = Path(str(found.facts["file"])).stem
             problems.append({"id": stem, "code": found.code, "detail": str(found)})
@@ -43,13 +43,13 @@ def many() -> Response:
             problems.append(problem)
         elif sees_agent(principal, found) and may_start(principal, found):
             usable.append(shown(found))
-    return answer({"agents": usable, "problems": problems if may_administer(principal) else []})
+    return answer({"agents": usable, "problems": problems if registry.shows_problems(principal) else []})
 
 
 @agents.get("/v1/agents/<agent_id>")
 @call({200: AgentSummary}, problems=(AgentUnknown, DefinitionInvalid))
 def one(agent_id: AgentId) -> Response:
-    """Return one agent; a definition that cannot be used is 422 with what is wrong."""
+    """Return one agent; one that cannot be used is 422, for those who see problems."""
     return answer(shown(current_process().runner.registry.get_for(current_principal(), agent_id)))
 
 
