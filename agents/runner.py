@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from agents.errors import GrantRefused, InputEmpty, InputTooLarge, ObserverTravels
@@ -12,7 +13,7 @@ from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
 from agents.registry import AgentRegistry
 from bus.dispatcher import INLINE, OTHERS, Dispatcher
-from bus.journal import IdempotencyKey, Journal, NewRun
+from bus.journal import IdempotencyKey, Journal, NewRun, RunUnknown
 from bus.routes import BrokerTransport, InlineTransport
 from config.errors import BadRequest, CallboardError
 from config.forks import leave_to_parent
@@ -121,9 +122,10 @@ class Runner:
             definition = self.registry.startable(principal, agent_id)
         except CallboardError:  # a repeated request has its run, even if the agent's file was moved since
             earlier = self.journal.runs.started_before(principal, idempotency) if idempotency is not None else None
-            if earlier is None:
-                raise
-            return self.handle(earlier, principal)
+            if earlier is not None:
+                with suppress(RunUnknown):  # another credential's, of an agent that this one is not for
+                    return self.handle(earlier, principal)
+            raise
         named = [name for name in observers if isinstance(name, str)]
         new = NewRun(
             objective=objective,

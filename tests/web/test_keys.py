@@ -80,6 +80,18 @@ def test_the_scope_of_a_key_is_kept(door: Any, journal: Journal) -> None:
     assert door.get("/v1/runs", headers=bearer(key)).json == {"runs": []}
 
 
+def test_a_repeated_request_shows_no_run_that_the_key_is_not_for(door: Any, journal: Journal) -> None:
+    (_, key), (_, scoped) = make(journal), make(journal, agents=frozenset({"another"}))
+    asked = {"json": {"agent": "assistant", "input": "Hi"}}
+
+    first, other = (
+        door.post("/v1/runs", **asked, headers=bearer(each) | {"Idempotency-Key": "once"}) for each in (key, scoped)
+    )
+
+    assert (other.status_code, other.json["code"]) == (404, "agent_unknown")
+    assert first.json["run_id"] not in other.text
+
+
 def test_every_invalid_key_is_refused_with_the_same_words(door: Any, journal: Journal) -> None:
     (revoked, revoked_key), (_, wrong), (_, disabled_key) = make(journal), make(journal), make(journal, "gone")
     _, foreign = KeyForm(lambda: "0f" * 32).make()
