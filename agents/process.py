@@ -55,7 +55,11 @@ def open_process(with_settings: Settings) -> Process:
     with_settings = with_running_redis(with_settings)
     journal = Journal(with_settings, publish=Publisher(with_settings))
     require_current(journal.database)
-    return Process(settings=with_settings, journal=journal, registry=AgentRegistry(with_settings.agent_folders, with_settings.local_principal))
+    return Process(
+        settings=with_settings,
+        journal=journal,
+        registry=AgentRegistry(with_settings.agent_folders, with_settings.local_principal),
+    )
 
 
 def use_process(given: Process | None) -> None:

@@ -347,6 +347,10 @@ class Settings(SignInSettings, NetworkSettings):
         """Who acts where no credential is asked for, with every role of its tenant."""
         return Principal(tenant=self.tenant, id=self.principal, roles=frozenset(Role))
 
+    def is_local(self, principal: Principal) -> bool:
+        """Return whether a principal has the name of the local one; an issuer of credentials may not give it."""
+        return (principal.tenant, principal.id) == (self.tenant, self.principal)
+
     @property
     def agent_folders(self) -> list[Path]:
         """The folders of agent definitions, absolute, in order."""

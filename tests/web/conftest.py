@@ -60,7 +60,10 @@ def opened(settings: Settings) -> Iterator[Runner]:
     """Yield a runner whose wake-ups go nowhere: the tests are the workers."""
     journal = Journal(settings, publish=lambda message: None)
     yield Runner(
-        Process(settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders, settings.local_principal)), inline=False
+        Process(
+            settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders, settings.local_principal)
+        ),
+        inline=False,
     )
     journal.close()
 

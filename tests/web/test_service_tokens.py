@@ -132,6 +132,13 @@ def test_a_service_acts_as_its_subject(door: Any, issuer: Issuer, algorithm: str
     assert door.get(f"/v1/runs/{run_id}", headers=other).status_code == 404
 
 
+def test_a_service_does_not_act_as_the_terminal(settings: Settings, issuer: Issuer) -> None:
+    for door in door_with(settings, service_jwks=issuer.url, service_tenant_claim="org", tenant="acme"):
+        tokens = [issuer.token(org=tenant, sub=sub) for tenant, sub in (("acme", "local"), ("default", "local"))]
+
+        assert [status(door, token) for token in tokens] == [401, 200]
+
+
 def test_roles_come_from_the_claim_by_the_mapping_alone(door: Any, issuer: Issuer) -> None:
     owner = {"Authorization": f"Bearer {issuer.token()}"}
     run_id = door.post("/v1/runs", json={"agent": "assistant", "input": "Hi"}, headers=owner).json["run_id"]

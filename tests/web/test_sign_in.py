@@ -118,6 +118,7 @@ def test_claims_name_the_principal_and_the_tenant(
         ({"oidc_principal_claim": "email"}, "verif"),
         ({"oidc_principal_claim": "nickname"}, "nickname"),
         ({"oidc_tenant_claim": "nickname"}, "nickname"),
+        ({"principal": "olga"}, "CALLBOARD_PRINCIPAL"),
     ],
 )
 def test_who_cannot_be_named_or_may_not_sign_in_is_refused(

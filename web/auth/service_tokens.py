@@ -43,7 +43,8 @@ class ServiceTokens:
             principal = self._principal(claims)
         except (PyJWTError, ValueError, TypeError, OverflowError):  # of a hostile token
             return None
-        if claims["exp"] - claims["iat"] > self._settings.service_max_lifetime_s or self._disabled.has(principal):
+        is_long = claims["exp"] - claims["iat"] > self._settings.service_max_lifetime_s
+        if is_long or self._settings.is_local(principal) or self._disabled.has(principal):
             return None
         credential = Credential(kind=CredentialKind.SERVICE, expires_ms=(claims["exp"] + LEEWAY_S) * 1000)
         return Caller(principal=principal, credential=credential)

@@ -14,20 +14,28 @@ from web.oidc.errors import SignInRefused
 
 DERIVED = re.compile(r"sub-[0-9a-f]{32}")
 MAX_NAME_CHARS = 80
+LOCAL = (
+    "your name here would be that of this installation's own principal, whose runs are the terminal's; ask its "
+    "administrator for another CALLBOARD_PRINCIPAL."
+)
 
 
 def principal_of(claims: Mapping[str, Any], settings: Settings) -> Principal:
     """Return the principal that signed in, with the roles of its groups that the settings map.
 
     Raises:
-        SignInRefused: a claim is missing or no name, or the person is in none of the groups that may sign in.
+        SignInRefused: a claim is missing, no name or the local principal's, or the person is in none of the groups that
+            may sign in.
     """
     groups = groups_in(claims, settings.oidc_roles_claim)
     needed = settings.oidc_group_list
     if needed and groups.isdisjoint(needed):
         raise SignInRefused("you are in no group that may use this Callboard; ask its administrator for access.")
     roles = roles_of(sorted(groups), parse_mapping(settings.oidc_roles))
-    return Principal(tenant=_tenant(claims, settings), id=_principal_id(claims, settings), roles=roles)
+    principal = Principal(tenant=_tenant(claims, settings), id=_principal_id(claims, settings), roles=roles)
+    if settings.is_local(principal):
+        raise SignInRefused(LOCAL)
+    return principal
 
 
 def display_name(claims: Mapping[str, Any]) -> str:
