@@ -1,8 +1,10 @@
 """How many requests a principal and a tenant may send in a minute, counted by Flask-Limiter for all web processes.
 
 The counts are in Redis. To ask Redis takes longer than to answer most requests, so a process counts a hundredth of the
-limit at once. A limit holds to a hundredth for each process; one under 200 is exact. Without Redis, and while it does
-not answer, each process counts for itself: an unreachable Redis neither refuses requests nor lifts the limits.
+limit at once, for a principal and for its tenant separately: a tenant is not charged for requests that one of its
+principals has not sent yet. A limit holds to a hundredth for each process; one under 200 is exact. Without Redis, and
+while it does not answer, each process counts for itself: an unreachable Redis neither refuses requests nor lifts the
+limits.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ REDIS_S = 0.25
 WINDOW_S = 60
 BLOCKS_A_LIMIT = 100
 MAX_BLOCKS = 10_000
-"""Principals with a block at which those whose minute is over are removed."""
+"""Principals and tenants with a block at which those whose minute is over are removed."""
 Scope = Literal["principal", "tenant"]
 NAMES: dict[Scope, LimitName] = {
     "principal": "principal_requests_per_minute",
@@ -47,7 +49,7 @@ def register(app: Flask, settings: Settings) -> None:
 
     blocks = Blocks()
     limiter = Limiter(
-        _whole_principal,
+        lambda: _key("principal"),
         application_limits=[_limit(settings, scope) for scope in NAMES],
         request_identifier=lambda: "request",  # unknown addresses count too
         in_memory_fallback_enabled=True,
@@ -60,17 +62,24 @@ def register(app: Flask, settings: Settings) -> None:
             request.endpoint in HEALTH_ENDPOINTS or g.get("caller") is None
         ):  # polled by load balancers; the page's files
             return True
-        g.block = 0 if blocks.take(_whole_principal()) else _block_size(settings, current_principal().tenant)
-        return not g.block
+        if "asked" not in g:  # else Redis broke, and the request is counted in this process
+            sizes = {scope: _block_size(settings, scope) for scope in NAMES}
+            g.asked = {scope: 0 if blocks.has(_key(scope)) else size for scope, size in sizes.items() if size}
+        return not any(g.asked.values())
 
     limiter.init_app(app)
 
     @app.before_request
-    def keep_block() -> None:
-        if g.get("block", 0) > 1:  # else there is none, or it has this request alone
-            blocks.add(_whole_principal(), g.block - 1)
+    def keep_blocks() -> None:
+        for scope, count in g.get("asked", {}).items():
+            if count != 1:  # else it has this request alone
+                blocks.add(_key(scope), count - 1)
 
-    app.register_error_handler(RateLimitExceeded, lambda error: _refusal(limiter, error))
+    @app.errorhandler(RateLimitExceeded)
+    def refuse(error: RateLimitExceeded) -> Response:
+        if error.limit.scope == "tenant" and g.asked.get("principal"):  # the principal's block was counted before
+            blocks.add(_key("principal"), g.asked["principal"])
+        return _refusal(limiter, error)
 
 
 class Blocks:
@@ -81,28 +90,31 @@ class Blocks:
         self._lock = threading.Lock()
         self._left: dict[str, tuple[int, float]] = {}
 
-    def take(self, key: str) -> bool:
-        """Take a request from a block, and return whether there was one."""
+    def has(self, key: str) -> bool:
+        """Return whether there is a request in the block of a key."""
         with self._lock:
-            left, until_s = self._left.get(key, (0, 0.0))
-            if left < 1 or self._clock() >= until_s:
-                self._left.pop(key, None)
-                return False
-            self._left[key] = left - 1, until_s
-            return True
+            return self._count(key) > 0
 
     def add(self, key: str, count: int) -> None:
-        """Keep a block for a minute at most."""
+        """Add requests to a block, which is kept for a minute, or take -``count`` from it.
+
+        Concurrent requests may take more than it has; the next block has these less.
+        """
         now_s = self._clock()
         with self._lock:
-            if len(self._left) >= MAX_BLOCKS:
+            if key not in self._left and len(self._left) >= MAX_BLOCKS:
                 self._left = {key: block for key, block in self._left.items() if block[1] > now_s}
-            self._left[key] = self._left.get(key, (0, 0.0))[0] + count, now_s + WINDOW_S
+            left = self._count(key)
+            self._left[key] = left + count, self._left[key][1] if left and count < 0 else now_s + WINDOW_S
+
+    def _count(self, key: str) -> int:
+        left, until_s = self._left.get(key, (0, 0.0))
+        return left if self._clock() < until_s else 0
 
 
-def _block_size(settings: Settings, tenant: str) -> int:
-    limits = [limit for name in NAMES.values() if (limit := settings.limit(name, tenant))]
-    return max(1, min(limits, default=1) // BLOCKS_A_LIMIT)
+def _block_size(settings: Settings, scope: Scope) -> int:
+    limit = settings.limit(NAMES[scope], current_principal().tenant)
+    return max(1, limit // BLOCKS_A_LIMIT) if limit else 0
 
 
 def _limit(settings: Settings, scope: Scope) -> ApplicationLimit:
@@ -112,14 +124,19 @@ def _limit(settings: Settings, scope: Scope) -> ApplicationLimit:
         amount = settings.limit(NAMES[scope], current_principal().tenant)
         return f"{amount}/minute" if amount else ""
 
-    key: Callable[[], str] = _whole_principal if scope == "principal" else lambda: current_principal().tenant
-    return ApplicationLimit(limit_provider=allowed, key_function=key, scope=scope, cost=lambda: g.block)
+    return ApplicationLimit(
+        limit_provider=allowed,
+        key_function=lambda: _key(scope),
+        scope=scope,
+        cost=lambda: g.asked[scope],
+        exempt_when=lambda: not g.asked[scope],
+    )
 
 
-def _whole_principal() -> str:
-    """Return the principal's name with its tenant, whose name has no ``:``."""
+def _key(scope: Scope) -> str:
+    """Return the tenant's name, which has no ``:``, or the principal's name with it."""
     principal = current_principal()
-    return f"{principal.tenant}:{principal.id}"
+    return principal.tenant if scope == "tenant" else f"{principal.tenant}:{principal.id}"
 
 
 def _storage(settings: Settings) -> dict[str, Any]:

@@ -112,15 +112,52 @@ def test_requests_are_counted_in_blocks_and_the_limit_holds(web: Opens) -> None:
     assert (second.count(404), second[200:]) == (200, [429, 429])
 
 
+def test_a_tenant_is_charged_for_the_requests_that_its_principals_have_sent(web: Opens) -> None:
+    client = web(principal_requests_per_minute=200, tenant_requests_per_minute=200)
+    keys = [key_of(client, f"p{number}", tenant="acme") for number in range(101)]  # whose blocks are 202 requests
+
+    assert [status for key in keys for status in statuses(client, key, 1, "/nowhere")] == [404] * 101
+    assert statuses(client, keys[0], 100, "/nowhere") == [404] * 99 + [429]
+
+
+def test_a_principal_that_is_refused_costs_its_tenant_nothing(web: Opens) -> None:
+    client = web(principal_requests_per_minute=1, tenant_requests_per_minute=200)
+    one, other = key_of(client, "one", tenant="acme"), key_of(client, "other", tenant="acme")
+
+    assert statuses(client, one, 210, "/nowhere") == [404] + [429] * 209
+    assert statuses(client, other, 1, "/nowhere") == [404]
+
+
+def test_a_tenant_that_is_refused_costs_its_principals_nothing(web: Opens) -> None:
+    client = web(principal_requests_per_minute=400, tenant_requests_per_minute=200)
+    one = key_of(client, "one", tenant="acme")
+    assert statuses(client, one, 200, "/nowhere") == [404] * 200
+
+    refused = [client.get("/nowhere", headers=one).get_json()["detail"] for _ in range(250)]
+
+    assert all("tenant 'acme'" in detail for detail in refused)
+
+
 def test_a_block_is_kept_for_a_minute() -> None:
     now = [0.0]
     blocks = Blocks(clock=lambda: now[0])
     blocks.add("one", 2)
+    blocks.add("one", -1)
 
-    assert [blocks.take(key) for key in ("one", "other", "one", "one")] == [True, False, True, False]
-    blocks.add("one", 1)
+    assert [blocks.has(key) for key in ("one", "other")] == [True, False]
     now[0] = WINDOW_S
-    assert not blocks.take("one")
+    assert not blocks.has("one")
+
+
+def test_what_concurrent_requests_take_beyond_a_block_is_taken_from_the_next() -> None:
+    blocks = Blocks()
+    for count in (1, -1, -1):
+        blocks.add("one", count)
+    blocks.add("one", 2)
+
+    assert blocks.has("one")
+    blocks.add("one", -1)
+    assert not blocks.has("one")
 
 
 @pytest.mark.parity
