@@ -216,6 +216,7 @@ def test_only_administrators_manage_keys(
         ({"verbs": frozenset({Verb.SEE, Verb.ADMINISTER})}, {}),
         ({"verbs": frozenset({Verb.SEE, Verb.ADMINISTER})}, {"verbs": ["start"]}),
         ({"agents": frozenset({"assistant"})}, {}),
+        ({"agents": frozenset({"all"})}, {}),
         ({"lifetime_s": 60}, {}),
         ({"lifetime_s": 60}, {"expires_in_s": 3600}),
     ],

@@ -89,7 +89,7 @@ def _require_within(principal: Principal, creator: Principal) -> None:
     """Return if the key has no more than its creator; an administrator has every role."""
     if excess := principal.verbs - creator.verbs:
         raise ScopeExceeded(what=f"verbs: {', '.join(sorted(excess))}")
-    if creator.agents is not None and not (principal.agents or frozenset({"all"})) <= creator.agents:
+    if creator.agents is not None and (principal.agents is None or not principal.agents <= creator.agents):
         raise ScopeExceeded(what=f"agents other than {', '.join(sorted(creator.agents))}")
 
 
