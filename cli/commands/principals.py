@@ -7,6 +7,7 @@ import click
 from cli import options
 from cli.opening import open_database_of
 from cli.output.json import print_json
+from config.errors import BadRequest
 from config.identity import principals as table
 
 
@@ -52,6 +53,11 @@ def enable(principal_id: str, tenant: str | None, **flags: object) -> int:
 def _change(principal_id: str, tenant: str | None, flags: dict[str, object], *, disabled: bool) -> int:
     settings = options.apply(**flags)
     chosen = tenant or settings.tenant
+    if disabled and settings.auth != "required" and (chosen, principal_id) == (settings.tenant, settings.principal):
+        raise BadRequest(
+            f"'{principal_id}' in tenant '{chosen}' is this installation's own principal, which CALLBOARD_AUTH="
+            f"{settings.auth} serves whatever this table says; CALLBOARD_AUTH=required serves only other credentials."
+        )
     with open_database_of(settings) as database, database.write() as connection:
         table.disable(connection, chosen, principal_id, by=settings.principal, disabled=disabled)
     click.echo(f"'{principal_id}' in tenant '{chosen}' is {'disabled' if disabled else 'enabled'}.")

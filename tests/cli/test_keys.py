@@ -89,6 +89,28 @@ def test_a_principal_is_disabled_and_enabled(ask) -> None:
     assert orjson.loads(ask("principals", "list", "--json")[1])[0]["disabled"] is False
 
 
+@pytest.mark.parametrize("auth", ["none", "local"])
+def test_the_installations_own_principal_is_not_disabled(ask, monkeypatch: pytest.MonkeyPatch, auth: str) -> None:
+    ask("keys", "create", "ci")
+    monkeypatch.setenv("CALLBOARD_AUTH", auth)
+
+    status, _, said = ask("principals", "disable", "local")
+
+    assert status == 2
+    assert f"own principal, which CALLBOARD_AUTH={auth} serves" in said
+    assert "local" not in ask("principals", "list")[1]
+    assert ask("principals", "disable", "local", "--tenant", "acme")[0] == 0
+
+
+def test_a_principal_of_its_name_is_disabled_where_credentials_are_required(
+    ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask("keys", "create", "local")
+    monkeypatch.setenv("CALLBOARD_AUTH", "required")
+
+    assert ask("principals", "disable", "local")[0] == 0
+
+
 def test_listing_creates_no_installation(ask) -> None:
     status, _, said = ask("keys", "list")
 
