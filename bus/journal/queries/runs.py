@@ -257,7 +257,7 @@ def _brief(row: Any) -> dict[str, Any]:
         "reason": row.reason,
         "detail": row.detail,
         "error": row.error_code,
-        "crashes": orjson.loads(row.crashes_json) if row.crashes_json else None,
+        "crashes": _crashes(row.crashes_json) if row.crashes_json else None,
         "queue": row.queue,
         "detached": row.detached or None,
         "attempt": row.fence or None,
@@ -270,3 +270,8 @@ def _brief(row: Any) -> dict[str, Any]:
         "duration_ms": max(0, row.ended_ms - row.created_ms) if row.ended_ms else None,
     }
     return present(fields)
+
+
+def _crashes(crashes_json: str) -> list[dict[str, Any]]:
+    """Return the notes of crashes without ``owner``, which names a host and a process."""
+    return [{name: fact for name, fact in one.items() if name != "owner"} for one in orjson.loads(crashes_json)]

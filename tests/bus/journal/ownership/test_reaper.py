@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
 
+import orjson
 import pytest
 from sqlalchemy import func, select, update
 
@@ -91,7 +92,8 @@ def test_a_lapsed_run_goes_back_to_the_queue_with_what_was_seen(harness: Journal
     assert (row.status, row.owner, row.lease_until, row.crashes) == ("queued", None, None, 1)
     assert announced(harness, run_id) == 2
     (crash,) = shown(harness, run_id)["crashes"]
-    assert (crash["owner"], crash["attempt"]) == ("own_1", 1)
+    assert [(one["owner"], one["attempt"]) for one in orjson.loads(row.crashes_json)] == [("own_1", 1)]
+    assert crash.keys() == {"attempt", "at", "during", "seen", "suspect"}, "the owner names a host and a process"
     assert crash["during"] == "model demo, tool refund_order"
     assert crash["seen"] == "its lease expired"
 
