@@ -28,3 +28,4 @@ class BrokerMissing(Retryable):
 
 class PoolRefused(Permanent):
     code = "pool_refused"
+    public_text = "a worker was started with a pool that does not work; the server's log names those that do."

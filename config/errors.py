@@ -19,6 +19,9 @@ class CallboardError(Exception):
     text: ClassVar[str]
     """The message of a class whose errors differ by their facts only; the facts are fields of ``str.format``."""
 
+    public_text: ClassVar[str | None] = None
+    """The message for clients, where the error's own names addresses or folders, or repeats another program's words."""
+
     def __init__(self, message: str | None = None, **facts: Any) -> None:
         super().__init__(self.text.format(**facts) if message is None else message)
         self.facts = facts
@@ -26,7 +29,7 @@ class CallboardError(Exception):
     @property
     def public(self) -> str:
         """The message for clients, without paths of this machine and lists of names."""
-        return str(self)
+        return str(self) if self.public_text is None else self.public_text
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Unpickled without the subclass's own constructor, whose arguments differ.
@@ -55,6 +58,7 @@ class BadRequest(Permanent):
 
 class SettingInvalid(Permanent):
     code = "setting_invalid"
+    public_text = "a setting of this server cannot be used; its log names the setting."
 
 
 class RoomTaken(Permanent):
@@ -62,6 +66,7 @@ class RoomTaken(Permanent):
 
     code = "room_taken"
     status = 500
+    public_text = "Python imports another package in place of a part of this server; its log names the package."
 
 
 class StateDirExposed(Permanent):
@@ -69,6 +74,7 @@ class StateDirExposed(Permanent):
 
     code = "state_dir_exposed"
     status = 500
+    public_text = "the server's state folder is open to other users of its machine; the server's log names the remedy."
 
 
 # --- errors that tools raise to choose the message for the model; users' tools import them from here ----------

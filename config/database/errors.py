@@ -15,6 +15,7 @@ class InstallationMissing(Permanent):
 class StateDirUnwritable(Permanent):
     code = "state_dir_unwritable"
     status = 500
+    public_text = "the server's state folder cannot be written to; the server's log says why."
 
 
 class BackupFailed(Permanent):
@@ -43,10 +44,12 @@ class SchemaNew(Permanent):
 
 class DatabaseUnreachable(Retryable):
     code = "database_unreachable"
+    public_text = "the database does not answer the server, whose log says why; try again in a moment."
 
 
 class DatabaseBusy(Retryable):
     code = "database_busy"
+    public_text = "the database is busy; try again in a moment."
 
 
 class DatabaseFull(Retryable):
@@ -54,12 +57,17 @@ class DatabaseFull(Retryable):
 
     code = "database_full"
     status = 507
+    public_text = "the database is full and nothing was changed; make space on its disk and try again."
 
 
 class DatabaseReadOnly(Retryable):
     """The database answers and accepts no writes; nothing was changed."""
 
     code = "database_read_only"
+    public_text = (
+        "the database can only be read and nothing was changed; its administrator has to allow writes, and the "
+        "server's log says why."
+    )
 
 
 class DatabaseDamaged(Permanent):
@@ -67,3 +75,4 @@ class DatabaseDamaged(Permanent):
 
     code = "database_damaged"
     status = 503
+    public_text = "the database is damaged; its administrator has to stop Callboard and restore a backup."

@@ -7,6 +7,7 @@ from config.errors import Permanent, Retryable
 
 class RedisUnreachable(Retryable):
     code = "redis_unreachable"
+    public_text = "Redis does not answer the server, whose log says why; try again in a moment."
 
 
 class RedisRefused(Permanent):

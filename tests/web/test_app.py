@@ -142,6 +142,7 @@ def test_errors_behind_the_door(app: Flask, caplog, error: Exception, status: in
     assert ("Retry-After" in answer.headers) is retry
     assert "Traceback" not in answer.text
     assert "secret-detail" not in answer.text
+    assert "CALLBOARD_X" not in answer.text
     if code == "internal":
         assert [record.error_id for record in caplog.records] == [answer.json["error_id"]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import shutil
 import sqlite3
@@ -72,6 +73,7 @@ def assert_refused(answer: Any, status: int, code: str) -> None:
     assert (answer.json["code"], answer.json["status"]) == (code, status)
     assert int(answer.headers["Retry-After"]) > 0
     assert "Traceback" not in answer.text
+    assert not re.search(r"sqlite|callboard\.db|://|_URL", answer.text)
 
 
 @pytest.mark.parametrize(("method", "path", "body"), WRITING)
@@ -180,6 +182,22 @@ def test_a_broken_database_is_said_at_every_door(settings: Settings, file: Path,
     assert (health.status_code, health.json["database"]) == (503, code)
     assert "Retry-After" in health.headers
     assert after.status_code == 200
+    process_of(app).close()
+
+
+@pytest.mark.parity
+def test_a_stranger_learns_no_address_of_a_database_that_is_away(settings: Settings, caplog: Any) -> None:
+    url = "postgresql+psycopg://ledger-user:ledger-password@127.0.0.1:9/ledger"
+    app = create_app(settings.model_copy(update={"database_url": url, "auth": "required"}))
+
+    # This has the form of a key, so the database is asked for the secret that would tell whether it is one.
+    answer = app.test_client().get("/v1/runs", headers={"Authorization": f"Bearer cbk_{'a' * 16}_{'b' * 36}"})
+
+    assert_refused(answer, 503, "database_unreachable")
+    assert "127.0.0.1" not in answer.text
+    assert "ledger" not in answer.text
+    assert "127.0.0.1" in caplog.text
+    assert "ledger-password" not in caplog.text
     process_of(app).close()
 
 

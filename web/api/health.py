@@ -43,7 +43,8 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
         process.journal.write_probe.require()
         workers = len(process.journal.workers.alive())
     except CallboardError as error:
-        return {"status": "degraded", "database": error.code, "detail": redact(str(error))}, 503
+        detail = str(error) if _sees_machines() else error.public
+        return {"status": "degraded", "database": error.code, "detail": redact(detail)}, 503
     parts: dict[str, Any] = {"database": "ok", "redis": _redis(process), "workers": workers}
     if starting := workers_starting(process.settings.state, workers):
         parts["workers_starting"] = starting
