@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from flask import current_app
 
@@ -20,6 +20,7 @@ from config.settings import Settings
 from web.audit.refusals import Refusals
 from web.errors import Overloaded
 from web.feeds.hub import Hub
+from web.recent import Recent
 
 if TYPE_CHECKING:
     from agents.runner import Runner
@@ -56,6 +57,7 @@ class WebProcess:
         self._large = threading.BoundedSemaphore(MAX_LARGE)
         self._large_admitted = threading.BoundedSemaphore(MAX_LARGE + MAX_LARGE_WAITING)
         self._measured = threading.BoundedSemaphore(MAX_MEASURED)
+        self.strangers_health: Recent[tuple[dict[str, Any], int]] = Recent()
         self.refusals = Refusals(lambda: self.journal.database)
         """Refused requests that are not in the audit log yet."""
 

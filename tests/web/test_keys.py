@@ -176,6 +176,20 @@ def test_strangers_with_a_key_see_the_whole_health(door: Any, journal: Journal) 
 # --- keys over HTTP
 
 
+def test_any_number_of_strangers_costs_one_look_at_the_health(
+    door: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.recent.FRESH_S", 60.0)
+    monkeypatch.setattr("bus.journal.write_probe.FRESH_S", 60.0)
+    first, asked = door.get("/health"), []
+    event.listen(journal.database.engine, "before_cursor_execute", lambda *args: asked.append(args[2]))
+
+    others = [door.get("/health") for _ in range(20)]
+
+    assert {(each.status_code, each.text) for each in others} == {(first.status_code, first.text)}
+    assert [sql for sql in asked if "workers" in sql] == []
+
+
 def test_an_administrator_manages_the_keys_of_its_tenant(door: Any, journal: Journal) -> None:
     (_, admin), (other, _) = make(journal, "root", Role.ADMIN, tenant="acme"), make(journal, tenant="zeta")
     asked = {"name": "ci", "roles": ["viewer"], "verbs": ["see"], "agents": ["assistant"], "expires_in_s": 3600}
