@@ -10,6 +10,7 @@ import threading
 import traceback
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import Context
 from typing import Any, ParamSpec, TypeVar
 
 from bus.errors import LoopBlocked, OpenedBeforeFork
@@ -28,7 +29,10 @@ T = TypeVar("T")
 
 
 class ProcessLoop:
-    """An event loop that runs until the process ends; other threads submit coroutines to it."""
+    """An event loop that runs until the process ends; other threads submit coroutines to it.
+
+    These begin in empty contexts: what they start may live long, and would log for the request that came first.
+    """
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -54,7 +58,7 @@ class ProcessLoop:
         except OpenedBeforeFork:
             work.close()
             raise
-        return asyncio.run_coroutine_threadsafe(work, self.loop)
+        return Context().run(asyncio.run_coroutine_threadsafe, work, self.loop)
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """Return the result of ``work``; the calling thread waits.
@@ -83,7 +87,7 @@ class ProcessLoop:
 
     def call_soon(self, function: Callable[[], Any]) -> None:
         """Call ``function`` on the loop's thread, soon."""
-        self.loop.call_soon_threadsafe(function)
+        self.loop.call_soon_threadsafe(function, context=Context())
 
     def stop(self) -> None:
         """Stop the loop silently; its tasks end with the process.

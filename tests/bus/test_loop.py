@@ -16,6 +16,7 @@ from bus.errors import LoopBlocked
 from bus.journal.errors import StaleOwner
 from bus.loop import ProcessLoop, process_loop
 from config.folders import ROOT
+from config.logs import acting_for
 
 
 async def where() -> int:
@@ -25,6 +26,26 @@ async def where() -> int:
 def test_a_coroutine_runs_on_the_loops_thread_and_its_result_comes_back(loop: ProcessLoop):
     assert loop.run(where()) != threading.get_ident()
     assert not loop.is_loop_thread()
+
+
+def test_work_on_the_loop_has_nothing_of_its_callers_context(loop: ProcessLoop):
+    seen: list[object] = []
+    is_called = threading.Event()
+
+    async def look() -> None:
+        seen.append(acting_for.get())
+
+    def look_too() -> None:
+        seen.append(acting_for.get())
+        is_called.set()
+
+    token = acting_for.set(("acme", "ann"))
+    loop.run(look())
+    loop.call_soon(look_too)
+    acting_for.reset(token)
+
+    assert is_called.wait(10)
+    assert seen == [None, None]
 
 
 def test_an_error_comes_back_to_the_caller(loop: ProcessLoop):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -71,7 +72,8 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> ProcessLoop:
 
 
 def connected(viewers: Viewers, loop: ProcessLoop, caller: Caller | None) -> tuple[Viewer, Any]:
-    viewer, transport = Viewer(viewers, Stream, 0, caller), _Transport()
+    owner = caller.principal if caller is not None else Principal()
+    viewer, transport = Viewer(viewers, Stream, 0, caller, owner), _Transport()
 
     async def connect() -> None:
         viewer.connection_made(transport)  # type: ignore[arg-type]  # as much of a transport as a viewer uses
@@ -98,6 +100,21 @@ def test_each_caller_is_asked_for_once_and_only_its_viewers_end(loop: ProcessLoo
     eventually(lambda: all(transport.is_dropped for transport in dropped))
     assert not any(transport.is_dropped for transport in kept)
     assert sorted(map(str, asked[-1])) == sorted(map(str, {ends, stays}))
+    loop.run(close(viewers))
+
+
+def test_the_record_of_a_dropped_viewer_has_its_principal(loop: ProcessLoop, caplog: pytest.LogCaptureFixture) -> None:
+    gone: set[Caller] = set()
+    viewers, ends = Viewers(loop, lambda _: gone, lambda *_: 0), service("shipping")
+    connected(viewers, loop, service("ann"))
+    _, transport = connected(viewers, loop, ends)
+
+    with caplog.at_level(logging.INFO):
+        gone.add(ends)
+        eventually(lambda: transport.is_dropped)
+
+    record = next(one for one in caplog.records if "credential is no longer valid" in one.message)
+    assert (vars(record)["tenant"], vars(record)["principal"]) == ("default", "shipping")
     loop.run(close(viewers))
 
 

@@ -281,7 +281,7 @@ class Viewers:
             await asyncio.sleep(LOOK_S)
             too_long = self.loop.time() - STUCK_S
             for viewer in [viewer for viewer in self._all if 0 < viewer.stuck_since < too_long]:
-                log.info("viewer dropped: it did not read for %s s", STUCK_S)
+                log.info("viewer dropped: it did not read for %s s", STUCK_S, extra=_named(viewer.owner))
                 viewer.drop()
 
     async def _drop_ended(self) -> None:
@@ -304,7 +304,7 @@ class Viewers:
                 is_away = True
                 continue
             for viewer in [viewer for caller in ended for viewer in self._by_caller.get(caller, ())]:
-                log.info("viewer dropped: its credential is no longer valid")
+                log.info("viewer dropped: its credential is no longer valid", extra=_named(viewer.owner))
                 viewer.drop()
 
 
@@ -322,3 +322,8 @@ def _open_files() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         return most
     return wanted if soft == resource.RLIM_INFINITY else soft
+
+
+def _named(owner: Principal) -> dict[str, str]:
+    """Return the fields of a record about this principal's viewer; the loop's context has no caller."""
+    return {"tenant": owner.tenant, "principal": owner.id}

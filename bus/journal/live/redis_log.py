@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Iterable
+from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,8 @@ class RedisHotLog:
     def _schedule(self) -> None:
         if self._flushing is None and not self._closed:
             self._idle.clear()
-            self._flushing = asyncio.get_running_loop().create_task(self._flush_all())
+            # In a context of no run: the batches, and the connection that they open, are all runs'.
+            self._flushing = asyncio.get_running_loop().create_task(self._flush_all(), context=Context())
 
     async def _flush_all(self) -> None:
         """Send batches until nothing is pending."""
@@ -214,7 +216,7 @@ class RedisHotLog:
         """Return the connection for everything but messages; concurrent callers share one attempt to connect."""
         if self._writer is None or not self._writer.is_open:
             if self._connecting is None or self._connecting.done():
-                self._connecting = asyncio.get_running_loop().create_task(connect(self._url))
+                self._connecting = asyncio.get_running_loop().create_task(connect(self._url), context=Context())
             self._writer = await asyncio.shield(self._connecting)
         return self._writer
 

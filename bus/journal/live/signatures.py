@@ -11,6 +11,7 @@ import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from typing import Any
 
 from bus.journal.log.line import Line, unpack
@@ -56,7 +57,7 @@ class Keyring:
         """Begin to read the secret, unless it is being read or could not be read a moment ago."""
         loop, is_reading = asyncio.get_running_loop(), self._reading is not None and not self._reading.done()
         if not is_reading and loop.time() - self._failed_at_s >= RETRY_S:
-            self._reading = loop.create_task(self._read())
+            self._reading = loop.create_task(self._read(), context=Context())
 
     async def open(self) -> bool:
         """Read the secret unless it is known, and return whether it is; concurrent callers share one attempt."""

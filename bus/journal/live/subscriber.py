@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import Context
 
 from bus.journal.live.hotlog import Listener
 from bus.journal.live.signatures import Keyring
@@ -87,12 +88,14 @@ class Subscriber:
                 self._disconnect()
 
     async def _connect(self) -> RedisWire:
-        return await connect(self._url, on_message=self._on_message, on_lost=self._on_lost)
+        connecting = connect(self._url, on_message=self._on_message, on_lost=self._on_lost)
+        # In a context of no run: the callbacks of the connection run in the one in which it was opened.
+        return await asyncio.get_running_loop().create_task(connecting, context=Context())
 
     def _use(self, wire: RedisWire) -> None:
         self._wire = wire
         if self._watching is None or self._watching.done():
-            self._watching = asyncio.get_running_loop().create_task(self._watch_connection())
+            self._watching = asyncio.get_running_loop().create_task(self._watch_connection(), context=Context())
 
     def _on_lost(self) -> None:
         if self._wire is not None and not self._wire.is_open:  # else it was another connection
@@ -121,7 +124,7 @@ class Subscriber:
 
     def _reconnect_soon(self) -> None:
         if not self._closed and (self._reconnecting is None or self._reconnecting.done()):
-            self._reconnecting = asyncio.get_running_loop().create_task(self._reconnect())
+            self._reconnecting = asyncio.get_running_loop().create_task(self._reconnect(), context=Context())
 
     async def _reconnect(self) -> None:
         pause_s = RETRY_FIRST_S

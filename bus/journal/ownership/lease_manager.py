@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -170,7 +171,7 @@ class LeaseManager:
             return
         self._beating = threading.Thread(target=self._beats, name="callboard-beat", daemon=True)
         self._beating.start()
-        self._looking = self._loop.loop.create_task(self._follow_requests())
+        self._looking = self._loop.loop.create_task(self._follow_requests(), context=Context())
         await self._hot_log.listen(self._keys.nudges, self._on_nudge)
 
     def _on_nudge(self, text: str) -> None:

@@ -22,6 +22,7 @@ from bus.journal.log.line import Line, pack
 from bus.keys import Keys
 from bus.loop import ProcessLoop
 from bus.payloads import ResponsePayload, encode
+from config.logs import acting_for
 from tests.backends import RedisServer
 from tests.bus.journal_harness import keyring
 
@@ -153,6 +154,27 @@ def test_a_nudge_reaches_all_listeners(hot_log: HotLog, warm):
         return found
 
     assert warm(play()) == ["stop run_1"] * 2
+
+
+def test_what_serves_all_runs_has_the_context_of_none(redis_log: RedisHotLog, warm):
+    seen: list[object] = []
+
+    async def play() -> None:
+        hinted = asyncio.Event()
+
+        def take(_: str) -> None:
+            seen.append(acting_for.get())
+            hinted.set()
+
+        token = acting_for.set(("acme", "ann"))  # as a run does that is the first to use the log
+        await redis_log.listen("hints", take)
+        redis_log.nudge("hints", "wake run_1")
+        acting_for.reset(token)
+        await asyncio.wait_for(hinted.wait(), 10)
+
+    warm(play())
+
+    assert seen == [None]
 
 
 def test_an_older_owner_in_the_same_process_is_notified_that_it_lost_the_run(hot_log: HotLog, warm):
