@@ -52,6 +52,9 @@ _FORMS = (
     _at_word("sk", "rk", "pk", then=r"[-_][A-Za-z0-9_-]{16,}"),
     # Callboard's own: API keys, the installation's token, sessions, tickets
     _at_word("cbk_", "cbl_", "cbs_", "cbt_", then=r"[A-Za-z0-9_]{16,}"),
+    # the same in an address, where a client encoded them once or more
+    _at_word("cb[klst]%(?:25){0,3}5[Ff]", then=r"[A-Za-z0-9_]{16,}"),
+    r"%(?:25){0,3}63b[klst](?:_|%(?:25){0,3}5[Ff])[A-Za-z0-9_]{16,}",
     # AWS access key ids, then secrets named as such
     _at_word("AKIA", "ASIA", "AROA", "AIDA", then=r"[A-Z0-9]{16}\b"),
     _in_any_case(r"aws_?secret_?(?:access_?)?key\W{1,6}", then=r"[A-Za-z0-9/+=]{40}"),
@@ -66,6 +69,7 @@ _FORMS = (
     _at_word("c2st", "QUtJQ", "LS0tLS1CRUdJTi", then=r"[A-Za-z0-9+/_-]{20,}={0,2}"),
 )
 _VALUE = r"[\"']?\s{0,3}[=:]\s{0,3}[\"']?((?!\[redacted)[^\s\"'&,;}\]]{6,})"
+_PARAMETER = r"=(?:[A-Za-z]{1,10}(?:\s|\+|%20|%2520){1,3})?((?!\[redacted)[^\s\"'&,;}\]]{6,})"
 # Values after a word that marks them as secret; the word stays. The group is the value.
 _NAMED = (
     _in_any_case(r"b(?<=\bb)earer\s+", then=r"([A-Za-z0-9._~+/=-]{8,})"),
@@ -73,6 +77,10 @@ _NAMED = (
     r"://[^\s:/@\"']{0,200}:([^\s/@\"']{1,200})(?=@)",
     _in_any_case(r"a(?:pi[_-]?key|ccess[_-]?token|uth[_-]?token)", then=_VALUE),
     _in_any_case(r"client[_-]?secret", then=_VALUE),
+    # parameters of an address
+    _in_any_case(r"j(?<=\bj)wt", then=_PARAMETER),
+    _in_any_case(r"b(?<=\bb)earer", then=_PARAMETER),
+    _in_any_case(r"a(?<=\ba)uthorization", then=_PARAMETER),
     _in_any_case(r"passw(?:or)?d", then=_VALUE),
 )
 _FORM = re.compile("|".join(_FORMS))
@@ -183,6 +191,11 @@ def _spellings(value: str) -> Iterator[str]:
     yield quote(value, safe="", errors="surrogateescape")
     yield from (plain for plain in (unquote(value),) if len(plain) >= MIN_REGISTERED_CHARS)
     yield from (json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False))
+
+
+def has_jwt(text: str) -> bool:
+    """Return whether a text has a JSON Web Token."""
+    return "eyJ" in text and _JWT_RUN.sub(_without_jwt, text) != text
 
 
 def _without_jwt(match: re.Match[str]) -> str:

@@ -107,8 +107,15 @@ def test_without_authentication_the_header_of_a_proxy_is_ignored(door: Any) -> N
 ADDRESSES = [
     *("/v1/runs?api_key=x", "/v1/runs?limit=1&access_token=x", "/v1/runs?token=x", "/v1/runs?API_KEY=x"),
     *("/v1/runs?%61pi_key=x", "/v1/runs?agent=cbk_0123456789abcdef_x", "/v1/runs?agent=cbk%5F0123456789abcdef_x"),
+    *("/v1/runs?jwt=x", "/v1/runs?bearer=x", "/v1/runs?authorization=Bearer%20x", "/v1/runs?Authorization=Bearer+x"),
+    *("/v1/runs?agent=%2563bk_0123456789abcdef_x", "/v1/runs/%2563bk_0123456789abcdef_x", "/v1/runs?%256Awt=x"),
+    *("/v1/runs?agent=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln", "/v1/runs/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0."),
     *("/v1/runs/cbl_0123456789abcdef", "/health?token=x", "/?token=x", "/nowhere?token=x"),
 ]
+
+
+def test_the_code_of_a_sign_in_may_be_a_jwt(door: Any) -> None:
+    assert door.get("/auth/callback?state=x&code=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln").status_code == 200
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
