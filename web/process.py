@@ -32,7 +32,8 @@ T = TypeVar("T")
 OPENING_S = 1.5
 """How long a request waits for another one that opens the database."""
 MAX_WAITING = 8
-"""Requests that may hold a thread while they wait for a run's end; the other threads serve short requests."""
+"""Requests that may hold a thread while they wait for a run's end; the other threads serve short requests. With
+authentication, one tenant's take half of these at most."""
 MAX_LARGE = 2
 """Concurrent large bodies and pages: each temporarily needs about ten times its size."""
 LARGE_WAIT_S = 2.0
@@ -54,6 +55,7 @@ class WebProcess:
         self._hub: Hub | None = None
         self._pid = 0
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
+        self._waiting_of: dict[str, threading.Semaphore] = {}
         self._large = threading.BoundedSemaphore(MAX_LARGE)
         self._large_admitted = threading.BoundedSemaphore(MAX_LARGE + MAX_LARGE_WAITING)
         self._measured = threading.BoundedSemaphore(MAX_MEASURED)
@@ -111,19 +113,22 @@ class WebProcess:
 
         return Provider(self.settings)
 
-    def wait(self, wait_s: float, work: Callable[[], Awaitable[T]]) -> T | None:
+    def wait(self, tenant: str, wait_s: float, work: Callable[[], Awaitable[T]]) -> T | None:
         """Return the result of ``work`` on the loop, or None if it takes longer than ``wait_s``.
 
         Raises:
-            Overloaded: too many requests wait already.
+            Overloaded: too many requests, or too many of the tenant, wait already.
         """
         if wait_s <= 0:
             return None
-        busy = (
-            f"{MAX_WAITING} requests wait for their runs already; start the run detached and watch its events, or "
-            "try again in a moment."
+        share = MAX_WAITING if self.settings.auth == "none" else MAX_WAITING // 2
+        its = self._waiting_of.setdefault(tenant, threading.BoundedSemaphore(share))
+        busy = Overloaded(
+            f"{MAX_WAITING} requests, or {share} of this tenant, wait for their runs already; start the run detached "
+            "and watch its events, or try again in a moment.",
+            retry_after_s=5,
         )
-        with _holding(self._waiting, 0, Overloaded(busy, retry_after_s=5)):
+        with _holding(its, 0, busy), _holding(self._waiting, 0, busy):
             return self.journal.loop.run(_within(wait_s, work))
 
     @contextmanager

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 
 from config.settings import Settings
 from tests.web.conftest import RunOwner, accept, process_of
-from web.process import MAX_LARGE
+from web.process import MAX_LARGE, MAX_WAITING
 
 
 def start(client, headers: dict[str, str] | None = None, **fields: object):
@@ -105,6 +105,23 @@ def test_a_caller_that_waited_in_vain_gets_the_run(client) -> None:
 
     assert answer.status_code == 202
     assert answer.json["status"] == "queued"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/v1/runs", {"agent": "assistant", "input": "Hi", "detached": False}), ("/process", {"message": "Hi"})],
+)
+def test_a_start_that_cannot_wait_answers_with_the_run(client, path: str, body: dict) -> None:
+    process = process_of(client.application)
+    for _ in range(MAX_WAITING):
+        assert process._waiting.acquire(blocking=False)
+
+    answer = client.post(path, json=body)
+
+    assert (answer.status_code, answer.json["status"]) == (202, "queued")
+    assert client.get(f"/v1/runs/{answer.json['run_id']}").status_code == 200
+    refused = client.get(f"/v1/runs/{answer.json['run_id']}", headers={"Prefer": "wait=1"})
+    assert (refused.status_code, refused.json["code"]) == (503, "overloaded")
 
 
 def test_runs_are_listed_in_pages(client, runner) -> None:

@@ -97,7 +97,9 @@ def _page(process: WebProcess, run_id: str, thread_id: str, cursor: int, wait_s:
         lines = _read(process, run_id, thread_id, cursor)
         if lines or not wait_s:
             return _page_of(lines, cursor, limit)
-    found = process.wait(wait_s, lambda: anext(process.journal.follow(run_id, thread_id, cursor), ()))
+    found = process.wait(
+        current_principal().tenant, wait_s, lambda: anext(process.journal.follow(run_id, thread_id, cursor), ())
+    )
     require_still_valid()
     return _page_of(found or (), cursor, limit)
 

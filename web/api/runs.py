@@ -12,7 +12,7 @@ from bus.journal import CONTROLS, IdempotencyConflict, RunOpen, RunStatus, RunUn
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.identity.errors import AgentForbidden
-from web.api.answers import answer, status_of
+from web.api.answers import answer, end_of, status_of
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
@@ -79,7 +79,7 @@ def start(body: StartRun, headers: StartHeaders) -> Response:
     wait_s: float = headers.wait_s if body.detached else body.wait_s
     if wait_s:
         links |= applied(headers.wait_s if body.detached else 0)
-        end = process.wait(wait_s, lambda: process.journal.wait(handle.run_id, handle.thread_id))
+        end = end_of(handle, wait_s)
         require_still_valid()
         if end is not None:
             return Response(end.data, 200, links, content_type="application/json")
@@ -152,7 +152,7 @@ def _wait_for_end(run_id: str, wait_s: int) -> None:
     process = current_process()
     thread_id, status, _ = process.journal.runs.bounds(current_principal(), run_id)
     if status not in TERMINAL:
-        process.wait(wait_s, lambda: process.journal.wait(run_id, thread_id))
+        process.wait(current_principal().tenant, wait_s, lambda: process.journal.wait(run_id, thread_id))
         require_still_valid()
 
 

@@ -13,7 +13,7 @@ from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from bus.journal import ThreadOfOtherAgent, TooManyRuns
 from config.definitions.errors import DefinitionInvalid
 from config.identity.errors import AgentForbidden
-from web.api.answers import answer, status_of
+from web.api.answers import answer, end_of, status_of
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
@@ -100,8 +100,7 @@ def process(body: ProcessMessage) -> Response:
     echo = {"correlation_id": correlation_id} if correlation_id is not None else {}
     handle = _start(body, body.message)
     ids = {"thread_id": handle.thread_id, **echo}
-    journal = current_process().journal
-    end = current_process().wait(WAIT_S, lambda: journal.wait(handle.run_id, handle.thread_id))
+    end = end_of(handle, WAIT_S)
     require_still_valid()
     if end is None:
         events_url = url_for("events.of_run", run_id=handle.run_id)
