@@ -16,6 +16,7 @@ from bus.journal.errors import ThreadOfOtherAgent
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.events import event_row
 from bus.journal.outbox import announce
+from bus.journal.queries.lists import runs_of_others
 from bus.journal.run_limits import RunLimits, require_room
 from bus.journal.states.rows import insert_run
 from bus.journal.version import JOURNAL_VERSION
@@ -191,8 +192,10 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
         row = connection.execute(_NEXT_NUMBER, its | {"private_": new.is_private}).first()
         if row is not None:
             agents = new.principal.agents
-            if agents is not None and row.agent_id not in agents:
-                raise ThreadOfOtherAgent(thread_id=new.thread_id)
+            if agents is not None:
+                others = runs_of_others(agents).where(runs.c.thread_key == row.key).limit(1)
+                if row.agent_id not in agents or connection.execute(others).first() is not None:
+                    raise ThreadOfOtherAgent(thread_id=new.thread_id)
             return row.key, new.thread_id, row.next_message - 1, row.private
     thread_id = new.thread_id or new_id("thr")
     values = {

@@ -27,7 +27,7 @@ class ThreadOfOtherAgent(Permanent):
     code = "thread_of_other_agent"
     status = 403
     text = (
-        "thread '{thread_id:.80}' was begun with an agent that this credential is not for; continue it with another "
+        "thread '{thread_id:.80}' has an agent that this credential is not for; continue it with another "
         "credential, or name a new thread."
     )
 

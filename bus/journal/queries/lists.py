@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, tuple_
+from sqlalchemy import ColumnElement, Select, and_, exists, select, tuple_
 
-from config.database.tables import threads
+from config.database.tables import runs, threads
 from config.identity.access import rows_for
 from config.identity.principal import Principal, Verb
 
@@ -19,7 +20,14 @@ def threads_of(principal: Principal, owner: str | None) -> ColumnElement[bool]:
     A thread's id is a name that its owner chose, so that only owner and id together name one thread.
     """
     seen = rows_for(principal, Verb.SEE, threads)
+    if principal.agents is not None:
+        seen = and_(seen, ~exists(runs_of_others(principal.agents).where(runs.c.thread_key == threads.c.key)))
     return seen if owner == ANY_OWNER else and_(threads.c.principal == (owner or principal.id), seen)
+
+
+def runs_of_others(agents: Collection[str]) -> Select[Any]:
+    """Return the query for runs of other agents, whose messages a credential for these agents does not read."""
+    return select(runs.c.id).where(runs.c.agent_id.not_in(sorted(agents)))
 
 
 def newest_first(

@@ -141,3 +141,21 @@ def test_a_credential_for_one_agent_does_not_continue_a_thread_of_another(harnes
         harness.accept(principal=narrow, thread_id="talk", agent_id="other")
 
     assert len(Threads(harness.database).messages(ANA, "talk")) == 1
+
+
+def test_a_credential_for_one_agent_does_not_reach_a_thread_in_which_another_ran(harness: JournalHarness) -> None:
+    narrow = Principal(tenant="acme", id="ana", agents=frozenset({"one"}))
+    threads = Threads(harness.database)
+    ended(harness, principal=ANA, thread_id="talk", agent_id="one")
+    assert threads.get(narrow, "talk")["agent"] == "one"
+    ended(harness, principal=ANA, thread_id="talk", agent_id="two")
+
+    assert threads.newest(narrow) == []
+    for ask in (threads.get, threads.messages):
+        with pytest.raises(ThreadUnknown):
+            ask(narrow, "talk")
+    with pytest.raises(ThreadUnknown):
+        remove_threads(harness.database, narrow, ["talk"])
+    with pytest.raises(ThreadOfOtherAgent):
+        harness.accept(principal=narrow, thread_id="talk", agent_id="one")
+    assert len(threads.get(ANA, "talk")["runs"]) == 2
