@@ -142,8 +142,8 @@ def test_the_doctor_finds_a_new_installation_well(capsys, monkeypatch, tmp_path,
     findings = json.loads(capsys.readouterr().out)
     assert status == 0, findings
     by_name = {finding["about"]: finding for finding in findings}
-    checks = "settings periods folders packages redis broker addresses database celery agents model disk".split()
-    assert set(by_name) == {*checks, "state folder"}
+    checks = "settings periods folders packages authentication redis broker addresses database celery agents model disk"
+    assert set(by_name) == {*checks.split(), "state folder"}
     assert by_name["database"]["verdict"] == "warn"
     assert "./callboard migrate" in by_name["database"]["text"]
 
