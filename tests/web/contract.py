@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from copy import deepcopy
 from functools import cache
 from typing import Any
@@ -63,6 +64,9 @@ class Contract:
         return jsonschema_rs.Draft202012Validator({"components": {"schemas": self.schemas}, **schema})
 
 
+_building = threading.Lock()
+
+
 @cache
 def _contract_of(calls: frozenset[str]) -> list[Contract]:
     return []
@@ -71,8 +75,9 @@ def _contract_of(calls: frozenset[str]) -> list[Contract]:
 def contract_of(app: Flask) -> Contract:
     """Return the contract of an application; it is built once for all that have the same calls."""
     kept = _contract_of(frozenset(f"{one.method} {one.path}" for one in operations_of(app)))
-    if not kept:
-        kept.append(Contract(app))
+    with _building:
+        if not kept:
+            kept.append(Contract(app))
     return kept[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jsonschema_rs
@@ -12,10 +13,11 @@ from flask import Blueprint, Flask, Response
 
 from bus.payloads import EVENT_TYPES, ErrorPayload, ReasoningPayload, ToolPayload, ToolResultPayload
 from config.folders import ROOT
-from tests.web.conftest import RunOwner, accept
+from tests.web.conftest import RunOwner, accept, process_of
 from tests.web.contract import DIFFERENCES, contract_of, data_of, watch
+from web.app import create_app
 from web.calls.call import call, declared
-from web.calls.fields import Answer, Maybe
+from web.calls.fields import Answer, Maybe, docstrings
 
 FILES = {"page.callback", "page.index", "page.reference", "page.icon", "page.static_file"}
 """What serves files."""
@@ -151,3 +153,14 @@ def test_an_answer_that_differs_is_found(body: Any, status: int, difference: str
 
     found = "\n".join(app.extensions[DIFFERENCES])
     assert (difference in found) if difference else not found
+
+
+def test_threads_that_ask_for_the_document_at_once_get_the_same(settings, runner) -> None:
+    docstrings.cache_clear()
+    app = create_app(settings, runner)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: app.test_client().get("/openapi.json"), range(8)))
+
+    assert {(answer.status_code, answer.text) for answer in answers} == {(200, answers[0].text)}
+    process_of(app).close()

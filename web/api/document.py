@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import orjson
 from flask import Blueprint, Response, current_app, request
 
+from config.forks import after_fork
 from web.calls.call import call
 from web.calls.document import document as document_of
 from web.schemas.document import OpenApi
@@ -12,15 +15,25 @@ from web.schemas.document import OpenApi
 document = Blueprint("document", __name__)
 
 KEY = "callboard-openapi"
+_making = threading.Lock()
+"""Threads that ask at once wait for the first one's: CPython 3.11 raises SystemError where two parse Python at once, as
+``docstrings`` does."""
+
+
+@after_fork
+def _renew() -> None:
+    global _making
+    _making = threading.Lock()
 
 
 @document.get("/openapi.json")
 @call({200: OpenApi, 304: None})
 def openapi() -> Response:
     """Return this document: OpenAPI 3.1, made of the code that serves the calls."""
-    body = current_app.extensions.get(KEY)
-    if body is None:
-        body = current_app.extensions[KEY] = orjson.dumps(document_of(current_app))
+    with _making:
+        body = current_app.extensions.get(KEY)
+        if body is None:
+            body = current_app.extensions[KEY] = orjson.dumps(document_of(current_app))
     answer = Response(body, content_type="application/json", headers={"Cache-Control": "no-cache"})
     answer.add_etag()
     answer.make_conditional(request)
