@@ -83,7 +83,7 @@ def accept(database: Database, new: NewRun, record: Record = announce, limits: R
 
     Raises:
         IdempotencyConflict: the key was used with another body.
-        ThreadOfOtherAgent: the principal's credential is not for the agent that the thread belongs to.
+        ThreadOfOtherAgent: the credential of the principal is not for an agent of the thread.
         TooManyRuns: the principal or its tenant has as many open or queued runs as ``limits`` allow.
     """
     for attempt in (1, 2, 3):  # lost the race for the thread, then the one for the key
@@ -185,7 +185,7 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
     A private thread stays so, since later runs read its messages.
 
     Raises:
-        ThreadOfOtherAgent: the principal's credential is not for the agent that the thread belongs to.
+        ThreadOfOtherAgent: the credential of the principal is not for an agent of the thread.
     """
     if new.thread_id is not None:
         its = {"tenant_": new.principal.tenant, "principal_": new.principal.id, "id_": new.thread_id}
