@@ -215,17 +215,18 @@ def test_a_stream_is_handed_off_and_ends_with_its_session(port: int, trusting: s
     run_id = accept(runner)
     owner = RunOwner(journal, run_id)
     ask = f"GET /v1/runs/{run_id}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    before = threading.active_count()
     with ExitStack() as stack:
         viewers = [stack.enter_context(connect(port, trusting)) for _ in range(40)]
         for viewer in viewers:
             viewer.sendall(ask)
             assert b"200 OK" in viewer.recv(65536)
-        threads = threading.active_count()
+        threads = threading.active_count() - before
         owner.say("whole ", "answer")
         owner.finish("whole answer")
         whole = [read_all(viewer) for viewer in viewers]
 
-    assert threads < 60, "no viewer has a thread"
+    assert threads < len(viewers), "no viewer has a thread; those of the server's pool may have started"
     assert all(data.count(b"event: end\n") == 1 for data in whole)
 
 
