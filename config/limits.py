@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Limit = Annotated[int, Field(ge=0)]
 """The largest number allowed; 0: there is no limit."""
+HOT_LOG_AT_LEAST = 64 * 1024
+
+
+def _is_hot_log_budget(value: int) -> int:
+    if 0 < value < HOT_LOG_AT_LEAST:
+        raise ValueError(f"it has to be 0 (no limit) or at least {HOT_LOG_AT_LEAST}, what one ended run may keep")
+    return value
+
+
+HotLogBudget = Annotated[Limit, AfterValidator(_is_hot_log_budget)]
+"""Bytes that a tenant's runs hold in Redis together; 0: any number."""
 Days = Annotated[float, Field(ge=0)]
 LimitName = Literal[
     "principal_requests_per_minute",
@@ -46,6 +57,7 @@ class TenantSettings(BaseModel):
     tenant_queued_runs: Limit | None = None
     principal_viewers: Limit | None = None
     tenant_viewers: Limit | None = None
+    tenant_hot_log_max_bytes: HotLogBudget | None = None
     sandbox_max_bytes: Limit | None = None
     sandbox_max_files: Limit | None = None
     retain_threads_days: Days | None = None

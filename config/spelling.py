@@ -34,7 +34,10 @@ def _edits(word: str, name: str) -> int:
     return row[-1]
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `` Did you mean 'x'?`` with a leading space, or an empty text."""
-    match = nearest(word, known)
-    return f" Did you mean '{match}'?" if match else ""
+def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
+    """Return `` Did you mean 'x'?`` with a leading space, or an empty text.
+
+    ``prefix`` is what all names begin with: it is not compared, since it would make any two of them similar.
+    """
+    match = nearest(word.removeprefix(prefix), (name.removeprefix(prefix) for name in known))
+    return f" Did you mean '{prefix}{match}'?" if match else ""

@@ -45,7 +45,10 @@ def _load_certificate(context: ssl.SSLContext, settings: Settings) -> None:
     certificate, key = ROOT / (settings.tls_certificate or ""), key_file(settings)
     key_setting = "TLS_KEY" if settings.tls_key else "TLS_CERTIFICATE"
     _read("TLS_CERTIFICATE", certificate)
-    if ENCRYPTED in _read(key_setting, key):  # OpenSSL would ask for the password on the terminal
+    text = _read(key_setting, key)
+    if not settings.tls_key and "PRIVATE KEY-----" not in text:
+        raise SettingInvalid(f"{certificate} has a certificate and no key; name the key's file in CALLBOARD_TLS_KEY.")
+    if ENCRYPTED in text:  # OpenSSL would ask for the password on the terminal
         raise SettingInvalid(
             f"the key in {key} is encrypted; decrypt it into a file that only this user can read "
             f"(openssl pkey -in {key.name} -out server.key) and set CALLBOARD_TLS_KEY to that."
@@ -87,4 +90,6 @@ def _read(setting: str, path: Path) -> str:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError as error:
         problem = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-        raise SettingInvalid(f"CALLBOARD_{setting}: {path} {problem}; correct the path or its permissions.") from error
+        raise SettingInvalid(
+            f"{path} of CALLBOARD_{setting} {problem}; correct the path or its permissions."
+        ) from error

@@ -15,6 +15,7 @@ from sqlalchemy import (
     bindparam,
     create_engine,
     event,
+    func,
     literal,
     select,
 )
@@ -27,7 +28,7 @@ from sqlalchemy.sql.functions import GenericFunction
 from config.clock import boot_id, boot_ms, epoch_ms
 from config.database.error_codes import named_error
 from config.database.errors import DatabaseBusy
-from config.database.timeouts import one_limit
+from config.database.timeouts import left_s, one_limit
 from config.database.turn import FairLock, FileTurn
 from config.errors import SettingInvalid
 from config.forks import ForkGate
@@ -79,20 +80,21 @@ class Database:
         _prepare_sqlite(engine) if self.is_sqlite else _prepare_postgres(engine)
 
     @contextmanager
-    def write(self, *, is_urgent: bool = False) -> Iterator[Connection]:
+    def write(self, *, is_urgent: bool = False, wait_ms: int | None = None) -> Iterator[Connection]:
         """Yield a connection in a transaction that may write; it commits at the end, or rolls back on an error.
 
         On SQLite the transaction is IMMEDIATE: a transaction that reads before it writes would fail, whatever the
         timeout, if another process wrote in between. An urgent one, such as a heartbeat, precedes all waiting
-        transactions of this process.
+        transactions of this process. ``wait_ms`` replaces SQLite's usual timeout: a migration takes longer than that.
         """
-        with self._in_use, self._named_errors(), one_limit(), self._turn(is_urgent), self.engine.begin() as connection:
+        turn = self._turn(is_urgent, wait_ms or self._patience_ms)
+        with self._in_use, self._named_errors(), one_limit(), turn, self.engine.begin() as connection:
             if self.is_sqlite:  # here and not in SQLAlchemy's ``begin`` event: one listener slows every statement
                 self._begin_writing(connection)
             yield connection
 
     @contextmanager
-    def _turn(self, is_urgent: bool) -> Iterator[None]:
+    def _turn(self, is_urgent: bool, patience_ms: int) -> Iterator[None]:
         """On SQLite, let one thread of this process write at a time, and processes in turn.
 
         Waiting here is cheaper than SQLite's busy handler, which sleeps longer each time.
@@ -100,7 +102,7 @@ class Database:
         if self._turns is None:
             yield
             return
-        patience_s, began_s = self._patience_ms / 1000, time.monotonic()
+        patience_s, began_s = min(patience_ms / 1000, left_s()), time.monotonic()
         if not self._turns.take(patience_s, is_urgent=is_urgent):
             where = self.engine.url.render_as_string(hide_password=True)
             raise DatabaseBusy(f"the database {where} is busy; try again in a moment.")
@@ -113,8 +115,8 @@ class Database:
 
     def _begin_writing(self, connection: Connection) -> None:
         """Take SQLite's write lock within the rest of the caller's timeout."""
-        is_shorter = self._left_ms < BUSY_TIMEOUT_MS - 100
-        if is_shorter:
+        is_another = not BUSY_TIMEOUT_MS - 100 <= self._left_ms <= BUSY_TIMEOUT_MS
+        if is_another:
             connection.exec_driver_sql(f"PRAGMA busy_timeout={self._left_ms}")
         try:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -123,7 +125,7 @@ class Database:
             self._patience_ms = LOCKED_TIMEOUT_MS
             raise
         finally:
-            if is_shorter:
+            if is_another:
                 connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
 
     @contextmanager
@@ -175,6 +177,13 @@ class Database:
 def wall_ms(connection: Connection) -> int:
     """Return now in milliseconds since 1970, by the clock that timers are compared with."""
     return int(connection.execute(select(WALL_MS)).scalar_one())
+
+
+def allowed_connections(connection: Connection) -> int:
+    """Return how many connections Postgres allows all that are no superusers together."""
+    settings = "max_connections", "superuser_reserved_connections"
+    most, reserved = connection.execute(select(*(func.current_setting(name) for name in settings))).one()
+    return int(most) - int(reserved)
 
 
 def open_database(url: str, *, pool_size: int = 20, max_overflow: int = 10) -> Database:

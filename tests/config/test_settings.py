@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from config import settings as module
 from config.errors import SettingInvalid
-from config.settings import Settings, adopt_env_file, read_settings, unknown_variables
+from config.settings import Settings, adopt_env_file, read_settings, reading, unknown_variables
 
 
 def test_the_environment_goes_before_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +52,7 @@ def test_the_form_of_a_value_is_said_in_words(name: str, monkeypatch: pytest.Mon
 def test_periods_that_contradict_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLBOARD_BEAT_S", "10")
 
-    with pytest.raises(SettingInvalid, match="at most half of CALLBOARD_LEASE_S"):
+    with pytest.raises(SettingInvalid, match=r"^CALLBOARD_BEAT_S \(.*at most half of CALLBOARD_LEASE_S"):
         read_settings()
 
 
@@ -61,6 +60,10 @@ def test_an_unknown_variable_is_reported_with_the_nearest_name() -> None:
     [sentence] = unknown_variables({"CALLBOARD_REDIS_ULR": "x", "CALLBOARD_PORT": "1", "HOME": "/"})
 
     assert "CALLBOARD_REDIS_ULR is not a setting. Did you mean 'CALLBOARD_REDIS_URL'?" in sentence
+
+
+def test_a_name_unlike_all_others_gets_no_suggestion() -> None:
+    assert unknown_variables({"CALLBOARD_FOO": "x"}) == ["CALLBOARD_FOO is not a setting."]
 
 
 def test_names_of_earlier_systems_are_read_where_ours_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +79,7 @@ def test_a_key_in_the_env_file_reaches_the_environment_and_never_replaces_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".env").write_text("SOME_API_KEY=from-file\nOTHER_API_KEY=from-file\nCALLBOARD_PORT=9\n")
-    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(reading, "ROOT", tmp_path)
     monkeypatch.delenv("CALLBOARD_NO_CONFIG")
     monkeypatch.delenv("SOME_API_KEY", raising=False)
     monkeypatch.setenv("OTHER_API_KEY", "from-environment")
@@ -91,9 +94,9 @@ def test_a_key_in_the_env_file_reaches_the_environment_and_never_replaces_it(
 def test_the_files_can_be_left_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".env").write_text("CALLBOARD_SLOTS=7\nSOME_API_KEY=from-file\n")
     (tmp_path / "callboard.toml").write_text("port = 9\n")
-    monkeypatch.setattr(module, "ROOT", tmp_path)
-    monkeypatch.setitem(module.Settings.model_config, "env_file", tmp_path / ".env")
-    monkeypatch.setitem(module.Settings.model_config, "toml_file", tmp_path / "callboard.toml")
+    monkeypatch.setattr(reading, "ROOT", tmp_path)
+    monkeypatch.setitem(Settings.model_config, "env_file", tmp_path / ".env")
+    monkeypatch.setitem(Settings.model_config, "toml_file", tmp_path / "callboard.toml")
     monkeypatch.delenv("SOME_API_KEY", raising=False)
     assert os.environ["CALLBOARD_NO_CONFIG"] == "1", "as for every test"
 

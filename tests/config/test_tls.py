@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.errors import SettingInvalid
+from config.redaction import redact
 from config.settings import Settings, read_settings
 from config.tls import server_context
 from tests.certificates import Authority, Pair
@@ -54,11 +55,19 @@ def test_the_key_may_be_in_the_certificates_file(settings: Settings, pair: Pair)
 def test_a_missing_file_is_named(settings: Settings, pair: Pair, tmp_path: Path) -> None:
     none = tmp_path / "none.pem"
 
-    assert refusal(with_tls(settings, none, pair.key)).startswith(f"CALLBOARD_TLS_CERTIFICATE: {none} does not exist")
-    assert f"CALLBOARD_TLS_KEY: {none} does not exist" in refusal(with_tls(settings, pair.certificate, none))
-    assert f"CALLBOARD_TLS_CLIENT_CA: {none} does not exist" in refusal(
+    assert refusal(with_tls(settings, none, pair.key)).startswith(f"{none} of CALLBOARD_TLS_CERTIFICATE does not exist")
+    without_key = refusal(with_tls(settings, pair.certificate, none))
+    assert f"{none} of CALLBOARD_TLS_KEY does not exist" in without_key
+    assert redact(without_key) == without_key  # else the terminal shows `[redacted]` in place of the path
+    assert f"{none} of CALLBOARD_TLS_CLIENT_CA does not exist" in refusal(
         with_tls(settings, pair.certificate, pair.key, tls_client_ca=none)
     )
+
+
+def test_a_certificate_without_a_key_names_the_setting_of_the_key(settings: Settings, pair: Pair) -> None:
+    pair.certificate.chmod(0o644)
+
+    assert "no key; name the key's file in CALLBOARD_TLS_KEY" in refusal(with_tls(settings, pair.certificate, None))
 
 
 def test_a_folder_cannot_be_read(settings: Settings, pair: Pair, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The settings of TLS, of the address that users see, and of proxies."""
+"""The settings of the web process's address, of TLS, of proxies and of foreign origins."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
-from pydantic_settings import BaseSettings
 
-from config.origins import networks_in, origin_of
+from config.origins import is_origin, listed, networks_in, origin_of
+from config.settings.sources import Part
 
 
-class NetworkSettings(BaseSettings):
+class NetworkSettings(Part):
     """Part of ``Settings``."""
 
+    host: str = "127.0.0.1"
+    """Address the web process binds to."""
+    port: int = Field(default=8000, ge=0, le=65535)
+    """TCP port of the web process; 0 picks a free one."""
+    allowed_hosts: str = ""
+    """Comma-separated host names accepted besides loopback (used with ``auth=required`` or ``no_auth``)."""
+    request_timeout_s: float = Field(default=30.0, ge=3, le=600)
+    """Seconds from the last byte of a request until it is given up, without what its client asks to wait."""
     public_url: str | None = None
     """The origin that users see, such as ``https://callboard.example.org``, where a proxy or a port mapping changes
     it."""
@@ -31,6 +39,8 @@ class NetworkSettings(BaseSettings):
     """Whether a client without a certificate is refused during the handshake, where there is a ``tls_client_ca``."""
     tls_principals: Path | None = None
     """YAML file that maps client certificates to principals."""
+    cors_origins: str = ""
+    """Comma-separated origins of foreign pages that may call this server, with bearer tokens."""
 
     @field_validator("public_url", "tls_certificate", "tls_key", "tls_client_ca", "tls_principals", mode="before")
     @classmethod
@@ -48,6 +58,18 @@ class NetworkSettings(BaseSettings):
         networks_in(value)
         return value
 
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, value: str) -> str:
+        for origin in listed(value):
+            if not is_origin(origin):
+                raise ValueError(
+                    f"'{origin}' is not an origin as browsers send it; write scheme, host and port alone, in small "
+                    "letters, such as http://localhost:5173 or https://app.example.org, without the port 80 of http "
+                    "or 443 of https. '*' and 'null' are not possible"
+                )
+        return value
+
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Self:
         needed = {"tls_key": "tls_certificate", "tls_client_ca": "tls_certificate", "tls_principals": "tls_client_ca"}
@@ -55,3 +77,8 @@ class NetworkSettings(BaseSettings):
             if getattr(self, name) is not None and getattr(self, other) is None:
                 raise ValueError(f"CALLBOARD_{name.upper()} needs CALLBOARD_{other.upper()}; set that too")
         return self
+
+    @property
+    def cors_origin_list(self) -> list[str]:
+        """The origins of foreign pages that may call this server."""
+        return listed(self.cors_origins)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
+from typing import Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from config.identity.role_mapping import parse_mapping
 from config.origins import listed
+from config.settings.callers import CallerSettings
 
 
-class SignInSettings(BaseSettings):
+class SignInSettings(CallerSettings):
     """Part of ``Settings``."""
 
     oidc_issuer: str | None = None
@@ -38,6 +39,11 @@ class SignInSettings(BaseSettings):
     session_max_s: int = Field(default=7 * 24 * 3600, ge=60)
     """Seconds after the sign-in that a session ends."""
 
+    @field_validator("oidc_issuer", "oidc_client_secret", mode="before")
+    @classmethod
+    def _no_sign_in_is_unset(cls, value: object) -> object:
+        return value or None
+
     @field_validator("oidc_issuer")
     @classmethod
     def _is_issuer(cls, value: str | None) -> str | None:
@@ -55,6 +61,16 @@ class SignInSettings(BaseSettings):
     def _is_mapping(cls, value: str) -> str:
         parse_mapping(value)
         return value
+
+    @model_validator(mode="after")
+    def _sign_in_is_whole(self) -> Self:
+        if self.oidc_issuer is not None and not self.oidc_client_id:
+            raise ValueError("CALLBOARD_OIDC_ISSUER needs CALLBOARD_OIDC_CLIENT_ID; set that too")
+        if self.oidc_issuer is not None and self.auth != "required":
+            raise ValueError(
+                f"CALLBOARD_OIDC_ISSUER has no effect with CALLBOARD_AUTH={self.auth}; set that to required"
+            )
+        return self
 
     @property
     def oidc_scope_list(self) -> list[str]:

@@ -1,0 +1,21 @@
+"""The settings: ``CALLBOARD_…`` variables from the environment, ``.env`` or ``callboard.toml``.
+
+Each part of ``Settings`` is a file here. This module is their interface.
+"""
+
+from config.settings.model import Settings
+from config.settings.reading import adopt_env_file, read_settings, settings, unknown_variables
+from config.settings.sources import ROOT, SEED_NAMES
+from config.settings.workers import QUEUE_NAME, QUEUE_NAME_FORM
+
+__all__ = [
+    "QUEUE_NAME",
+    "QUEUE_NAME_FORM",
+    "ROOT",
+    "SEED_NAMES",
+    "Settings",
+    "adopt_env_file",
+    "read_settings",
+    "settings",
+    "unknown_variables",
+]

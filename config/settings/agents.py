@@ -1,0 +1,47 @@
+"""The settings of agents and of what they use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from config.origins import listed
+from config.settings.sources import ROOT, Part
+
+
+class AgentSettings(Part):
+    """Part of ``Settings``."""
+
+    agents_dir: str = "config/agents"
+    """One or more folders of agent definitions, separated by ``:``; the first one that has an id wins."""
+    default_agent: str = "assistant"
+    """The agent of requests that name none."""
+    plugins: str = ""
+    """Comma-separated dotted paths of observers and tools (``package.module:Name``)."""
+    tool_modules: str = Field(default=".", pattern=r"^\s*(\.|[A-Za-z_][\w.]*)?(\s*,\s*(\.|[A-Za-z_][\w.]*)?)*\s*$")
+    """Comma-separated modules a definition may name by dotted path: ``.`` allows those of the working folder, a package
+    allows all in it. Installed plugins and ``plugins`` are always allowed."""
+    builtins: bool = True
+    """Whether the built-in observers and tools are available."""
+    max_result_chars: int = Field(default=64_000, ge=1_000)
+    """Characters of one tool result that the model gets; the log and the page have the whole result."""
+    max_input_chars: int = Field(default=200_000, ge=1)
+    """Longest input of a run."""
+    fast_stream: bool = True
+    """Whether model streams use the fast path; ``0`` sends all of them through LiteLLM's wrapper."""
+
+    @property
+    def agent_folders(self) -> list[Path]:
+        """The folders of agent definitions, absolute, in order."""
+        return [(ROOT / part).resolve() for part in self.agents_dir.split(":") if part]
+
+    @property
+    def plugin_paths(self) -> list[str]:
+        """The dotted paths of plugins, in order."""
+        return listed(self.plugins)
+
+    @property
+    def tool_module_names(self) -> tuple[str, ...]:
+        """The modules a dotted path may name, in order; ``.`` stands for those of the working folder."""
+        return tuple(listed(self.tool_modules))

@@ -1,0 +1,72 @@
+"""The settings of limits, and the tenants that have settings of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field
+
+from config.identity.principal import NAME, NAME_FORM
+from config.limits import WITH_AUTHENTICATION, HotLogBudget, Limit, LimitName, Tenants, TenantSettings
+from config.settings.callers import CallerSettings
+from config.spelling import did_you_mean
+
+
+class LimitSettings(CallerSettings):
+    """Part of ``Settings``; the limits that hold by default depend on ``auth``."""
+
+    principal_requests_per_minute: Limit | None = None
+    """Requests of one principal; 0: any number. None, here and below: as ``config.limits`` says."""
+    tenant_requests_per_minute: Limit | None = None
+    """Requests of one tenant."""
+    principal_open_runs: Limit | None = None
+    """Runs of one principal that have not ended."""
+    tenant_open_runs: Limit | None = None
+    """Runs of one tenant that have not ended."""
+    principal_queued_runs: Limit | None = None
+    """Runs of one principal that wait for a worker."""
+    tenant_queued_runs: Limit | None = None
+    """Runs of one tenant that wait for a worker."""
+    principal_viewers: Limit | None = None
+    """Streams that one principal may follow."""
+    tenant_viewers: Limit | None = None
+    """Streams that one tenant may follow."""
+    tenant_hot_log_max_bytes: HotLogBudget = 0
+    """Bytes that the runs of one tenant hold in Redis together, open and ended ones; 0: any number."""
+    sandbox_max_bytes: Limit = 100 * 1024 * 1024
+    """Bytes of a principal's files with one agent; 0: any number."""
+    sandbox_max_files: Limit = 1000
+    """Files and folders of a principal with one agent; 0: any number."""
+    tenants: Annotated[dict[Annotated[str, Field(pattern=rf"^{NAME}$")], TenantSettings], AfterValidator(Tenants)] = (
+        Tenants()
+    )
+    """Tenants with settings of their own: ``[tenants.NAME]`` in ``callboard.toml``, or JSON in the environment."""
+
+    def for_tenant(self, tenant: str) -> Self:
+        """Return the settings with those of the tenant's section in place of the deployment's."""
+        own = self.tenants.get(tenant)
+        return self if own is None else self.model_copy(update=own.model_dump(exclude_none=True))
+
+    def limit(self, name: LimitName, tenant: str) -> int:
+        """Return a limit for a tenant or its principals; 0: there is none."""
+        value: int | None = getattr(self.tenants.get(tenant), name, None)
+        if value is None:
+            value = getattr(self, name)
+        if value is None:
+            return WITH_AUTHENTICATION[name] if self.auth != "none" else 0
+        return value
+
+
+def problem_of_section(error: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the section of a tenant; None if this error of pydantic's is of another setting."""
+    place = [str(part)[:80] for part in error["loc"]]
+    if len(place) < 3 or place[0] != "tenants":
+        return None
+    _, tenant, setting = place[:3]
+    if setting == "[key]":
+        return f"'{tenant}' is not the name of a tenant, which is {NAME_FORM}"
+    if error["type"] == "extra_forbidden":
+        nearest = did_you_mean(setting, TenantSettings.model_fields)
+        return f"[tenants.{tenant}]: a tenant has no setting '{setting}'.{nearest}"
+    return f"[tenants.{tenant}]: {setting} is '{str(error['input'])[:60]}'. {error['msg']}"

@@ -1,0 +1,104 @@
+"""Reads the settings of this process, and says what is wrong with one that cannot be used."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from dotenv import dotenv_values
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
+
+from config.errors import SettingInvalid
+from config.identity.principal import NAME_FORM
+from config.provider_keys import may_adopt
+from config.redaction import forget, register_secrets, secrets_in_url
+from config.redis.url import each_url
+from config.settings.limits import problem_of_section
+from config.settings.model import Settings
+from config.settings.sources import ROOT, reads_files
+from config.settings.workers import QUEUE_NAME_FORM
+from config.spelling import did_you_mean
+
+_FORMS = {
+    "deployment": "has to be a name: 1 to 40 letters, digits, '_', '-' and '.'",
+    "tenant": f"has to be {NAME_FORM}",
+    "principal": f"has to be {NAME_FORM}",
+    "queue": f"has to be {QUEUE_NAME_FORM}",
+    "queues": f"has to be queues with commas between them, each {QUEUE_NAME_FORM}",
+    "tool_modules": "has to be names of Python modules with commas between them",
+}
+"""Setting -> the form of its value, said in place of the regular expression that checks it."""
+
+
+def adopt_env_file() -> None:
+    """Add variables of ``.env`` that are not settings, such as a provider's key, unless the environment has them."""
+    file = ROOT / ".env"
+    if not reads_files() or not file.is_file():
+        return
+    for name, value in dotenv_values(file).items():
+        if value is not None and not name.startswith("CALLBOARD_") and may_adopt(os.environ, name, value):
+            os.environ.setdefault(name, value)
+    forget()  # keys among them are secrets
+
+
+def read_settings(**overrides: object) -> Settings:
+    """Return the current settings.
+
+    Raises:
+        SettingInvalid: a value does not fit; the message names the variable.
+    """
+    try:
+        found = Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks the values
+    except tomllib.TOMLDecodeError as error:
+        raise SettingInvalid(f"callboard.toml cannot be read: {error}. Correct the file.") from error
+    except SettingsError as error:
+        raise SettingInvalid(
+            "CALLBOARD_TENANTS is not JSON; write an object of tenants, each with its settings, such as "
+            '{"acme": {"tenant_open_runs": 100}}, or sections [tenants.acme] in callboard.toml.'
+        ) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if (section := problem_of_section(first)) is not None:
+            raise SettingInvalid(
+                f"CALLBOARD_TENANTS cannot be used: {section}{'' if section[-1] in '.?' else '.'} Correct the "
+                "section in callboard.toml, or the JSON in the environment."
+            ) from error
+        name = "_".join(str(part) for part in first["loc"])
+        problem = _FORMS.get(name) or first["msg"].removeprefix("Value error, ")
+        what = f"CALLBOARD_{name.upper()} cannot be used{_shown(first)}: {problem}" if name else problem
+        raise SettingInvalid(f"{what}. Correct it in the environment, .env or callboard.toml.") from error
+    for urls in filter(None, (found.redis_url, found.broker_url, found.database_url)):
+        for url in each_url(urls):
+            register_secrets(secrets_in_url(url))
+    if found.oidc_client_secret is not None:
+        register_secrets([found.oidc_client_secret.get_secret_value()])
+    return found
+
+
+def _shown(error: Mapping[str, Any]) -> str:
+    """Return the invalid value if it is short, and not a URL."""
+    value = error.get("input")
+    is_url = "url" in "".join(map(str, error["loc"]))  # it may hold a password
+    return f" ('{value}')" if isinstance(value, str | int | float) and len(str(value)) <= 60 and not is_url else ""
+
+
+def unknown_variables(environment: dict[str, str]) -> list[str]:
+    """Return a sentence for each ``CALLBOARD_`` variable that no setting reads."""
+    known = {f"CALLBOARD_{name.upper()}" for name in Settings.model_fields}
+    offered = known - {"CALLBOARD_NO_AUTH"}  # never suggested, since it disables a protection
+    return [
+        f"{name} is not a setting.{did_you_mean(name, offered, 'CALLBOARD_')}"
+        for name in sorted(environment)
+        if name.startswith("CALLBOARD_") and name not in known
+    ]
+
+
+@lru_cache(maxsize=1)
+def settings() -> Settings:
+    """Return this process's settings, read once, after ``adopt_env_file``."""
+    adopt_env_file()
+    return read_settings()

@@ -1,0 +1,61 @@
+"""Where settings come from: ``CALLBOARD_…`` variables of the environment, ``.env`` and ``callboard.toml``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The checkout's folder, from which Callboard runs."""
+SEED_NAMES = {
+    "TEMPORAL_NAMESPACE": "deployment",
+    "TEMPORAL_TASK_QUEUE": "queue",
+    "DATABASE_POOL_SIZE": "database_pool_size",
+    "DATABASE_MAX_OVERFLOW": "database_max_overflow",
+}
+"""Variables of Callboard's predecessors -> the setting that each one sets."""
+
+
+class Part(BaseSettings):
+    """A group of fields of ``Settings``. A field's variable is ``CALLBOARD_`` and its name in capitals."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="CALLBOARD_",
+        env_file=ROOT / ".env",
+        toml_file=ROOT / "callboard.toml",
+        extra="ignore",
+        frozen=True,
+        defer_build=True,
+    )
+
+    no_config: bool = False
+    """Ignore ``.env`` and ``callboard.toml``; can be set in the environment only."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        seeds = {name: os.environ[seed] for seed, name in SEED_NAMES.items() if os.environ.get(seed)}
+        seed_settings = InitSettingsSource(settings_cls, seeds)
+        if not reads_files():
+            no_file = TomlConfigSettingsSource(settings_cls, toml_file=None)
+            return init_settings, env_settings, no_file, seed_settings
+        return init_settings, env_settings, dotenv_settings, TomlConfigSettingsSource(settings_cls), seed_settings
+
+
+def reads_files() -> bool:
+    """Return whether ``.env`` and ``callboard.toml`` are read; ``CALLBOARD_NO_CONFIG=1`` disables both."""
+    return os.environ.get("CALLBOARD_NO_CONFIG", "").lower() not in ("1", "true", "yes", "on")

@@ -1,0 +1,50 @@
+"""The settings of workers, their queues, and the runs that they own."""
+
+from __future__ import annotations
+
+import os
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from config.settings.sources import Part
+
+QUEUE_NAME = r"[A-Za-z0-9_.-]{1,60}"
+"""What a queue may be called."""
+QUEUE_NAME_FORM = "a queue's name: 1 to 60 letters, digits, '_', '-' and '.'"
+
+
+class WorkerSettings(Part):
+    """Part of ``Settings``."""
+
+    workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=256)
+    """Worker processes the supervisor keeps running."""
+    slots: int = Field(default=200, ge=1, le=2000)
+    """Runs that one worker process executes at once."""
+    queue: str = Field(default="runs", pattern=rf"^{QUEUE_NAME}$")
+    """Name of Celery's queue; web and workers have to agree on it."""
+    queues: str = Field(default="", pattern=rf"^(\s*{QUEUE_NAME}\s*(,\s*{QUEUE_NAME}\s*)*)?$")
+    """Queues that a worker serves, ``,`` between them; empty: ``queue`` alone."""
+    lease_s: float = Field(default=15.0, gt=0)
+    """Seconds a worker owns a run after a heartbeat."""
+    beat_s: float = Field(default=5.0, gt=0)
+    """Seconds between two heartbeats."""
+    reap_s: float = Field(default=5.0, gt=0)
+    """Seconds between two searches for expired leases, due timers and unpublished wake-ups."""
+    drain_s: float = Field(default=20.0, gt=0)
+    """Seconds a draining worker gives its current steps."""
+    approval_ttl_s: int = Field(default=7 * 24 * 3600, ge=1)
+    """Seconds a run waits for an approval or for compatible code; then it fails."""
+    hot_log_ttl_s: int = Field(default=3600, ge=1)
+    """Seconds the hot log is kept after a run's end; later readers read SQL."""
+    hot_log_max_bytes: int = Field(default=4 * 1024 * 1024, ge=16 * 1024)
+    """Bytes of events a run may hold in Redis while it streams; older ones are in SQL. After its end 64 KiB stay."""
+
+    @model_validator(mode="after")
+    def _periods_agree(self) -> Self:
+        if self.beat_s * 2 > self.lease_s:
+            raise ValueError(
+                f"CALLBOARD_BEAT_S ({self.beat_s:g}) has to be at most half of CALLBOARD_LEASE_S "
+                f"({self.lease_s:g}), or a healthy worker loses its runs"
+            )
+        return self
