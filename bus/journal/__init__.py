@@ -9,6 +9,7 @@ one ``Journal``:
 - Readers call ``follow``, ``follow_blocking``, ``wait``, ``page`` and ``with_live``.
 - Owners call ``claim_and_begin``, ``writer``, ``begin_writing``, ``clear_suspect``, ``fail_owned`` and ``disown``.
 - ``runs``, ``threads`` and ``workers`` answer questions about them, and remove runs and threads.
+- ``internal_events`` logs what clients report about events outside, and finds it by correlation id.
 - ``unowned`` has the runs that no process owns, for workers to claim, resume or deliver.
 
 The other names are the values that these take and return, and the errors that callers handle.
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from bus.journal.log.pages import PAGE_BYTES
     from bus.journal.log.progress import OpenStep, Progress
     from bus.journal.log.writer import RunWriter
+    from bus.journal.new_internal_event import MAX_CORRELATION_CHARS, NewInternalEvent
     from bus.journal.ownership.leases import Claim, FirstCommit, Lease
     from bus.journal.ownership.tools import LoadedTool
     from bus.journal.ownership.workers import WorkerRow, Workers
@@ -82,6 +84,7 @@ _NAMES = {
     "log.pages": "PAGE_BYTES",
     "log.progress": "OpenStep Progress",
     "log.writer": "RunWriter",
+    "new_internal_event": "MAX_CORRELATION_CHARS NewInternalEvent",
     "ownership.leases": "Claim FirstCommit Lease",
     "ownership.tools": "LoadedTool",
     "ownership.workers": "WorkerRow Workers",

@@ -8,15 +8,17 @@ from typing import Any
 
 import orjson
 from sqlalchemy import Boolean, Connection, bindparam, insert, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from bus.journal.configuration import record_configuration, remember_configuration
 from bus.journal.definition_store import pin, remember_pinned
-from bus.journal.errors import ThreadOfOtherAgent
+from bus.journal.errors import ThreadOfOtherAgent, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.events import event_row
+from bus.journal.new_internal_event import MAX_CORRELATION_CHARS
 from bus.journal.outbox import announce
-from bus.journal.queries.lists import runs_of_others
+from bus.journal.queries.lists import agents_beside
 from bus.journal.run_limits import RunLimits, require_room
 from bus.journal.states.rows import insert_run
 from bus.journal.version import JOURNAL_VERSION
@@ -24,12 +26,14 @@ from bus.messages import FIELDS, RunAgentMessage
 from bus.payloads import StatusPayload
 from config.clock import epoch_ms, stamp
 from config.database.engine import WALL_MS, Database
-from config.database.tables import events, messages, runs, threads
+from config.database.tables import events, messages, runs, thread_agents, threads
 from config.failpoints import failpoint
 from config.identity.principal import LOCAL, Principal
-from config.ids import new_id
+from config.ids import is_made, new_id
 
 TITLE_CHARS = 120
+THREAD = "thr"
+"""The prefix of the ids of threads that no client named."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,6 +88,7 @@ def accept(database: Database, new: NewRun, record: Record = announce, limits: R
     Raises:
         IdempotencyConflict: the key was used with another body.
         ThreadOfOtherAgent: the credential of the principal is not for an agent of the thread.
+        ThreadUnknown: the thread's id is one that Callboard made, and the principal has no such thread.
         TooManyRuns: the principal or its tenant has as many open or queued runs as ``limits`` allow.
     """
     for attempt in (1, 2, 3):  # lost the race for the thread, then the one for the key
@@ -140,7 +145,7 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
         "detached": new.detached,
         "queue": new.queue,
         "observers_json": orjson.dumps(new.observers).decode(),
-        "metadata_json": orjson.dumps(dict(new.metadata)).decode() if new.metadata else None,
+        **_columns_of(new.metadata or {}),
         "journal": JOURNAL_VERSION,
     }
     insert_run(connection, run)
@@ -159,6 +164,14 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
     first = StatusPayload(seq=1, at=stamp(now), status="queued", agent=new.agent_id)
     connection.execute(_INSERT_EVENT, event_row(first, run_id, thread_id, 0))
     return run
+
+
+def _columns_of(metadata: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return a run's metadata, and the correlation id in it; anything may have that name there."""
+    found = metadata.get("correlation_id")
+    has_id = isinstance(found, str) and len(found) <= MAX_CORRELATION_CHARS
+    metadata_json = orjson.dumps(dict(metadata)).decode() if metadata else None
+    return {"metadata_json": metadata_json, "correlation_id": found if has_id else None}
 
 
 _INSERT_MESSAGE, _INSERT_EVENT = insert(messages).inline(), insert(events).inline()
@@ -186,6 +199,7 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
 
     Raises:
         ThreadOfOtherAgent: the credential of the principal is not for an agent of the thread.
+        ThreadUnknown: the id is one that Callboard made, and the principal has no such thread.
     """
     if new.thread_id is not None:
         its = {"tenant_": new.principal.tenant, "principal_": new.principal.id, "id_": new.thread_id}
@@ -193,11 +207,15 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
         if row is not None:
             agents = new.principal.agents
             if agents is not None:
-                others = runs_of_others(agents).where(runs.c.thread_key == row.key).limit(1)
+                others = agents_beside(agents).where(thread_agents.c.thread_key == row.key).limit(1)
                 if row.agent_id not in agents or connection.execute(others).first() is not None:
                     raise ThreadOfOtherAgent(thread_id=new.thread_id)
+            if row.agent_id != new.agent_id:
+                _add_agent(connection, row.key, new.agent_id)
             return row.key, new.thread_id, row.next_message - 1, row.private
-    thread_id = new.thread_id or new_id("thr")
+        if is_made(THREAD, new.thread_id):  # removed, or another's: the run would lack its messages
+            raise ThreadUnknown(thread_id=new.thread_id)
+    thread_id = new.thread_id or new_id(THREAD)
     values = {
         "id": thread_id,
         "tenant": new.principal.tenant,
@@ -209,6 +227,12 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
     }
     key = connection.execute(_NEW_THREAD, values).scalar_one()
     return key, thread_id, 1, new.is_private
+
+
+def _add_agent(connection: Connection, thread_key: int, agent_id: str) -> None:
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    adding = dialect.insert(thread_agents).values(thread_key=thread_key, agent_id=agent_id)
+    connection.execute(adding.on_conflict_do_nothing())
 
 
 def readable(text: str) -> str:

@@ -14,11 +14,19 @@ class RunUnknown(Permanent):
     status = 404
     text = "there is no run '{run_id:.80}'; `./callboard runs` lists the runs."
 
+    @property
+    def public(self) -> str:
+        return f"there is no run '{self.facts['run_id'][:80]}'; GET /v1/runs lists those that you see."
+
 
 class ThreadUnknown(Permanent):
     code = "thread_unknown"
     status = 404
     text = "there is no thread '{thread_id:.80}'; `./callboard threads` lists the threads."
+
+    @property
+    def public(self) -> str:
+        return f"there is no thread '{self.facts['thread_id'][:80]}'; GET /v1/threads lists yours."
 
 
 class ThreadOfOtherAgent(Permanent):

@@ -20,6 +20,7 @@ from bus.journal.controls import Control
 from bus.journal.decisions import Decided
 from bus.journal.definition_store import read_pinned
 from bus.journal.idempotency import IdempotencyKey
+from bus.journal.internal_events import InternalEvents
 from bus.journal.live.hotlog import HotLog, MemoryHotLog, begin_writing, end_writing
 from bus.journal.live.redis_log import RedisHotLog
 from bus.journal.live.signatures import SECRET_NAME, Keyring
@@ -85,6 +86,7 @@ class Journal:
         self.reaper = Reaper(self.database, settings, self.publish)
         self.runs, self.threads, self.workers = Runs(self.database), Threads(self.database), Workers(self.database)
         self.tools = Tools(self.database)
+        self.internal_events = InternalEvents(self.database)
         self.write_probe = WriteProbe(self.database)
         self.unowned = UnownedRuns(self.database, self.owner, settings.lease_s, self.publish)
         if not self.database.is_sqlite:
@@ -147,7 +149,7 @@ class Journal:
         """Let the run's hot log expire and extend its lease no more: it ended, was released, or has another owner."""
         self.lease_manager.untrack(lease.run_id, lease.fence)
         await end_writing(lease.run_id, lease.fence)
-        self.hot_log.nudge(self.keys.board, lease.run_id)
+        self.hot_log.nudge(self.keys.board(lease.tenant), lease.run_id)
 
     async def clear_suspect(self, lease: Lease) -> bool:
         """Clear the suspicion of a run that completed the tool calls of its crashes; False if the fence is stale."""
@@ -195,17 +197,17 @@ class Journal:
         if written.events:
             self.loop.call_soon(lambda: self._show(written))
 
-    def nudge_board(self, run_id: str) -> None:
-        """Notify the board's feeds that a run's state changed."""
-        self.loop.call_soon(lambda: self.hot_log.nudge(self.keys.board, run_id))
+    def nudge_board(self, tenant: str, run_id: str) -> None:
+        """Notify the feeds of the tenant's boards that a run's state changed."""
+        self.loop.call_soon(lambda: self.hot_log.nudge(self.keys.board(tenant), run_id))
 
     def _show(self, written: CommitResult) -> None:
         run_id, fence = written.run_id, written.fence
-        if self.hot_log.attach(run_id, fence, _Sealed(written.events[-1].seq)):  # else a later owner writes here
+        if self.hot_log.attach(run_id, fence, _Sealed(written)):  # else a later owner writes here
             for payload in written.events:
                 self.hot_log.append(run_id, payload.seq, encode(payload, run_id, written.thread_id))
             self.loop.submit(self.hot_log.detach(run_id, fence))
-        self.hot_log.nudge(self.keys.board, run_id)
+        self.hot_log.nudge(self.keys.board(written.tenant), run_id)
 
     def _reach(self, run_id: str, wanted: Control) -> None:
         """Do it if this process owns the run; otherwise nudge its owner to read the request now."""
@@ -219,16 +221,17 @@ class Journal:
         return self._read(read_pinned, digest)
 
     def follow(
-        self, run_id: str, thread_id: str, cursor: int, *, read_first: bool = True
+        self, tenant: str, run_id: str, thread_id: str, cursor: int, *, read_first: bool = True
     ) -> AsyncGenerator[list[Line], None]:
         """Yield the run's events after ``cursor``, in order, until its end; to be iterated on the loop.
 
-        With ``read_first=False`` the reader skips its first query: the caller has just read SQL up to ``cursor``.
+        ``tenant`` is whose run it is. With ``read_first=False`` the reader skips its first query: the caller has just
+        read SQL up to ``cursor``.
         """
-        reader = Reader(run_id, thread_id, cursor, self.database, self.hot_log, self.loop, read_first=read_first)
-        return reader.batches()
+        place = self.database, self.hot_log, self.loop
+        return Reader(tenant, run_id, thread_id, cursor, *place, read_first=read_first).batches()
 
-    def follow_blocking(self, run_id: str, thread_id: str, cursor: int) -> Iterator[Line]:
+    def follow_blocking(self, tenant: str, run_id: str, thread_id: str, cursor: int) -> Iterator[Line]:
         """Yield the run's events to a plain thread; see ``follow``.
 
         Raises:
@@ -238,7 +241,7 @@ class Journal:
         if self.loop.is_loop_thread():
             raise LoopBlocked(what="reading events")
         lines: SimpleQueue[list[Line]] = SimpleQueue()
-        pouring = self.loop.submit(_pour(self.follow(run_id, thread_id, cursor), lines.put))
+        pouring = self.loop.submit(_pour(self.follow(tenant, run_id, thread_id, cursor), lines.put))
         pouring.add_done_callback(lambda _: lines.put([]))  # so that this thread sees that it is done
         try:
             while not (pouring.done() and lines.empty()):
@@ -251,13 +254,13 @@ class Journal:
         finally:
             pouring.cancel()
 
-    async def wait(self, run_id: str, thread_id: str) -> Line:
+    async def wait(self, tenant: str, run_id: str, thread_id: str) -> Line:
         """Wait for the run's last event and return it; most of the earlier events are not read."""
         try:
             cursor = await self.loop.read(self._read, last_committed, run_id)
         except (DatabaseBusy, DatabaseUnreachable):
             cursor = 0  # a later cursor only saves reading
-        async with aclosing(self.follow(run_id, thread_id, cursor)) as batches:
+        async with aclosing(self.follow(tenant, run_id, thread_id, cursor)) as batches:
             async for batch in batches:
                 if batch[-1].is_end:
                     return batch[-1]
@@ -271,9 +274,11 @@ class Journal:
         with self.database.read() as connection:
             return function(connection, *args, **kwargs)
 
-    async def with_live(self, run_id: str, cursor: int, stored: list[Line], *, has_more: bool) -> list[Line]:
+    async def with_live(
+        self, tenant: str, run_id: str, cursor: int, stored: list[Line], *, has_more: bool
+    ) -> list[Line]:
         """Return a page of SQL's events followed by the live ones; see ``bus.journal.log.reader``."""
-        return await with_live(self.hot_log, run_id, cursor, stored, has_more=has_more)
+        return await with_live(self.hot_log, tenant, run_id, cursor, stored, has_more=has_more)
 
     # --- closing
 
@@ -291,8 +296,9 @@ class Journal:
 class _Sealed:
     """The hot log's view of events that are in SQL already: none has to be sealed."""
 
-    def __init__(self, sealed_to: int) -> None:
-        self.sealed_to = sealed_to
+    def __init__(self, written: CommitResult) -> None:
+        self.tenant = written.tenant
+        self.sealed_to = written.events[-1].seq
 
     def seal_soon(self) -> None:
         """There is nothing to seal."""
@@ -305,7 +311,12 @@ def _open_hot_log(settings: Settings, keys: Keys, keyring: Keyring) -> HotLog:
     if settings.redis_url is None:
         return MemoryHotLog()
     return RedisHotLog(
-        settings.redis_url, keys, keyring, ttl_s=settings.hot_log_ttl_s, max_bytes=settings.hot_log_max_bytes
+        settings.redis_url,
+        keys,
+        keyring,
+        ttl_s=settings.hot_log_ttl_s,
+        max_bytes=settings.hot_log_max_bytes,
+        budget_of=lambda tenant: settings.for_tenant(tenant).tenant_hot_log_max_bytes,
     )
 
 

@@ -17,8 +17,10 @@ from config.private_files import narrow_state_folder, open_private, private_fold
 from config.settings import Settings
 
 FOLDER = Path(__file__).parent / "migrations"
-HEAD = "0010"
+HEAD = "0012"
 """The newest revision; a test compares it with the files in migrations/versions."""
+SQLITE_WAIT_MS = 60_000
+"""How long a migration waits for the writers of a SQLite file; another one on a busy machine takes many seconds."""
 _LOCK_KEY = 0x43414C4C
 """Postgres advisory lock held while migrating; SQLite has its own write lock."""
 
@@ -110,7 +112,7 @@ def upgrade(database: Database) -> None:
 
     config = Config()
     config.set_main_option("script_location", str(FOLDER))
-    with database.write() as connection:
+    with database.write(wait_ms=SQLITE_WAIT_MS) as connection:
         if not database.is_sqlite:
             # A concurrent migration waits, however long it takes.
             connection.execute(text("SET LOCAL lock_timeout = 0"))

@@ -60,6 +60,15 @@ threads = Table(
     Index(None, "tenant", "principal", "updated_ms"),
 )
 
+# Agents other than its first that ever had a run in a thread, also where the run was removed: its messages stay.
+thread_agents = Table(
+    "thread_agents",
+    metadata,
+    Column("thread_key", Key, ForeignKey("threads.key"), nullable=False),
+    Column("agent_id", Id, nullable=False),
+    PrimaryKeyConstraint("thread_key", "agent_id"),
+)
+
 runs = Table(
     "runs",
     metadata,
@@ -99,6 +108,7 @@ runs = Table(
     Column("observers_json", Text, nullable=False),
     Column("budget_json", Text),
     Column("metadata_json", Text),
+    Column("correlation_id", String(128)),  # the one in its metadata, where that is a text of so many characters
     Column("usage_json", Text),
     Column("cost_usd", Float),
     Column("steps", Integer, nullable=False),
@@ -114,6 +124,7 @@ runs = Table(
     _partial_index("ix_runs_open_of_thread", "thread_key", "turn", where="ended_ms IS NULL"),
     # What limits count: a tenant's and a principal's open and queued runs.
     _partial_index("ix_runs_open_of_tenant", "tenant", "principal", "status", where="ended_ms IS NULL"),
+    _partial_index("ix_runs_correlated", "tenant", "correlation_id", where="correlation_id IS NOT NULL"),
     Index(None, "status", "lease_until"),
     _partial_index("ix_runs_untold", "observers_told", where="NOT observers_told"),
 )
@@ -245,9 +256,23 @@ idempotency_keys = Table(
     Column("path", String(255), nullable=False),
     Column("key", String(255), nullable=False),
     Column("body_digest", String(64), nullable=False),
-    Column("run_id", Id, nullable=False, index=True),
+    Column("run_id", Id, nullable=False, index=True),  # or the id of the internal event that the request logged
     Column("created_ms", BigInteger, nullable=False),
     PrimaryKeyConstraint("tenant", "principal", "method", "path", "key"),
+)
+
+internal_events = Table(  # what clients log about events outside; a trigger refuses UPDATE, and retention alone deletes
+    "internal_events",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("tenant", Id, nullable=False),
+    Column("principal", Id, nullable=False),
+    Column("correlation_id", String(128), nullable=False),
+    Column("event_type", String(128), nullable=False),
+    Column("source", String(128), nullable=False),
+    Column("payload_json", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False, index=True),
+    Index(None, "tenant", "correlation_id", "created_ms", "id"),
 )
 
 secrets = Table(

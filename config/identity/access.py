@@ -78,9 +78,29 @@ def rows_for(principal: Principal, verb: Verb, table: Table) -> ColumnElement[bo
     return and_(*conditions)
 
 
+def require_may_log(principal: Principal) -> None:
+    """Raise ``Forbidden`` unless a principal may log internal events: its credential is one that starts runs."""
+    if principal.reach(Verb.START) is Reach.NONE:
+        raise Forbidden(principal, Verb.START, "runs or log events")
+
+
+def logged_for(principal: Principal, table: Table) -> ColumnElement[bool]:
+    """Return the condition on internal events that a principal sees: its own, and with a role those of its tenant.
+
+    Events belong to no agent, so a credential for some agents reaches its principal's own and no others.
+    """
+    its = table.c.tenant == principal.tenant
+    if principal.agents is None and principal.reach(Verb.SEE) >= Reach.SHARED:
+        return its
+    return and_(its, table.c.principal == principal.id)
+
+
 def may_administer(principal: Principal) -> bool:
-    """Return whether a principal may manage the keys of its tenant."""
-    return principal.reach(Verb.ADMINISTER) is Reach.TENANT
+    """Return whether a principal may manage the keys of its tenant, and read its audit log.
+
+    Keys and entries are not those of one agent, so a credential for some agents administers nothing.
+    """
+    return principal.agents is None and principal.reach(Verb.ADMINISTER) is Reach.TENANT
 
 
 def may_see_machines(principal: Principal) -> bool:

@@ -5,6 +5,15 @@ from __future__ import annotations
 from config.errors import Permanent
 from config.identity.principal import Principal, Verb, roles_that_reach
 
+_WORDS = {
+    Verb.SEE: "see",
+    Verb.START: "start",
+    Verb.CONTROL: "stop or delete",
+    Verb.DECIDE: "answer the approvals of",
+    Verb.ADMINISTER: "manage the keys or read the audit log of",
+}
+"""What a principal wants to do, in a sentence."""
+
 
 class Forbidden(Permanent):
     """The principal sees the object, and may not do this with it."""
@@ -14,13 +23,12 @@ class Forbidden(Permanent):
 
     def __init__(self, principal: Principal, verb: Verb, what: str) -> None:
         if verb is Verb.ADMINISTER:
-            remedy = "principals with the role admin may, by a credential that is for it."
+            remedy = "a principal with the role admin may, by a credential for 'administer' and for all agents."
         elif verb in principal.verbs:
-            roles = " or ".join(roles_that_reach(verb))
-            remedy = f"its owner may, and so may principals of the tenant with the role {roles}."
+            remedy = f"its owner may, and so may a principal with the role {' or '.join(roles_that_reach(verb))}."
         else:
-            remedy = f"its credential is not for '{verb}'; use one whose scope has that."
-        super().__init__(f"'{principal.id}' may not {verb} {what}: {remedy}")
+            remedy = f"use a credential whose scope has the verb '{verb}'."
+        super().__init__(f"you may not {_WORDS[verb]} {what}; {remedy}")
 
 
 class AgentForbidden(Permanent):
@@ -37,6 +45,17 @@ class ScopeExceeded(Permanent):
     code = "scope_exceeded"
     status = 403
     text = "a key has no more than the credential that creates it, which does not have {what}."
+
+
+class NameReserved(Permanent):
+    """A key was to act as the installation's own principal."""
+
+    code = "name_reserved"
+    status = 400
+    text = (
+        "'{name}' in tenant '{tenant}' is this installation's own principal (CALLBOARD_PRINCIPAL), whose runs are the "
+        "terminal's; give the key another name."
+    )
 
 
 class KeyUnknown(Permanent):

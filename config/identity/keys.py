@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, insert, or_, select, tuple_, update
 
 from config.clock import stamp
 from config.database.engine import WALL_MS, wall_ms
 from config.database.tables import api_keys, principals
+from config.errors import BadRequest
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import record
 from config.identity.credential import Caller, Credential, CredentialKind
@@ -19,6 +20,7 @@ from config.identity.errors import KeyUnknown
 from config.identity.key_form import KeyForm
 from config.identity.principal import Principal, Role, Verb
 from config.identity.principals import register
+from config.redaction import redact
 
 USED_EVERY_MS = 60_000
 """How old the recorded time of a key's last use may be."""
@@ -60,10 +62,31 @@ class ApiKey:
         return facts | {f"{name}_at": stamp(ms) for name, ms in times.items() if ms is not None}
 
 
+def require_useful_scope(verbs: Collection[Verb], agents: Collection[str]) -> None:
+    """Return if a key can do each verb that is asked for; no agents: it is for all.
+
+    Raises:
+        BadRequest: it is to administer, and only for some agents.
+    """
+    if agents and Verb.ADMINISTER in verbs:
+        raise BadRequest(
+            "a key for some agents cannot have the verb 'administer', since keys and the audit log belong to the whole "
+            "tenant; leave out the verb or the agents."
+        )
+
+
 def create(
     connection: Connection, form: KeyForm, principal: Principal, *, by: str, lifetime_s: int | None = None
 ) -> tuple[ApiKey, str]:
-    """Add a key that acts as this principal, with its roles and scope, and return it with the key's text."""
+    """Add a key that acts as this principal, with its roles and scope, and return it with the key's text.
+
+    Raises:
+        BadRequest: the principal's name is itself a secret, such as the text of a key.
+    """
+    if redact(principal.id) != principal.id:
+        raise BadRequest(
+            "the name of a key is shown in lists and logs, and this one looks like a secret; choose another."
+        )
     key_id, text = form.make()
     now_ms = wall_ms(connection)
     expires_ms = None if lifetime_s is None else now_ms + lifetime_s * 1000
@@ -92,11 +115,24 @@ def _record(connection: Connection, action: Action, key: ApiKey, by: str) -> Non
     record(connection, Principal(tenant=key.tenant, id=by), action, "key", key.id, **scope, expires=expires)
 
 
-def of_tenant(connection: Connection, tenant: str | None) -> list[ApiKey]:
-    """Return the keys of a tenant, or of all, newest first, with those that ended."""
-    query = select(api_keys).order_by(api_keys.c.created_ms.desc(), api_keys.c.id)
+def of_tenant(
+    connection: Connection,
+    tenant: str | None,
+    *,
+    limit: int | None = None,
+    before_ms: int | None = None,
+    before_id: str = "",
+) -> list[ApiKey]:
+    """Return the keys of a tenant, or of all, newest first, with those that ended; None as the limit: all of them.
+
+    The next page begins after the time (ms) and the id of the last key; several may be created in one millisecond.
+    """
+    place = api_keys.c.created_ms, api_keys.c.id
+    query = select(api_keys).order_by(*(column.desc() for column in place)).limit(limit)
     if tenant is not None:
         query = query.where(api_keys.c.tenant == tenant)
+    if before_ms is not None:
+        query = query.where(tuple_(*place) < tuple_(before_ms, before_id))
     return [_key(row) for row in connection.execute(query).mappings()]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, exists, select, tuple_
 
-from config.database.tables import runs, threads
+from config.database.tables import thread_agents, threads
 from config.identity.access import rows_for
 from config.identity.principal import Principal, Verb
 
@@ -21,13 +21,13 @@ def threads_of(principal: Principal, owner: str | None) -> ColumnElement[bool]:
     """
     seen = rows_for(principal, Verb.SEE, threads)
     if principal.agents is not None:
-        seen = and_(seen, ~exists(runs_of_others(principal.agents).where(runs.c.thread_key == threads.c.key)))
+        seen = and_(seen, ~exists(agents_beside(principal.agents).where(thread_agents.c.thread_key == threads.c.key)))
     return seen if owner == ANY_OWNER else and_(threads.c.principal == (owner or principal.id), seen)
 
 
-def runs_of_others(agents: Collection[str]) -> Select[Any]:
-    """Return the query for runs of other agents, whose messages a credential for these agents does not read."""
-    return select(runs.c.id).where(runs.c.agent_id.not_in(sorted(agents)))
+def agents_beside(agents: Collection[str]) -> Select[Any]:
+    """Return the query for other agents of threads, whose messages a credential for these agents does not read."""
+    return select(thread_agents.c.agent_id).where(thread_agents.c.agent_id.not_in(sorted(agents)))
 
 
 def newest_first(

@@ -13,8 +13,8 @@ from bus.journal.states.conditions import is_open
 from bus.journal.states.rows import delete_rows
 from bus.payloads import TERMINAL
 from config.database.engine import Database
-from config.database.tables import messages, metadata, runs, threads
-from config.database.timeouts import patience
+from config.database.tables import messages, metadata, runs, thread_agents, threads
+from config.database.timeouts import not_counted, patience
 from config.identity.access import require, rows_for
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import record
@@ -27,7 +27,7 @@ OF_A_RUN = tuple(
 
 
 LONG_S = 60.0
-"""Seconds that a removal may last: a thread may have millions of events."""
+"""Seconds that a removal may last, whatever a request may: a thread may have millions of events."""
 
 
 def remove_runs(database: Database, principal: Principal, run_ids: Sequence[str]) -> None:
@@ -40,7 +40,7 @@ def remove_runs(database: Database, principal: Principal, run_ids: Sequence[str]
     """
     with database.write() as connection:
         require_over(connection, principal, run_ids)
-        with patience(LONG_S):
+        with patience(LONG_S), not_counted():
             delete_runs(connection, runs.c.id.in_(run_ids))
         for run_id in run_ids:
             record(connection, principal, Action.RUN_REMOVED, "run", run_id)
@@ -58,7 +58,7 @@ def remove_threads(
     """
     with database.write() as connection:
         keys = require_no_open_run(connection, principal, thread_ids, owner)
-        with patience(LONG_S):
+        with patience(LONG_S), not_counted():
             delete_threads(connection, keys)
         for thread_id in thread_ids:
             of = owner if owner != principal.id else None
@@ -76,7 +76,7 @@ def require_over(connection: Connection, principal: Principal, run_ids: Sequence
     for run_id in run_ids:
         if run_id not in found:
             raise RunUnknown(run_id=run_id)
-        require(principal, Verb.CONTROL, found[run_id], f"run {run_id}")
+        require(principal, Verb.CONTROL, found[run_id], "this run" if len(run_ids) == 1 else run_id)
         if found[run_id].status not in TERMINAL:
             raise RunOpen(run_id, found[run_id].status)
 
@@ -99,7 +99,8 @@ def require_no_open_run(
     for thread_id in thread_ids:
         if thread_id not in found:
             raise ThreadUnknown(thread_id=thread_id)
-        require(principal, Verb.CONTROL, found[thread_id], f"thread '{thread_id[:80]}'")
+        what = "this thread" if len(thread_ids) == 1 else f"thread '{thread_id[:80]}'"
+        require(principal, Verb.CONTROL, found[thread_id], what)
     keys = [row.key for row in found.values()]
     # Read after locking: accepting a run takes the same lock.
     going = select(runs.c.id, runs.c.status, runs.c.thread_id).where(runs.c.thread_key.in_(keys), is_open(runs))
@@ -117,6 +118,7 @@ def delete_threads(connection: Connection, keys: Sequence[int]) -> None:
     connection.execute(select(runs.c.id).where(runs.c.thread_key.in_(keys)).order_by(runs.c.id).with_for_update())
     delete_runs(connection, runs.c.thread_key.in_(keys))
     connection.execute(delete(messages).where(messages.c.thread_key.in_(keys)))
+    connection.execute(delete(thread_agents).where(thread_agents.c.thread_key.in_(keys)))
     connection.execute(delete(threads).where(threads.c.key.in_(keys)))
 
 

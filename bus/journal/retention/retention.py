@@ -19,7 +19,7 @@ from bus.journal.states.conditions import is_open
 from bus.payloads import EXPIRED, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import Database, wall_ms
-from config.database.tables import definitions, events, runs, threads
+from config.database.tables import definitions, events, idempotency_keys, internal_events, runs, threads
 from config.database.timeouts import patience
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import record
@@ -37,7 +37,7 @@ DAY_MS = 24 * 3600 * 1000
 Pause = Callable[[float], None]
 Batch = Callable[[Connection], int]
 Whose = Callable[[Table], ColumnElement[bool]]
-"""Returns the condition that a row of ``runs`` or ``threads`` belongs to certain tenants."""
+"""Returns the condition that a row of a table belongs to certain tenants."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +47,7 @@ class Swept:
     threads: int = 0
     runs: int = 0
     """Runs deleted by themselves, without those of deleted threads."""
+    internal_events: int = 0
     logs: int = 0
     """Runs whose events were deleted, and which are kept."""
     definitions: int = 0
@@ -68,6 +69,7 @@ def sweep(database: Database, settings: Settings, *, pause: Pause = time.sleep) 
     return Swept(
         threads=sum(one.threads for one in swept),
         runs=sum(one.runs for one in swept),
+        internal_events=sum(one.internal_events for one in swept),
         logs=sum(one.logs for one in swept),
         definitions=_definitions(database, now_ms - DAY_MS),
         files=remove_old_logs(settings.state / "logs", old_files_s) if files_days else 0,
@@ -100,6 +102,9 @@ def _sweep_tenants(database: Database, settings: Settings, whose: Whose, now_ms:
     return Swept(
         threads=by_batches(settings.retain_threads_days, lambda connection: _threads(connection, old_threads, whose)),
         runs=by_batches(settings.retain_runs_days, lambda connection: _runs(connection, old_runs, whose)),
+        internal_events=by_batches(
+            settings.retain_runs_days, lambda connection: _internal_events(connection, old_runs, whose)
+        ),
         logs=by_batches(settings.retain_events_days, logs),
     )
 
@@ -144,6 +149,19 @@ def _runs(connection: Connection, before_ms: int, whose: Whose) -> int:
     if found:
         delete_runs(connection, runs.c.id.in_([row.id for row in found]))
         _record(connection, "run", found, before_ms)
+    return len(found)
+
+
+def _internal_events(connection: Connection, before_ms: int, whose: Whose) -> int:
+    """Delete a batch of internal events with their idempotency keys: they are kept as long as the tenant's runs."""
+    c = internal_events.c
+    old = select(c.id, c.tenant).where(c.created_ms < before_ms, whose(internal_events)).order_by(c.created_ms)
+    found: Sequence[Any] = connection.execute(old.limit(BATCH).with_for_update(skip_locked=True)).all()
+    if found:
+        ids = [row.id for row in found]
+        connection.execute(delete(idempotency_keys).where(idempotency_keys.c.run_id.in_(ids)))
+        connection.execute(delete(internal_events).where(c.id.in_(ids)))
+        _record(connection, "internal_event", found, before_ms)
     return len(found)
 
 

@@ -10,10 +10,11 @@ from sqlalchemy import event, func, select
 from sqlalchemy.exc import IntegrityError
 
 from bus.journal.accept import TITLE_CHARS, readable
-from bus.journal.errors import IdempotencyConflict
+from bus.journal.errors import IdempotencyConflict, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey, canonical_digest
 from config.database.tables import events, idempotency_keys, messages, outbox, runs, threads
 from config.identity.principal import Principal
+from config.ids import new_id
 from tests.bus.journal_harness import JournalHarness
 from tests.bus.racing import at_once
 
@@ -95,6 +96,8 @@ def test_the_same_key_with_another_body_is_refused(harness: JournalHarness):
     [
         {"principal": Principal(tenant="b")},
         {"principal": Principal(id="b")},
+        {"principal": Principal(tenant="b"), "idempotency": key("another body")},  # no conflict tells of the first
+        {"principal": Principal(id="b"), "idempotency": key("another body")},
         {"idempotency": key(path="/v1/agent/run")},
     ],
 )
@@ -174,3 +177,15 @@ def test_a_race_that_cannot_be_won_is_not_tried_for_ever(
     with pytest.raises(IntegrityError):
         small_harness.accept()
     assert len(tries) == 3
+
+
+def test_an_id_that_callboard_made_has_to_be_a_thread_of_the_principal(harness: JournalHarness) -> None:
+    made = harness.accept().thread_id
+
+    again = harness.accept(thread_id=made)
+    for thread_id, principal in [(new_id("thr"), Principal()), (made, Principal(id="ben"))]:
+        with pytest.raises(ThreadUnknown):
+            harness.accept(thread_id=thread_id, principal=principal)
+
+    assert again.thread_id == made
+    assert harness.accept(thread_id="thr_mine").thread_id == "thr_mine"

@@ -96,9 +96,11 @@ def test_a_question_is_answered_by_those_that_may(harness: JournalHarness) -> No
 def test_an_operator_removes_what_it_sees_and_a_viewer_nothing(harness: JournalHarness) -> None:
     run_id = ended(harness, principal=ANA, thread_id="talk").lease.run_id
 
-    with pytest.raises(Forbidden):
+    with pytest.raises(Forbidden, match="you may not stop or delete this run;"):
         remove_runs(harness.database, VIEWER, [run_id])
-    with pytest.raises(Forbidden):
+    with pytest.raises(Forbidden, match=f"delete {run_id};"):
+        remove_runs(harness.database, VIEWER, [run_id, run_id])
+    with pytest.raises(Forbidden, match="delete this thread;"):
         remove_threads(harness.database, VIEWER, ["talk"], "ana")
     with pytest.raises(ThreadUnknown):
         remove_threads(harness.database, OPERATOR, ["talk"])
@@ -143,12 +145,17 @@ def test_a_credential_for_one_agent_does_not_continue_a_thread_of_another(harnes
     assert len(Threads(harness.database).messages(ANA, "talk")) == 1
 
 
-def test_a_credential_for_one_agent_does_not_reach_a_thread_in_which_another_ran(harness: JournalHarness) -> None:
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_credential_for_one_agent_does_not_reach_a_thread_in_which_another_ran(
+    harness: JournalHarness, is_removed: bool
+) -> None:
     narrow = Principal(tenant="acme", id="ana", agents=frozenset({"one"}))
     threads = Threads(harness.database)
     ended(harness, principal=ANA, thread_id="talk", agent_id="one")
     assert threads.get(narrow, "talk")["agent"] == "one"
-    ended(harness, principal=ANA, thread_id="talk", agent_id="two")
+    by_two = [ended(harness, principal=ANA, thread_id="talk", agent_id="two") for _ in range(2)]
+    if is_removed:  # their messages stay
+        remove_runs(harness.database, ANA, [owner.lease.run_id for owner in by_two])
 
     assert threads.newest(narrow) == []
     for ask in (threads.get, threads.messages):
@@ -158,4 +165,4 @@ def test_a_credential_for_one_agent_does_not_reach_a_thread_in_which_another_ran
         remove_threads(harness.database, narrow, ["talk"])
     with pytest.raises(ThreadOfOtherAgent):
         harness.accept(principal=narrow, thread_id="talk", agent_id="one")
-    assert len(threads.get(ANA, "talk")["runs"]) == 2
+    assert len(threads.get(ANA, "talk")["runs"]) == (1 if is_removed else 3)

@@ -296,3 +296,15 @@ def test_processes_that_migrate_at_once_wait_for_each_other(
     assert "True\n" in [out for out, _ in said]
     assert current_version(database) == HEAD
     assert differences(database) == []
+
+
+def test_the_agents_that_joined_a_thread_are_found_in_its_runs(older: Settings, database: Database) -> None:
+    upgrade(database, "0010")
+    runs = [RUN | {"id": f"run_{n}", "agent_id": agent} for n, agent in enumerate(("assistant", "other", "other"))]
+    more = {"turn": 1, "status": "succeeded", "fence": 1, "reserved_to": 4, "ended_ms": 9}
+    insert_plainly(database, {"threads": EARLIER["threads"], "runs": [run | more for run in runs]})
+
+    migrate(older)
+
+    with database.read() as connection:
+        assert connection.execute(text("SELECT * FROM thread_agents")).all() == [(1, "other")]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import pytest
 from sqlalchemy import Boolean, Column, Connection, MetaData, String, Table, create_engine, insert, select
 
 from config.definitions.agent import AgentDefinition, pinned_definition
-from config.identity.access import may, may_start, require, rows_for, sees_agent
+from config.identity.access import may, may_administer, may_see_machines, may_start, require, rows_for, sees_agent
 from config.identity.errors import Forbidden
 from config.identity.principal import LOCAL, Principal, Role, Verb
 
@@ -154,12 +155,29 @@ def test_who_sees_an_agent_and_who_may_start_it(
 def test_a_refusal_names_who_may() -> None:
     row = Row(tenant="acme", principal="ben", private=False, agent_id="ledger")
 
-    with pytest.raises(Forbidden, match=r"'ana' may not control run 7: its owner may, and so may .* operator or admin"):
-        require(ana(Role.VIEWER), Verb.CONTROL, row, "run 7")
-    with pytest.raises(Forbidden, match="its credential is not for 'decide'"):
-        require(ana(verbs=frozenset({Verb.SEE})), Verb.DECIDE, row, "run 7")
+    with pytest.raises(Forbidden) as by_role:
+        require(ana(Role.VIEWER), Verb.CONTROL, row, "this run")
+    with pytest.raises(Forbidden) as by_scope:
+        require(ana(verbs=frozenset({Verb.SEE})), Verb.DECIDE, row, "this run")
+
+    others = "its owner may, and so may a principal with the role operator or admin."
+    assert str(by_role.value) == f"you may not stop or delete this run; {others}"
+    remedy = "use a credential whose scope has the verb 'decide'."
+    assert str(by_scope.value) == f"you may not answer the approvals of this run; {remedy}"
 
 
 def test_the_local_principal_may_do_everything_in_its_tenant(connection: Connection) -> None:
     assert {(LOCAL.tenant, LOCAL.id)} == {("default", "local")}
     assert all(LOCAL.reach(verb) == max(LOCAL.reach(other) for other in Verb) for verb in Verb)
+
+
+@pytest.mark.parametrize("decision", [may_administer, may_see_machines])
+def test_what_belongs_to_no_agent_is_for_admins_whose_credential_is_for_all_agents(
+    decision: Callable[[Principal], bool],
+) -> None:
+    admin = Principal(id="ana", roles=frozenset({Role.ADMIN}))
+
+    assert decision(admin)
+    assert not decision(replace(admin, agents=frozenset({"ledger"})))
+    assert not decision(replace(admin, verbs=frozenset({Verb.SEE})))
+    assert not decision(replace(admin, roles=frozenset(Role) - {Role.ADMIN}))

@@ -69,7 +69,7 @@ def test_an_owner_that_lives_is_asked_and_not_overruled(harness: JournalHarness)
     harness.do(owner.message())
 
 
-def test_a_run_principalse_owner_is_gone_is_ended_here_with_its_holes_declared(harness: JournalHarness):
+def test_a_run_whose_owner_is_gone_is_ended_here_with_its_holes_declared(harness: JournalHarness):
     owner = harness.own()
     harness.do(owner.say("lost", "text"))
     harness.expire_lease(owner.lease.run_id)

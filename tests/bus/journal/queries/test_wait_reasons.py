@@ -101,7 +101,7 @@ def test_a_running_run_says_which_step_since_when_and_where(harness: JournalHarn
     assert unnamed == ("step", "calling the tool lookup for 42 s (step 1), on a worker.")
 
 
-def test_a_run_principalse_lease_ran_out_is_about_to_be_taken_over(harness: JournalHarness) -> None:
+def test_a_run_whose_lease_ran_out_is_about_to_be_taken_over(harness: JournalHarness) -> None:
     run_id = harness.own().lease.run_id
     harness.expire_lease(run_id)
 

@@ -20,6 +20,7 @@ from tests.bus.ended_runs import ended
 from tests.bus.journal_harness import JournalHarness, Owner, cancel
 from tests.bus.racing import at_once
 
+pytestmark = pytest.mark.parity  # seconds of threads that race
 ME = Principal()
 ROUNDS = 40
 Side = Callable[[], Any]

@@ -101,7 +101,7 @@ def test_no_open_run_goes_however_old_it_is(harness: JournalHarness, kept: Setti
     assert {row.id for row in harness.rows(select(runs.c.id))} == {queued, running}
 
 
-def test_a_run_principalse_end_observers_still_wait_for_stays(harness: JournalHarness, kept: Settings) -> None:
+def test_a_run_whose_end_observers_still_wait_for_stays(harness: JournalHarness, kept: Settings) -> None:
     undelivered = old(harness)
     with harness.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == undelivered).values(observers_told=False))
@@ -384,6 +384,7 @@ def test_old_files_of_the_logger_go_with_the_rest(sqlite: Database, kept: Settin
 # --- beside writers
 
 
+@pytest.mark.parity  # a second of writers
 def test_writers_continue_while_much_is_removed(
     small_harness: JournalHarness, kept: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

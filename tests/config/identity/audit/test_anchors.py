@@ -12,7 +12,6 @@ import pytest
 from sqlalchemy import update
 
 from config.database.engine import Database, open_database
-from config.database.migrate import upgrade
 from config.database.tables import audit_heads
 from config.identity.audit.anchors import AGAIN_MS, EVERY_ENTRIES, EVERY_MS, WORDS, AuditHead, anchors_in, take_due
 from config.identity.audit.entry import Action, AuditEntry
@@ -20,6 +19,7 @@ from config.identity.audit.recording import record
 from config.identity.principal import Principal
 from config.logs import acting_for, line_format
 from config.settings import Settings
+from tests.template import upgrade_by_copy
 
 DIGEST = "a1" * 32
 HEAD = AuditHead(tenant="acme", number=7, digest=DIGEST, at="2026-11-22T20:00:00.123Z")
@@ -28,7 +28,7 @@ HEAD = AuditHead(tenant="acme", number=7, digest=DIGEST, at="2026-11-22T20:00:00
 @pytest.fixture
 def database(each_database_url: str) -> Iterator[Database]:
     with closing(open_database(each_database_url)) as opened:
-        upgrade(opened)
+        upgrade_by_copy(opened)
         yield opened
 
 
