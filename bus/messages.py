@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from config.errors import Permanent
@@ -30,6 +30,8 @@ class RunAgentMessage:
     definition_digest: str = ""
     queue: str | None = None
     """The queue it is published to, where that is not the deployment's."""
+    tenant: str = field(default="", compare=False)
+    """Whose run it is, for the hints of the process that publishes it; not on the wire, since workers read SQL."""
     grant: str | None = None
     """The id of a privilege grant, never a boolean."""
 
@@ -67,5 +69,5 @@ class RunAgentMessage:
         return cls(**texts, **optional, detached=wire.get("detached") is True)
 
 
-FIELDS = ("agent_id", "thread_id", "detached", "definition_digest", "queue")
+FIELDS = ("tenant", "agent_id", "thread_id", "detached", "definition_digest", "queue")
 """The fields of a message besides the run's id, named like the columns of the table ``runs``."""

@@ -210,6 +210,9 @@ async def connect(
         raise RedisUnreachable(
             f"Redis at {address} does not answer ({type(error).__name__}); start it, or correct CALLBOARD_REDIS_URL."
         ) from error
+    except asyncio.CancelledError:  # the caller has a shorter timeout
+        wire.close()
+        raise
     for reply in replies:
         if isinstance(reply, Exception):
             wire.close()

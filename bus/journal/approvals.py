@@ -65,6 +65,8 @@ class Decision:
     MAX_RESULT_BYTES: ClassVar[int] = 256 * 1024
     """Most bytes of a result given by a person, as JSON; a tool may return as many."""
     MAX_MESSAGE_CHARS: ClassVar[int] = 2000
+    KNOWN: ClassVar[tuple[str, ...]] = UNKNOWN
+    """The answers that some question offers."""
 
     decision: str
     """One of the question's ``decisions``."""

@@ -53,7 +53,7 @@ class Relay:
         publish: Publish,
         *,
         every_s: float,
-        on_published: Callable[[str], None] = lambda run_id: None,
+        on_published: Callable[[str, str], None] = lambda tenant, run_id: None,
     ) -> None:
         self._database = database
         self._publish = publish
@@ -158,7 +158,7 @@ class Relay:
             for message in [*known.values(), *(self._messages(unknown) if unknown else ())]:
                 self._publish(message)
                 failpoint("publish")
-                self._on_published(message.run_id)
+                self._on_published(message.tenant, message.run_id)
             self._published += rows
             if self.is_failing:
                 log.warning("wake-ups are published again")

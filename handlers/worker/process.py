@@ -26,6 +26,7 @@ from bus.celery_rules import broken_rules
 from bus.gc_tuning import freeze_gc
 from bus.journal import LoadedTool, WorkerRow
 from bus.liveness import start_liveness
+from bus.loop import stop_process_loop
 from bus.queues import served_queues
 from config.errors import CallboardError
 from config.folders import require_own_folders
@@ -129,7 +130,11 @@ def leave(**_: Any) -> None:
 
 @signals.worker_shutdown.connect(weak=False)
 def end(sender: Any = None, **_: Any) -> None:
-    """Exit without teardown after Celery is done; prefork children do so by themselves."""
+    """Exit without teardown after Celery is done; prefork children do so by themselves.
+
+    The loop stops first: the interpreter shuts the executors down, which the worker's periodic tasks still use.
+    """
+    stop_process_loop()
     end_without_teardown(int(getattr(sender, "exitcode", None) or 0))
 
 
@@ -169,7 +174,7 @@ async def rehearse(process: Process) -> list[LoadedAgent]:
         await asyncio.wait(loading, timeout=IMPORTS_S)
     await journal.loop.read(observers_for, ("sse", "logger") if process.settings.builtins else (), process.settings)
     await journal.claim("run_that_does_not_exist")
-    await journal.hot_log.read_after("run_that_does_not_exist", 0)
+    await journal.hot_log.read_after("no-tenant", "run_that_does_not_exist", 0)
     return [agent for one in loading if one.done() and (agent := one.result()) is not None]
 
 

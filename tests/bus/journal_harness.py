@@ -230,7 +230,8 @@ class JournalHarness:
         return [line.type for line in self.lines(run_id)]
 
     def reader(self, accepted: Accepted | Lease, cursor: int = 0) -> Reader:
-        return Reader(accepted.run_id, accepted.thread_id, cursor, self.database, self.hot_log, self.loop)
+        where = self.run_row(accepted.run_id).tenant, accepted.run_id, accepted.thread_id
+        return Reader(*where, cursor, self.database, self.hot_log, self.loop)
 
     async def read_all(self, accepted: Accepted | Lease, cursor: int = 0) -> list[Line]:
         """Return every line a reader delivers, to the end."""

@@ -110,6 +110,7 @@ def test_an_item_is_not_read_at_all_when_it_is_too_long():
             rewrite_item(item)
 
 
+@pytest.mark.parity  # the application reads its configuration, and so looks for the Redis of an `up`
 def test_every_task_of_ours_is_a_command_a_message_may_name():
     app.loader.import_default_modules()
 

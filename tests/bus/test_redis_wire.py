@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 from collections.abc import Iterator
 
 import pytest
@@ -15,12 +14,7 @@ from bus.redis_wire import RedisAddress, connect
 from config.errors import SettingInvalid
 from config.redis.errors import RedisUnreachable
 from tests.backends import RedisServer
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.ports import free_port
 
 
 @pytest.fixture

@@ -44,7 +44,9 @@ class Viewer:
     async def _follow(self) -> None:
         harness, accepted = self._harness, self._accepted
         cursor = self.got[-1].seq if self.got else 0
-        reader = Reader(accepted.run_id, accepted.thread_id, cursor, harness.database, self._hot_log, harness.loop)
+        reader = Reader(
+            "default", accepted.run_id, accepted.thread_id, cursor, harness.database, self._hot_log, harness.loop
+        )
         async for batch in reader.batches():
             self.got += batch
 

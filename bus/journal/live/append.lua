@@ -2,13 +2,13 @@
 -- ARGV: fence, first number, last number, body as signed (bus/journal/live/signatures.py), channel, expiry in ms, byte budget, sealed_to.
 --
 -- Publishes one body of events and appends it. Any client of this Redis can write anything into both keys, so
--- readers get the body whatever these hold: it is signed, and they merge by number. Answers:
+-- readers get the body whatever these hold: it is signed, and they merge by number. Answers with the bytes that the
+-- run holds, where nothing else is to be said, or with these after one of:
 --   stale    a later owner wrote already, as far as Redis knows; not appended
 --   same     this very body is here already (a resent batch)
 --   missing  appended, but what came before is neither here nor in SQL: the writer seals at once what it holds
 --   full     appended, but over half of the byte budget even without what SQL has: the writer seals early
---   ok
--- or Redis's own error where it takes no writes (out of memory, a replica).
+-- or with Redis's own error where it takes no writes (out of memory, a replica).
 -- When the meta hash is gone (Redis lost its memory) the fence shown is adopted. An entry above ours is a
 -- stranger's (ours stand in order): the stream is begun again, and the answer is ``missing``. So is a meta hash that
 -- holds no numbers, or names a last number whose entry is not here.
@@ -29,12 +29,12 @@ if meta.err then  -- no hash
 end
 local fence, last = tonumber(meta[1] or '') or tonumber(ARGV[1]), tonumber(meta[2] or '') or 0
 local bytes = tonumber(meta[3] or '') or 0
-if tonumber(ARGV[1]) < fence then return 'stale' end
+if tonumber(ARGV[1]) < fence then return {'stale', bytes} end
 
 local id, is_new = ARGV[3] .. '-0', not meta[1]
 if last >= tonumber(ARGV[3]) then
   local held = redis.pcall('XRANGE', KEYS[1], id, id)
-  if held[1] and held[1][2][2] == ARGV[4] then return 'same' end
+  if held[1] and held[1][2][2] == ARGV[4] then return {'same', bytes} end
   last = 0
 end
 local added = redis.pcall('XADD', KEYS[1], id, 'e', ARGV[4])
@@ -68,4 +68,5 @@ if is_new then
   redis.call('PEXPIRE', KEYS[1], ARGV[6])
   redis.call('PEXPIRE', KEYS[2], ARGV[6])
 end
-return answer
+if answer == 'ok' then return bytes end
+return {answer, bytes}

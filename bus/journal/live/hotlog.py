@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from bus.journal.log.line import Line, to_line
 
+T = TypeVar("T")
 Listener = Callable[[list[Line]], None]
 """Called on the loop with what was appended; an empty list says that something may have been missed."""
 
 
 class LogSource(Protocol):
     """The writer of a run, as the hot log sees it."""
+
+    @property
+    def tenant(self) -> str:
+        """Whose run it is."""
 
     @property
     def sealed_to(self) -> int:
@@ -41,13 +46,13 @@ class HotLog(Protocol):
         """Let the run's log expire, after everything appended has left; with a ``fence``, only if it is
         that owner who writes here."""
 
-    async def follow(self, run_id: str, listener: Listener) -> None:
+    async def follow(self, tenant: str, run_id: str, listener: Listener) -> None:
         """Call ``listener`` with everything appended after this returned."""
 
-    async def unfollow(self, run_id: str, listener: Listener) -> None:
+    async def unfollow(self, tenant: str, run_id: str, listener: Listener) -> None:
         """Call ``listener`` no more."""
 
-    async def read_after(self, run_id: str, cursor: int) -> list[Line]:
+    async def read_after(self, tenant: str, run_id: str, cursor: int) -> list[Line]:
         """Return what is held with numbers above ``cursor``, in order."""
 
     @property
@@ -58,8 +63,8 @@ class HotLog(Protocol):
     def is_down(self) -> bool:
         """Whether the last attempt to write failed, so that other processes get no events of this one."""
 
-    async def keep(self, run_ids: Iterable[str]) -> None:
-        """Put off the expiry of these runs' logs."""
+    async def keep(self, runs: Iterable[tuple[str, str]]) -> None:
+        """Put off the expiry of these runs' logs; each is a tenant and a run id."""
 
     def nudge(self, channel: str, text: str) -> None:
         """Send a hint to every process that listens on ``channel``, where possible."""
@@ -67,8 +72,19 @@ class HotLog(Protocol):
     async def listen(self, channel: str, function: Callable[[str], None]) -> None:
         """Call ``function`` with each text nudged on ``channel``."""
 
+    def unlisten(self, channel: str, function: Callable[[str], None]) -> None:
+        """Call ``function`` no more."""
+
     async def close(self) -> None:
         """Send what is pending and close every connection."""
+
+
+def remove_from(registered: dict[str, list[T]], name: str, one: T) -> bool:
+    """Remove one of those registered under a name, and return whether it was the last."""
+    others = registered.get(name, [])
+    if one in others:
+        others.remove(one)
+    return not others and registered.pop(name, None) is not None
 
 
 _writing: dict[tuple[str, int], HotLog] = {}
@@ -143,17 +159,13 @@ class MemoryHotLog:
         if run is not None and fence in (None, run.fence):
             del self._runs[run_id]  # SQL has all of it, and no other process can read this one's memory
 
-    async def follow(self, run_id: str, listener: Listener) -> None:
+    async def follow(self, tenant: str, run_id: str, listener: Listener) -> None:
         self._listeners.setdefault(run_id, []).append(listener)
 
-    async def unfollow(self, run_id: str, listener: Listener) -> None:
-        listeners = self._listeners.get(run_id, [])
-        if listener in listeners:
-            listeners.remove(listener)
-        if not listeners:
-            self._listeners.pop(run_id, None)
+    async def unfollow(self, tenant: str, run_id: str, listener: Listener) -> None:
+        remove_from(self._listeners, run_id, listener)
 
-    async def read_after(self, run_id: str, cursor: int) -> list[Line]:
+    async def read_after(self, tenant: str, run_id: str, cursor: int) -> list[Line]:
         run = self._runs.get(run_id)
         return [line for line in run.lines if line.seq > cursor] if run is not None else []
 
@@ -165,7 +177,7 @@ class MemoryHotLog:
     def is_down(self) -> bool:
         return False
 
-    async def keep(self, run_ids: Iterable[str]) -> None:
+    async def keep(self, runs: Iterable[tuple[str, str]]) -> None:
         """Nothing expires while the process lives."""
 
     def nudge(self, channel: str, text: str) -> None:
@@ -174,6 +186,9 @@ class MemoryHotLog:
 
     async def listen(self, channel: str, function: Callable[[str], None]) -> None:
         self._channels.setdefault(channel, []).append(function)
+
+    def unlisten(self, channel: str, function: Callable[[str], None]) -> None:
+        remove_from(self._channels, channel, function)
 
     async def close(self) -> None:
         self._listeners.clear()

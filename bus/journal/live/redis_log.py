@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import Context
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bus.journal.live.hotlog import Listener, LogSource
 from bus.journal.live.signatures import Keyring, sign
 from bus.journal.live.subscriber import Subscriber
+from bus.journal.live.tenant_budgets import BudgetOf, TenantBudgets
 from bus.journal.live.trimmer import Trimmer
+from bus.journal.live.written_run import Pending, WrittenRun
 from bus.journal.log.line import Line, pack
 from bus.keys import Keys
 from bus.redis_wire import Command, RedisWire, connect
@@ -41,47 +42,30 @@ MAX_ENTRY_BYTES = 64 * 1024
 """A body is cut about here, so that one reader's page stays small."""
 
 
-@dataclass(slots=True)
-class _Pending:
-    """What one run has appended since the last batch left."""
-
-    first: int
-    last: int
-    lines: list[bytes]
-    size: int
-
-
-@dataclass(slots=True)
-class _Run:
-    """A run this process writes."""
-
-    fence: int
-    source: LogSource
-    stream: str
-    meta: str
-    channel: str
-    trimmer: Trimmer
-    """Decides what stays in Redis when this owner detaches."""
-    key: bytes = b""
-    """What its events are signed with; made when the first leave."""
-    pending: list[_Pending] = field(default_factory=list)
-
-
 class RedisHotLog:
     """What is pending leaves in one pipeline as soon as the last one returned: no timer, no waiting.
 
     At a low rate that is one event at once; at a high rate batches grow by themselves.
     """
 
-    def __init__(self, url: str, keys: Keys, keyring: Keyring, *, ttl_s: int, max_bytes: int) -> None:
+    def __init__(
+        self,
+        url: str,
+        keys: Keys,
+        keyring: Keyring,
+        *,
+        ttl_s: int,
+        max_bytes: int,
+        budget_of: BudgetOf = lambda tenant: 0,
+    ) -> None:
         self._url = url
         self._keys = keys
         self.keyring = keyring
         """Verifies everything that is read."""
         self._ttl_ms = ttl_s * 1000
         self._max_bytes = max_bytes
-        self._runs: dict[str, _Run] = {}
-        self._dirty: dict[str, _Run] = {}
+        self._runs: dict[str, WrittenRun] = {}
+        self._dirty: dict[str, WrittenRun] = {}
         self._others: list[Command] = []
         self._writer: RedisWire | None = None
         self._connecting: asyncio.Task[RedisWire] | None = None
@@ -89,6 +73,7 @@ class RedisHotLog:
         self._sealing: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._subscriber = Subscriber(url, keyring)
+        self._budgets = TenantBudgets(keys, budget_of, self._ask, ttl_ms=self._ttl_ms)
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
@@ -104,9 +89,9 @@ class RedisHotLog:
                 source.lost_ownership()
                 return False
             earlier.source.lost_ownership()
-        self._runs[run_id] = _Run(
-            fence, source, keys.stream(run_id), keys.meta(run_id), keys.live(run_id), Trimmer(fence)
-        )
+        stream, meta, channel = (name(source.tenant, run_id) for name in (keys.stream, keys.meta, keys.live))
+        run = self._runs[run_id] = WrittenRun(run_id, fence, source, stream, meta, channel, Trimmer(fence))
+        self._budgets.attached(run)
         return True
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
@@ -119,7 +104,7 @@ class RedisHotLog:
             pending.lines.append(line)
             pending.size += len(line)
         else:
-            run.pending.append(_Pending(seq, seq, [line], len(line)))
+            run.pending.append(Pending(seq, seq, [line], len(line)))
             self._dirty[run_id] = run
         self._schedule()
 
@@ -132,10 +117,13 @@ class RedisHotLog:
             self._others += run.trimmer.trim(run.stream, run.meta, run.source.sealed_to)
             self._others += [("PEXPIRE", run.stream, self._ttl_ms), ("PEXPIRE", run.meta, self._ttl_ms)]
             self._schedule()
+            self._budgets.detached(run)
 
-    async def keep(self, run_ids: Iterable[str]) -> None:
-        for run_id in run_ids:
-            for name in (self._keys.stream(run_id), self._keys.meta(run_id)):
+    async def keep(self, runs: Iterable[tuple[str, str]]) -> None:
+        runs = list(runs)
+        self._budgets.keep(runs)
+        for run in runs:
+            for name in (self._keys.stream(*run), self._keys.meta(*run)):
                 self._others.append(("PEXPIRE", name, self._ttl_ms))
         self._schedule()
 
@@ -220,9 +208,9 @@ class RedisHotLog:
             self._writer = await asyncio.shield(self._connecting)
         return self._writer
 
-    def _take_batch(self) -> tuple[list[Command], list[_Run]]:
+    def _take_batch(self) -> tuple[list[Command], list[WrittenRun]]:
         commands: list[Command] = []
-        runs: list[_Run] = []
+        runs: list[WrittenRun] = []
         for run in self._dirty.values():
             run.key = run.key or self.keyring.key_of(run.channel)
             for pending in run.pending:
@@ -237,10 +225,15 @@ class RedisHotLog:
         self._dirty, self._others = {}, []
         return commands, runs
 
-    def _handle_reply(self, run: _Run, reply: Any) -> None:
+    def _handle_reply(self, run: WrittenRun, reply: Any) -> None:
+        if type(reply) is int:  # nearly always
+            run.held = reply
+            return
         if isinstance(reply, Exception):  # out of memory, read-only replica, no permission
             self._note_refusal(reply)
-        elif reply not in (b"ok", b"same"):
+            return
+        answer, run.held = reply
+        if answer != b"same":
             # A ``stale`` is a hint too, since any client of Redis can raise a fence there: sealing to SQL shows whether
             # it is true.
             run.source.seal_soon()
@@ -277,16 +270,14 @@ class RedisHotLog:
 
     # --- reading
 
-    async def read_after(self, run_id: str, cursor: int) -> list[Line]:
+    async def read_after(self, tenant: str, run_id: str, cursor: int) -> list[Line]:
         if self._is_down:
             self._probe()
             return []
         if not await self.keyring.open():
             return []
         try:
-            async with asyncio.timeout(READ_S):
-                wire = await self._connection()
-                (entries,) = await wire.send([("XRANGE", self._keys.stream(run_id), f"({cursor}-0", "+")])
+            (entries,) = await self._ask([("XRANGE", self._keys.stream(tenant, run_id), f"({cursor}-0", "+")])
         except (RedisUnreachable, TimeoutError) as error:
             self._go_down(str(error) or "Redis does not answer")
             return []
@@ -294,7 +285,18 @@ class RedisHotLog:
             return []
         if isinstance(entries, Exception):
             return []
-        return [line for line in self.keyring.verify_stored(self._keys.live(run_id), entries) if line.seq > cursor]
+        channel = self._keys.live(tenant, run_id)
+        return [line for line in self.keyring.verify_stored(channel, entries) if line.seq > cursor]
+
+    async def _ask(self, commands: Sequence[Command]) -> list[Any]:
+        """Return the replies to commands that are not part of a batch.
+
+        Raises:
+            RedisUnreachable, ConnectionError, TimeoutError: there are none.
+        """
+        async with asyncio.timeout(READ_S):
+            wire = await self._connection()
+            return await wire.send(commands)
 
     def _probe(self) -> None:
         """Send one ping at a time to find out whether Redis is back; no reader waits for it."""
@@ -310,26 +312,31 @@ class RedisHotLog:
     def is_down(self) -> bool:
         return self._is_down
 
-    async def follow(self, run_id: str, listener: Listener) -> None:
+    async def follow(self, tenant: str, run_id: str, listener: Listener) -> None:
         await self.keyring.open()
-        await self._subscriber.follow(self._keys.live(run_id), listener)
+        await self._subscriber.follow(self._keys.live(tenant, run_id), listener)
 
-    async def unfollow(self, run_id: str, listener: Listener) -> None:
-        self._subscriber.unfollow(self._keys.live(run_id), listener)
+    async def unfollow(self, tenant: str, run_id: str, listener: Listener) -> None:
+        self._subscriber.unfollow(self._keys.live(tenant, run_id), listener)
 
     async def listen(self, channel: str, function: Callable[[str], None]) -> None:
         await self._subscriber.listen(channel, function)
+
+    def unlisten(self, channel: str, function: Callable[[str], None]) -> None:
+        self._subscriber.unlisten(channel, function)
 
     async def close(self) -> None:
         try:
             async with asyncio.timeout(0 if self._is_down else 2):
                 await self._idle.wait()
+            await self._budgets.finish()
         except TimeoutError:
             log.info("hot log closed with events unsent; SQL has them")
         self._closed = True
         for waiting in (self._flushing, self._sealing, self._watch):
             if waiting is not None:
                 waiting.cancel()
+        self._budgets.close()
         self._subscriber.close()
         if self._writer is not None:
             self._writer.close()

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from contextvars import Context
 
-from bus.journal.live.hotlog import Listener
+from bus.journal.live.hotlog import Listener, remove_from
 from bus.journal.live.signatures import Keyring
 from bus.redis_wire import RedisWire, connect
 from config.redis.errors import RedisUnreachable
@@ -48,17 +48,17 @@ class Subscriber:
         await self._subscribe(channel)
 
     def unfollow(self, channel: str, listener: Listener) -> None:
-        listeners = self._listeners.get(channel, [])
-        if listener in listeners:
-            listeners.remove(listener)
-        if not listeners and self._listeners.pop(channel, None) is not None:
+        if remove_from(self._listeners, channel, listener):
             self._keyring.forget(channel)
-            if self._wire is not None:
-                self._wire.unsubscribe(channel)
+            self._unsubscribe(channel)
 
     async def listen(self, channel: str, function: Callable[[str], None]) -> None:
         self._hints.setdefault(channel, []).append(function)
         await self._subscribe(channel)
+
+    def unlisten(self, channel: str, function: Callable[[str], None]) -> None:
+        if remove_from(self._hints, channel, function):
+            self._unsubscribe(channel)
 
     def close(self) -> None:
         """Close the connection and stop reconnecting."""
@@ -86,6 +86,10 @@ class Subscriber:
         except TimeoutError:
             if wire is self._wire:
                 self._disconnect()
+
+    def _unsubscribe(self, channel: str) -> None:
+        if self._wire is not None:
+            self._wire.unsubscribe(channel)
 
     async def _connect(self) -> RedisWire:
         connecting = connect(self._url, on_message=self._on_message, on_lost=self._on_lost)

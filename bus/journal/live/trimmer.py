@@ -36,6 +36,11 @@ class Trimmer:
             self._bytes -= self._entries.popleft()[1]
             self._is_cut = True
 
+    @property
+    def kept_bytes(self) -> int | None:
+        """Bytes of what ``trim`` kept; None where it kept everything."""
+        return self._bytes if self._is_over and self._is_cut and self._last else None
+
     def trim(self, stream: str, meta: str, sealed_to: int) -> list[Command]:
         """Return the commands that remove what exceeds the limit and is in SQL; later calls of ``add`` do nothing.
 

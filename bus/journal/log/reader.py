@@ -75,14 +75,16 @@ class Merge:
         return False
 
 
-async def with_live(hot_log: HotLog, run_id: str, cursor: int, stored: list[Line], *, has_more: bool) -> list[Line]:
+async def with_live(
+    hot_log: HotLog, tenant: str, run_id: str, cursor: int, stored: list[Line], *, has_more: bool
+) -> list[Line]:
     """Return ``stored``, a page of SQL's lines after ``cursor``, followed by the hot log's lines, in order.
 
     The hot log is not read where it cannot have more: SQL has another page, or the run's end.
     """
     live: list[Line] = []
     if not has_more and not (stored and stored[-1].is_end):
-        live = await hot_log.read_after(run_id, stored[-1].seq if stored else cursor)
+        live = await hot_log.read_after(tenant, run_id, stored[-1].seq if stored else cursor)
     return Merge(cursor).offer(stored + live)
 
 
@@ -91,6 +93,7 @@ class Reader:
 
     def __init__(
         self,
+        tenant: str,
         run_id: str,
         thread_id: str,
         cursor: int,
@@ -100,6 +103,7 @@ class Reader:
         *,
         read_first: bool = True,
     ) -> None:
+        self._tenant = tenant
         self._run_id = run_id
         self._thread_id = thread_id
         self._database = database
@@ -120,7 +124,7 @@ class Reader:
         Raises:
             RunUnknown: the run was removed before its end was read.
         """
-        await self._hot_log.follow(self._run_id, self._on_lines)
+        await self._hot_log.follow(self._tenant, self._run_id, self._on_lines)
         try:
             ready = self._merge.offer(await self._read_live())
             if ready:
@@ -132,7 +136,7 @@ class Reader:
         finally:
             if self._late is not None:
                 self._late.cancel()
-            await self._hot_log.unfollow(self._run_id, self._on_lines)
+            await self._hot_log.unfollow(self._tenant, self._run_id, self._on_lines)
 
     def _on_lines(self, lines: list[Line]) -> None:
         if lines:
@@ -207,7 +211,7 @@ class Reader:
         """Return the hot log's lines, or none after ``LIVE_READ_S``: a stuck Redis must not delay SQL's lines."""
         if self._late is not None and not self._late.done():
             return []
-        asking = asyncio.ensure_future(self._hot_log.read_after(self._run_id, self._merge.last))
+        asking = asyncio.ensure_future(self._hot_log.read_after(self._tenant, self._run_id, self._merge.last))
         self._late = asking
         done, _ = await asyncio.wait([asking], timeout=LIVE_READ_S)
         if done:

@@ -83,6 +83,10 @@ class RunWriter:
     # --- the hot log's view (LogSource)
 
     @property
+    def tenant(self) -> str:
+        return self.lease.tenant
+
+    @property
     def sealed_to(self) -> int:
         """Every number up to here is in SQL."""
         first = [pieces[0][0].seq for pieces in self._held.values() if pieces]

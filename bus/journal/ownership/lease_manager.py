@@ -221,7 +221,7 @@ class LeaseManager:
         for one in found:
             asked[one.run_id].is_confirmed = True
         self._loop.call_soon(lambda: self._apply(asked, found))
-        self._loop.submit(self._hot_log.keep([b.run_id for b in found]))
+        self._loop.submit(self._hot_log.keep([(asked[b.run_id].writer.tenant, b.run_id) for b in found]))
         return True
 
     def _in_time(self) -> dict[str, TrackedRun]:

@@ -31,6 +31,7 @@ from config.identity.principal import Principal, Verb
 class CommitResult:
     """The result of a transition without a lease."""
 
+    tenant: str
     run_id: str
     thread_id: str
     status: str
@@ -62,13 +63,13 @@ def lock_allowed_run(connection: Connection, principal: Principal, verb: Verb, r
     row = lock_run(connection, run_id, rows_for(principal, Verb.SEE, runs))
     if row is None:
         raise RunUnknown(run_id=run_id)
-    require(principal, verb, row, f"run {run_id}")
+    require(principal, verb, row, "this run")
     return row
 
 
 def untouched(row: Row[Any]) -> CommitResult:
     """Return the result for a run that was not changed."""
-    return CommitResult(run_id=row.id, thread_id=row.thread_id, status=row.status, fence=row.fence)
+    return CommitResult(tenant=row.tenant, run_id=row.id, thread_id=row.thread_id, status=row.status, fence=row.fence)
 
 
 def write(connection: Connection, row: Row[Any], change: Commit, **values: Any) -> CommitResult:

@@ -89,7 +89,7 @@ def test_a_run_is_followed_from_another_process_and_thread(make: Make):
     accepted = here.accept(new_run())
     got: list[Line] = []
     reading = threading.Thread(
-        target=lambda: got.extend(there.follow_blocking(accepted.run_id, accepted.thread_id, 0)), daemon=True
+        target=lambda: got.extend(there.follow_blocking("default", accepted.run_id, accepted.thread_id, 0)), daemon=True
     )
     reading.start()
 
@@ -104,10 +104,10 @@ def test_the_end_is_waited_for_before_and_after_it_is_there(make: Make):
     accepted = here.accept(new_run())
 
     async def play() -> list[Line]:
-        waiting = asyncio.ensure_future(there.wait(accepted.run_id, accepted.thread_id))
+        waiting = asyncio.ensure_future(there.wait("default", accepted.run_id, accepted.thread_id))
         await asyncio.sleep(0)
         await work(here, accepted.run_id, accepted.thread_id, "a")
-        return [await waiting, await there.wait(accepted.run_id, accepted.thread_id)]
+        return [await waiting, await there.wait("default", accepted.run_id, accepted.thread_id)]
 
     first, second = here.loop.run(play(), 20)
 
@@ -119,7 +119,7 @@ def test_following_and_waiting_on_the_loops_own_thread_is_refused(make: Make):
     journal = make()
 
     async def block() -> None:
-        next(journal.follow_blocking("run_1", "thr_1", 0))
+        next(journal.follow_blocking("default", "run_1", "thr_1", 0))
 
     with pytest.raises(LoopBlocked):
         journal.loop.run(block(), 20)
@@ -134,13 +134,13 @@ def test_what_went_wrong_while_reading_is_raised_where_it_is_read(make: Make, mo
     monkeypatch.setattr(journal.hot_log, "read_after", fail)
 
     with pytest.raises(ValueError, match="broken"):
-        list(journal.follow_blocking("run_1", "thr_1", 0))
+        list(journal.follow_blocking("default", "run_1", "thr_1", 0))
 
 
 def test_a_viewer_gets_the_stop_of_an_unowned_run(make: Make):
     here, there = make(), make()
     accepted = here.accept(new_run())
-    lines = there.follow_blocking(accepted.run_id, accepted.thread_id, 0)
+    lines = there.follow_blocking("default", accepted.run_id, accepted.thread_id, 0)
     assert next(lines).type == "status"
 
     here.control(ME, accepted.run_id, STOP, by="ann")
@@ -185,7 +185,7 @@ def test_a_viewer_gets_a_question_and_the_answer_given_elsewhere(make: Make):
     accepted = here.accept(new_run())
     one = question()
     here.publish(asks(here.database, accepted.run_id, one))
-    lines = there.follow_blocking(accepted.run_id, accepted.thread_id, 0)
+    lines = there.follow_blocking("default", accepted.run_id, accepted.thread_id, 0)
     while next(lines).type != "approval":
         pass
     assert next(lines).type == "status"
@@ -221,7 +221,7 @@ def test_the_board_is_nudged_when_a_wake_up_is_out(make: Make):
         received.append(run_id)
         changed.set()
 
-    there.loop.run(there.hot_log.listen(there.keys.board, take), 20)
+    there.loop.run(there.hot_log.listen(there.keys.board("default"), take), 20)
 
     accepted = here.accept(new_run())
     here.relay.publish_soon(accepted.run_id)

@@ -532,6 +532,7 @@ class Machine(RuleBasedStateMachine):
 class InSql:
     """The source of events that are in SQL already."""
 
+    tenant = "default"
     sealed_to = 10**9
 
     def seal_soon(self) -> None: ...
@@ -551,6 +552,7 @@ def faults(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> list[Fault]:
     return coming
 
 
+@pytest.mark.parity  # three seconds; test_schedules.py is the unit tier's
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_whatever_happens_in_one_process(sqlite: Database, loop: ProcessLoop, faults: list[Fault]) -> None:
@@ -579,7 +581,7 @@ def test_whatever_happens_over_several_processes_and_redis(
         if what == "all":
             client.flushall()
         else:
-            client.delete(keys.meta(run_id), *([keys.stream(run_id)] if what == "run" else []))
+            client.delete(keys.meta("default", run_id), *([keys.stream("default", run_id)] if what == "run" else []))
 
     def machine() -> Machine:
         return Machine(JournalHarness(sqlite, loop, logs[0]), logs, faults, flush)

@@ -106,15 +106,15 @@ def test_a_message_that_is_known_already_is_published_as_it_is(harness: JournalH
 
 
 def test_the_board_is_notified_of_each_published_run(small_harness: JournalHarness, post: Post):
-    shown: list[str] = []
-    relay = Relay(small_harness.database, post, every_s=30, on_published=shown.append)
+    shown: list[tuple[str, str]] = []
+    relay = Relay(small_harness.database, post, every_s=30, on_published=lambda *run: shown.append(run))
     accepted = small_harness.accept()
 
     relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
     relay.stop()
 
-    assert shown == [accepted.run_id]
+    assert shown == [("default", accepted.run_id)]
 
 
 def test_settled_means_that_it_was_tried(harness: JournalHarness, relay: Relay, post: Post):

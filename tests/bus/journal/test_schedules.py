@@ -226,6 +226,7 @@ def check(seed: int, schedule: Schedule) -> None:
         raise AssertionError(f"schedule {seed}: {error}") from error
 
 
+@pytest.mark.parity  # more than a second
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_every_schedule_holds_in_one_process(sqlite: Database, loop: ProcessLoop, chance: random.Random):
@@ -256,7 +257,7 @@ def test_every_schedule_holds_over_several_processes_and_redis(
     logs = [RedisHotLog(redis_url, keys, keyring(), ttl_s=60, max_bytes=20_000) for _ in range(3)]
 
     def flush(run_id: str) -> None:
-        redis_client.delete(keys.stream(run_id), keys.meta(run_id))
+        redis_client.delete(keys.stream("default", run_id), keys.meta("default", run_id))
 
     for seed in range(examples(SCHEDULES // 2)):
         chance.seed(seed)

@@ -87,14 +87,14 @@ class Watched:
 
 def newest(client: redis.Redis, keys: Keys, run_id: str) -> bytes:
     """Return the last body of a run's stream, with its tag."""
-    found: Any = client.xrevrange(keys.stream(run_id), count=1)
+    found: Any = client.xrevrange(keys.stream("default", run_id), count=1)
     return bytes(found[0][1][b"e"])
 
 
 def other_secret(run: Watched, keys: Keys, true: bytes) -> bytes:
     ring = keyring("66" * 32)
     run.harness.do(ring.open())
-    return sign(ring.key_of(keys.live(run.run_id)), pack([run.evil()]))
+    return sign(ring.key_of(keys.live("default", run.run_id)), pack([run.evil()]))
 
 
 FORGERIES: dict[str, Callable[[Watched, Keys, bytes], bytes]] = {
@@ -128,10 +128,10 @@ def test_unsigned_events_are_never_delivered(
     forged = FORGERIES[kind](run, keys, newest(redis_client, keys, run.run_id))
 
     if way == "publish":
-        redis_client.publish(keys.live(run.run_id), forged)
+        redis_client.publish(keys.live("default", run.run_id), forged)
     else:
-        redis_client.xadd(keys.stream(run.run_id), {"e": forged}, id=f"{run.next_seq}-0")
-    late = harness.do(redis_log.read_after(run.run_id, 0))
+        redis_client.xadd(keys.stream("default", run.run_id), {"e": forged}, id=f"{run.next_seq}-0")
+    late = harness.do(redis_log.read_after("default", run.run_id, 0))
     harness.do(run.say("c"))  # stands behind the forgery in the channel, so that was received when this is
     harness.do(run.end())
 
@@ -149,8 +149,8 @@ def test_a_body_of_another_run_cannot_be_said_again_in_this_one(
     harness.do(run.begin())
     taken = newest(redis_client, keys, other.run_id)
 
-    redis_client.publish(keys.live(run.run_id), taken)
-    redis_client.xadd(keys.stream(run.run_id), {"e": taken}, id=f"{run.next_seq}-0")
+    redis_client.publish(keys.live("default", run.run_id), taken)
+    redis_client.xadd(keys.stream("default", run.run_id), {"e": taken}, id=f"{run.next_seq}-0")
     harness.do(run.say("c"))
     for each in (run, other):
         harness.do(each.end())
@@ -167,7 +167,7 @@ def test_what_a_run_said_may_be_said_again_without_effect(
     said = newest(redis_client, keys, run.run_id)
 
     for _ in range(100):
-        redis_client.publish(keys.live(run.run_id), said)
+        redis_client.publish(keys.live("default", run.run_id), said)
     harness.do(run.say("c"))
     harness.do(run.end())
 
@@ -193,7 +193,7 @@ def test_a_stream_a_stranger_wrote_to_is_begun_again(
 ):
     run = Watched(harness)
     harness.do(run.begin())
-    stream = keys.stream(run.run_id)
+    stream = keys.stream("default", run.run_id)
 
     with redis_client.pipeline(transaction=False) as pipeline:
         STREAMS[kind](pipeline, stream)
@@ -201,7 +201,7 @@ def test_a_stream_a_stranger_wrote_to_is_begun_again(
     harness.do(run.say("c"))
     harness.do(run.say("d"))
     held: Any = redis_client.xrange(stream)
-    late = harness.do(redis_log.read_after(run.run_id, 0))
+    late = harness.do(redis_log.read_after("default", run.run_id, 0))
     life_ms: Any = redis_client.pttl(stream)
     harness.do(run.end())
 
@@ -240,7 +240,7 @@ def test_followers_get_each_body_at_once_whatever_a_runs_keys_hold(
     harness.do(run.begin())
 
     for piece in "cdef":
-        KEYS_OF_A_RUN[kind](redis_client, keys.stream(run.run_id), keys.meta(run.run_id))
+        KEYS_OF_A_RUN[kind](redis_client, keys.stream("default", run.run_id), keys.meta("default", run.run_id))
         harness.do(run.say(piece))
     harness.do(run.end())
 
@@ -254,7 +254,7 @@ def test_a_forged_fence_ends_nothing(
     run = Watched(harness)
     harness.do(run.begin())
 
-    redis_client.hset(keys.meta(run.run_id), "fence", 10**6)
+    redis_client.hset(keys.meta("default", run.run_id), "fence", 10**6)
     harness.do(run.owner.say("c", "d"))
     harness.do(run.end())
 
@@ -285,7 +285,7 @@ def test_a_flood_changes_nothing_and_causes_no_more_queries(
     for _ in range(10):
         with redis_client.pipeline(transaction=False) as flood:
             for _ in range(1000):
-                flood.publish(keys.live(run.run_id), run.evil())
+                flood.publish(keys.live("default", run.run_id), run.evil())
             flood.execute()
         harness.do(run.say("c"))
         harness.do(neighbour.say("n"))
@@ -299,7 +299,7 @@ def test_a_flood_changes_nothing_and_causes_no_more_queries(
     # A hint is a page, and the next one, where that is empty; and a reader looks by itself at the beginning.
     assert pages <= 4 * (2 + took_s)  # seconds
     (warning,) = [record.getMessage() for record in caplog.records if "signed" in record.getMessage()]
-    assert keys.live(run.run_id) in warning
+    assert keys.live("default", run.run_id) in warning
     assert EVIL not in caplog.text
 
 

@@ -30,7 +30,8 @@ from tests.bus.journal_harness import keyring
 class Source:
     """A writer as the hot log sees it."""
 
-    def __init__(self, sealed_to: int = 0) -> None:
+    def __init__(self, sealed_to: int = 0, tenant: str = "default") -> None:
+        self.tenant = tenant
         self.sealed_to = sealed_to
         self.calls: list[str] = []
         self.called = asyncio.Event()
@@ -99,7 +100,7 @@ def test_what_is_appended_can_be_read_after_any_cursor(hot_log: HotLog, warm):
         await sent(hot_log)
         hot_log.append("run_1", 8, line(8))
         await sent(hot_log)
-        return [seqs(await hot_log.read_after("run_1", cursor)) for cursor in (0, 3, 7, 8, 99)]
+        return [seqs(await hot_log.read_after("default", "run_1", cursor)) for cursor in (0, 3, 7, 8, 99)]
 
     assert warm(play()) == [list(range(1, 9)), [4, 5, 6, 7, 8], [8], [], []]
 
@@ -110,11 +111,11 @@ def test_a_follower_gets_what_is_appended_after_and_reads_what_came_before(hot_l
         hot_log.append("run_1", 1, line(1))
         await sent(hot_log)
         follower = Follower()
-        await hot_log.follow("run_1", follower)
-        before = await hot_log.read_after("run_1", 0)
+        await hot_log.follow("default", "run_1", follower)
+        before = await hot_log.read_after("default", "run_1", 0)
         hot_log.append("run_1", 2, line(2))
         await follower.received(2)
-        await hot_log.unfollow("run_1", follower)
+        await hot_log.unfollow("default", "run_1", follower)
         hot_log.append("run_1", 3, line(3))
         await sent(hot_log)
         return seqs(before), seqs(follower.lines)
@@ -125,7 +126,7 @@ def test_a_follower_gets_what_is_appended_after_and_reads_what_came_before(hot_l
 def test_runs_do_not_get_each_others_events(hot_log: HotLog, warm):
     async def play() -> list[int]:
         follower = Follower()
-        await hot_log.follow("run_a", follower)
+        await hot_log.follow("default", "run_a", follower)
         for run_id, seq in (("run_b", 1), ("run_a", 2)):
             hot_log.attach(run_id, 1, Source())
             hot_log.append(run_id, seq, line(seq))
@@ -198,7 +199,7 @@ def test_a_late_owner_is_notified_and_takes_nothing_over(hot_log: HotLog, warm):
         assert not hot_log.attach("run_1", 1, old)
         hot_log.append("run_1", 1, line(1))
         await sent(hot_log)
-        return seqs(await hot_log.read_after("run_1", 0))
+        return seqs(await hot_log.read_after("default", "run_1", 0))
 
     assert warm(play()) == [1]
     assert (old.calls, "lost" in new.calls) == (["lost"], False)
@@ -213,7 +214,7 @@ def test_an_owner_that_leaves_does_not_take_its_successors_log_along(hot_log: Ho
         assert writing_to("run_1", 2) is hot_log
         hot_log.append("run_1", 5, line(5))
         await sent(hot_log)
-        found = seqs(await hot_log.read_after("run_1", 0))
+        found = seqs(await hot_log.read_after("default", "run_1", 0))
         await end_writing("run_1", 2)
         await end_writing("run_1", 2)
         return found
@@ -226,7 +227,7 @@ def test_nothing_is_kept_of_a_run_without_a_writer(redis_log: RedisHotLog, warm)
     async def play() -> list[int]:
         redis_log.append("run_1", 1, line(1))
         await sent(redis_log)
-        return seqs(await redis_log.read_after("run_1", 0))
+        return seqs(await redis_log.read_after("default", "run_1", 0))
 
     assert warm(play()) == []
 
@@ -238,11 +239,11 @@ def test_a_log_in_memory_forgets_only_what_sql_has(warm):
         log.attach("run_1", 1, source)
         for seq in range(1, 12):
             log.append("run_1", seq, line(seq))
-        assert seqs(await log.read_after("run_1", 0)) == list(range(1, 12))
+        assert seqs(await log.read_after("default", "run_1", 0)) == list(range(1, 12))
         assert source.calls == ["seal"]
         source.sealed_to = 9
         log.append("run_1", 12, line(12))
-        assert seqs(await log.read_after("run_1", 0)) == [10, 11, 12]
+        assert seqs(await log.read_after("default", "run_1", 0)) == [10, 11, 12]
 
     warm(play())
 
@@ -261,16 +262,18 @@ class Script:
 
     @property
     def stream(self) -> str:
-        return self.keys.stream(self.run_id)
+        return self.keys.stream("default", self.run_id)
 
     @property
     def meta(self) -> str:
-        return self.keys.meta(self.run_id)
+        return self.keys.meta("default", self.run_id)
 
     def __call__(self, fence: int, first: int, last: int, *, text: str = "x", budget: int = 10**6, sealed_to: int = 0):
-        body, channel = pack(line(seq, text) for seq in range(first, last + 1)), self.keys.live(self.run_id)
+        body, channel = pack(line(seq, text) for seq in range(first, last + 1)), self.keys.live("default", self.run_id)
         arguments = (fence, first, last, body, channel, 60_000, budget, sealed_to)
-        answer = self.client.eval(SCRIPT, 2, self.stream, self.meta, *arguments)
+        reply = self.client.eval(SCRIPT, 2, self.stream, self.meta, *arguments)
+        answer, held = (b"ok", reply) if isinstance(reply, int) else reply
+        assert held == int(self.client.hget(self.meta, "bytes") or 0)
         return answer.decode()
 
     def ids(self) -> list[Any]:
@@ -385,7 +388,7 @@ def test_the_script_is_named_by_its_digest():
 
 def test_many_runs_leave_in_one_batch(redis_log: RedisHotLog, warm):
     async def play() -> list[int]:
-        await redis_log.read_after("run_0", 0)
+        await redis_log.read_after("default", "run_0", 0)
         batches: list[int] = []
         wire = redis_log._writer
         assert wire is not None
@@ -417,10 +420,10 @@ def test_a_long_batch_is_cut(redis_log: RedisHotLog, redis_client, warm, monkeyp
         for seq in range(1, 31):
             redis_log.append("run_1", seq, line(seq, "x" * 90))
         await sent(redis_log)
-        return seqs(await redis_log.read_after("run_1", 0))
+        return seqs(await redis_log.read_after("default", "run_1", 0))
 
     assert warm(play()) == list(range(1, 31))
-    assert 3 < redis_client.xlen(redis_log._keys.stream("run_1")) < 10
+    assert 3 < redis_client.xlen(redis_log._keys.stream("default", "run_1")) < 10
 
 
 def test_a_later_owner_elsewhere_is_noticed_with_the_next_append(redis_url: str, deployment: str, warm):
@@ -434,7 +437,7 @@ def test_a_later_owner_elsewhere_is_noticed_with_the_next_append(redis_url: str,
         await sent(logs[1])
         logs[0].append("run_1", 5, line(5))
         await sent(logs[0])
-        found = await logs[0].read_after("run_1", 0)
+        found = await logs[0].read_after("default", "run_1", 0)
         for log in logs:
             await log.close()
         return seqs(found)
@@ -457,7 +460,7 @@ def test_a_flush_in_the_middle_makes_the_writer_seal_and_the_stream_continues(ow
         await sent(log)
         log.append("run_1", 3, line(3))
         await sent(log)
-        found = await log.read_after("run_1", 0)
+        found = await log.read_after("default", "run_1", 0)
         await log.close()
         return seqs(found)
 
@@ -472,19 +475,19 @@ def test_a_log_outlives_its_run_for_a_while(redis_log: RedisHotLog, redis_client
         redis_log.attach("run_1", 1, Source())
         redis_log.append("run_1", 1, line(1))
         await sent(redis_log)
-        redis_client.persist(keys.stream("run_1"))
-        await redis_log.keep(["run_1", "run_without_a_log"])
+        redis_client.persist(keys.stream("default", "run_1"))
+        await redis_log.keep([("default", "run_1"), ("default", "run_without_a_log")])
         await sent(redis_log)
-        assert 0 < redis_client.pttl(keys.stream("run_1")) <= 60_000
-        redis_client.persist(keys.meta("run_1"))
+        assert 0 < redis_client.pttl(keys.stream("default", "run_1")) <= 60_000
+        redis_client.persist(keys.meta("default", "run_1"))
         redis_log.append("run_1", 2, line(2))
         await redis_log.detach("run_1")
         await sent(redis_log)
 
     warm(play())
 
-    assert redis_client.xlen(keys.stream("run_1")) == 2
-    assert 0 < redis_client.pttl(keys.meta("run_1")) <= 60_000
+    assert redis_client.xlen(keys.stream("default", "run_1")) == 2
+    assert 0 < redis_client.pttl(keys.meta("default", "run_1")) <= 60_000
 
 
 def test_redis_away_and_back(own_redis: RedisServer, warm, loop: ProcessLoop, monkeypatch: pytest.MonkeyPatch):
@@ -501,7 +504,7 @@ def test_redis_away_and_back(own_redis: RedisServer, warm, loop: ProcessLoop, mo
 
     async def away() -> None:
         followers.append(Follower())
-        await log.follow("run_1", followers[0])
+        await log.follow("default", "run_1", followers[0])
         await log.listen("news", take)
         log.attach("run_1", 1, source)
         log.append("run_1", 1, line(1))
@@ -515,8 +518,8 @@ def test_redis_away_and_back(own_redis: RedisServer, warm, loop: ProcessLoop, mo
         async with asyncio.timeout(20):
             await source.called.wait()
         followers.append(Follower())
-        await log.follow("run_2", followers[1])
-        assert await log.read_after("run_1", 0) == []
+        await log.follow("default", "run_2", followers[1])
+        assert await log.read_after("default", "run_1", 0) == []
 
     async def back(gaps: int) -> None:
         await followers[0].until(lambda: followers[0].gaps > gaps)
@@ -546,8 +549,8 @@ def test_many_readers_of_a_new_process_share_its_connections(redis_url: str, dep
 
     async def play() -> int:
         before = len(redis_client.client_list())
-        await asyncio.gather(*(log.read_after(f"run_{n}", 0) for n in range(20)))
-        await asyncio.gather(*(log.follow(f"run_{n}", Follower()) for n in range(20)))
+        await asyncio.gather(*(log.read_after("default", f"run_{n}", 0) for n in range(20)))
+        await asyncio.gather(*(log.follow("default", f"run_{n}", Follower()) for n in range(20)))
         opened = len(redis_client.client_list()) - before
         await log.close()
         return opened
@@ -559,8 +562,8 @@ def test_a_reader_that_leaves_does_not_disturb_one_that_waits_for_the_same(redis
     async def play() -> list[int]:
         follower = Follower()
         await redis_log.listen("warm", lambda _: None)
-        leaving = asyncio.ensure_future(redis_log.follow("run_1", Follower()))
-        staying = asyncio.ensure_future(redis_log.follow("run_1", follower))
+        leaving = asyncio.ensure_future(redis_log.follow("default", "run_1", Follower()))
+        staying = asyncio.ensure_future(redis_log.follow("default", "run_1", follower))
         await asyncio.sleep(0)
         leaving.cancel()
         await staying
@@ -578,8 +581,8 @@ def test_no_caller_waits_long_for_a_missing_redis(warm, monkeypatch: pytest.Monk
     source = Source()
 
     async def play() -> None:
-        await asyncio.gather(*(log.follow(f"run_{n}", Follower()) for n in range(10)))
-        assert await log.read_after("run_1", 0) == []
+        await asyncio.gather(*(log.follow("default", f"run_{n}", Follower()) for n in range(10)))
+        assert await log.read_after("default", "run_1", 0) == []
         log.attach("run_1", 1, source)
         log.append("run_1", 1, line(1))
         async with asyncio.timeout(20):
@@ -623,7 +626,7 @@ def test_a_stuck_redis_makes_the_writer_seal_repeatedly_and_delays_nothing(own_r
 
     async def before() -> None:
         log.attach("run_1", 1, source)
-        await log.follow("run_1", follower)
+        await log.follow("default", "run_1", follower)
         log.append("run_1", 1, line(1))
         await follower.received(1)
 
@@ -636,13 +639,13 @@ def test_a_stuck_redis_makes_the_writer_seal_repeatedly_and_delays_nothing(own_r
         await follower.until(lambda: follower.gaps > 0)
         assert log.is_down
         assert not log.is_live
-        await log.follow("run_2", Follower())
-        return await log.read_after("run_1", 0)
+        await log.follow("default", "run_2", Follower())
+        return await log.read_after("default", "run_1", 0)
 
     async def after(gaps: int) -> None:
         await follower.until(lambda: follower.gaps > gaps)  # it is subscribed again
         while log.is_down:  # asking finds out
-            await log.read_after("run_1", 0)
+            await log.read_after("default", "run_1", 0)
             await asyncio.sleep(0.01)
         log.append("run_1", 9, line(9))
         await follower.received(9)
@@ -666,7 +669,7 @@ def test_a_process_that_was_late_itself_does_not_blame_redis(own_redis: RedisSer
 
     async def play() -> None:
         log.attach("run_1", 1, source)
-        await log.follow("run_1", follower)
+        await log.follow("default", "run_1", follower)
         for seq in range(1, 9):
             log.append("run_1", seq, line(seq))
             for _ in range(seq):  # until the batch is on its way, at one of these turns of the loop;
@@ -692,7 +695,7 @@ def test_a_redis_that_is_full_still_says_what_it_does_not_keep(own_redis: RedisS
 
     async def play() -> list[int]:
         log.attach("run_1", 1, source)
-        await log.follow("run_1", follower)
+        await log.follow("default", "run_1", follower)
         log.append("run_1", 1, line(1))
         await follower.received(1)
         assert log._writer is not None
@@ -703,12 +706,12 @@ def test_a_redis_that_is_full_still_says_what_it_does_not_keep(own_redis: RedisS
         async with asyncio.timeout(20):
             await source.called.wait()
         assert not log.is_down
-        kept = await log.read_after("run_1", 0)
+        kept = await log.read_after("default", "run_1", 0)
         await log._writer.send([("CONFIG", "SET", "maxmemory", "0")])
         log.append("run_1", 8, line(8))
         await follower.received(8)
         await sent(log)
-        found = await log.read_after("run_1", 0)
+        found = await log.read_after("default", "run_1", 0)
         await log.close()
         return seqs(kept) + seqs(found)
 
@@ -721,8 +724,8 @@ def test_a_connection_that_was_cut_while_it_came_back_is_tried_again(own_redis: 
     log, follower = RedisHotLog(own_redis.url, Keys("own"), keyring(), ttl_s=60, max_bytes=10**6), Follower()
 
     async def play() -> None:
-        await log.follow("run_1", follower)
-        await log.read_after("run_1", 0)
+        await log.follow("default", "run_1", follower)
+        await log.read_after("default", "run_1", 0)
         for _ in range(20):
             assert log._writer is not None
             await log._writer.send([("CLIENT", "KILL", "TYPE", "pubsub")])

@@ -32,7 +32,7 @@ def test_two_processes_believe_each_other(sqlite: Database, redis_settings: Sett
     journals = [Journal(chosen, publish=lambda message: None, loop=ProcessLoop()) for _ in range(2)]
 
     async def follow(follower: Follower) -> None:
-        await journals[1].hot_log.follow("run_1", follower)
+        await journals[1].hot_log.follow("default", "run_1", follower)
 
     async def write() -> None:
         journals[0].hot_log.attach("run_1", 1, Source())
@@ -97,9 +97,9 @@ def test_what_cannot_be_signed_is_sealed_and_what_cannot_be_checked_is_hinted(
     source, follower = Source(), Follower()
 
     async def play() -> tuple[bool, list[int], list[int]]:
-        await blind.follow("run_1", follower)  # the first failure
+        await blind.follow("default", "run_1", follower)  # the first failure
         was_heard = blind.is_live
-        unread = seqs(await blind.read_after("run_1", 0))  # the second
+        unread = seqs(await blind.read_after("default", "run_1", 0))  # the second
         writer.attach("run_1", 1, source)
         writer.append("run_1", 1, line(1))
         await sent(writer)
@@ -110,7 +110,7 @@ def test_what_cannot_be_signed_is_sealed_and_what_cannot_be_checked_is_hinted(
             await asyncio.sleep(0)
         writer.append("run_1", 3, line(3))
         await follower.received(3)
-        found = seqs(await blind.read_after("run_1", 0))
+        found = seqs(await blind.read_after("default", "run_1", 0))
         for log in (blind, writer):
             await log.close()
         return was_heard, unread, found

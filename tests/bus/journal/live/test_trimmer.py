@@ -44,7 +44,7 @@ async def leave(owner: Owner) -> None:
 
 def memory(client: redis.Redis, deployment: str, run_id: str) -> int:
     keys = Keys(deployment)
-    names = (keys.stream(run_id), keys.meta(run_id))
+    names = (keys.stream("default", run_id), keys.meta("default", run_id))
     return sum(client.memory_usage(name, samples=0) or 0 for name in names)
 
 
@@ -84,7 +84,7 @@ def test_nothing_is_left_after_the_expiry(
     log._ttl_ms = 50  # what it lives from here on
     harness.do(leave(owner))
 
-    names = [keys.stream(owner.lease.run_id), keys.meta(owner.lease.run_id)]
+    names = [keys.stream("default", owner.lease.run_id), keys.meta("default", owner.lease.run_id)]
     left_ms = [redis_client.pttl(name) for name in names]
     assert all(-2 <= left <= 50 for left in left_ms), "each key has its end, or is gone"
     for name in names:
@@ -128,7 +128,7 @@ def test_an_owner_that_lost_the_run_takes_nothing_of_its_successors_away(
         await owner.say(*[PIECE] * 100)
         await elsewhere._idle.wait()
         await leave(lost)
-        return [line.seq for line in await elsewhere.read_after(lease.run_id, lease.next_seq - 1)]
+        return [line.seq for line in await elsewhere.read_after("default", lease.run_id, lease.next_seq - 1)]
 
     kept = harness.do(both())
     delivered = [payload.seq for payload in owner.delivered if payload.seq >= lease.next_seq]

@@ -311,11 +311,11 @@ class StuckHotLog(MemoryHotLog):
         super().__init__()
         self.may_answer = asyncio.Event()
 
-    async def read_after(self, run_id: str, cursor: int) -> list[Line]:
+    async def read_after(self, tenant: str, run_id: str, cursor: int) -> list[Line]:
         await self.may_answer.wait()
-        return await super().read_after(run_id, cursor)
+        return await super().read_after(tenant, run_id, cursor)
 
-    async def follow(self, run_id: str, listener: Listener) -> None:
+    async def follow(self, tenant: str, run_id: str, listener: Listener) -> None:
         """Nothing is received."""
 
 

@@ -25,6 +25,7 @@ def test_claims_wait_while_a_write_takes_too_long_and_continue_after() -> None:
     assert next(delays_s, None) is None
 
 
+@pytest.mark.parity  # waits for seconds
 def test_a_database_that_stays_slow_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "PATIENCE_S", 0.1)
     slow = Admission(lambda: 5.0, 1.0)
