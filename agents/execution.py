@@ -141,7 +141,7 @@ def _notify_of_claim(journal: Journal, context: RunContext) -> None:
     journal.begin_writing(lease, context.writer)
     for payload in lease.first_events:
         context.notify(payload)
-    journal.hot_log.nudge(journal.keys.board, lease.run_id)
+    journal.hot_log.nudge(journal.keys.board(lease.tenant), lease.run_id)
 
 
 async def _work(journal: Journal, agent: Agent, claimed: ClaimedRun) -> None:

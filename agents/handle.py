@@ -39,7 +39,7 @@ class RunHandle:
         cursor = parse_cursor(str(after))
         if cursor:
             self._journal().runs.bounds(self._principal, self.run_id, cursor)
-        lines = self._journal().follow_blocking(self.run_id, self.thread_id, cursor)
+        lines = self._journal().follow_blocking(self._principal.tenant, self.run_id, self.thread_id, cursor)
         return (decode(line.data) for line in lines)
 
     def result(self, timeout_s: float | None = None) -> EndPayload:
@@ -49,7 +49,8 @@ class RunHandle:
             TimeoutError: the run did not end within ``timeout_s``; it continues.
             LoopBlocked: called on the event loop's own thread.
         """
-        end = self._journal().loop.run(self._journal().wait(self.run_id, self.thread_id), timeout_s)
+        waiting = self._journal().wait(self._principal.tenant, self.run_id, self.thread_id)
+        end = self._journal().loop.run(waiting, timeout_s)
         payload = decode(end.data)
         assert isinstance(payload, EndPayload)
         return payload

@@ -7,21 +7,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from agents.errors import GrantRefused, InputEmpty, InputTooLarge, ObserverTravels
+from agents.errors import GrantRefused, ObserverTravels
 from agents.handle import RunHandle
 from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
 from agents.registry import AgentRegistry
+from agents.texts import check_objective, check_thread_id
 from bus.dispatcher import INLINE, OTHERS, Dispatcher
 from bus.journal import IdempotencyKey, Journal, NewRun, RunUnknown
 from bus.routes import BrokerTransport, InlineTransport
-from config.errors import BadRequest, CallboardError
+from config.errors import CallboardError
 from config.forks import leave_to_parent
 from config.identity.principal import Principal
 from config.settings import Settings
 from observers.base import AgentObserver
-
-MAX_THREAD_ID = 128
 
 
 class Runner:
@@ -113,6 +112,7 @@ class Runner:
             InputEmpty, InputTooLarge, BadRequest: the objective or the thread's name cannot be used.
             GrantRefused: a grant was given.
             ObserverTravels: an observer object was given for a run that a worker executes.
+            ThreadOfOtherAgent, ThreadUnknown: the principal may not continue the thread; see ``bus.journal.accept``.
         """
         if grant is not None:
             raise GrantRefused
@@ -181,38 +181,5 @@ class Runner:
 
     def _check(self, objective: str, thread_id: str | None) -> None:
         check_objective(objective, self.settings.max_input_chars)
-        if thread_id is None:
-            return
-        _check_text(thread_id, "the thread id")
-        if not 0 < len(thread_id) <= MAX_THREAD_ID or not thread_id.isprintable() or thread_id != thread_id.strip():
-            raise BadRequest(f"a thread id has 1 to {MAX_THREAD_ID} printable characters and no blanks around it.")
-        if "/" in thread_id:
-            raise BadRequest("a thread id has no '/', since it is part of URLs; use ':' or '-'.")
-        if thread_id in (".", ".."):
-            raise BadRequest(f"a thread id may not be '{thread_id}', which URLs leave out; choose a name.")
-
-
-def check_objective(objective: str, max_chars: int) -> None:
-    """Check that a text can be the input of a run.
-
-    Raises:
-        InputEmpty, InputTooLarge, BadRequest: it cannot; ``max_chars`` is the limit.
-    """
-    if not isinstance(objective, str):
-        raise BadRequest(f"the input has to be text, and this is {type(objective).__name__}.")
-    if not objective.strip():
-        raise InputEmpty
-    if len(objective) > max_chars:
-        raise InputTooLarge(size=len(objective), limit=max_chars)
-    _check_text(objective, "the input")
-
-
-def _check_text(text: str, what: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise BadRequest(
-            f"{what} has half a character at position {error.start} (a lone surrogate); send whole characters."
-        ) from error
-    if "\0" in text:
-        raise BadRequest(f"{what} has the character NUL at position {text.index(chr(0))}; leave it out.")
+        if thread_id is not None:
+            check_thread_id(thread_id)

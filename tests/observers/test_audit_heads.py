@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from config.database.engine import Database, open_database
-from config.database.migrate import upgrade
 from config.identity.audit.anchors import WORDS, AuditHead, anchors_in
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import record
@@ -20,6 +19,7 @@ from observers.audit_heads import write_audit_heads
 from observers.base import AgentObserver
 from observers.discovery import forget, observers_for
 from observers.invoker import drain
+from tests.template import upgrade_by_copy
 
 got: list[AuditHead] = []
 
@@ -52,7 +52,7 @@ def chosen(settings: Settings) -> Iterator[Settings]:
 @pytest.fixture
 def database(settings: Settings) -> Iterator[Database]:
     with closing(open_database(settings.database)) as opened:
-        upgrade(opened)
+        upgrade_by_copy(opened)
         yield opened
 
 

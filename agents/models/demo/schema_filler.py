@@ -13,7 +13,8 @@ from config.clock import utc_now
 _MONTHS = [name.lower() for name in calendar.month_name[1:]]
 _DAYS = [name.lower() for name in calendar.day_name]
 _NAME = r"[A-ZÀ-ÖØ-Þ][\wÀ-ÿ'’.-]*"
-_NAMES = rf"{_NAME}(?: {_NAME}){{0,3}}"
+_NEXT = rf"(?<!\w\w\w\w\.) {_NAME}"  # "St. Louis" is one name, "Lisbon. Tom" are two
+_NAMES = rf"{_NAME}(?:{_NEXT}){{0,3}}"
 _PEOPLE = re.compile(rf"\b(?:[Ww]ith|[Cc]all|[Mm]eet|[Dd]ear|[Tt]his is) ({_NAMES}(?:(?:, | and ){_NAMES})*)")
 _PLACE = re.compile(rf"\b(?:in|at) (?:the )?({_NAMES})")
 _DETAILS = re.compile(r"[\n,;!?]|\s(?:on|at|in|by) (?=\d|[A-Z])|\s(?:tomorrow|today|next)\b", re.IGNORECASE)

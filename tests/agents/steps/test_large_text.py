@@ -31,6 +31,7 @@ def test_what_is_wrong_with_a_long_text_is_raised() -> None:
         asyncio.run(in_thread_if_large(len(LARGE), parse_output, LARGE, {}))
 
 
+@pytest.mark.parity  # more than a second
 def test_a_long_answer_and_long_arguments_come_whole(kit: AgentKit) -> None:
     kit.agent("caller", tools=[echo])
     kit.agent("shaped", output_schema={"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})

@@ -28,6 +28,18 @@ def test_fills_a_calendar_entry():
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("at 12:30 in Lisbon. Tom Baker comes as well.", "Lisbon"),
+        ("a talk in St. Louis on Monday", "St. Louis"),
+        ("dinner in New York City", "New York City"),
+    ],
+)
+def test_a_place_ends_with_its_sentence(text, place):
+    assert fill(CALENDAR, text)["place"] == place
+
+
 def test_what_is_not_said_is_null_or_empty():
     assert fill(CALENDAR, "hello") == {
         "title": "Hello",

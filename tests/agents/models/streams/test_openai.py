@@ -92,6 +92,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.parity  # two seconds: the strategy is wide
 @pytest.mark.parametrize("kind", [OpenAIWire, AnthropicWire])
 @given(bodies=st.lists(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6), min_size=1, max_size=4))
 def test_json_of_any_shape_is_read_or_an_error_of_ours(kind: type[Wire], bodies: list[Any]) -> None:
@@ -320,6 +321,7 @@ def test_more_at_once_than_an_answer_can_have_is_given_up() -> None:
         OpenAIWire().feed(b"\n" * (MAX_EVENT_BYTES + 1))
 
 
+@pytest.mark.parity  # five million lines
 def test_an_event_of_empty_lines_without_end_is_refused():
     wire = OpenAIWire()
 
