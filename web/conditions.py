@@ -55,5 +55,8 @@ class Conditional(Input):
 
 
 def applied(wait_s: int) -> dict[str, str]:
-    """Return the header that says that the call waited as preferred; empty where it was not asked to."""
+    """Return the header that says that the call waited as preferred; empty where it did not.
+
+    Also where the answer was there at once: the preference is the most that the client waits (RFC 7240, 4.3).
+    """
     return {"Preference-Applied": f"wait={wait_s}"} if wait_s else {}

@@ -17,6 +17,7 @@ from pydantic_core.core_schema import CoreSchema, int_schema, no_info_before_val
 
 from bus.journal import IdempotencyKey, MessagesUntil, canonical_digest, parse_cursor
 from config.errors import BadRequest
+from web.auth.addresses import has_credential
 from web.calls.fields import Input, Maybe
 
 MAX_KEY_CHARS = 255
@@ -75,8 +76,8 @@ def _past_state(text: str) -> MessagesUntil:
     )
 
 
-def _list_place(text: str) -> RowPlace | None:
-    if not text:
+def _list_place(text: Any) -> RowPlace | None:
+    if text == "":
         return None
     try:
         ms, row_id = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
@@ -90,6 +91,11 @@ def _list_place(text: str) -> RowPlace | None:
 def _key(text: str) -> str:
     if not re.fullmatch(rf"[\x20-\x7e]{{1,{MAX_KEY_CHARS}}}", text):
         raise BadRequest(f"an Idempotency-Key has 1 to {MAX_KEY_CHARS} printable ASCII characters.")
+    if has_credential(text):  # it is stored as it was sent
+        raise BadRequest(
+            "the Idempotency-Key has an API key or a token, and it is not kept secret; revoke that credential, and "
+            "send a text of your own that names the request."
+        )
     return text
 
 
@@ -145,7 +151,7 @@ class Repeatable(Input):
     """The headers of a call that may be sent again."""
 
     key: Maybe[KeyText] = Field(None, alias="Idempotency-Key")
-    """Makes a repeated request the same request: it gets the first one's answer, as long as the run exists."""
+    """Makes a repeated request the same request: it gets the first one's answer, as long as its run or event exists."""
 
     def idempotency(self, body: Input) -> IdempotencyKey | None:
         """Return the key of the current request, if the client sent one."""

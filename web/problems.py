@@ -61,7 +61,8 @@ def of_error(error: CallboardError) -> Response:
     status = 500 if isinstance(error, SERVER_ERRORS) else error.status
     if status >= 500:
         log.warning("request refused: %s", error, extra={"code": error.code, "path": request.path})
-    facts = {name: value for name, value in error.facts.items() if name in SAFE_FACTS and value is not None}
+    shown = {name: value for name, value in error.facts.items() if name in SAFE_FACTS and value is not None}
+    facts = {name: redact(value) if isinstance(value, str) else value for name, value in shown.items()}
     answer = problem(status, error.code, error.public, **facts)
     if isinstance(error, Retryable) or status == 503:
         answer.headers["Retry-After"] = str(error.facts.get("retry_after_s", RETRY_AFTER_S))

@@ -77,6 +77,52 @@ def test_every_call_parameter_and_body_is_described(doc) -> None:
     assert all(one["description"] for one in doc["components"]["schemas"].values() if one.get("type") == "object")
 
 
+def test_every_parameter_and_header_is_described(doc) -> None:
+    headers = [one for found in responses_of(doc) for one in found.get("headers", {}).values()]
+
+    assert [one["name"] for one in parameters_of(doc) if not one.get("description")] == []
+    assert len(headers) > 20
+    assert all(one["description"] for one in headers)
+
+
+def responses_of(doc: dict[str, Any]) -> list[dict[str, Any]]:
+    calls = [call for calls in doc["paths"].values() for call in calls.values()]
+    return [*doc["components"]["responses"].values(), *(one for call in calls for one in call["responses"].values())]
+
+
+def test_every_call_says_how_it_refuses_and_when_to_try_again(doc) -> None:
+    for calls in doc["paths"].values():
+        for operation in calls.values():
+            found = {status: resolved(doc, one) for status, one in operation["responses"].items()}
+            assert {"400", "401", "403", "429", "500", "503", "507"} <= set(found), operation["operationId"]
+            assert found["401"]["headers"]["WWW-Authenticate"]["required"]
+            assert all(found[status]["headers"]["Retry-After"]["required"] for status in ("429", "503", "507"))
+
+
+def resolved(doc: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
+    reference = response.get("$ref", "")
+    return doc["components"]["responses"][reference.rpartition("/")[2]] if reference else response
+
+
+def test_every_field_of_a_body_is_described_and_required_ones_have_an_example_that_is_taken(doc) -> None:
+    schemas = doc["components"]["schemas"]
+    bodies = [
+        call["requestBody"] for calls in doc["paths"].values() for call in calls.values() if "requestBody" in call
+    ]
+    names = {body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2] for body in bodies}
+
+    assert [
+        (name, field)
+        for name in names
+        for field, one in schemas[name].get("properties", {}).items()
+        if "description" not in one
+    ] == []
+    for name in names - {"ProviderAnswer"}:  # only the page sends what the provider made
+        for field in schemas[name].get("required", ()):
+            schema = schemas[name]["properties"][field]
+            jsonschema_rs.validate(schema, schema["examples"][0])
+
+
 @pytest.mark.parametrize("path", ["/v1/runs", "/v1/threads", "/v1/threads/x/messages", "/v1/runs/x/events"])
 def test_a_default_is_one_that_the_call_takes(doc, path: str) -> None:
     for one in doc["paths"][re.sub("/x/", "/{id}/", path).replace("{id}", id_of(path))]["get"]["parameters"]:
@@ -155,6 +201,7 @@ def test_an_answer_that_differs_is_found(body: Any, status: int, difference: str
     assert (difference in found) if difference else not found
 
 
+@pytest.mark.parity  # makes the document anew
 def test_threads_that_ask_for_the_document_at_once_get_the_same(settings, runner) -> None:
     docstrings.cache_clear()
     app = create_app(settings, runner)

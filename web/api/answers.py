@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from flask import Response
+from flask import Response, url_for
 
 from config.database.errors import DatabaseBusy, DatabaseUnreachable
 from web.errors import Overloaded
@@ -26,14 +26,24 @@ def answer(body: Any, status: int = 200, **headers: str) -> Response:
     return Response(orjson.dumps(body), status, named, content_type="application/json")
 
 
-def end_of(handle: RunHandle, wait_s: float) -> Line | None:
-    """Return an accepted run's end; None if it takes longer, or if too many requests wait: the caller needs the id."""
-    process = current_process()
-    work = partial(process.journal.wait, handle.run_id, handle.thread_id)
+def end_of(handle: RunHandle, wait_s: float) -> tuple[Line | None, bool]:
+    """Return an accepted run's end, or None if it takes longer; and whether the request waited.
+
+    It does not where too many requests wait: the caller needs the id of its run.
+    """
+    process, tenant = current_process(), current_principal().tenant
+    work = partial(process.journal.wait, tenant, handle.run_id, handle.thread_id)
     try:
-        return process.wait(current_principal().tenant, wait_s, work)
+        return process.wait(tenant, wait_s, work), True
     except Overloaded:
-        return None
+        return None, False
+
+
+def accepted(handle: RunHandle, status: str, **headers: str) -> Response:
+    """Return 202 with the addresses of an accepted run."""
+    events_url = url_for("events.of_run", run_id=handle.run_id)
+    facts = {"run_id": handle.run_id, "thread_id": handle.thread_id, "status": status, "events_url": events_url}
+    return answer(facts, 202, Location=url_for("runs.one", run_id=handle.run_id), **headers)
 
 
 def status_of(handle: RunHandle) -> str:

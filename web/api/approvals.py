@@ -49,7 +49,9 @@ class Decide(Input):
 
     model_config = ConfigDict(json_schema_extra=RESULT_NEEDS)
 
-    decision: Annotated[str, Field(max_length=40)]
+    decision: Annotated[
+        str, Field(max_length=40, examples=["take_as_done"], json_schema_extra={"enum": list(Decision.KNOWN)})
+    ]
     """One of the question's ``decisions``."""
     result: Annotated[Any, sized(Decision.MAX_RESULT_BYTES)] = None
     """With ``take_as_done`` only: the call's result, any JSON up to 256 KiB."""

@@ -22,6 +22,7 @@ class WhichEntries(Input):
     """Which entries to list."""
 
     limit: Annotated[int, Whole(1, 200)] = 50
+    """Most entries of a page."""
     before: Maybe[Annotated[int, Whole(1, 999_999_999)]] = None
     """``next`` of the page before."""
 

@@ -32,7 +32,9 @@ class BoardCursor(Input):
     """What a client that resumes sends; the board begins with a snapshot whatever it is."""
 
     after: Maybe[Filter] = None
+    """Taken and ignored."""
     last_event_id: Maybe[Filter] = None
+    """The same, as EventSource polyfills call it."""
 
 
 @events.get("/v1/events")
@@ -87,9 +89,9 @@ def of_run(run_id: RunId, query: WhichEvents, headers: Resumed) -> Response:
         return page
     if status in TERMINAL and cursor >= last:  # no event follows, and none will
         return Response(status=204)
-    hub = process.hub
+    hub, tenant = process.hub, current_principal().tenant
     hub.viewers.require_room(current_principal())
-    return StreamResponse(hub.viewers, lambda: hub.run_feed(run_id, thread_id), cursor)
+    return StreamResponse(hub.viewers, lambda: hub.run_feed(tenant, run_id, thread_id), cursor)
 
 
 def _page(process: WebProcess, run_id: str, thread_id: str, cursor: int, wait_s: int, limit: int) -> Response:
@@ -97,9 +99,8 @@ def _page(process: WebProcess, run_id: str, thread_id: str, cursor: int, wait_s:
         lines = _read(process, run_id, thread_id, cursor)
         if lines or not wait_s:
             return _page_of(lines, cursor, limit)
-    found = process.wait(
-        current_principal().tenant, wait_s, lambda: anext(process.journal.follow(run_id, thread_id, cursor), ())
-    )
+    tenant = current_principal().tenant
+    found = process.wait(tenant, wait_s, lambda: anext(process.journal.follow(tenant, run_id, thread_id, cursor), ()))
     require_still_valid()
     return _page_of(found or (), cursor, limit)
 
@@ -117,7 +118,8 @@ def _read(process: WebProcess, run_id: str, thread_id: str, cursor: int) -> Sequ
     """Return the events behind the cursor that exist now, stored and live ones merged."""
     journal = process.journal
     stored, has_more = journal.page(run_id, thread_id, cursor)
-    return journal.loop.run(journal.with_live(run_id, cursor, stored, has_more=has_more))
+    tenant = current_principal().tenant
+    return process.run(journal.with_live(tenant, run_id, cursor, stored, has_more=has_more))
 
 
 def _fitting(lines: Sequence[Line], limit: int) -> Sequence[Line]:

@@ -33,7 +33,7 @@ PROBE_MS = 1000
 @health.get("/health")
 @call({200: Health, 503: Health})
 def state() -> Response:
-    """Return the state of each part: 200 if runs can be accepted, else 503; a stranger gets the status alone."""
+    """Return the state of each part: 200 if runs can be accepted, else 503; without a credential the status alone."""
     process = current_process()
     if is_stranger():  # whose requests no limit counts
         facts, status = process.strangers_health.get(partial(_facts, process))
@@ -62,7 +62,7 @@ def _viewers(process: WebProcess) -> int:
     viewers = process.hub.viewers
     if is_stranger():  # gets the status alone
         return 0
-    return len(viewers) if _sees_machines() else viewers.count(current_principal())
+    return len(viewers) if _sees_machines() else viewers.counts.of(current_principal())
 
 
 def _sees_machines() -> bool:
@@ -75,7 +75,8 @@ def ready() -> Response:
     """Return 200 if this process can take requests: the database answers and accepts writes.
 
     Queues that agents use and no worker serves are named, and it is 200 all the same: runs are accepted and wait for a
-    worker, and a load balancer that took the web processes out would refuse them. A stranger gets the status alone.
+    worker, and a load balancer that took the web processes out would refuse them. Without a
+    credential the answer is the status alone.
     """
     process = current_process()
     try:

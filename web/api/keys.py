@@ -12,15 +12,15 @@ from config.clock import epoch_ms
 from config.definitions.errors import DefinitionInvalid
 from config.identity import keys as table
 from config.identity.credential import CredentialKind
-from config.identity.errors import KeyUnknown, ScopeExceeded
+from config.identity.errors import KeyUnknown, NameReserved, ScopeExceeded
 from config.identity.principal import NAME, Principal, Role, Verb
 from web.api.answers import answer
-from web.auth.authentication import current_caller, current_key_form
+from web.auth.authentication import current_caller, current_key_form, require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
-from web.parameters import Whole
+from web.parameters import ListPlace, Whole, next_place, place_of
 from web.process import current_process
-from web.schemas.key import KeyList, NewKey
+from web.schemas.key import KeyPage, NewKey
 from web.schemas.paths import KeyId
 from web.security import require_administrator
 
@@ -31,19 +31,29 @@ LASTING = frozenset({CredentialKind.KEY, CredentialKind.SERVICE})
 """Kinds of credentials whose end a key that they create may not outlive; a session is short for another reason."""
 
 
+class WhichKeys(Input):
+    """Which keys to list."""
+
+    limit: Annotated[int, Whole(1, 200)] = 50
+    """Most keys of a page."""
+    before: ListPlace = None
+    """``next`` of the page before."""
+
+
 @keys.get("/v1/keys")
-@call({200: KeyList})
-def many() -> Response:
+@call({200: KeyPage})
+def many(query: WhichKeys) -> Response:
     """List the keys of the caller's tenant, newest first, with those that ended."""
-    principal = require_administrator()
+    tenant, place = require_administrator().tenant, place_of(query.before)
     with current_process().journal.database.read() as connection:
-        return answer({"keys": [key.shown() for key in table.of_tenant(connection, principal.tenant)]})
+        found = [key.shown() for key in table.of_tenant(connection, tenant, limit=query.limit, **place)]
+    return answer({"keys": found, **next_place(found, query.limit, "created_at", "id")})
 
 
 class CreateKey(Input):
     """A key for a program."""
 
-    name: Annotated[str, Field(pattern=rf"^{NAME}$")]
+    name: Annotated[str, Field(pattern=rf"^{NAME}$", examples=["ci"])]
     """The principal that it acts as: a name of letters, digits and ``_.@+-``."""
     roles: list[Annotated[Role, Field(strict=False)]] = Field([])
     """What widens its reach in the tenant."""
@@ -56,10 +66,11 @@ class CreateKey(Input):
 
 
 @keys.post("/v1/keys")
-@call({201: NewKey}, problems=(ScopeExceeded, AgentUnknown, DefinitionInvalid))
+@call({201: NewKey}, problems=(ScopeExceeded, NameReserved, AgentUnknown, DefinitionInvalid))
 def create(body: CreateKey) -> Response:
     """Create a key in the caller's tenant, with no more than the caller has, and return it, once."""
     creator, registry = require_administrator(), current_process().runner.registry
+    table.require_useful_scope(body.verbs or (), body.agents or ())
     principal = Principal(
         tenant=creator.tenant,
         id=body.name,
@@ -67,8 +78,11 @@ def create(body: CreateKey) -> Response:
         verbs=frozenset(body.verbs or Verb),
         agents=None if body.agents is None else frozenset(registry.get_for(creator, agent).id for agent in body.agents),
     )
+    if current_process().settings.is_local(principal):
+        raise NameReserved(name=principal.id, tenant=principal.tenant)
     _require_within(principal, creator)
     _require_no_longer(body.expires_in_s)
+    require_still_valid()  # a key that was revoked half a second ago must not leave another behind
     form = current_key_form()
     with current_process().journal.database.write() as connection:
         key, text = table.create(connection, form, principal, by=creator.id, lifetime_s=body.expires_in_s)
@@ -86,11 +100,9 @@ def revoke(key_id: KeyId) -> Response:
 
 
 def _require_within(principal: Principal, creator: Principal) -> None:
-    """Return if the key has no more than its creator; an administrator has every role."""
+    """Return if the key has no more than its creator: an administrator has every role, and is for all agents."""
     if excess := principal.verbs - creator.verbs:
         raise ScopeExceeded(what=f"verbs: {', '.join(sorted(excess))}")
-    if creator.agents is not None and (principal.agents is None or not principal.agents <= creator.agents):
-        raise ScopeExceeded(what=f"agents other than {', '.join(sorted(creator.agents))}")
 
 
 def _require_no_longer(lifetime_s: int | None) -> None:

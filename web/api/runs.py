@@ -8,11 +8,20 @@ from flask import Blueprint, Response, url_for
 from pydantic import Field
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
-from bus.journal import CONTROLS, IdempotencyConflict, RunOpen, RunStatus, RunUnknown, ThreadOfOtherAgent, TooManyRuns
+from bus.journal import (
+    CONTROLS,
+    IdempotencyConflict,
+    RunOpen,
+    RunStatus,
+    RunUnknown,
+    ThreadOfOtherAgent,
+    ThreadUnknown,
+    TooManyRuns,
+)
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.identity.errors import AgentForbidden
-from web.api.answers import answer, end_of, status_of
+from web.api.answers import accepted, answer, end_of, status_of
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
@@ -21,7 +30,7 @@ from web.fleet import with_starting
 from web.parameters import Filter, ListPlace, Repeatable, Whole, choice, next_place, place_of, sized
 from web.process import current_process
 from web.schemas.event import EndEvent
-from web.schemas.paths import RunId, Sentence, ThreadName
+from web.schemas.paths import AgentName, RunId, Sentence, ThreadName
 from web.schemas.run import AcceptedRun, ControlledRun, Run, RunPage
 from web.security import current_principal
 
@@ -37,7 +46,7 @@ MAX_METADATA_BYTES = 16 * 1024
 class StartRun(Input):
     """A message for an agent."""
 
-    agent: Annotated[str, Field(max_length=80)]
+    agent: AgentName
     """The id of the agent."""
     input: Sentence
     """The message: a sentence or a page."""
@@ -58,7 +67,7 @@ class StartHeaders(Repeatable, Preferring):
 @runs.post("/v1/runs")
 @call(
     {202: AcceptedRun, 200: EndEvent},
-    problems=(*STARTING, ThreadOfOtherAgent, IdempotencyConflict, TooManyRuns),
+    problems=(*STARTING, ThreadOfOtherAgent, ThreadUnknown, IdempotencyConflict, TooManyRuns),
 )
 def start(body: StartRun, headers: StartHeaders) -> Response:
     """Accept a run: 202 with its addresses, or 200 with its end if the caller waits and it ends in time.
@@ -75,18 +84,16 @@ def start(body: StartRun, headers: StartHeaders) -> Response:
         metadata=body.metadata,
         idempotency=headers.idempotency(body),
     )
-    links = {"Location": url_for("runs.one", run_id=handle.run_id)}
+    links: dict[str, str] = {}
     wait_s: float = headers.wait_s if body.detached else body.wait_s
     if wait_s:
-        links |= applied(headers.wait_s if body.detached else 0)
-        end = end_of(handle, wait_s)
+        end, has_waited = end_of(handle, wait_s)
+        links = applied(headers.wait_s if body.detached and has_waited else 0)
         require_still_valid()
         if end is not None:
+            links |= {"Location": url_for("runs.one", run_id=handle.run_id)}
             return Response(end.data, 200, links, content_type="application/json")
-    status = "queued" if handle.is_new and not wait_s else status_of(handle)
-    events_url = url_for("events.of_run", run_id=handle.run_id)
-    facts = {"run_id": handle.run_id, "thread_id": handle.thread_id, "status": status, "events_url": events_url}
-    return answer(facts, 202, **links)
+    return accepted(handle, "queued" if handle.is_new and not wait_s else status_of(handle), **links)
 
 
 class WhichRuns(Input):
@@ -101,6 +108,7 @@ class WhichRuns(Input):
     owner: Maybe[Filter] = None
     """Only runs of this principal; absent: of all whose runs you see."""
     limit: Annotated[int, Whole(1, 200)] = 50
+    """Most runs of a page."""
     before: ListPlace = None
     """``next`` of the page before."""
 
@@ -152,7 +160,8 @@ def _wait_for_end(run_id: str, wait_s: int) -> None:
     process = current_process()
     thread_id, status, _ = process.journal.runs.bounds(current_principal(), run_id)
     if status not in TERMINAL:
-        process.wait(current_principal().tenant, wait_s, lambda: process.journal.wait(run_id, thread_id))
+        tenant = current_principal().tenant
+        process.wait(tenant, wait_s, lambda: process.journal.wait(tenant, run_id, thread_id))
         require_still_valid()
 
 

@@ -10,7 +10,7 @@ from flask import Blueprint, Response, url_for
 from pydantic import ConfigDict, Field
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
-from bus.journal import ThreadOfOtherAgent, TooManyRuns
+from bus.journal import ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
 from config.definitions.errors import DefinitionInvalid
 from config.identity.errors import AgentForbidden
 from web.api.answers import answer, end_of, status_of
@@ -35,7 +35,7 @@ seed = Blueprint("seed", __name__)
 WAIT_S = 30
 REFUSALS = (
     *(AgentUnknown, AgentForbidden, DefinitionInvalid, InputEmpty, InputTooLarge),
-    *(ThreadOfOtherAgent, TooManyRuns),
+    *(ThreadOfOtherAgent, ThreadUnknown, TooManyRuns),
 )
 CorrelationId = Annotated[str, Field(max_length=128)]
 
@@ -59,17 +59,23 @@ class RunAgent(Input):
     correlation_id: Maybe[CorrelationId] = None
     """Sent back in the last event."""
     config: Maybe[SeedConfig] = None
+    """The agent."""
 
 
 @seed.post("/v1/agent/run")
-@call({200: {"text/event-stream": SeedEvent}}, problems=(*REFUSALS, TooManyViewers))
+@call(
+    {200: {"text/event-stream": SeedEvent}},
+    problems=(*REFUSALS, TooManyViewers),
+    sends={"X-Run-Id": "The run's id.", "Location": "Where the run's events are, to resume a stream that broke."},
+)
 def run(body: RunAgent) -> Response:
     """Start a run and stream it as thinking, tool_start, tool_result, error and done."""
     correlation_id = body.correlation_id
     journal, viewers = current_process().journal, current_process().hub.viewers
     viewers.require_room(current_principal())
     handle = _start(body, body.input, body.config.agent_id if body.config else None)
-    feed = SeedFeed(journal, viewers.backlog, handle.run_id, handle.thread_id, correlation_id)
+    run = current_principal().tenant, handle.run_id, handle.thread_id
+    feed = SeedFeed(journal, viewers.backlog, *run, correlation_id)
     stream = StreamResponse(viewers, lambda: feed)
     stream.headers["X-Run-Id"] = handle.run_id  # in the headers, so that a client can resume a broken stream
     stream.headers["Location"] = url_for("events.of_run", run_id=handle.run_id)
@@ -80,6 +86,7 @@ class ProcessMessage(Input):
     """A message for the default agent."""
 
     message: Sentence
+    """The message."""
     thread_id: Maybe[ThreadName] = None
     """Your own name for the conversation; absent: a new one."""
     correlation_id: Maybe[CorrelationId] = None
@@ -100,7 +107,7 @@ def process(body: ProcessMessage) -> Response:
     echo = {"correlation_id": correlation_id} if correlation_id is not None else {}
     handle = _start(body, body.message)
     ids = {"thread_id": handle.thread_id, **echo}
-    end = end_of(handle, WAIT_S)
+    end, _ = end_of(handle, WAIT_S)
     require_still_valid()
     if end is None:
         events_url = url_for("events.of_run", run_id=handle.run_id)

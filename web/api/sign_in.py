@@ -72,9 +72,13 @@ class ProviderAnswer(Input):
     """The parameters with which the identity provider sent the reader back."""
 
     state: Short
+    """That of the sign-in, as this browser began it."""
     code: Maybe[Annotated[str, Field(max_length=4000)]] = None
+    """The authorization code, which is exchanged once."""
     iss: Maybe[Short] = None
+    """The issuer that answered (RFC 9207)."""
     error: Maybe[Short] = None
+    """Why the provider refused."""
 
 
 @sign_in.post("/auth/callback")

@@ -17,7 +17,7 @@ from web.calls.fields import Input, Maybe
 from web.conditions import Conditional
 from web.parameters import Filter, ListPlace, MessagePlace, PastState, Whole, next_place, place_of
 from web.process import current_process
-from web.schemas.paths import ThreadId
+from web.schemas.paths import AgentName, ThreadId
 from web.schemas.thread import MessagePage, NewThread, Thread, ThreadPage
 from web.security import current_principal
 
@@ -34,6 +34,7 @@ class WhichThreads(Input):
     owner: Maybe[Filter] = None
     """The principal that they belong to; ``*``: all whose threads you see. Absent: your own."""
     limit: Annotated[int, Whole(1, 200)] = 50
+    """Most threads of a page."""
     before: ListPlace = None
     """``next`` of the page before."""
 
@@ -55,9 +56,10 @@ def many(query: WhichThreads) -> Response:
 class StartThread(Input):
     """What the thread is begun with."""
 
-    agent: Maybe[Annotated[str, Field(max_length=80)]] = None
+    agent: Maybe[AgentName] = None
     """The id of its agent; absent: the default agent."""
     title: Annotated[str, Field(max_length=MAX_TITLE_CHARS)] = "New thread"
+    """What lists call it."""
 
 
 @threads.post("/v1/threads")
@@ -104,6 +106,7 @@ class WhichMessages(WhoseThread):
     after: MessagePlace = (0, 0)
     """``next`` of the page before."""
     limit: Annotated[int, Whole(1, 500)] = 200
+    """Most messages of a page."""
 
 
 @threads.get("/v1/threads/<thread_id>/messages")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints
 
 from flask import Response, request
@@ -39,6 +40,8 @@ class HttpCall:
     """The body for each status that is no error."""
     problems: tuple[type[CallboardError], ...]
     """The errors of this call; those that every call may have are not named."""
+    sends: Mapping[str, str]
+    """What each header of its answers says, besides those that follow from the rest."""
 
     @property
     def body_is_optional(self) -> bool:
@@ -59,14 +62,20 @@ class HttpCall:
         return found
 
 
-def call(answers: Mapping[int, Media], *, problems: tuple[type[CallboardError], ...] = ()) -> Callable[[View], View]:
+def call(
+    answers: Mapping[int, Media],
+    *,
+    problems: tuple[type[CallboardError], ...] = (),
+    sends: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[View], View]:
     """Declare a call; its function gets what its parameters name, validated."""
 
     def declare(function: View) -> View:
         hints = get_type_hints(function, include_extras=True)
         hints.pop("return", None)
         query, headers, body = (hints.pop(name, None) for name in ("query", "headers", "body"))
-        declared = HttpCall(path=hints, query=query, headers=headers, body=body, answers=answers, problems=problems)
+        takes = {"path": hints, "query": query, "headers": headers, "body": body}
+        declared = HttpCall(**takes, answers=answers, problems=problems, sends=sends)
 
         @wraps(function)
         def view(**path: Any) -> Response:

@@ -70,7 +70,8 @@ def responses(call: HttpCall, schema_of: SchemaOf) -> Json:
     common = codes_of(None)
     for status, codes in codes_of(call).items():
         is_common = codes == common.get(status) and status not in call.answers
-        found[str(status)] = {"$ref": f"#/components/responses/{status}"} if is_common else _problem(codes, schema_of)
+        reference = {"$ref": f"#/components/responses/{status}"}
+        found[str(status)] = reference if is_common else _problem(status, codes, schema_of)
     for status, media in call.answers.items():
         answer = _answer(status, media, schema_of)
         answer |= {"headers": headers} if (headers := _headers(call, status)) else {}
@@ -80,21 +81,41 @@ def responses(call: HttpCall, schema_of: SchemaOf) -> Json:
 
 
 def _headers(call: HttpCall, status: int) -> Json:
-    """Return the headers of an answer that follow from its call: of what was created, and of what has a tag."""
+    """Return the headers of an answer: those that follow from what the call takes and answers, and its own."""
     found = {"ETag": "Changes when the body does."} if 304 in call.answers and status in (200, 304) else {}
     if call.body is not None and status in (201, 202) and not call.path:
         found["Location"] = "Where the new object is."
-    return {name: {"description": text, "schema": {"type": "string"}} for name, text in found.items()}
+    if call.headers is not None and "wait_s" in call.headers.model_fields and status in (200, 202, 304):
+        found["Preference-Applied"] = (
+            "``wait=N``: for how many seconds the call was ready to wait, where it was asked to."
+        )
+    named = {name: _header(text) for name, text in (found | dict(call.sends)).items()}
+    return named | HEADERS_OF_PROBLEMS.get(status, {})
+
+
+def _header(text: str, kind: str = "string", *, required: bool = False) -> Json:
+    return {"description": text, "required": required, "schema": {"type": kind}}
 
 
 def common_responses(schema_of: SchemaOf) -> Json:
     """Return the responses that every call has."""
-    return {str(status): _problem(codes, schema_of) for status, codes in codes_of(None).items()}
+    return {str(status): _problem(status, codes, schema_of) for status, codes in codes_of(None).items()}
 
 
-def _problem(codes: list[str], schema_of: SchemaOf) -> Json:
+_RETRY_AFTER = {"Retry-After": _header("Seconds to wait before another try.", "integer", required=True)}
+HEADERS_OF_PROBLEMS: Mapping[int, Json] = {
+    401: {"WWW-Authenticate": _header("The way to send a credential.", required=True)},
+    429: _RETRY_AFTER,
+    503: _RETRY_AFTER,
+    507: _RETRY_AFTER,
+}
+"""By status; each such answer has them."""
+
+
+def _problem(status: int, codes: list[str], schema_of: SchemaOf) -> Json:
     schema = {"allOf": [schema_of(ProblemDetails), {"properties": {"code": {"enum": codes}}}]}
-    body: Json = {"description": ", ".join(f"`{code}`" for code in codes)}
+    body: Json = {"description": f"{HTTPStatus(status).phrase}: {', '.join(f'`{code}`' for code in codes)}"}
+    body |= {"headers": HEADERS_OF_PROBLEMS[status]} if status in HEADERS_OF_PROBLEMS else {}
     body["content"] = {"application/problem+json": {"schema": schema}}
     return body
 

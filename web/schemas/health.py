@@ -8,7 +8,7 @@ from web.calls.fields import Answer, Maybe
 
 
 class Health(Answer):
-    """The state of each part, for people; the status alone for strangers."""
+    """The state of each part, for people; the status alone without a credential."""
 
     status: Literal["ok", "degraded"]
     database: Maybe[str] = None

@@ -34,10 +34,12 @@ class NewKey(Key):
     """The key itself; it is shown only now."""
 
 
-class KeyList(Answer):
-    """The keys of the caller's tenant, the newest first."""
+class KeyPage(Answer):
+    """A page of the keys of the caller's tenant, the newest first."""
 
     keys: list[Key]
+    next: Maybe[str] = None
+    """Where the next page begins; absent on the last one."""
 
 
 class Ticket(Answer):

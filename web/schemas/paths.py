@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+
+from agents.texts import MAX_THREAD_ID, check_thread_id
 
 RunId = Annotated[str, Field(description="The run's id.", examples=["run_01m7wyc882adz9tga1jxhzbj7w"])]
 ThreadId = Annotated[str, Field(description="The conversation's id, or your own name for it.", examples=["sums"])]
 AgentId = Annotated[str, Field(description="The agent's id.", examples=["assistant"])]
 KeyId = Annotated[str, Field(description="The key's id.", examples=["KVCxQwklaisCdNng"])]
 ApprovalId = Annotated[str, Field(description="The question's id.", examples=["apr_01m7wyc882adz9tga1jxhzbj7w"])]
-ThreadName = Annotated[str, Field(max_length=128, json_schema_extra={"format": "thread-id"})]
-"""A name for a conversation; `agents/runner.py` says which it takes."""
-Sentence = Annotated[str, Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})]
+AgentName = Annotated[str, Field(max_length=80, examples=["assistant"])]
+"""The id of an agent, in a body."""
+ThreadName = Annotated[
+    str,
+    Field(max_length=MAX_THREAD_ID, examples=["sums"], json_schema_extra={"format": "thread-id"}),
+    AfterValidator(check_thread_id),
+]
+"""A name for a conversation."""
+Sentence = Annotated[str, Field(examples=["What is 17 * 23?"], json_schema_extra={"minLength": 1, "pattern": r"\S"})]
 """A message to an agent: not only blanks, and as long as the deployment allows."""

@@ -40,7 +40,7 @@ class Address:
 
 
 def _url(text: str) -> httpx.URL:
-    """Return the URL, without a name, a password, a query or a fragment in it.
+    """Return the URL, without a name, a password, a path, a query or a fragment in it.
 
     Raises:
         ValueError: it has one of these, or is no address of HTTP.
@@ -53,4 +53,7 @@ def _url(text: str) -> httpx.URL:
         raise ValueError("base_url has to begin with http:// or https:// and name a host, as http://127.0.0.1:8000.")
     if url.userinfo or url.query or url.fragment:
         raise ValueError("base_url has a password, a query or a fragment, which logs would show; use api_key.")
+    if url.path.strip("/"):
+        origin = f"{url.scheme}://{url.netloc.decode()}"
+        raise ValueError(f"base_url has a path, and Callboard has a host of its own: write {origin} without a path.")
     return url

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any, TypeVar
 
 import httpx
@@ -11,6 +12,8 @@ from callboard_client.errors import CallboardError, RequestRefused, UnexpectedAn
 
 T = TypeVar("T")
 
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+"""What OpenSSL's releases call an answer that is no TLS."""
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
@@ -52,14 +55,26 @@ def require_stream(response: httpx.Response, address: str) -> None:
         raise UnexpectedAnswer(address, f"instead of a stream of events it sends '{found[:80]}'")
 
 
-def unreachable(error: httpx.RequestError, address: str) -> Unreachable:
-    """Return the error of a request without an answer."""
+def unanswered(error: httpx.RequestError, address: str) -> CallboardError:
+    """Return the error of a request without an answer; one about TLS is not temporary."""
+    tls = _tls_error(error)
+    if isinstance(tls, ssl.SSLCertVerificationError):
+        remedy = "name the file of its CA in SSL_CERT_FILE, or pass an http_client that trusts it"
+        return UnexpectedAnswer(address, f"its certificate is not accepted ({tls.verify_message}); {remedy}")
+    if tls is not None and tls.reason in _NO_TLS:
+        return UnexpectedAnswer(address, "it does not speak TLS, so its address begins with http://")
     return Unreachable(address, str(error) or type(error).__name__, not isinstance(error, _NOT_SENT))
 
 
 def is_gone(call: Call[Any], error: CallboardError) -> bool:
     """Return whether a request to delete something finds that there is nothing."""
     return call.removes and isinstance(error, RequestRefused) and error.status == 404
+
+
+def _tls_error(error: BaseException | None) -> ssl.SSLError | None:
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _problem(response: httpx.Response) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class RequestRefused(CallboardError):
         super().__init__(status, dict(problem), retry_after_s)
         self.status = status
         self.code = str(problem.get("code") or f"http_{status}")
-        self.detail = str(problem.get("detail") or "the server gives no reason")
+        self.detail = str(problem.get("detail") or _NO_REASON)
         self.facts = {name: value for name, value in problem.items() if name not in _OF_EVERY_PROBLEM}
         """What the problem says besides, such as ``agent_id``."""
         self.retry_after_s = retry_after_s
@@ -68,4 +68,5 @@ class RequestRefused(CallboardError):
         return f"{self.detail} ({self.code}, HTTP {self.status})"
 
 
+_NO_REASON = "the answer is that of a proxy or another server, not of Callboard; check base_url"
 _OF_EVERY_PROBLEM = frozenset({"type", "title", "status", "code", "detail"})

@@ -34,9 +34,14 @@ export async function errorFrom(response: Response): Promise<ApiError> {
   return new ApiError(message, { code: problem.code ?? "http_error", status: response.status, retryAfterMs, facts: problem });
 }
 
-/** Return the error for a server that cannot be reached. */
-export function unreachable(): ApiError {
-  return new ApiError("The server does not answer. Is `./callboard up` still running?", { code: "server_unreachable" });
+/** Return the error for a server that cannot be reached; `reason` is what `fetch` threw, of which Node says more. */
+export function unreachable(address = "", reason?: unknown): ApiError {
+  const code = (reason as { cause?: { code?: unknown } } | undefined)?.cause?.code;
+  const why = typeof code === "string" ? ` (${code})` : "";
+  const message = address
+    ? `${address} does not answer${why}. Start Callboard there, or correct baseUrl.`
+    : "The server does not answer. Is `./callboard up` still running?";
+  return new ApiError(message, { code: "server_unreachable" });
 }
 
 /** Return a response's JSON, or null where it has none. */

@@ -31,6 +31,12 @@ export class Http {
 
   constructor(options: HttpOptions = {}) {
     const baseUrl = options.baseUrl ?? "";
+    if (baseUrl && !/^https?:\/\/[^@]+$/.test(baseUrl)) {
+      throw new TypeError("baseUrl has to begin with http:// or https://, as http://127.0.0.1:8000, and has no password; use apiKey.");
+    }
+    if (baseUrl && !/^https?:\/\/[^/?#]+\/?$/.test(baseUrl)) {
+      throw new TypeError("baseUrl has a path, a query or a fragment, and Callboard has a host of its own: write the address without it.");
+    }
     this.#baseUrl = baseUrl.endsWith("/") ? baseUrl.slice(0, -1) : baseUrl;
     this.#options = options;
   }
@@ -63,7 +69,7 @@ export class Http {
       return await fetch(this.url(path, options.query), init);
     } catch (error) {
       if (options.signal?.aborted) throw error;
-      throw unreachable();
+      throw unreachable(this.#baseUrl, error);
     }
   }
 

@@ -15,6 +15,16 @@ export interface components {
             status: components["schemas"]["RunStatus"];
             thread_id: string;
         };
+        /** @description What an agent is for. */
+        AgentGoal: {
+            agent_friendly_description: string;
+            agent_name: string;
+            id: string;
+            /** @description What a conversation with it begins with. */
+            starter_prompt?: string;
+            /** @description Their names, as the definition has them. */
+            tools: string[];
+        };
         /** @description The agents that can be started, and the definitions that cannot be used. */
         AgentList: {
             agents: components["schemas"]["AgentSummary"][];
@@ -173,13 +183,22 @@ export interface components {
             status: components["schemas"]["RunStatus"];
             thread_id: string;
         };
+        /** @description A page of a conversation in reading order. */
+        ConversationHistory: {
+            messages: components["schemas"]["HistoryEntry"][];
+            /** @description Where the next page begins; absent on the last one. */
+            next?: string;
+        };
         /** @description A key for a program. */
         CreateKey: {
             /** @description The agents that it may be used for; absent: all. */
             agents?: string[];
             /** @description Seconds until it ends by itself; absent: it does not. */
             expires_in_s?: number;
-            /** @description The principal that it acts as: a name of letters, digits and ``_.@+-``. */
+            /**
+             * @description The principal that it acts as: a name of letters, digits and ``_.@+-``.
+             * @example ci
+             */
             name: string;
             /** @description What widens its reach in the tenant. */
             roles?: components["schemas"]["Role"][];
@@ -193,8 +212,12 @@ export interface components {
         CredentialKind: "key" | "service" | "session" | "certificate" | "local" | "none";
         /** @description A person's answer. */
         Decide: {
-            /** @description One of the question's ``decisions``. */
-            decision: string;
+            /**
+             * @description One of the question's ``decisions``.
+             * @example take_as_done
+             * @enum {string}
+             */
+            decision: "run_again" | "take_as_done" | "fail";
             /** @description A note for the log. */
             message?: string;
             /** @description With ``take_as_done`` only: the call's result, any JSON up to 256 KiB. */
@@ -222,6 +245,12 @@ export interface components {
          * @enum {string}
          */
         Effect: "pure" | "idempotent" | "keyed" | "checkable" | "unsafe";
+        /** @description A conversation whose open runs were asked to stop. */
+        EndedChat: {
+            /** @description The ids of these runs. */
+            stopped: string[];
+            thread_id: string;
+        };
         /** @description The last event of a run, exactly once. */
         EndEvent: {
             /** @description When it was numbered, UTC. */
@@ -267,6 +296,21 @@ export interface components {
             type: "error";
         };
         Event: components["schemas"]["StatusEvent"] | components["schemas"]["ResponseEvent"] | components["schemas"]["ReasoningEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ToolResultEvent"] | components["schemas"]["ApprovalEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ChildEvent"] | components["schemas"]["WithdrawnEvent"] | components["schemas"]["ErrorEvent"] | components["schemas"]["EndEvent"];
+        /** @description An event that was logged. */
+        EventFound: {
+            created_at: string;
+            event_type: string;
+            /** @description Its ``event_id``. */
+            id: string;
+            /** @constant */
+            kind: "event";
+            payload: {
+                [key: string]: unknown;
+            };
+            /** @description Who logged it. */
+            principal: string;
+            source: string;
+        };
         /** @description The events after the cursor: up to 500, or a megabyte. */
         EventPage: {
             /** @description Where the next page begins. */
@@ -275,7 +319,8 @@ export interface components {
             ended: boolean;
             events: components["schemas"]["Event"][];
         };
-        /** @description The state of each part, for people; the status alone for strangers. */
+        Found: components["schemas"]["EventFound"] | components["schemas"]["RunFound"];
+        /** @description The state of each part, for people; the status alone without a credential. */
         Health: {
             /** @description ``ok``, or the code of its error. */
             database?: string;
@@ -291,6 +336,45 @@ export interface components {
             workers?: number;
             /** @description Workers that an ``up`` on the same state folder is starting. */
             workers_starting?: number;
+        };
+        /** @description What one side said or did. */
+        HistoryEntry: {
+            /** @enum {string} */
+            actor: "user" | "agent" | "tool_result";
+            /** @description A text; of a call of a tool its ``tool`` and ``args``, and of its result ``name``, ``outcome`` and ``result``. */
+            response: string | {
+                [key: string]: unknown;
+            };
+        };
+        /** @description An event outside, in the form that adapters of platforms give it. */
+        InternalEvent: {
+            /**
+             * @description What it has in common with other events and with runs.
+             * @example discord-1287
+             * @example message.created
+             */
+            correlation_id: string;
+            /**
+             * @description What happened.
+             * @example discord-1287
+             * @example message.created
+             */
+            event_type: string;
+            /**
+             * @description What the source says about it; up to 16 KiB.
+             * @example {
+             *       "content": "Hello"
+             *     }
+             */
+            payload: {
+                [key: string]: unknown;
+            };
+            /**
+             * @description Where it happened.
+             * @example discord-1287
+             * @example message.created
+             */
+            source: string;
         };
         /** @description An API key, without its secret part. */
         Key: {
@@ -311,9 +395,31 @@ export interface components {
             /** @description What it may be used for; absent: everything that its roles allow. */
             verbs?: components["schemas"]["Verb"][];
         };
-        /** @description The keys of the caller's tenant, the newest first. */
-        KeyList: {
+        /** @description A page of the keys of the caller's tenant, the newest first. */
+        KeyPage: {
             keys: components["schemas"]["Key"][];
+            /** @description Where the next page begins; absent on the last one. */
+            next?: string;
+        };
+        /** @description A question, and how to answer it. */
+        KnowledgeQuery: {
+            /**
+             * Format: list-place
+             * @description ``next`` of the page before.
+             */
+            before?: string;
+            /**
+             * @description Most results of a page.
+             * @default 50
+             */
+            limit: number;
+            /**
+             * @description With the strategy ``correlation`` a correlation id.
+             * @example discord-1287
+             */
+            query: string;
+            /** @description ``correlation``, the one strategy: the events and the runs with this correlation id. */
+            strategies?: "correlation"[];
         };
         /** @description A run in a list. */
         ListedRun: {
@@ -366,6 +472,11 @@ export interface components {
             usage?: {
                 [key: string]: number;
             };
+        };
+        /** @description An event that is committed. */
+        LoggedEvent: {
+            created_at: string;
+            event_id: string;
         };
         /** @description The caller. */
         Me: {
@@ -509,19 +620,34 @@ export interface components {
         ProcessMessage: {
             /** @description Sent back in the answer. */
             correlation_id?: string;
+            /**
+             * @description The message.
+             * @example What is 17 * 23?
+             */
             message: string;
             /**
              * Format: thread-id
              * @description Your own name for the conversation; absent: a new one.
+             * @example sums
              */
             thread_id?: string;
         };
         /** @description The parameters with which the identity provider sent the reader back. */
         ProviderAnswer: {
+            /** @description The authorization code, which is exchanged once. */
             code?: string;
+            /** @description Why the provider refused. */
             error?: string;
+            /** @description The issuer that answered (RFC 9207). */
             iss?: string;
+            /** @description That of the sign-in, as this browser began it. */
             state: string;
+        };
+        /** @description A page of what was found, the newest first. */
+        QueryResults: {
+            /** @description Where the next page begins; absent on the last one. */
+            next?: string;
+            results: components["schemas"]["Found"][];
         };
         /** @description This process takes requests. */
         Ready: {
@@ -571,6 +697,10 @@ export interface components {
          * @enum {string}
          */
         Role: "viewer" | "operator" | "approver" | "admin";
+        RowPlace: [
+            number,
+            string
+        ];
         /** @description One run with its open questions. */
         Run: {
             /** @description The id of its agent. */
@@ -629,16 +759,34 @@ export interface components {
         };
         /** @description A message for an agent, in the dialect of the first orchestrator design. */
         RunAgent: {
+            /** @description The agent. */
             config?: components["schemas"]["SeedConfig"];
             /** @description Sent back in the last event. */
             correlation_id?: string;
-            /** @description The message. */
+            /**
+             * @description The message.
+             * @example What is 17 * 23?
+             */
             input: string;
             /**
              * Format: thread-id
              * @description Your own name for the conversation; absent: a new one.
+             * @example sums
              */
             thread_id?: string;
+        };
+        /** @description A run that was started with the correlation id, also as ``correlation_id`` of its metadata. */
+        RunFound: {
+            /** @description The id of its agent. */
+            agent: string;
+            created_at: string;
+            /** @description Its ``run_id``. */
+            id: string;
+            /** @constant */
+            kind: "run";
+            /** @description Whom it belongs to. */
+            principal: string;
+            status: components["schemas"]["RunStatus"];
         };
         /** @description A run of a thread. */
         RunOfThread: {
@@ -762,6 +910,21 @@ export interface components {
             /** @description Milliseconds between the first event and this one when the server sent it. */
             elapsed_ms: number;
         };
+        /** @description A message for the conversation's agent. */
+        SendPrompt: {
+            /**
+             * @description The message.
+             * @example What is 17 * 23?
+             */
+            prompt: string;
+            /**
+             * Format: thread-id
+             * @description Your own name for it; absent: the one that you have without a name.
+             * @default conversation
+             * @example sums
+             */
+            thread_id: string;
+        };
         /** @description A session, whose cookie comes with this answer. */
         SignedIn: {
             /** @description The header ``X-CSRF-Token`` of requests that change something. */
@@ -790,14 +953,20 @@ export interface components {
         };
         /** @description A message for an agent. */
         StartRun: {
-            /** @description The id of the agent. */
+            /**
+             * @description The id of the agent.
+             * @example assistant
+             */
             agent: string;
             /**
              * @description False: wait for the run's end.
              * @default true
              */
             detached: boolean;
-            /** @description The message: a sentence or a page. */
+            /**
+             * @description The message: a sentence or a page.
+             * @example What is 17 * 23?
+             */
             input: string;
             /** @description Stored with the run; up to 16 KiB. */
             metadata?: {
@@ -806,6 +975,7 @@ export interface components {
             /**
              * Format: thread-id
              * @description Your own name for the conversation; it is created when it is new. Absent: a new one.
+             * @example sums
              */
             thread_id?: string;
             /**
@@ -816,10 +986,31 @@ export interface components {
         };
         /** @description What the thread is begun with. */
         StartThread: {
-            /** @description The id of its agent; absent: the default agent. */
+            /**
+             * @description The id of its agent; absent: the default agent.
+             * @example assistant
+             */
             agent?: string;
-            /** @default New thread */
+            /**
+             * @description What lists call it.
+             * @default New thread
+             */
             title: string;
+        };
+        /** @description What the conversation is begun with. */
+        StartWorkflow: {
+            /**
+             * @description The agent; absent: the default agent.
+             * @example assistant
+             */
+            agent_id?: string;
+            /**
+             * Format: thread-id
+             * @description Your own name for it; absent: the one that you have without a name.
+             * @default conversation
+             * @example sums
+             */
+            thread_id: string;
         };
         /** @description The run's state changed. */
         StatusEvent: {
@@ -983,6 +1174,16 @@ export interface components {
             auth: "none" | "local" | "required";
             /** @description The host of the identity provider; absent: there is no sign-in. */
             provider?: string;
+        };
+        /** @description Which conversation is meant. */
+        WhichConversation: {
+            /**
+             * Format: thread-id
+             * @description Your own name for it; absent: the one that you have without a name.
+             * @default conversation
+             * @example sums
+             */
+            thread_id: string;
         };
         /** @description Numbers of events that a lost attempt had streamed, or of a log that was not kept; drop those events. */
         WithdrawnEvent: {

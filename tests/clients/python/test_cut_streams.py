@@ -12,12 +12,11 @@ import pytest
 
 from agents.runner import Runner
 from callboard_client import Event, Timeouts, UnknownEvent
-from config.settings import Settings
 from tests.clients.python.blocking import KINDS, client_of
 from tests.clients.python.cutting_proxy import CuttingProxy, Source, server_at
 from tests.examples import is_long
 from tests.journeys.web_server import Web
-from tests.web.conftest import RunOwner, furnish, opened
+from tests.web.conftest import RunOwner, furnish_served, opened
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(3600)]
 
@@ -80,19 +79,9 @@ class Recorded:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[Recorded]:
     folder = tmp_path_factory.mktemp("recorded")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    bare = Settings(
-        _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
-        state_dir=folder / "state",
-        database_url=f"sqlite:///{folder / 'callboard.db'}",
-        port=port,
-    )
-    settings = furnish(bare, folder, empty_database)
-    settings.state.mkdir()
-    with opened(settings) as runner:
+    with opened(furnish_served(folder, empty_database)) as runner:
         run_id = spoken(runner)
-        with Web(settings) as web:
+        with Web(runner.settings) as web:
             yield Recorded(web, run_id)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import ssl
 import traceback
 
 import httpx
 import pytest
 
 from callboard_client import AsyncCallboard, Callboard, RequestRefused, Timeouts, UnexpectedAnswer, Unreachable
-from callboard_client.answers import result_of
+from callboard_client.answers import result_of, unanswered
 from callboard_client.calls import get_run
 from callboard_client.errors import CallboardError
 from tests.clients.python.blocking import KINDS, client_of
@@ -72,6 +73,31 @@ def test_an_answer_that_is_not_callboards_says_so(answer: dict[str, object]) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (ssl.SSLCertVerificationError(1, "certificate verify failed"), "SSL_CERT_FILE"),
+        (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"), "begins with http://"),
+    ],
+    ids=["certificate", "no TLS"],
+)
+def test_an_error_of_tls_is_not_tried_again_and_says_what_to_change(cause: ssl.SSLError, words: str) -> None:
+    cause.reason, cause.verify_message = "WRONG_VERSION_NUMBER", "self-signed certificate"  # type: ignore[attr-defined]
+    error = httpx.ConnectError(str(cause))
+    error.__cause__ = OSError()
+    error.__cause__.__context__ = cause
+
+    found = unanswered(error, ADDRESS)
+
+    assert isinstance(found, UnexpectedAnswer)
+    assert not found.is_temporary
+    assert words in str(found)
+
+
+def test_a_refusal_of_another_server_is_named_as_that() -> None:
+    assert "of a proxy or another server" in str(refusal(400, text="<h1>The plain HTTP request was sent to HTTPS</h1>"))
+
+
 def test_a_redirect_is_not_followed_and_named_without_its_query() -> None:
     error = refusal(307, headers={"Location": "https://u:p@elsewhere.example/v1/runs?token=abc"})
 
@@ -132,6 +158,12 @@ def test_a_key_that_is_no_header_is_refused_without_repeating_it(key: str) -> No
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="base_url"):
         Callboard(url)
+
+
+@pytest.mark.parametrize("path", ["/v1", "/v1/", "/callboard"])
+def test_an_address_with_a_path_is_refused_with_the_one_without(path: str) -> None:
+    with pytest.raises(ValueError, match=r"write http://127\.0\.0\.1:1 without a path"):
+        Callboard(f"http://127.0.0.1:1{path}")
 
 
 @pytest.mark.parametrize("url", [f"http://ann:{KEY}@host", f"http://host?key={KEY}", f"http://host#{KEY}"])

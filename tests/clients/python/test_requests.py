@@ -133,7 +133,7 @@ def test_the_key_goes_into_the_header_and_no_further_than_its_server(kind: str) 
 
 def test_an_id_is_one_part_of_the_path(kind: str) -> None:
     thread = {"thread_id": "a", "runs": []}
-    with ScriptedServer(Answer(body=thread)) as server, client_of(kind, server.address + "/board/") as callboard:
+    with ScriptedServer(Answer(body=thread)) as server, client_of(kind, server.address + "/") as callboard:
         callboard.threads.get("ann's sums? 100%#/../é")
 
         for wrong in ("", ".", ".."):
@@ -141,7 +141,7 @@ def test_an_id_is_one_part_of_the_path(kind: str) -> None:
                 callboard.threads.get(wrong)
 
     [request] = server.requests
-    assert request.path == "/board/v1/threads/ann%27s%20sums%3F%20100%25%23%2F..%2F%C3%A9"
+    assert request.path == "/v1/threads/ann%27s%20sums%3F%20100%25%23%2F..%2F%C3%A9"
 
 
 def test_a_page_is_a_list_that_knows_where_the_next_begins(kind: str) -> None:

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +15,9 @@ import pytest
 
 from agents.runner import Runner
 from config.folders import ROOT
-from config.settings import Settings
 from tests.clients.python.cutting_proxy import CuttingProxy, server_at
 from tests.journeys.web_server import Web
-from tests.web.conftest import RunOwner, furnish, opened
+from tests.web.conftest import RunOwner, furnish_served, opened
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]
 
@@ -52,6 +50,18 @@ console.log(JSON.stringify({
   agents: (await server.agents()).agents.map((agent) => agent.id),
   refused: [refused instanceof ApiError, refused.code, refused.status],
 }));
+"""
+
+
+WRONG = """
+import { Callboard } from "%(client)s/index.js";
+const said = [];
+for (const baseUrl of ["localhost:8000", "https://ann:secret@callboard.example", "http://host:1/v1", "http://host?x"]) {
+  try { new Callboard({ baseUrl }); } catch (error) { said.push(error.message); }
+}
+const away = new Callboard({ baseUrl: "http://127.0.0.1:%(port)d", attempts: 1 });
+said.push((await away.health().catch((error) => error)).message);
+console.log(JSON.stringify(said));
 """
 
 
@@ -89,17 +99,7 @@ def test_the_page_uses_the_client_as_it_is_compiled(client: Path) -> None:
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[Runner]:
     folder = tmp_path_factory.mktemp("web")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    bare = Settings(
-        _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
-        state_dir=folder / "state",
-        database_url=f"sqlite:///{folder / 'callboard.db'}",
-        port=port,
-    )
-    settings = furnish(bare, folder, empty_database)
-    settings.state.mkdir()
-    with opened(settings) as runner:
+    with opened(furnish_served(folder, empty_database)) as runner:
         yield runner
 
 
@@ -142,3 +142,17 @@ def test_runs_threads_and_agents_are_reached(client: Path, web: Web) -> None:
     assert found["messages"][0] == "user"
     assert "assistant" in found["agents"]
     assert found["refused"] == [True, "run_unknown", 404]
+
+
+def test_a_wrong_address_is_said_with_the_remedy(client: Path, closed_port: int) -> None:
+    plain, login, path, query, away = in_node(WRONG, client=client / "dist", port=closed_port)
+
+    assert plain == login
+    assert path == query
+    assert "Callboard has a host of its own" in path
+    assert "begin with http:// or https://" in plain
+    assert "secret" not in login
+    assert (
+        away
+        == f"http://127.0.0.1:{closed_port} does not answer (ECONNREFUSED). Start Callboard there, or correct baseUrl."
+    )

@@ -29,9 +29,14 @@ export async function errorFrom(response) {
     const retryAfterMs = Number(response.headers.get("Retry-After") ?? 0) * 1000 || 0;
     return new ApiError(message, { code: problem.code ?? "http_error", status: response.status, retryAfterMs, facts: problem });
 }
-/** Return the error for a server that cannot be reached. */
-export function unreachable() {
-    return new ApiError("The server does not answer. Is `./callboard up` still running?", { code: "server_unreachable" });
+/** Return the error for a server that cannot be reached; `reason` is what `fetch` threw, of which Node says more. */
+export function unreachable(address = "", reason) {
+    const code = reason?.cause?.code;
+    const why = typeof code === "string" ? ` (${code})` : "";
+    const message = address
+        ? `${address} does not answer${why}. Start Callboard there, or correct baseUrl.`
+        : "The server does not answer. Is `./callboard up` still running?";
+    return new ApiError(message, { code: "server_unreachable" });
 }
 /** Return a response's JSON, or null where it has none. */
 export async function jsonOf(response) {

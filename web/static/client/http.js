@@ -8,6 +8,12 @@ export class Http {
     #options;
     constructor(options = {}) {
         const baseUrl = options.baseUrl ?? "";
+        if (baseUrl && !/^https?:\/\/[^@]+$/.test(baseUrl)) {
+            throw new TypeError("baseUrl has to begin with http:// or https://, as http://127.0.0.1:8000, and has no password; use apiKey.");
+        }
+        if (baseUrl && !/^https?:\/\/[^/?#]+\/?$/.test(baseUrl)) {
+            throw new TypeError("baseUrl has a path, a query or a fragment, and Callboard has a host of its own: write the address without it.");
+        }
         this.#baseUrl = baseUrl.endsWith("/") ? baseUrl.slice(0, -1) : baseUrl;
         this.#options = options;
     }
@@ -40,7 +46,7 @@ export class Http {
         catch (error) {
             if (options.signal?.aborted)
                 throw error;
-            throw unreachable();
+            throw unreachable(this.#baseUrl, error);
         }
     }
     /** Return the JSON of an answer; a GET, and what has a key, is tried again where that may succeed. */

@@ -49,21 +49,28 @@ function answers(responses, schemas) {
   const bad = entries.filter(([, one]) => one.content?.["application/problem+json"]);
   return [
     section("Answers", good.map(([status, one]) => answer(status, one, schemas))),
-    section("Errors", h("dl.errors", {}, bad.map(([status, one]) => [h("dt", {}, status), h("dd", {}, codes(one).map((code) => h("code", {}, code)))]))),
+    section("Errors", h("dl.errors", {}, bad.map(([status, one]) => [h("dt", {}, status), h("dd", {}, codes(one).map((code) => h("code", {}, code)), Object.keys(one.headers ?? {}).map((name) => h("span.faint", {}, `with ${name}`)))]))),
   ];
 }
 
 function answer(status, response, schemas) {
   const contents = Object.entries(response.content ?? {}).filter(([type]) => type !== "application/problem+json");
-  if (!contents.length) return h("p.answer", {}, h("b", {}, status), " ", response.description, ", without a body");
+  if (!contents.length) return [h("p.answer", {}, h("b", {}, status), " ", response.description, ", without a body"), sent(response)];
   return contents.map(([type, content]) => {
     const schema = content["x-itemSchema"] ?? content.schema;
     const { name, schema: found } = schemas.resolve(schema);
     const said = found.description ?? (content["x-itemSchema"] ? "A stream of events, each one of these." : response.description);
     return h("details.answer", {},
       h("summary", {}, h("b", {}, status), h("code", {}, name || type), h("span.faint", {}, inline(said))),
+      sent(response),
       schemas.fields(schema, [], "always"));
   });
+}
+
+/** Return the headers of an answer as a list, with what each says. */
+function sent(response) {
+  const entries = Object.entries(response.headers ?? {});
+  return entries.length > 0 && h("dl.fields", {}, entries.map(([name, one]) => [h("dt", {}, h("code", {}, name)), h("dd", {}, h("p.kind", {}, "header"), h("p", {}, inline(one.description)))]));
 }
 
 function codes(response) {

@@ -33,7 +33,7 @@ function groupsOf(document) {
 /** Return the first words of a group's description as its title, and the rest. */
 function titled({ name, description }) {
   const [title, rest] = String(description).split(/: (.*)/s);
-  return rest && title.length < 40 ? { title, rest } : { title: name[0].toUpperCase() + name.slice(1), rest: description };
+  return rest && title.length < 40 ? { title, rest } : { title: name[0].toUpperCase() + name.slice(1).replaceAll("_", " "), rest: description };
 }
 
 function navigation(groups) {

@@ -77,7 +77,6 @@ export class Schemas {
     if (schema.examples) return schema.examples[0];
     if (schema.const !== undefined) return schema.const;
     if (schema.enum) return schema.enum[0];
-    if (EXAMPLES[name] !== undefined) return EXAMPLES[name];
     if (schema.default !== undefined) return schema.default;
     if (schema.type === "object") {
       const required = depth ? schema.required ?? [] : Object.keys(schema.properties ?? {}).filter((one) => schema.required?.includes(one) || SHOWN.has(one));
@@ -88,13 +87,5 @@ export class Schemas {
   }
 }
 
-// What the fields of bodies are called, with what a reader would send.
-const EXAMPLES = {
-  agent: "assistant",
-  input: "What is 17 * 23?",
-  message: "What is 17 * 23?",
-  decision: "take_as_done",
-  thread_id: "sums",
-  name: "ci",
-};
+// Fields of bodies that an example has though they are not required.
 const SHOWN = new Set(["thread_id"]);

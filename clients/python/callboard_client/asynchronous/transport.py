@@ -12,7 +12,7 @@ import httpx
 from httpx_sse import EventSource
 
 from callboard_client.address import Address
-from callboard_client.answers import is_gone, require_stream, require_success, result_of, unreachable
+from callboard_client.answers import is_gone, require_stream, require_success, result_of, unanswered
 from callboard_client.asynchronous.pauses import closed_after, pause
 from callboard_client.calls import Call, follow_run
 from callboard_client.errors import CallboardError, Unreachable
@@ -66,7 +66,7 @@ class AsyncTransport:
         try:
             response = await self._http().request(**self._address.request(call, self._timeouts.of_request()))
         except httpx.RequestError as error:
-            raise unreachable(error, self._address.text) from error
+            raise unanswered(error, self._address.text) from error
         return result_of(call, response, self._address.text)
 
     async def follow(self, run_id: str, after: int = 0, timeout_s: float | None = None) -> AsyncGenerator[Event]:
@@ -83,7 +83,7 @@ class AsyncTransport:
             error: CallboardError = Unreachable(self._address.text, "the stream ended before the run did")
             seen = place.after
             try:
-                async with self._stream(follow_run(run_id, place.after), _left(until)) as response:
+                async with self._stream(follow_run(run_id, place.after), _left(until, run_id)) as response:
                     if response.status_code == httpx.codes.NO_CONTENT:
                         return  # the last event of an ended run was taken before
                     patience.extend(self._timeouts.resume_s)
@@ -94,15 +94,15 @@ class AsyncTransport:
                         if isinstance(event, EndEvent):
                             return
             except httpx.RequestError as lost:
-                error = unreachable(lost, self._address.text)
+                error = unanswered(lost, self._address.text)
             except CallboardError as refused:
                 error = refused
-            _left(until)
+            _left(until, run_id)
             if place.after > seen:
                 patience.progressed()
                 continue  # at once: most likely the connection alone was lost
             pause_s = patience.pause_s(error)
-            await pause(pause_s if until is None else min(pause_s, _left(until) or 0.0))
+            await pause(pause_s if until is None else min(pause_s, _left(until, run_id) or 0.0))
 
     @asynccontextmanager
     async def _stream(self, call: Call[None], most_s: float | None) -> AsyncIterator[httpx.Response]:
@@ -123,7 +123,7 @@ class AsyncTransport:
         self._own = None
 
 
-def _left(until: float | None) -> float | None:
+def _left(until: float | None, run_id: str) -> float | None:
     """Return the seconds that are left.
 
     Raises:
@@ -133,5 +133,5 @@ def _left(until: float | None) -> float | None:
         return None
     left_s = until - time.monotonic()
     if left_s <= 0:
-        raise TimeoutError("the run did not end in time; it continues.")
+        raise TimeoutError(f"run {run_id} did not end in time; it continues.")
     return left_s

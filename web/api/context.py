@@ -1,0 +1,86 @@
+"""The calls of the first context service design: log an event, and find what belongs together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from flask import Blueprint, Response
+from pydantic import Field
+
+from bus.journal import MAX_CORRELATION_CHARS, IdempotencyConflict, NewInternalEvent
+from web.api.answers import answer
+from web.calls.call import call
+from web.calls.fields import Input
+from web.errors import StrategyUnknown
+from web.parameters import ListPlace, Repeatable, Whole, next_place, place_of, sized
+from web.process import current_process
+from web.schemas.context import LoggedEvent, QueryResults
+from web.security import current_principal
+
+context = Blueprint("context", __name__)
+
+MAX_PAYLOAD_BYTES = 16 * 1024
+MAX_QUERY_CHARS = 1000
+STRATEGIES = ("correlation",)
+"""How a query is answered; another strategy is another name here."""
+Strategy = Annotated[str, Field(json_schema_extra={"enum": [*STRATEGIES]})]  # the call refuses others: 422
+Label = Annotated[
+    str, Field(pattern=rf"^[\x20-\x7e]{{1,{MAX_CORRELATION_CHARS}}}$", examples=["discord-1287", "message.created"])
+]
+"""A short text of printable ASCII characters."""
+
+
+class InternalEvent(Input):
+    """An event outside, in the form that adapters of platforms give it."""
+
+    correlation_id: Label
+    """What it has in common with other events and with runs."""
+    event_type: Label
+    """What happened."""
+    source: Label
+    """Where it happened."""
+    payload: Annotated[dict[str, Any], Field(examples=[{"content": "Hello"}]), sized(MAX_PAYLOAD_BYTES)]
+    """What the source says about it; up to 16 KiB."""
+
+
+@context.post("/events")
+@call({201: LoggedEvent}, problems=(IdempotencyConflict,))
+def log(body: InternalEvent, headers: Repeatable) -> Response:
+    """Log an event, which nothing changes afterwards: 201 with its id and time."""
+    fields = {name: getattr(body, name) for name in InternalEvent.model_fields}
+    event_id, created_at = current_process().journal.internal_events.log(
+        current_principal(), NewInternalEvent(**fields), headers.idempotency(body)
+    )
+    return answer({"event_id": event_id, "created_at": created_at}, 201)
+
+
+class KnowledgeQuery(Input):
+    """A question, and how to answer it."""
+
+    query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS, examples=["discord-1287"])]
+    """With the strategy ``correlation`` a correlation id."""
+    strategies: Annotated[list[Strategy], Field(min_length=1, max_length=10)] = Field(["correlation"])
+    """``correlation``, the one strategy: the events and the runs with this correlation id."""
+    limit: Annotated[int, Whole(1, 200)] = 50
+    """Most results of a page."""
+    before: ListPlace = None
+    """``next`` of the page before."""
+
+
+@context.post("/query")
+@call({200: QueryResults}, problems=(StrategyUnknown,))
+def query(body: KnowledgeQuery) -> Response:
+    """Return the events and runs with a correlation id that the caller sees, the newest first.
+
+    A page ends at its limit or where the payloads reach a megabyte. 422 names the known strategies.
+    """
+    for strategy in body.strategies:
+        if strategy not in STRATEGIES:
+            raise StrategyUnknown(strategy=strategy, known=", ".join(STRATEGIES))
+    process = current_process()
+    with process.large_work():
+        found, is_cut = process.journal.internal_events.correlated(
+            current_principal(), body.query, limit=body.limit, **place_of(body.before)
+        )
+        count = len(found) if is_cut else body.limit
+        return answer({"results": found, **next_place(found, count, "created_at", "id")})

@@ -1,0 +1,163 @@
+"""The calls of the first chat design: each caller has one conversation, unless it names others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Annotated, Any
+
+from flask import Blueprint, Response
+
+from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
+from bus.journal import CONTROLS, IdempotencyConflict, RunUnknown, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
+from config.definitions.errors import DefinitionInvalid
+from config.identity.errors import AgentForbidden
+from web.api.answers import accepted, answer, status_of
+from web.calls.call import call
+from web.calls.fields import Input, Maybe
+from web.errors import NoStarters
+from web.parameters import MessagePlace, Repeatable, Whole
+from web.process import current_process
+from web.schemas.conversation import AgentGoal, ConversationHistory, EndedChat
+from web.schemas.paths import AgentName, Sentence, ThreadName
+from web.schemas.run import AcceptedRun
+from web.security import current_principal
+
+conversation = Blueprint("conversation", __name__)
+
+OWN = "conversation"
+"""The thread of a caller that names none. Threads are named by their owner, so each principal has its own."""
+STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputEmpty, InputTooLarge)
+
+
+class WhichConversation(Input):
+    """Which conversation is meant."""
+
+    thread_id: ThreadName = OWN
+    """Your own name for it; absent: the one that you have without a name."""
+
+
+class StartWorkflow(WhichConversation):
+    """What the conversation is begun with."""
+
+    agent_id: Maybe[AgentName] = None
+    """The agent; absent: the default agent."""
+
+
+@conversation.post("/start-workflow")
+@call(
+    {202: AcceptedRun},
+    problems=(*STARTING, NoStarters, ThreadOfOtherAgent, ThreadUnknown, IdempotencyConflict, TooManyRuns),
+)
+def start(body: StartWorkflow, headers: Repeatable) -> Response:
+    """Send an agent the first of its ``starters``: 202 with the run's addresses."""
+    process = current_process()
+    agent_id = process.settings.default_agent if body.agent_id is None else body.agent_id
+    agent = process.runner.registry.startable(current_principal(), agent_id)
+    if not agent.starters:
+        raise NoStarters(agent_id=agent.id)
+    return _send(agent.starters[0], agent.id, body, headers)
+
+
+class SendPrompt(WhichConversation):
+    """A message for the conversation's agent."""
+
+    prompt: Sentence
+    """The message."""
+
+
+@conversation.post("/send-prompt")
+@call({202: AcceptedRun}, problems=(*STARTING, ThreadOfOtherAgent, ThreadUnknown, IdempotencyConflict, TooManyRuns))
+def send(body: SendPrompt, headers: Repeatable) -> Response:
+    """Send a message to the agent of the conversation, which begins with the default agent: 202 with the run."""
+    return _send(body.prompt, _agent_of(body.thread_id), body, headers)
+
+
+@conversation.post("/end-chat")
+@call({200: EndedChat})
+def end(body: WhichConversation) -> Response:
+    """Stop the conversation's open runs; its messages stay, and the next prompt continues it."""
+    process, principal = current_process(), current_principal()
+    found, _ = process.journal.runs.page(
+        principal, status="open", thread_id=body.thread_id, owner=principal.id, limit=200
+    )
+    ids = [one["run_id"] for one in found]
+    for run_id in ids:
+        with suppress(RunUnknown):  # removed meanwhile
+            process.journal.control(principal, run_id, CONTROLS["cancel"], by=principal.id)
+    return answer({"thread_id": body.thread_id, "stopped": ids})
+
+
+class WhichHistory(WhichConversation):
+    """Which part of which conversation."""
+
+    after: MessagePlace = (0, 0)
+    """``next`` of the page before."""
+    limit: Annotated[int, Whole(1, 500)] = 500
+    """Most messages of a page."""
+
+
+@conversation.get("/get-conversation-history")
+@conversation.get("/conversation-history", endpoint="history_too")
+@call({200: ConversationHistory})
+def history(query: WhichHistory) -> Response:
+    """Return the conversation's messages in reading order, none where it has not begun."""
+    process = current_process()
+    with process.large_work():
+        try:
+            found, has_more = process.journal.threads.message_page(
+                current_principal(), query.thread_id, after=query.after, limit=query.limit
+            )
+        except ThreadUnknown:
+            found, has_more = [], False
+        shown = [entry for message in found for entry in _entries(message)]
+        following = {"next": f"{found[-1]['turn']}.{found[-1]['number']}"} if has_more and found else {}
+        return answer({"messages": shown, **following})
+
+
+@conversation.get("/agent-goal")
+@call({200: AgentGoal}, problems=(AgentUnknown, DefinitionInvalid))
+def goal(query: WhichConversation) -> Response:
+    """Return what the conversation's agent is for; where none has begun, the default agent."""
+    agent = current_process().runner.registry.get_for(current_principal(), _agent_of(query.thread_id))
+    fields = {
+        "id": agent.id,
+        "agent_name": agent.name,
+        "agent_friendly_description": agent.description,
+        "tools": list(agent.tools),
+    }
+    return answer(fields | ({"starter_prompt": agent.starters[0]} if agent.starters else {}))
+
+
+def _agent_of(thread_id: str) -> str:
+    """Return the id of the agent that the caller's thread was begun with; of a new one the default agent's."""
+    process = current_process()
+    try:
+        return str(process.journal.threads.get(current_principal(), thread_id)["agent"])
+    except ThreadUnknown:
+        return process.settings.default_agent
+
+
+def _send(prompt: str, agent_id: str, body: WhichConversation, headers: Repeatable) -> Response:
+    handle = current_process().runner.run(
+        prompt,
+        agent_id,
+        thread_id=body.thread_id,
+        detached=True,
+        principal=current_principal(),
+        idempotency=headers.idempotency(body),
+    )
+    return accepted(handle, "queued" if handle.is_new else status_of(handle))
+
+
+def _entries(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a message as the history has it: one entry for its text, and one for each call of a tool."""
+    if message["role"] == "tool":
+        names = ("name", "outcome", "result")
+        yield {"actor": "tool_result", "response": {name: message[name] for name in names if name in message}}
+        return
+    actor = "user" if message["role"] == "user" else "agent"
+    if message.get("content") or not message.get("tool_calls"):
+        yield {"actor": actor, "response": message.get("content", "")}
+    for called in message.get("tool_calls", ()):
+        yield {"actor": actor, "response": {"tool": called["name"], "args": called["arguments"]}}

@@ -1,0 +1,43 @@
+"""Answers in the dialect of the first chat design."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from web.calls.fields import Answer, Maybe
+
+
+class HistoryEntry(Answer):
+    """What one side said or did."""
+
+    actor: Literal["user", "agent", "tool_result"]
+    response: str | dict[str, Any]
+    """A text; of a call of a tool its ``tool`` and ``args``, and of its result ``name``, ``outcome`` and ``result``."""
+
+
+class ConversationHistory(Answer):
+    """A page of a conversation in reading order."""
+
+    messages: list[HistoryEntry]
+    next: Maybe[str] = None
+    """Where the next page begins; absent on the last one."""
+
+
+class EndedChat(Answer):
+    """A conversation whose open runs were asked to stop."""
+
+    thread_id: str
+    stopped: list[str]
+    """The ids of these runs."""
+
+
+class AgentGoal(Answer):
+    """What an agent is for."""
+
+    id: str
+    agent_name: str
+    agent_friendly_description: str
+    tools: list[str]
+    """Their names, as the definition has them."""
+    starter_prompt: Maybe[str] = None
+    """What a conversation with it begins with."""
