@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flask import Flask, g, request
 
-from config.database.timeouts import ANSWER_S, patience
+from config.database.timeouts import ANSWER_S, patience, time_limit
 from config.folders import require_own_folders
 from config.identity.credential import Caller
 from config.logs import acting_for, configure_logging
@@ -15,6 +15,8 @@ from web import limits, problems, security
 from web.api.agents import agents
 from web.api.approvals import approvals
 from web.api.audit import audit
+from web.api.context import context
+from web.api.conversation import conversation
 from web.api.document import document
 from web.api.events import events
 from web.api.health import health
@@ -44,6 +46,8 @@ BLUEPRINTS = (
     tools,
     health,
     seed,
+    conversation,
+    context,
     selftest,
     document,
     sign_in,
@@ -79,6 +83,7 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)
     app.wsgi_app = patience(ANSWER_S)(app.wsgi_app)  # type: ignore[method-assign]  # as Flask's documentation does it
+    app.wsgi_app = time_limit(chosen.request_timeout_s)(app.wsgi_app)  # type: ignore[method-assign]
     app.wsgi_app = TrustedProxies(app.wsgi_app, chosen)  # type: ignore[method-assign]  # outermost
     return app
 

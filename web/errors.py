@@ -22,6 +22,18 @@ class MediaTypeRefused(Permanent):
     status = 415
 
 
+class NoStarters(Permanent):
+    code = "no_starters"
+    status = 409
+    text = "agent '{agent_id}' has no `starters:` to begin with; call /send-prompt."
+
+
+class StrategyUnknown(Permanent):
+    code = "strategy_unknown"
+    status = 422
+    text = "there is no strategy '{strategy:.80}'; known strategies: {known}."
+
+
 class Overloaded(Retryable):
     """This process serves as many clients of a kind as it can."""
 
@@ -37,10 +49,7 @@ class TooManyRequests(Retryable):
 class TooManyViewers(Retryable):
     code = "too_many_viewers"
     status = 429
-    text = (
-        "{whose} may follow {limit} streams at once on this server; end one, or read pages with "
-        "Accept: application/json."
-    )
+    text = "{whose} may follow {limit} streams at once; end one, or read pages with Accept: application/json."
 
 
 class Unauthenticated(Permanent):

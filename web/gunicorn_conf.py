@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+from contextlib import suppress
 from typing import Any
 
 from gunicorn import glogging
@@ -60,6 +61,12 @@ def post_worker_init(worker: Any) -> None:
     return_large_blocks()
     start_liveness(process_loop(), settings().lease_s)
     threading.Thread(target=_open_early, args=(worker.wsgi,), name="open-early", daemon=True).start()
+
+
+def worker_exit(_server: Any, worker: Any) -> None:
+    """End the streams, so that other processes do not count their viewers any more when these connect there."""
+    with suppress(TimeoutError):
+        worker.wsgi.extensions["callboard"].end_streams()
 
 
 def _open_early(app: Any) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -14,6 +15,7 @@ from flask import current_app
 
 from config.database.errors import DatabaseBusy
 from config.database.migrate import require_schema
+from config.database.timeouts import left_s, not_counted
 from config.errors import CallboardError
 from config.identity.audit.configuration import note_settings
 from config.settings import Settings
@@ -128,8 +130,16 @@ class WebProcess:
             "and watch its events, or try again in a moment.",
             retry_after_s=5,
         )
-        with _holding(its, 0, busy), _holding(self._waiting, 0, busy):
+        with _holding(its, 0, busy), _holding(self._waiting, 0, busy), not_counted():
             return self.journal.loop.run(_within(wait_s, work))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of ``work`` on the loop.
+
+        Raises:
+            Overloaded: it takes longer than the request may.
+        """
+        return self.journal.loop.run(_in_time(left_s(), work))
 
     @contextmanager
     def large_work(self) -> Iterator[None]:
@@ -147,6 +157,11 @@ class WebProcess:
         """Limit the concurrent requests that measure a size, in the same way, separately from large work."""
         return _holding(self._measured, LARGE_WAIT_S, Overloaded(TOO_MUCH, retry_after_s=2))
 
+    def end_streams(self) -> None:
+        """Disconnect the viewers, if this process has served any; before it ends."""
+        if self._hub is not None and self._pid == os.getpid():
+            self._hub.close()
+
     def close(self) -> None:
         """Disconnect the viewers, and close the runner unless the caller passed it."""
         self.refusals.close()
@@ -159,8 +174,8 @@ class WebProcess:
 
 @contextmanager
 def _holding(lock: threading.Lock | threading.Semaphore, timeout_s: float, busy: CallboardError) -> Iterator[None]:
-    """Hold the lock, or raise ``busy`` if it is not free in time."""
-    if not lock.acquire(timeout=timeout_s):
+    """Hold the lock, or raise ``busy`` if it is not free in time, or in the time that the request has left."""
+    if not lock.acquire(timeout=min(timeout_s, left_s())):
         raise busy
     try:
         yield
@@ -174,6 +189,14 @@ async def _within(wait_s: float, work: Callable[[], Awaitable[T]]) -> T | None:
             return await work()
     except TimeoutError:
         return None
+
+
+async def _in_time(limit_s: float, work: Coroutine[Any, Any, T]) -> T:
+    try:
+        async with asyncio.timeout(None if math.isinf(limit_s) else limit_s):
+            return await work
+    except TimeoutError as error:
+        raise Overloaded("the request took too long (CALLBOARD_REQUEST_TIMEOUT_S); try again in a moment.") from error
 
 
 def current_process() -> WebProcess:

@@ -48,7 +48,7 @@ def require_administrator() -> Principal:
     """
     principal = current_principal()
     if not may_administer(principal):
-        raise Forbidden(principal, Verb.ADMINISTER, f"tenant '{principal.tenant}'")
+        raise Forbidden(principal, Verb.ADMINISTER, "this tenant")
     return principal
 
 

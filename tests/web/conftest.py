@@ -20,6 +20,7 @@ from bus.journal import Commit, HistoryItem, Journal, RunWriter
 from bus.payloads import EndPayload, MessagePayload, Payload, ResponsePayload, encode
 from config.database.migrate import migrate
 from config.settings import Settings
+from tests.ports import free_port
 from tests.web.contract import require_no_difference, watch
 from web.app import create_app
 from web.process import WebProcess
@@ -55,6 +56,18 @@ def furnish(settings: Settings, folder: Path, database: Path) -> Settings:
     return settings.model_copy(update={"agents_dir": str(agents), "lease_s": 60.0, "reap_s": 5.0})
 
 
+def furnish_served(folder: Path, database: Path) -> Settings:
+    """Return settings of a folder as ``furnish`` makes it, for a web process of its own on a free port."""
+    bare = Settings(
+        _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
+        state_dir=folder / "state",
+        database_url=f"sqlite:///{folder / 'callboard.db'}",
+        port=free_port(),
+    )
+    bare.state.mkdir()
+    return furnish(bare, folder, database)
+
+
 @contextmanager
 def opened(settings: Settings) -> Iterator[Runner]:
     """Yield a runner whose wake-ups go nowhere: the tests are the workers."""
@@ -79,12 +92,18 @@ def door(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iter
     """A client of a process all tests share that only send what is refused."""
     folder = tmp_path_factory.mktemp("door")
     bare = Settings(state_dir=folder, database_url=f"sqlite:///{folder / 'callboard.db'}")
-    with opened(furnish(bare, folder, empty_database)) as made:
-        app = create_app(made.settings, made)
-        watch(app)
-        yield app.test_client()
-        process_of(app).close()
-        require_no_difference(app)
+    with opened(furnish(bare, folder, empty_database)) as made, door_of(made) as opened_door:
+        yield opened_door
+
+
+@contextmanager
+def door_of(runner: Runner) -> Iterator[FlaskClient]:
+    """Yield a client of a web process of its own, whose answers are compared with the OpenAPI document."""
+    app = create_app(runner.settings, runner)
+    watch(app)
+    yield app.test_client()
+    process_of(app).close()
+    require_no_difference(app)
 
 
 @pytest.fixture

@@ -43,9 +43,39 @@ UNKNOWN = {
 KIND = {"agent_id": "agent"}
 """Name of a parameter or field -> the kind of its id, where they differ."""
 NO_IDS = {
-    *("after", "at", "before", "correlation_id", "decision", "detached", "events", "expires_in_s", "idle_s", "input"),
+    *(
+        "after",
+        "at",
+        "before",
+        "correlation_id",
+        "decision",
+        "detached",
+        "events",
+        "event_type",
+        "expires_in_s",
+        "idle_s",
+        "input",
+    ),
     *("interval_ms", "Idempotency-Key", "If-None-Match", "Last-Event-ID", "last_event_id", "limit", "message"),
-    *("metadata", "name", "Prefer", "result", "roles", "search", "status", "ticket", "title", "verbs", "wait_s", "why"),
+    *(
+        "metadata",
+        "name",
+        "Prefer",
+        "payload",
+        "prompt",
+        "query",
+        "result",
+        "roles",
+        "search",
+        "source",
+        "status",
+        "strategies",
+        "ticket",
+        "title",
+        "verbs",
+        "wait_s",
+        "why",
+    ),
     *("state", "code", "iss", "error", "error_description", "session_state", "to", "return_to", "everywhere"),
 }
 """Parameters and fields that name no object; a new one has to be added here or to ``UNKNOWN``."""
@@ -53,6 +83,7 @@ FIELDS = {
     "StartRun": {"agent": "assistant", "input": "Hello"},
     "RunAgent": {"input": "Hello"},
     "ProcessMessage": {"message": "Hello"},
+    "SendPrompt": {"prompt": "Hello"},
     "Decide": {"decision": "fail"},
     "CreateKey": {"name": "made"},
 }
@@ -415,3 +446,22 @@ def test_no_list_shows_a_stranger_anything(
     assert answer.status_code in (200, 403)
     assert SECRET not in answer.text
     assert "/agents/" not in answer.text  # the folder of a definition that cannot be used
+
+
+@pytest.mark.parametrize("caller", [*REFUSED, *STRANGERS])
+def test_no_query_shows_a_stranger_what_belongs_together(
+    caller: str, client: FlaskClient, credentials: Mapping[str, Mapping[str, str]]
+) -> None:
+    event = {"correlation_id": "theirs", "event_type": "said", "source": SECRET, "payload": {"text": SECRET}}
+    started = {"agent": "assistant", "input": SECRET, "metadata": {"correlation_id": "theirs"}}
+    for path, body in (("/events", event), ("/v1/runs", started)):
+        assert client.post(path, headers=dict(credentials["its owner"]), json=body).status_code in (201, 202)
+
+    answer = client.post("/query", headers=dict(credentials[caller]), json={"query": "theirs"})
+
+    if caller in REFUSED:
+        assert (answer.status_code, code_of(answer.text)) == (401, "unauthenticated")
+    elif caller == "another agent's credential":  # an event is its principal's, and of no agent
+        assert {one["kind"] for one in orjson.loads(answer.text)["results"]} == {"event"}
+    else:
+        assert answer.json == {"results": []}

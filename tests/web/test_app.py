@@ -21,7 +21,10 @@ from web.app import create_app
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("litellm", "openai", "alembic", "rich", "mcp", "handlers", "agents.models.lite", "agents.tools.calculator")
-VALUES = "approvals controls errors idempotency log log.line log.pages queries queries.until states states.codes who"
+VALUES = (
+    "approvals controls errors idempotency log log.line log.pages new_internal_event queries queries.until states "
+    "states.codes who"
+)
 """Modules of ``bus.journal`` that requests need before there is a journal."""
 SHOW = f"print([name for name in {HEAVY!r} if name in sys.modules]);"
 

@@ -129,7 +129,7 @@ def test_an_unknown_run_and_an_unknown_question_are_404(client, waiting) -> None
     ("body", "code", "said"),
     [
         ({}, "bad_request", "'decision' is missing"),
-        ({"decision": 1}, "bad_request", "has to be text"),
+        ({"decision": 1}, "bad_request", "one of run_again, take_as_done, fail"),
         ({"decision": "approve"}, "decision_refused", "run_again, take_as_done, fail"),
         ({"decision": "x" * 41}, "bad_request", "the limit is 40"),
         ({"decision": "fail", "reslut": 1}, "bad_request", "Did you mean 'result'?"),
@@ -243,7 +243,7 @@ def test_one_run_says_what_it_waits_for_when_asked(client, waiting, runner) -> N
 def test_a_viewer_gets_the_question_and_the_answer(client, waiting, runner) -> None:
     run_id, (approval_id,) = waiting()
     row = client.get(f"/v1/runs/{run_id}").json
-    lines = runner.journal.follow_blocking(run_id, row["thread_id"], 0)
+    lines = runner.journal.follow_blocking("default", run_id, row["thread_id"], 0)
     received = [next(lines) for _ in range(7)]
     assert [line.type for line in received][-4:] == ["message", "tool", "approval", "status"]
 

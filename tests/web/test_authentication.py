@@ -11,6 +11,7 @@ from flask.testing import FlaskClient
 
 from config.errors import SettingInvalid
 from config.identity.local_token import FILE, local_token
+from config.redaction import REDACTED
 from config.settings import Settings, read_settings
 from tests.web.conftest import opened, process_of
 from web.app import create_app
@@ -110,6 +111,7 @@ ADDRESSES = [
     *("/v1/runs?jwt=x", "/v1/runs?bearer=x", "/v1/runs?authorization=Bearer%20x", "/v1/runs?Authorization=Bearer+x"),
     *("/v1/runs?agent=%2563bk_0123456789abcdef_x", "/v1/runs/%2563bk_0123456789abcdef_x", "/v1/runs?%256Awt=x"),
     *("/v1/runs?agent=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln", "/v1/runs/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0."),
+    *("/v1/runs?agent=%252563bk_0123456789abcdef_x", "/v1/runs?cbk_0123456789abcdef_x", "/cbk_0123456789abcdef_x"),
     *("/v1/runs/cbl_0123456789abcdef", "/health?token=x", "/?token=x", "/nowhere?token=x"),
 ]
 
@@ -124,6 +126,31 @@ def test_a_secret_in_the_address_is_refused_and_not_repeated(door: Any, address:
 
     assert (refused.status_code, refused.json["code"]) == (400, "secret_in_address")
     assert "cbk_" not in refused.text
+
+
+@pytest.mark.parametrize("auth", [{}, {"Authorization": "Bearer x"}])
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("/#token=cbl_0123456789abcdef", "/v1/runs#cbk_0123456789abcdef_x", "/?a=1#x=1&api_key=x", "/%23#token=x"),
+        *("http://u:cbk_0123456789abcdef_x@127.0.0.1/v1/runs", "http://127.0.0.1/v1/runs#%74oken=x"),
+    ],
+)
+def test_a_secret_beside_path_and_query_is_refused_too(door: Any, target: str, auth: dict[str, str]) -> None:
+    """gunicorn passes on the request's target as it arrived; no browser sends a fragment."""
+    refused = door.get("/v1/runs", headers=auth, environ_overrides={"RAW_URI": target})
+
+    assert (refused.status_code, refused.json["code"]) == (400, "secret_in_address")
+
+
+def test_no_problem_repeats_a_key(door: Any) -> None:
+    key = "cbk_0123456789abcdef_0123456789abcdef"
+    asked = door.post("/v1/runs", json={"agent": key, "input": "Hi"})
+    followed = door.get("/v1/runs/run_x/events", headers={"Last-Event-ID": key})
+
+    assert [asked.json["code"], followed.json["code"]] == ["agent_unknown", "cursor_invalid"]
+    assert asked.json["agent_id"] == followed.json["cursor"] == REDACTED
+    assert key not in asked.text + followed.text
 
 
 def test_the_switch_contradicts_no_auth(monkeypatch: pytest.MonkeyPatch) -> None:

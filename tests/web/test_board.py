@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from config.identity.principal import Principal
 from tests.web.conftest import RunOwner, accept, eventually, process_of
-from web.feeds.board import MIN_PAUSE_S
+from web.feeds.board import MIN_PAUSE_S, BoardFeed
 from web.feeds.viewers import Viewer
 
 
@@ -61,7 +62,7 @@ def test_sends_what_changes_and_nothing_else(board: Board, runner, journal) -> N
     run_id = accept(runner)
     queued = board.next("run")
     RunOwner(journal, run_id).finish("answer")
-    journal.nudge_board(run_id)
+    journal.nudge_board("default", run_id)
 
     ended = board.next("run")
     while ended["status"] != "succeeded":
@@ -109,6 +110,31 @@ def test_a_board_that_ends_while_it_subscribes_costs_the_next_one_no_hints(app, 
     assert subscribed.wait(5)
 
 
+def test_a_change_wakes_the_boards_of_its_tenant_alone(app, journal, monkeypatch) -> None:
+    hub, woken = process_of(app).hub, []
+    monkeypatch.setattr(BoardFeed, "nudge", lambda board: woken.append(board.principal))
+    principals = [Principal(), Principal(id="ann"), Principal(tenant="acme", id="ann")]
+
+    async def look() -> list[Principal]:
+        feeds = [hub.board_feed(principal) for principal in principals]
+        viewers = [Viewer(hub.viewers, partial(hub.board_feed, feed.principal), 0) for feed in feeds]
+        for feed, viewer in zip(feeds, viewers, strict=True):
+            feed.attach(viewer)
+        while len(journal.hot_log._channels) < 2:
+            await asyncio.sleep(0)
+        for tenant in ("acme", "other", "default"):
+            journal.hot_log.nudge(journal.keys.board(tenant), "run_1")
+        for feed, viewer in zip(feeds, viewers, strict=True):
+            feed.detach(viewer)
+        return woken
+
+    found = journal.loop.run(look(), 10)
+    eventually(lambda: not journal.hot_log._channels)
+
+    assert found == [principals[2], *principals[:2]]
+    assert not hub._boards
+
+
 def test_a_flood_of_hints_makes_it_ask_no_more_often(board: Board, runner, journal, monkeypatch) -> None:
     looked_at_s: list[float] = []
     query = journal.runs.board
@@ -123,7 +149,7 @@ def test_a_flood_of_hints_makes_it_ask_no_more_often(board: Board, runner, journ
 
     def flood() -> None:
         while not stop.wait(0.001):
-            journal.nudge_board("run_forged")
+            journal.nudge_board("default", "run_forged")
 
     flooding = threading.Thread(target=flood, daemon=True)
     flooding.start()

@@ -60,6 +60,17 @@ def test_a_call_waits_as_preferred(client, runner, journal, method: str) -> None
     assert answer.headers["Preference-Applied"] == "wait=20"
 
 
+def test_an_answer_that_is_there_at_once_is_within_the_preferred_wait(client, runner, journal) -> None:
+    asked = {"json": {"agent": "assistant", "input": "?"}, "headers": {"Prefer": "wait=20", "Idempotency-Key": "once"}}
+    run_id = client.post("/v1/runs", **asked | {"headers": {"Idempotency-Key": "once"}}).json["run_id"]
+    RunOwner(journal, run_id).finish("42")
+
+    answers = [client.post("/v1/runs", **asked), client.get(f"/v1/runs/{run_id}", headers={"Prefer": "wait=20"})]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert [answer.headers["Preference-Applied"] for answer in answers] == ["wait=20"] * 2
+
+
 @pytest.mark.parametrize("prefer", ["wait", "wait=", "wait=soon", "wait=-1", "wait=٣", "respond-async", "wait=0", ","])
 def test_a_preference_that_says_nothing_is_no_error(client, prefer: str) -> None:
     body = {"agent": "assistant", "input": "?"}

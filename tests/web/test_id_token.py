@@ -135,6 +135,7 @@ def test_an_address_that_the_provider_did_not_verify_names_no_one(verified: Any)
         ({"realm.roles": ["admins"]}, ["admin"]),
         ({"realm": {"roles": "ops"}}, ["operator"]),
         ({"realm": {"roles": "site ops"}}, []),
+        ({"realm": {"roles": ["emperor", "operator", "admin", "*", "OPS", ""]}}, []),
         ({"realm": {"roles": {"ops": True}}}, []),
         ({"realm": "ops"}, []),
         ({"realm": {"roles": [["ops"], None, "admin"]}}, []),

@@ -18,21 +18,15 @@ from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.keys import ApiKey
 from config.identity.principal import Principal, Role, Verb
 from config.settings import Settings
-from tests.web.conftest import eventually, opened, process_of
-from tests.web.contract import require_no_difference, watch
-from web.app import create_app
+from tests.web.conftest import door_of, eventually, opened, process_of
 from web.auth import keys as verifying
 
 
 @pytest.fixture
 def door(settings: Settings) -> Iterator[Any]:
     """A client of a process that requires authentication."""
-    with opened(settings.model_copy(update={"auth": "required"})) as runner:
-        app = create_app(runner.settings, runner)
-        watch(app)
-        yield app.test_client()
-        process_of(app).close()
-        require_no_difference(app)
+    with opened(settings.model_copy(update={"auth": "required"})) as runner, door_of(runner) as made:
+        yield made
 
 
 @pytest.fixture
@@ -212,6 +206,53 @@ def test_an_administrator_manages_the_keys_of_its_tenant(door: Any, journal: Jou
     assert [(answer.status_code, answer.json["code"]) for answer in refused] == [(404, "key_unknown")] * 2
 
 
+def test_a_key_that_was_revoked_this_moment_creates_no_other(
+    door: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifying, "FRESH_S", 60.0)
+    made, admin = make(journal, "root", Role.ADMIN)
+    assert door.get("/v1/runs", headers=bearer(admin)).status_code == 200
+    with journal.database.write() as connection:
+        keys.revoke(connection, made.id, None, by="root")
+
+    assert door.get("/v1/runs", headers=bearer(admin)).status_code == 200, "it is used for half a second"
+    assert door.post("/v1/keys", json={"name": "ci"}, headers=bearer(admin)).status_code == 401
+
+
+def test_keys_are_listed_in_pages(door: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "wall_ms", lambda _: 1_800_000_000_000)  # all of one millisecond
+    _, admin = make(journal, "root", Role.ADMIN)
+    made = {make(journal, f"ci{number}")[0].id for number in range(6)}
+    make(journal, "other", tenant="zeta")
+
+    listed, path = [], "/v1/keys?limit=3"
+    while path:
+        page = door.get(path, headers=bearer(admin)).json
+        listed.append([key["id"] for key in page["keys"]])
+        path = f"/v1/keys?limit=3&before={page['next']}" if "next" in page else ""
+
+    assert [len(ids) for ids in listed] == [3, 3, 1]
+    assert made < {key_id for ids in listed for key_id in ids}
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=201", "before=x", "before=WzEsMl0", "after=1"])
+def test_a_place_that_is_none_is_refused(door: Any, journal: Journal, query: str) -> None:
+    _, admin = make(journal, "root", Role.ADMIN)
+
+    refused = door.get(f"/v1/keys?{query}", headers=bearer(admin))
+
+    assert (refused.status_code, refused.json["code"]) == (400, "bad_request")
+
+
+def test_no_key_acts_as_the_own_principal_of_the_installation(door: Any, journal: Journal) -> None:
+    _, admin = make(journal, "root", Role.ADMIN)
+
+    refused = door.post("/v1/keys", json={"name": "local"}, headers=bearer(admin))
+
+    assert (refused.status_code, refused.json["code"]) == (400, "name_reserved")
+    assert "give the key another name" in refused.json["detail"]
+
+
 @pytest.mark.parametrize("role", [None, Role.VIEWER, Role.OPERATOR, Role.APPROVER])
 @pytest.mark.parametrize(("method", "path"), [("GET", "/v1/keys"), ("POST", "/v1/keys"), ("DELETE", "/v1/keys/x")])
 def test_only_administrators_manage_keys(
@@ -225,12 +266,34 @@ def test_only_administrators_manage_keys(
 
 
 @pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/v1/keys"), ("POST", "/v1/keys"), ("DELETE", "/v1/keys/{id}"), ("GET", "/v1/audit")],
+)
+def test_a_key_for_some_agents_administers_nothing(door: Any, journal: Journal, method: str, path: str) -> None:
+    (other, _), (_, key) = make(journal), make(journal, "root", Role.ADMIN, agents=frozenset({"assistant"}))
+    body = {"name": "x", "agents": ["assistant"]} if method == "POST" else None
+
+    refused = door.open(path.format(id=other.id), method=method, json=body, headers=bearer(key))
+
+    assert (refused.status_code, refused.json["code"]) == (403, "forbidden")
+    assert "for all agents" in refused.json["detail"]
+
+
+def test_a_key_for_some_agents_is_refused_the_verb_that_needs_all(door: Any, journal: Journal) -> None:
+    _, key = make(journal, "root", Role.ADMIN)
+    body = {"name": "ci", "agents": ["assistant"], "verbs": ["see", "administer"]}
+
+    refused = door.post("/v1/keys", json=body, headers=bearer(key))
+
+    assert (refused.status_code, refused.json["code"]) == (400, "bad_request")
+    assert "leave out the verb or the agents" in refused.json["detail"]
+
+
+@pytest.mark.parametrize(
     ("scope", "asked"),
     [
         ({"verbs": frozenset({Verb.SEE, Verb.ADMINISTER})}, {}),
         ({"verbs": frozenset({Verb.SEE, Verb.ADMINISTER})}, {"verbs": ["start"]}),
-        ({"agents": frozenset({"assistant"})}, {}),
-        ({"agents": frozenset({"all"})}, {}),
         ({"lifetime_s": 60}, {}),
         ({"lifetime_s": 60}, {"expires_in_s": 3600}),
     ],

@@ -112,6 +112,7 @@ def test_requests_are_counted_in_blocks_and_the_limit_holds(web: Opens) -> None:
     assert (second.count(404), second[200:]) == (200, [429, 429])
 
 
+@pytest.mark.parity  # thousands of requests
 def test_a_tenant_is_charged_for_the_requests_that_its_principals_have_sent(web: Opens) -> None:
     client = web(principal_requests_per_minute=200, tenant_requests_per_minute=200)
     keys = [key_of(client, f"p{number}", tenant="acme") for number in range(101)]  # whose blocks are 202 requests
@@ -128,6 +129,7 @@ def test_a_principal_that_is_refused_costs_its_tenant_nothing(web: Opens) -> Non
     assert statuses(client, other, 1, "/nowhere") == [404]
 
 
+@pytest.mark.parity  # hundreds of requests
 def test_a_tenant_that_is_refused_costs_its_principals_nothing(web: Opens) -> None:
     client = web(principal_requests_per_minute=400, tenant_requests_per_minute=200)
     one = key_of(client, "one", tenant="acme")
@@ -177,12 +179,24 @@ def test_a_limit_counts_where_callers_are_authenticated(name: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "sections", ['{"acme": {"open_runs": 1}}', '{"acme": {"tenant_open_runs": -1}}', '{"../x": {}}', "[]", "x"]
+    ("sections", "said"),
+    [
+        ('{"acme": {"open_runs": 1}}', r"\[tenants.acme\]: a tenant has no setting 'open_runs'"),
+        ('{"acme": {"tenant_open_rums": 1}}', "Did you mean 'tenant_open_runs'"),
+        (
+            '{"acme": {"tenant_open_runs": -1}}',
+            r"\[tenants.acme\]: tenant_open_runs is '-1'.*greater than or equal to 0",
+        ),
+        ('{"acme": {"retain_runs_days": "x"}}', r"\[tenants.acme\]: retain_runs_days is 'x'.*number"),
+        ('{"../x": {}}', r"'\.\./x' is not the name of a tenant, which is a name: 1 to 64 letters"),
+        ("[]", "dictionary"),
+        ("x", "is not JSON"),
+    ],
 )
-def test_sections_of_tenants_are_checked(monkeypatch: pytest.MonkeyPatch, sections: str) -> None:
+def test_sections_of_tenants_are_checked(monkeypatch: pytest.MonkeyPatch, sections: str, said: str) -> None:
     monkeypatch.setenv("CALLBOARD_TENANTS", sections)
 
-    with pytest.raises(SettingInvalid, match="CALLBOARD_TENANTS"):
+    with pytest.raises(SettingInvalid, match=f"CALLBOARD_TENANTS.*{said}.*(Correct|write an object)"):
         read_settings()
 
 

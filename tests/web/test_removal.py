@@ -35,7 +35,7 @@ def over(runner, journal) -> str:
 def test_the_dialects_viewer_of_a_removed_run_is_dropped_without_a_traceback(app, journal, runner, caplog) -> None:
     hub = process_of(app).hub
     run_id = accept(runner)
-    feed = SeedFeed(journal, hub.viewers.backlog, "run_removed", runner.handle(run_id).thread_id, None)
+    feed = SeedFeed(journal, hub.viewers.backlog, "default", "run_removed", runner.handle(run_id).thread_id, None)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     hub.viewers.welcome(theirs, Viewer(hub.viewers, lambda: feed, 0))
@@ -111,7 +111,7 @@ def test_a_viewer_that_is_behind_when_a_run_is_removed_is_sent_away(client, app,
 
 
 def test_a_long_poll_for_a_removed_run_gets_an_error(client, journal, over: str) -> None:
-    reading = journal.follow_blocking(over, "talk", 999)
+    reading = journal.follow_blocking("default", over, "talk", 999)
     client.delete(f"/v1/runs/{over}")
 
     with pytest.raises(Exception, match="there is no run"):
@@ -121,7 +121,7 @@ def test_a_long_poll_for_a_removed_run_gets_an_error(client, journal, over: str)
 def test_who_opens_the_board_later_does_not_see_a_removed_run(client, app, runner, over: str) -> None:
     first = Board(client)
     first.next("snapshot")
-    feed = next(iter(process_of(app).hub._boards.values()))
+    (feed,) = process_of(app).hub._boards["default"]
 
     client.delete(f"/v1/runs/{over}")
     feed.nudge()

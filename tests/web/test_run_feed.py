@@ -33,7 +33,7 @@ class Client:
             self.ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
             theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, receive_bytes)
         self.ours.settimeout(10)
-        self.viewer = Viewer(hub.viewers, lambda: hub.run_feed(*run), cursor)
+        self.viewer = Viewer(hub.viewers, lambda: hub.run_feed("default", *run), cursor)
         theirs.setblocking(False)
         hub.viewers.welcome(theirs, self.viewer)
 
@@ -92,7 +92,7 @@ def test_a_run_is_read_once_for_all_its_viewers(hub: Hub, run, journal) -> None:
     clients = [Client(hub, run) for _ in range(20)]
     for client in clients:
         client.read_until(b"id: 2\n")
-    eventually(lambda: len(hub.run_feed(*run)._live) == 20)
+    eventually(lambda: len(hub.run_feed("default", *run)._live) == 20)
 
     eventually(lambda: run[0] in journal.hot_log._listeners)
     assert len(journal.hot_log._listeners[run[0]]) == 1
@@ -110,12 +110,12 @@ def test_resuming_at_every_cursor_gives_the_same_bytes(hub: Hub, run, journal, w
     owner.say(*"ijkl")
     late = [Client(hub, run, cursor=cursor) for cursor in range(15)] if when == "live" else []
     if when == "live":
-        eventually(lambda: len(hub.run_feed(*run)._live) == 16)
+        eventually(lambda: len(hub.run_feed("default", *run)._live) == 16)
     owner.finish("abcdefghijkl")
     if when == "ended":
         late = [Client(hub, run, cursor=cursor) for cursor in range(17)]
 
-    everything = b"".join(frame(line) for line in journal.follow_blocking(*run, 0))
+    everything = b"".join(frame(line) for line in journal.follow_blocking("default", *run, 0))
     for cursor, client in enumerate(late):
         data = client.read_all()
         behind = everything.partition(b"id: %d\n\n" % cursor)[2] if cursor else everything
@@ -132,11 +132,11 @@ def test_a_viewer_behind_the_ring_reads_pages_first(hub: Hub, run, journal, monk
 
     late = Client(hub, run, cursor=1)
     late.read_until(b"id: 302\n")
-    eventually(lambda: len(hub.run_feed(*run)._live) == 2)
+    eventually(lambda: len(hub.run_feed("default", *run)._live) == 2)
     owner.finish()
 
     assert events(late.read_all())[-2:] == [303, 304]
-    assert len(hub.run_feed(*run)._ring) <= 4
+    assert len(hub.run_feed("default", *run)._ring) <= 4
 
 
 def test_an_ended_run_with_a_long_streamed_text_is_read_page_by_page_without_a_wait(
@@ -154,6 +154,7 @@ def test_an_ended_run_with_a_long_streamed_text_is_read_page_by_page_without_a_w
     assert followed == [], "a follower waits until nothing has arrived for a while before it asks for more"
 
 
+@pytest.mark.parity  # seconds
 def test_a_gap_that_is_declared_pages_later_is_passed_over(hub: Hub, run, journal) -> None:
     owner = RunOwner(journal, run[0])
     owner.say("lost")
@@ -181,7 +182,7 @@ class StuckRedis:
     def answer(self) -> None:
         self._journal.loop.call_soon(self._may_answer.set)
 
-    async def _read_after(self, _run_id: str, _cursor: int) -> list[Line]:
+    async def _read_after(self, _tenant: str, _run_id: str, _cursor: int) -> list[Line]:
         self.waiting += 1
         self.most = max(self.most, self.waiting)
         await self._may_answer.wait()
@@ -204,6 +205,7 @@ def test_small_pages_wait_for_redis_beside_each_other_and_only_so_many(hub: Hub,
     assert redis.most == PAGES_AT_ONCE
 
 
+@pytest.mark.parity  # megabytes
 def test_a_large_page_that_waits_for_redis_is_the_only_one(hub: Hub, runner, journal, monkeypatch) -> None:
     runs = [accept(runner, f"{number}") for number in range(3)]
     for run_id in runs:
@@ -305,7 +307,7 @@ def test_a_viewer_that_stops_reading_is_dropped_and_the_others_are_not(hub: Hub,
     stopped, good = Client(hub, run, receive_bytes=4096), Client(hub, run)
     for client in (stopped, good):
         client.read_until(b"id: 2\n")
-    eventually(lambda: len(hub.run_feed(*run)._live) == 2)
+    eventually(lambda: len(hub.run_feed("default", *run)._live) == 2)
 
     received: list[bytes] = []
     reading = threading.Thread(target=lambda: received.append(good.read_all()))
@@ -325,7 +327,7 @@ def test_a_slow_viewer_holds_little_and_catches_up(hub: Hub, run, journal) -> No
     owner = RunOwner(journal, run[0])
     slow = Client(hub, run, receive_bytes=4096)
     data = slow.read_until(b"id: 2\n")
-    eventually(lambda: len(hub.run_feed(*run)._live) == 1)
+    eventually(lambda: len(hub.run_feed("default", *run)._live) == 1)
 
     for _ in range(100):
         owner.say("z" * 10_000)
@@ -390,7 +392,7 @@ def test_an_end_that_fills_a_viewers_buffer_closes_its_stream_all_the_same(hub: 
     owner = RunOwner(journal, run[0])
     client = Client(hub, run, receive_bytes=4096)
     client.read_until(b"id: 2\n")
-    eventually(lambda: len(hub.run_feed(*run)._live) == 1)
+    eventually(lambda: len(hub.run_feed("default", *run)._live) == 1)
 
     owner.finish("x" * 500_000)
     eventually(lambda: client.viewer.stuck_since > 0)
@@ -449,6 +451,7 @@ def test_a_viewer_that_stops_reading_just_before_its_end_is_dropped(hub: Hub, mo
     ours.close()
 
 
+@pytest.mark.parity  # megabytes
 def test_viewers_that_come_one_after_another_share_a_large_page(hub: Hub, run, journal) -> None:
     RunOwner(journal, run[0]).finish("x" * 1_500_000)
     clients = []

@@ -85,6 +85,17 @@ def test_a_key_is_short_and_printable(door, key: str) -> None:
     assert (answer.status_code, answer.json["code"]) == (400, "bad_request")
 
 
+@pytest.mark.parametrize(
+    "secret", ["cbk_0123456789abcdef_0123456789abcdef", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln"]
+)
+def test_a_key_that_is_a_credential_is_refused_and_not_repeated(door, secret: str) -> None:
+    answer = start(door, {"Idempotency-Key": f"Bearer {secret}"})
+
+    assert (answer.status_code, answer.json["code"]) == (400, "bad_request")
+    assert "revoke that credential" in answer.json["detail"]
+    assert secret not in answer.text
+
+
 def test_a_caller_that_waits_gets_the_end(client, runner, journal) -> None:
     def work() -> None:
         while not (queued := client.application.test_client().get("/v1/runs?status=queued").json["runs"]):
@@ -109,16 +120,21 @@ def test_a_caller_that_waited_in_vain_gets_the_run(client) -> None:
 
 @pytest.mark.parametrize(
     ("path", "body"),
-    [("/v1/runs", {"agent": "assistant", "input": "Hi", "detached": False}), ("/process", {"message": "Hi"})],
+    [
+        ("/v1/runs", {"agent": "assistant", "input": "Hi", "detached": False}),
+        ("/v1/runs", {"agent": "assistant", "input": "Hi"}),
+        ("/process", {"message": "Hi"}),
+    ],
 )
 def test_a_start_that_cannot_wait_answers_with_the_run(client, path: str, body: dict) -> None:
     process = process_of(client.application)
     for _ in range(MAX_WAITING):
         assert process._waiting.acquire(blocking=False)
 
-    answer = client.post(path, json=body)
+    answer = client.post(path, json=body, headers={} if path == "/process" else {"Prefer": "wait=5"})
 
     assert (answer.status_code, answer.json["status"]) == (202, "queued")
+    assert "Preference-Applied" not in answer.headers
     assert client.get(f"/v1/runs/{answer.json['run_id']}").status_code == 200
     refused = client.get(f"/v1/runs/{answer.json['run_id']}", headers={"Prefer": "wait=1"})
     assert (refused.status_code, refused.json["code"]) == (503, "overloaded")

@@ -20,9 +20,10 @@ from jwt.algorithms import get_default_algorithms
 from config.errors import SettingInvalid
 from config.identity.principals import disable
 from config.settings import Settings, read_settings
-from tests.web.conftest import opened, process_of
+from tests.web.conftest import eventually, opened, process_of
 from web.app import create_app
 from web.auth import disabled, jwks
+from web.auth.authentication import EXTENSION
 
 pytestmark = pytest.mark.parity
 
@@ -38,11 +39,16 @@ class Issuer:
         self.fetches = 0
         self.status = 200
         self.body: bytes | None = None
+        self.answers = threading.Event()
+        """Not set: it hangs."""
+        self.asked = threading.Event()
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 issuer.fetches += 1
+                issuer.asked.set()
+                issuer.answers.wait(60)
                 body = issuer.body or json.dumps({"keys": issuer.published()}).encode()
                 self.send_response(issuer.status)
                 self.send_header("Content-Length", str(len(body)))
@@ -92,11 +98,14 @@ def server() -> Iterator[Issuer]:
 
 
 @pytest.fixture
-def issuer(server: Issuer) -> Issuer:
+def issuer(server: Issuer) -> Iterator[Issuer]:
     server.more, server.status, server.body = [], 200, None
     server.rotate("one")
     server.fetches = 0
-    return server
+    server.answers.set()
+    server.asked.clear()
+    yield server
+    server.answers.set()
 
 
 @pytest.fixture
@@ -148,7 +157,21 @@ def test_roles_come_from_the_claim_by_the_mapping_alone(door: Any, issuer: Issue
         return int(door.get(f"/v1/runs/{run_id}", headers=bearer).status_code)
 
     assert [seen(roles) for roles in (["eyes"], "x eyes", ["ops", 7])] == [200] * 3
-    assert [seen(roles) for roles in (["admin"], ["viewer"], "admin", {"eyes": 1}, None, 7)] == [404] * 6
+    unmapped = (["admin"], ["viewer"], ["emperor", "*", "EYES", ""], "admin", {"eyes": 1}, None, 7)
+    assert [seen(roles) for roles in unmapped] == [404] * 7
+
+
+def test_a_key_does_not_outlive_the_token_that_creates_it(settings: Settings, issuer: Issuer) -> None:
+    for door in door_with(settings, service_jwks=issuer.url, service_roles="root=admin"):
+        bearer = {"Authorization": f"Bearer {issuer.token(roles=['root'])}"}
+
+        made = [door.post("/v1/keys", json={"name": "ci", **asked}, headers=bearer) for asked in LIFETIMES]
+
+        assert [answer.status_code for answer in made] == [403, 403, 201]
+        assert made[0].json["code"] == "scope_exceeded"
+
+
+LIFETIMES: tuple[dict[str, int], ...] = ({}, {"expires_in_s": 3600}, {"expires_in_s": 60})
 
 
 def test_the_tenant_comes_from_its_claim(settings: Settings, issuer: Issuer) -> None:
@@ -273,6 +296,50 @@ def test_tokens_of_a_known_key_are_valid_while_the_issuer_is_away(
     monkeypatch.setattr(jwks, "STALE_S", 0.0)
     refused = door.get("/v1/runs", headers={"Authorization": f"Bearer {issuer.token()}"})
     assert (refused.status_code, refused.json["code"]) == (503, "issuer_unreachable")
+
+
+def test_an_issuer_that_hangs_holds_few_requests(door: Any, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jwks, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(jwks, "TIMEOUT_S", 60.0)
+    known = issuer.token()
+    assert status(door, known) == 200
+    monkeypatch.setattr(jwks, "RETRY_S", 0.0)
+    issuer.asked.clear()
+    issuer.answers.clear()
+    issuer.rotate("two")
+    unknown, statuses = issuer.token("two"), []
+    waiting = [threading.Thread(target=lambda: statuses.append(status(door, unknown))) for _ in range(jwks.MAX_WAITING)]
+    for thread in waiting:
+        thread.start()
+    key_set = door.application.extensions[EXTENSION]._services._keys
+    eventually(lambda: key_set._waiting._value == 0)
+
+    at_once = [door.get("/v1/runs", headers={"Authorization": f"Bearer {unknown}"}) for _ in range(20)]
+    assert {(answer.status_code, answer.json["code"]) for answer in at_once} == {(503, "issuer_unreachable")}
+    assert "Retry-After" in at_once[0].headers
+    assert status(door, known) == 200
+    assert (issuer.fetches, statuses) == (2, [])
+
+    issuer.answers.set()
+    for thread in waiting:
+        thread.join(60)
+    assert statuses == [200] * jwks.MAX_WAITING
+
+
+def test_an_unknown_key_is_no_refusal_where_the_last_fetch_failed(
+    door: Any, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert status(door, issuer.token()) == 200
+    assert status(door, issuer.token(header={"kid": "other"})) == 401
+    monkeypatch.setattr(jwks, "RETRY_S", 0.0)
+    issuer.status = 500
+
+    assert status(door, issuer.token(header={"kid": "other"})) == 503
+    monkeypatch.setattr(jwks, "RETRY_S", 60.0)
+    fetches = issuer.fetches
+    assert [status(door, issuer.token(header={"kid": f"k{number}"})) for number in range(20)] == [503] * 20
+    assert issuer.fetches == fetches
+    assert status(door, issuer.token()) == 200
 
 
 def test_keys_come_from_a_file_too(settings: Settings, issuer: Issuer, tmp_path: Path) -> None:

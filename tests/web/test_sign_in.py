@@ -12,6 +12,7 @@ from flask import Flask
 from sqlalchemy import select
 
 from config.database.tables import audit
+from config.identity.audit.chain import entries
 from config.identity.principals import disable
 from config.settings import Settings
 from tests.identity_provider.provider import OTHER_CLIENT_ID, IdentityProvider
@@ -393,14 +394,28 @@ def test_the_audit_log_has_sign_ins_and_sign_outs_and_no_secret(reader: Reader) 
 
     with process_of(reader.client.application).journal.database.read() as connection:
         rows = connection.execute(select(audit).order_by(audit.c.number)).all()
-    entries = [(row.action, row.principal, row.credential) for row in rows]
-    assert entries == [
+    listed = [(row.action, row.principal, row.credential) for row in rows]
+    assert listed == [
         ("sign_in", "olga", "none"),
         ("sign_out", "olga", "none"),
         ("sign_in", "adam", "none"),
         ("sign_out", "adam", "session"),
     ]
     assert not any(text in str(rows) for text in texts)
+
+
+def test_the_cookie_of_an_ended_session_is_a_recorded_refusal(reader: Reader) -> None:
+    cookie = reader.signs_in("olga").cookie("callboard_session")
+    reader.post("/auth/sign-out")
+    reader.me()
+    reader.client.set_cookie(*cookie)
+    reader.me()
+
+    process = process_of(reader.client.application)
+    process.refusals.close()
+
+    refused = [one for entry in entries(process.journal.database, "default") for one in entry.facts.get("refused", [])]
+    assert [(one["code"], one["count"]) for one in refused] == [("unauthenticated", 1)]
 
 
 # --- requests that change something -------------------------------------------------------------

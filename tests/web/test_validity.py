@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bus.journal import Journal
+from bus.keys import Keys
 from bus.loop import ProcessLoop
 from config.clock import epoch_ms
 from config.database.errors import DatabaseUnreachable
@@ -19,6 +20,8 @@ from tests.web.conftest import eventually
 from tests.web.test_keys import make
 from web.auth.validity import can_end, ended
 from web.feeds import viewers as module
+from web.feeds.reports import Reports
+from web.feeds.viewer_counts import ViewerCounts
 from web.feeds.viewers import Stream, Viewer, Viewers
 
 ANONYMOUS = Caller(principal=Principal(), credential=Credential(kind=CredentialKind.NONE))
@@ -82,6 +85,10 @@ def connected(viewers: Viewers, loop: ProcessLoop, caller: Caller | None) -> tup
     return viewer, transport
 
 
+def watched(loop: ProcessLoop, ended: Any) -> Viewers:
+    return Viewers(loop, ended, ViewerCounts(loop, lambda *_: 0, Reports(Keys("default"), None)))
+
+
 def test_each_caller_is_asked_for_once_and_only_its_viewers_end(loop: ProcessLoop) -> None:
     asked: list[tuple[Caller, ...]] = []
     gone: set[Caller] = set()
@@ -90,7 +97,7 @@ def test_each_caller_is_asked_for_once_and_only_its_viewers_end(loop: ProcessLoo
         asked.append(callers)
         return gone
 
-    viewers, ends, stays = Viewers(loop, check, lambda *_: 0), service(), service("shipping")
+    viewers, ends, stays = watched(loop, check), service(), service("shipping")
     dropped = [connected(viewers, loop, ends)[1] for _ in range(3)]
     kept = [connected(viewers, loop, caller)[1] for caller in (stays, None)]
     eventually(lambda: bool(asked))
@@ -105,7 +112,7 @@ def test_each_caller_is_asked_for_once_and_only_its_viewers_end(loop: ProcessLoo
 
 def test_the_record_of_a_dropped_viewer_has_its_principal(loop: ProcessLoop, caplog: pytest.LogCaptureFixture) -> None:
     gone: set[Caller] = set()
-    viewers, ends = Viewers(loop, lambda _: gone, lambda *_: 0), service("shipping")
+    viewers, ends = watched(loop, lambda _: gone), service("shipping")
     connected(viewers, loop, service("ann"))
     _, transport = connected(viewers, loop, ends)
 
@@ -128,7 +135,7 @@ def test_streams_stay_while_the_database_is_away(loop: ProcessLoop, caplog: pyte
             raise DatabaseUnreachable("the database does not answer")
         return {ends}
 
-    viewers = Viewers(loop, check, lambda *_: 0)
+    viewers = watched(loop, check)
     _, transport = connected(viewers, loop, ends)
     eventually(lambda: len(answers) >= 3)
     assert not transport.is_dropped or answers[-1]

@@ -7,10 +7,15 @@ from flask import Flask, Response, g, request
 from config.identity.audit.recording import PROCESS, acting_with
 from config.identity.credential import Caller
 from web.audit.refusals import Refusal
+from web.auth.authentication import is_anonymous
+from web.errors import Unauthenticated
 from web.process import WebProcess
 
 REFUSED = (401, 403)
-"""Statuses that are counted. 404 is not: a run that the caller does not see costs the same as one that is not there."""
+"""Statuses that are counted. 404 is not: a run that the caller does not see costs the same as one that is not there.
+
+Of the 401s, only those count whose request carried a credential: a page that asks who is reading carries none.
+"""
 
 
 def register(app: Flask, process: WebProcess) -> None:
@@ -28,7 +33,9 @@ def register(app: Flask, process: WebProcess) -> None:
     @app.after_request
     def count(answer: Response) -> Response:
         if answer.status_code in REFUSED:
-            process.refusals.add(_refusal(answer, process))
+            refusal = _refusal(answer, process)
+            if refusal.code != Unauthenticated.code or not is_anonymous():
+                process.refusals.add(refusal)
         return answer
 
 

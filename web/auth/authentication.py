@@ -20,6 +20,7 @@ from web.auth import tickets
 from web.auth.addresses import require_no_secret
 from web.auth.certificates import CertificateCallers
 from web.auth.keys import KeyVerifier
+from web.auth.session_cookies import SESSION, values_in
 from web.auth.sessions import SessionVerifier
 from web.auth.validity import can_end, ended
 from web.errors import Unauthenticated
@@ -73,6 +74,14 @@ class Authentication:
         if caller is None:
             raise Unauthenticated
         return caller
+
+    def is_anonymous(self, environ: Mapping[str, Any], ticket: tuple[str, str] | None = None) -> bool:
+        """Return whether a request carries no credential at all, valid or not, by which a caller could be found."""
+        if ticket is not None or "HTTP_AUTHORIZATION" in environ or self._certificates.has_one(environ):
+            return False
+        if self._settings.oidc_issuer is None or "HTTP_COOKIE" not in environ:
+            return True
+        return not values_in(environ, SESSION, self.sessions.form, self._settings)
 
     def _is_ours(self, header: str) -> bool:
         is_token = bool(self._settings.service_issuer) and header.count(".") == SEPARATORS
@@ -180,6 +189,11 @@ def require_still_valid() -> None:
     caller, process = current_caller(), current_process()
     if can_end(caller) and ended(process.journal.database, [caller], process.settings.tls_principals):
         raise Unauthenticated
+
+
+def is_anonymous() -> bool:
+    """Return whether the request that is being handled carries no credential at all."""
+    return current_authentication().is_anonymous(request.environ, _ticket())
 
 
 def is_stranger() -> bool:

@@ -22,6 +22,10 @@ class CertificateCallers:
         self._principals = principals_in(path) if path is not None else None
         self._disabled = DisabledPrincipals(process)
 
+    def has_one(self, environ: Mapping[str, Any]) -> bool:
+        """Return whether the connection has a certificate, and certificates are credentials here."""
+        return self._principals is not None and certificate_of(environ) is not None
+
     def caller(self, environ: Mapping[str, Any]) -> Caller | None:
         """Return whom the connection's certificate stands for; None: it has none, or no rule names it.
 

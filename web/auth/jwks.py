@@ -26,9 +26,14 @@ FRESH_S = 300.0
 STALE_S = 3600.0
 """Seconds that keys are used for while the set cannot be fetched."""
 TIMEOUT_S = 3.0
+"""Seconds that the issuer may take to connect, and to send the next bytes."""
+TOTAL_S = 6.0
+"""Seconds that it may take to send them all."""
 MAX_BYTES = 256 * 1024
 PATIENCE_S = 1.0
-"""How long a request with an unknown key waits for another request's fetch."""
+"""Seconds that a request with an unknown key waits for a fetch."""
+MAX_WAITING = 4
+"""Requests that may hold a thread while they wait so; the others are answered at once."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -37,56 +42,79 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class KeySet:
-    """The keys of one issuer by their ids; one per process."""
+    """The keys of one issuer by their ids; one per process.
+
+    A thread of its own fetches them, so that an issuer that hangs holds no thread that answers requests.
+    """
 
     def __init__(self, source: str, algorithms: Collection[str]) -> None:
         self._source = source
         self._algorithms = frozenset(algorithms)
         self._keys: dict[str, PyJWK] = {}
         self._tried_s = self._fetched_s = float("-inf")
-        self._fetching = threading.Lock()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        """Set while no fetch is under way."""
+        self._over.set()
+        self._waiting = threading.BoundedSemaphore(MAX_WAITING)
         self._opener = urllib.request.build_opener(_NoRedirects)
 
     def key(self, key_id: str) -> PyJWK | None:
         """Return the key of that id; None: the issuer has none, or another kind of key.
 
         Raises:
-            IssuerUnreachable: the keys could never be fetched, or not for an hour.
+            IssuerUnreachable: the keys could never be fetched, or not for an hour; or the key is unknown, and the last
+                fetch failed or is under way.
         """
         if key_id not in self._keys or time.monotonic() - self._fetched_s >= FRESH_S:
-            self._refresh(may_wait=key_id not in self._keys)
-        if time.monotonic() - self._fetched_s >= STALE_S:
+            self._refresh()
+        if key_id not in self._keys:
+            self._wait()
+        is_current = self._fetched_s >= self._tried_s  # before the look: a fetch may end meanwhile
+        found = self._keys.get(key_id)
+        if time.monotonic() - self._fetched_s >= STALE_S or (found is None and not is_current):
             raise IssuerUnreachable
-        return self._keys.get(key_id)
+        return found
 
-    def _refresh(self, *, may_wait: bool) -> None:
-        """Fetch the set unless that was tried a moment ago; one request at a time does, on its own thread."""
-        if time.monotonic() - self._tried_s < RETRY_S:
-            return
-        if not self._fetching.acquire(timeout=PATIENCE_S if may_wait else 0):
+    def _refresh(self) -> None:
+        """Begin to fetch the set, unless that was tried a moment ago or is under way."""
+        with self._lock:
+            now_s = time.monotonic()
+            if not self._over.is_set() or now_s - self._tried_s < RETRY_S:
+                return
+            self._tried_s = now_s
+            self._over.clear()
+        threading.Thread(target=self._fetch, name="callboard-jwks", daemon=True).start()
+
+    def _wait(self) -> None:
+        """Wait a moment for the end of a fetch, unless several requests do."""
+        if self._over.is_set() or not self._waiting.acquire(blocking=False):
             return
         try:
-            if time.monotonic() - self._tried_s >= RETRY_S:
-                self._fetch()
+            self._over.wait(PATIENCE_S)
         finally:
-            self._tried_s = time.monotonic()
-            self._fetching.release()
+            self._waiting.release()
 
     def _fetch(self) -> None:
         try:
             found = dict(self._usable(json.loads(self._read())))
+            self._keys, self._fetched_s = found, time.monotonic()
         except (OSError, HTTPException, ValueError, TypeError, KeyError, RecursionError) as error:
             log.warning("keys of the issuer not fetched from %s: %s: %s", self._source, type(error).__name__, error)
-            return
-        self._keys, self._fetched_s = found, time.monotonic()
+        finally:
+            self._over.set()
 
     def _read(self) -> bytes:
         if "://" not in self._source:
             return Path(self._source).read_bytes()
+        until_s, data = time.monotonic() + TOTAL_S, b""
         with self._opener.open(self._source, timeout=TIMEOUT_S) as answer:
-            data: bytes = answer.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise ValueError(f"it has more than {MAX_BYTES} bytes")
+            while piece := answer.read1(MAX_BYTES):
+                data += piece
+                if len(data) > MAX_BYTES:
+                    raise ValueError(f"it has more than {MAX_BYTES} bytes")
+                if time.monotonic() > until_s:
+                    raise TimeoutError(f"it has not ended after {TOTAL_S:g} s")
         return data
 
     def _usable(self, document: dict[str, Any]) -> Iterator[tuple[str, PyJWK]]:

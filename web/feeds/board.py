@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,52 @@ MIN_PAUSE_S = 0.4
 """The shortest pause between two queries; forged hints may arrive in floods."""
 PAUSE_FACTOR = 10
 """The pause is this many times as long as the last query, so that the board takes at most a tenth of the time."""
+
+
+class TenantBoards:
+    """The boards of one tenant's principals in this process. They share the subscription to hints about its runs."""
+
+    def __init__(self, journal: Journal, tenant: str, on_empty: Callable[[TenantBoards], None]) -> None:
+        self.tenant = tenant
+        self._journal = journal
+        self._on_empty = on_empty
+        self._channel = journal.keys.board(tenant)
+        self._boards: dict[Principal, BoardFeed] = {}
+        self._subscribing: asyncio.Task[None] | None = None
+
+    def __iter__(self) -> Iterator[BoardFeed]:
+        return iter(tuple(self._boards.values()))
+
+    def board(self, principal: Principal) -> BoardFeed:
+        """Return the one board of a principal of the tenant."""
+        if principal not in self._boards:
+            self._boards[principal] = BoardFeed(
+                principal, self._journal, subscribe=self._subscribe, on_stopped=self._forget
+            )
+        return self._boards[principal]
+
+    def _forget(self, board: BoardFeed) -> None:
+        if self._boards.get(board.principal) is not board:
+            return
+        del self._boards[board.principal]
+        if not self._boards:
+            self._on_empty(self)
+            if self._subscribing is not None:
+                self._subscribing.add_done_callback(self._unsubscribe)
+
+    def _unsubscribe(self, _subscribed: asyncio.Task[None]) -> None:
+        self._journal.hot_log.unlisten(self._channel, self._on_nudge)
+
+    async def _subscribe(self) -> None:
+        """Subscribe to hints about changes, once; a board that ends meanwhile does not cancel it."""
+        if self._subscribing is None:
+            listening = self._journal.hot_log.listen(self._channel, self._on_nudge)
+            self._subscribing = asyncio.get_running_loop().create_task(listening)
+        await asyncio.shield(self._subscribing)
+
+    def _on_nudge(self, _run_id: str) -> None:
+        for board in self:
+            board.nudge()
 
 
 class BoardFeed(Stream):

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from config.identity.principal import Principal
 from web.auth.validity import ended
-from web.feeds.board import BoardFeed
+from web.feeds.board import BoardFeed, TenantBoards
 from web.feeds.page import PageReader
+from web.feeds.reports import Reports
 from web.feeds.run import RunFeed
+from web.feeds.viewer_counts import ViewerCounts
 from web.feeds.viewers import Viewers
 
 if TYPE_CHECKING:
     from bus.journal import Journal
+
+
+CLOSE_S = 2.0
+"""Seconds that the end of a process waits for its streams."""
 
 
 class Hub:
@@ -22,53 +29,41 @@ class Hub:
 
     def __init__(self, journal: Journal) -> None:
         has_ended = partial(ended, journal.database, rules=journal.settings.tls_principals)
-        self.viewers = Viewers(journal.loop, has_ended, journal.settings.limit)
+        reports = Reports(journal.keys, journal.settings.redis_url)
+        self.viewers = Viewers(journal.loop, has_ended, ViewerCounts(journal.loop, journal.settings.limit, reports))
         self._journal = journal
         self._pages = PageReader(journal)
         self._runs: dict[str, RunFeed] = {}
-        self._boards: dict[Principal, BoardFeed] = {}
-        self._subscribing: asyncio.Task[None] | None = None
+        self._boards: dict[str, TenantBoards] = {}
 
     def close(self) -> None:
         """Disconnect every viewer; to be called on any thread but the loop's."""
-        self._journal.loop.run(self._close(), 5)
+        self._journal.loop.run(self._close(), CLOSE_S)
 
-    def run_feed(self, run_id: str, thread_id: str) -> RunFeed:
-        """Return the one feed of a run."""
+    def run_feed(self, tenant: str, run_id: str, thread_id: str) -> RunFeed:
+        """Return the one feed of a run of the tenant."""
         if run_id not in self._runs:
-            self._runs[run_id] = RunFeed(
-                run_id, thread_id, self._journal, self._pages, self.viewers.backlog, on_stopped=self._forget
-            )
+            place = self._journal, self._pages, self.viewers.backlog
+            self._runs[run_id] = RunFeed(tenant, run_id, thread_id, *place, on_stopped=self._forget_run)
         return self._runs[run_id]
 
     def board_feed(self, principal: Principal) -> BoardFeed:
         """Return the one board of a principal."""
-        if principal not in self._boards:
-            self._boards[principal] = BoardFeed(
-                principal, self._journal, subscribe=self._subscribe, on_stopped=self._forget
-            )
-        return self._boards[principal]
+        if principal.tenant not in self._boards:
+            self._boards[principal.tenant] = TenantBoards(self._journal, principal.tenant, self._forget_boards)
+        return self._boards[principal.tenant].board(principal)
 
-    def _forget(self, feed: RunFeed | BoardFeed) -> None:
-        if isinstance(feed, RunFeed) and self._runs.get(feed.run_id) is feed:
+    def _forget_run(self, feed: RunFeed) -> None:
+        if self._runs.get(feed.run_id) is feed:
             del self._runs[feed.run_id]
-        if isinstance(feed, BoardFeed) and self._boards.get(feed.principal) is feed:
-            del self._boards[feed.principal]
 
-    async def _subscribe(self) -> None:
-        """Subscribe to hints about changes for the boards, once; a board that ends meanwhile does not cancel it."""
-        if self._subscribing is None:
-            listening = self._journal.hot_log.listen(self._journal.keys.board, self._on_nudge)
-            self._subscribing = asyncio.get_running_loop().create_task(listening)
-        await asyncio.shield(self._subscribing)
-
-    def _on_nudge(self, _run_id: str) -> None:
-        for board in self._boards.values():
-            board.nudge()
+    def _forget_boards(self, boards: TenantBoards) -> None:
+        del self._boards[boards.tenant]
 
     async def _close(self) -> None:
         self.viewers.drop_all()
-        feeds: list[RunFeed | BoardFeed] = [*self._runs.values(), *self._boards.values()]
+        feeds: list[RunFeed | BoardFeed] = [*self._runs.values(), *chain.from_iterable(self._boards.values())]
         for feed in feeds:
             feed.stop()
         await asyncio.sleep(0)
+        await self.viewers.counts.close()

@@ -68,17 +68,17 @@ class PageReader:
         self._under_way = asyncio.Semaphore(PAGES_AT_ONCE)
         self._reading = asyncio.Semaphore(READS_AT_ONCE)
 
-    async def read(self, run_id: str, thread_id: str, cursor: int) -> Page:
+    async def read(self, tenant: str, run_id: str, thread_id: str, cursor: int) -> Page:
         """Return the page of the run's events behind ``cursor``, stored and live ones merged."""
         async with self._under_way:
             async with self._reading:
                 stored, has_more = await self._journal.loop.read(self._journal.page, run_id, thread_id, cursor)
                 if sum(len(line.data) for line in stored) >= SMALL_BYTES:
-                    return await self._merged(run_id, cursor, stored, has_more)
-            return await self._merged(run_id, cursor, stored, has_more)
+                    return await self._merged(tenant, run_id, cursor, stored, has_more)
+            return await self._merged(tenant, run_id, cursor, stored, has_more)
 
-    async def _merged(self, run_id: str, cursor: int, stored: list[Line], has_more: bool) -> Page:
-        lines = await self._journal.with_live(run_id, cursor, stored, has_more=has_more)
+    async def _merged(self, tenant: str, run_id: str, cursor: int, stored: list[Line], has_more: bool) -> Page:
+        lines = await self._journal.with_live(tenant, run_id, cursor, stored, has_more=has_more)
         return Page([(line.seq, frame(line)) for line in lines], has_more=has_more)
 
 

@@ -38,6 +38,7 @@ class RunFeed(Stream):
 
     def __init__(
         self,
+        tenant: str,
         run_id: str,
         thread_id: str,
         journal: Journal,
@@ -46,6 +47,7 @@ class RunFeed(Stream):
         *,
         on_stopped: Callable[[RunFeed], None],
     ) -> None:
+        self._tenant = tenant
         self.run_id = run_id
         self._thread_id = thread_id
         self._journal = journal
@@ -181,7 +183,7 @@ class RunFeed(Stream):
             done.exception()  # marked as retrieved: it is raised in each waiting viewer, if there is one
 
     async def _read_page(self, cursor: int) -> Page:
-        page = await self._page_reader.read(self.run_id, self._thread_id, cursor)
+        page = await self._page_reader.read(self._tenant, self.run_id, self._thread_id, cursor)
         if not page.is_near or page.is_over:
             self._full_pages[cursor] = page
         return page
@@ -202,7 +204,8 @@ class RunFeed(Stream):
             self._reading = asyncio.get_running_loop().create_task(self._read())
 
     async def _read(self) -> None:
-        following = self._journal.follow(self.run_id, self._thread_id, self._last, read_first=False)
+        where = self._tenant, self.run_id, self._thread_id
+        following = self._journal.follow(*where, self._last, read_first=False)
         try:
             async with aclosing(following) as batches:
                 async for batch in batches:

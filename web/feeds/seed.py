@@ -25,10 +25,17 @@ class SeedFeed(Stream):
     """Streams a run from its first event to its end, as fast as the viewer reads: its task waits for buffer space."""
 
     def __init__(
-        self, journal: Journal, backlog: Backlog, run_id: str, thread_id: str, correlation_id: str | None
+        self,
+        journal: Journal,
+        backlog: Backlog,
+        tenant: str,
+        run_id: str,
+        thread_id: str,
+        correlation_id: str | None,
     ) -> None:
         self._journal = journal
         self._backlog = backlog
+        self._tenant = tenant
         self._run_id = run_id
         self._thread_id = thread_id
         self._correlation_id = correlation_id
@@ -40,7 +47,8 @@ class SeedFeed(Stream):
 
     async def _pour(self, viewer: Viewer) -> None:
         try:
-            async with aclosing(self._journal.follow(self._run_id, self._thread_id, 0)) as batches:
+            following = self._journal.follow(self._tenant, self._run_id, self._thread_id, 0)
+            async with aclosing(following) as batches:
                 async for batch in batches:
                     await self._write(viewer, b"".join(self._translated(line) for line in batch))
             viewer.finish()

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import resource
 import socket
-from collections import Counter
 from collections.abc import Callable, Collection
 from typing import cast
 
@@ -17,11 +16,11 @@ from bus.loop import ProcessLoop
 from config.errors import CallboardError
 from config.identity.credential import Caller
 from config.identity.principal import LOCAL, Principal
-from config.limits import LimitName
-from web.errors import Overloaded, TooManyViewers
+from web.errors import Overloaded
 from web.feeds.backlog import Backlog
 from web.feeds.page import BEAT, RETRY
 from web.feeds.tls_transport import TlsTransport
+from web.feeds.viewer_counts import ViewerCounts
 from web.server.tls_channel import TlsChannel
 
 log = logging.getLogger(__name__)
@@ -171,11 +170,10 @@ class Viewers:
         self,
         loop: ProcessLoop,
         ended: Callable[[Collection[Caller]], Collection[Caller]],
-        limit: Callable[[LimitName, str], int],
+        counts: ViewerCounts,
     ) -> None:
         self.backlog = Backlog()
-        self._limit = limit
-        self._counts: Counter[tuple[str, str | None]] = Counter()
+        self.counts = counts
         self._ended = ended
         self._read = loop.read
         self.max_viewers = min(MAX_VIEWERS, _open_files() - SPARE_FILES)
@@ -187,10 +185,6 @@ class Viewers:
 
     def __len__(self) -> int:
         return len(self._all)
-
-    def count(self, owner: Principal) -> int:
-        """Return how many viewers a principal has."""
-        return self._counts[owner.tenant, owner.id]
 
     def __contains__(self, viewer: Viewer) -> bool:
         return viewer in self._all
@@ -212,12 +206,7 @@ class Viewers:
                 "with Accept: application/json.",
                 retry_after_s=5,
             )
-
-        for (tenant, name), limit_name in _keys_of(owner).items():
-            limit = self._limit(limit_name, tenant)
-            if limit and self._counts[tenant, name] >= limit:
-                whose = f"'{name}'" if name is not None else f"tenant '{tenant}'"
-                raise TooManyViewers(whose=whose, limit=limit, retry_after_s=5)
+        self.counts.require_room(owner)
 
     def welcome(self, taken: socket.socket, viewer: Viewer, channel: TlsChannel | None = None) -> None:
         """Serve the viewer on this socket, and in this TLS session, on the loop."""
@@ -237,7 +226,7 @@ class Viewers:
     def add(self, viewer: Viewer) -> None:
         """Count the viewer, and send it comments at intervals."""
         self._all.add(viewer)
-        self._counts.update(list(_keys_of(viewer.owner)))
+        self.counts.add(viewer.owner)
         if viewer.caller is not None:
             self._by_caller.setdefault(viewer.caller, set()).add(viewer)
         if not self._keeping:
@@ -247,10 +236,7 @@ class Viewers:
         """Forget the viewer, which has disconnected."""
         if viewer in self._all:
             self._all.remove(viewer)
-            for key in _keys_of(viewer.owner):
-                self._counts[key] -= 1
-                if not self._counts[key]:
-                    del self._counts[key]
+            self.counts.remove(viewer.owner)
         self.backlog.release(viewer)
         if viewer.caller is not None and (others := self._by_caller.get(viewer.caller)) is not None:
             others.discard(viewer)
@@ -306,11 +292,6 @@ class Viewers:
             for viewer in [viewer for caller in ended for viewer in self._by_caller.get(caller, ())]:
                 log.info("viewer dropped: its credential is no longer valid", extra=_named(viewer.owner))
                 viewer.drop()
-
-
-def _keys_of(owner: Principal) -> dict[tuple[str, str | None], LimitName]:
-    """Return what a principal's viewers are counted under, each with its limit."""
-    return {(owner.tenant, owner.id): "principal_viewers", (owner.tenant, None): "tenant_viewers"}
 
 
 def _open_files() -> int:

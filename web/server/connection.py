@@ -17,8 +17,6 @@ BODY_S = 10.0
 ANSWER_S = 30.0
 """For receiving a body and sending a response, plus a second for each ``LEAST_BYTES_S`` of it."""
 LEAST_BYTES_S = 16 * 1024
-THREAD_S = 30.0
-"""For a complete request, until a thread is free for it."""
 LINGER_S = 2.0
 LINGER_BYTES = 64 * 1024
 """How long, and how many bytes, a closing connection is read, so that the client gets its response before a reset."""

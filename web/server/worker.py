@@ -16,6 +16,7 @@ from typing import Any
 
 from gunicorn.workers import gthread
 
+from config.database.timeouts import time_limit
 from config.errors import SettingInvalid
 from config.settings import settings
 from web.server.certificates import certificates_of
@@ -26,7 +27,6 @@ from web.server.connection import (
     HEAD_S,
     LINGER_BYTES,
     LINGER_S,
-    THREAD_S,
     Connection,
     OneRequest,
     Phase,
@@ -70,6 +70,7 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.certificates = certificates_of(settings())
+        self.request_s = settings().request_timeout_s
         self.connections: dict[Connection, None] = {}
         self.held_bytes = 0
         self._next_check = 0.0
@@ -126,11 +127,12 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
 
         One that has waited too long for a thread is refused: its client may be gone, and the work would delay others.
         """
-        if time.monotonic() - conn.since > THREAD_S:
+        if time.monotonic() - conn.since > self.request_s:
             conn.sock.sendall(refusal(503))
             kept = False
         else:
-            kept = super().handle(conn)
+            with time_limit(self.request_s, conn.since):
+                kept = super().handle(conn)
         try:
             conn.sock.flush()
         except OSError:
@@ -196,6 +198,7 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
             request.scheme = "https"
         conn.parser = OneRequest(request, before - len(conn.incoming))
         conn.enter(Phase.ANSWERING, time.monotonic(), 0)
+        conn.since = time.monotonic()  # a pipelined request does not enter another phase
         self._watch(conn, 0)
         self._limit_held(conn)
         self.enqueue_req(conn)

@@ -13,7 +13,6 @@ import pytest
 from bus.journal import Journal
 from config.database.engine import Database, open_database
 from config.database.errors import DatabaseUnreachable
-from config.database.migrate import upgrade
 from config.database.shared_secret import shared_secret
 from config.identity import keys
 from config.identity.audit.chain import entries, verify
@@ -22,34 +21,29 @@ from config.identity.audit.recording import PROCESS, acting_with, record
 from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role
 from config.settings import Settings
-from tests.web.conftest import eventually, opened, process_of
-from tests.web.contract import require_no_difference, watch
-from web.app import create_app
+from tests.template import upgrade_by_copy
+from tests.web.conftest import door_of, eventually, opened, process_of
 from web.audit.refusals import MAX_KINDS, Refusal, Refusals
 
 
 @pytest.fixture
 def door(settings: Settings) -> Iterator[Any]:
     """A client of a process that requires authentication."""
-    with opened(settings.model_copy(update={"auth": "required"})) as runner:
-        app = create_app(runner.settings, runner)
-        watch(app)
-        yield app.test_client()
-        process_of(app).close()
-        require_no_difference(app)
+    with opened(settings.model_copy(update={"auth": "required"})) as runner, door_of(runner) as made:
+        yield made
 
 
 def journal_of(door: Any) -> Journal:
     return process_of(door.application).journal
 
 
-def key(door: Any, name: str, *roles: Role) -> tuple[str, dict[str, str]]:
+def key(door: Any, name: str, *roles: Role, tenant: str = "default") -> tuple[str, dict[str, str]]:
     """Return the id of a new key, and the header with it."""
     database = journal_of(door).database
     form = KeyForm(partial(shared_secret, database, SECRET_NAME))
     form.open()
     with database.write() as connection:
-        made, text = keys.create(connection, form, Principal(id=name, roles=frozenset(roles)), by="root")
+        made, text = keys.create(connection, form, Principal(tenant=tenant, id=name, roles=frozenset(roles)), by="root")
     return made.id, {"Authorization": f"Bearer {text}"}
 
 
@@ -84,7 +78,7 @@ def test_refusals_are_recorded_as_sums_with_the_first_at_once(door: Any) -> None
     assert door.get("/v1/keys", headers=vic).status_code == 403
     eventually(lambda: log(door, "access"))
     for _ in range(50):
-        assert door.get("/v1/runs").status_code == 401
+        assert door.get("/v1/runs", headers={"Authorization": "Bearer cbk_wrong"}).status_code == 401
     assert door.get("/v1/runs/run_unknown", headers=vic).status_code == 404
     assert len(log(door, "access")) == 1
     process_of(door.application).refusals.close()
@@ -97,6 +91,19 @@ def test_refusals_are_recorded_as_sums_with_the_first_at_once(door: Any) -> None
         {"credential": "none", "code": "unauthenticated", "address": "127.0.0.1", "count": 50}
     ]
     assert second.principal == ""
+
+
+def test_a_request_without_any_credential_is_not_a_refusal(door: Any) -> None:
+    assert door.get("/v1/me").status_code == 401
+    door.set_cookie("another_application", "signed-in")
+    assert door.get("/v1/me").status_code == 401
+    assert door.get("/v1/runs/run_1/events").status_code == 401
+    assert door.get("/v1/runs/run_1/events?ticket=cbt_wrong").status_code == 401
+    assert door.post("/v1/runs", headers={"Origin": "https://elsewhere.example"}).status_code == 403
+    process_of(door.application).refusals.close()
+
+    refused = [one for entry in log(door, "access") for one in entry.facts["refused"]]
+    assert sorted((one["code"], one["count"]) for one in refused) == [("origin_refused", 1), ("unauthenticated", 1)]
 
 
 def test_administrators_page_through_the_log_of_their_tenant(door: Any) -> None:
@@ -126,7 +133,7 @@ def refusal(**fields: str) -> Refusal:
 @pytest.fixture
 def database(settings: Settings) -> Iterator[Database]:
     with closing(open_database(settings.database)) as opened_database:
-        upgrade(opened_database)
+        upgrade_by_copy(opened_database)
         yield opened_database
 
 
@@ -164,6 +171,17 @@ def test_sums_wait_while_the_database_takes_none(database: Database) -> None:
 
     found = list(entries(database, "default"))
     assert sum(one["count"] for entry in found for one in entry.facts["refused"]) == 2
+
+
+def test_a_refusal_is_in_the_log_of_its_callers_tenant(door: Any) -> None:
+    _, ann = key(door, "ann", tenant="acme")
+
+    assert door.get("/v1/keys", headers=ann).status_code == 403
+    process_of(door.application).refusals.close()
+
+    refused = [entry.principal for entry in entries(journal_of(door).database, "acme") if entry.action == "access"]
+    assert refused == ["ann"]
+    assert log(door, "access") == []
 
 
 def test_each_tenant_has_its_own_refusals_alone(database: Database) -> None:

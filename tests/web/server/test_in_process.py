@@ -25,12 +25,22 @@ HALF = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n
 
 
 @pytest.fixture
-def port(app: Flask) -> Iterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = InProcessServer(listener, app)
-        server.start()
-        yield listener.getsockname()[1]
-        server.stop()
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield made
+
+
+@pytest.fixture
+def server(app: Flask, listener: socket.socket) -> Iterator[InProcessServer]:
+    made = InProcessServer(listener, app)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def port(server: InProcessServer, listener: socket.socket) -> int:
+    return int(listener.getsockname()[1])
 
 
 def say(port: int, data: bytes) -> socket.socket:
@@ -59,10 +69,8 @@ def test_half_open_clients_hold_no_thread(port: int) -> None:
     assert during <= before + 22, "its own twenty and some of the journal's"
 
 
-def test_a_request_that_waited_too_long_for_a_thread_is_refused(
-    app: Flask, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("web.server.worker.THREAD_S", 0.2)
+def test_a_request_that_waited_too_long_for_a_thread_is_refused(app: Flask, server: InProcessServer, port: int) -> None:
+    server._worker.request_s = 0.2
     busy, over = threading.Semaphore(0), threading.Event()
 
     def block() -> str:
@@ -84,6 +92,25 @@ def test_a_request_that_waited_too_long_for_a_thread_is_refused(
         assert b"\r\nRetry-After: " in answer
         assert all(client.recv(65536).startswith(b"HTTP/1.1 200 ") for client in blocked)
     assert get(port, "/ready").startswith(b"HTTP/1.1 200 ")
+
+
+def test_the_time_of_a_request_begins_when_the_one_before_it_is_answered(
+    app: Flask, server: InProcessServer, port: int
+) -> None:
+    server._worker.request_s = 0.2
+
+    def slow() -> str:
+        threading.Event().wait(0.3)
+        return "slow"
+
+    app.add_url_rule("/slow", view_func=slow)
+    first = b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    last = b"GET /slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+    with say(port, first + last) as client:
+        answers = b"".join(iter(lambda: client.recv(65536), b""))
+
+    assert answers.count(b"HTTP/1.1 200 ") == 2
 
 
 def test_a_client_that_is_gone_when_it_is_accepted_ends_itself_alone(

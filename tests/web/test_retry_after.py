@@ -1,0 +1,85 @@
+"""Every 429 and every 503 says when to try again: from each declared call, and of each error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from config.errors import CallboardError
+from config.settings import Settings
+from tests.test_docs import ERRORS
+from tests.web.conftest import opened, process_of
+from web.app import create_app
+from web.auth.authentication import HEALTH_ENDPOINTS, OPEN_ENDPOINTS
+from web.calls.document import Operation, operations_of
+from web.problems import SENTENCES, of_error
+from web.server.refusals import refusal
+
+BUSY = (429, 503)
+KINDS = {
+    kind.code: kind
+    for module in ERRORS
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, CallboardError) and kind.status in BUSY
+}
+
+
+def ask(client: FlaskClient, one: Operation) -> Any:
+    """Call it with placeholders for the parts of its path, and without a body."""
+    return client.open(re.sub(r"{\w+}", "x", one.path), method=one.method.upper())
+
+
+def wrong(client: FlaskClient, status: int, but: frozenset[str] = frozenset()) -> list[str]:
+    """Return the calls whose answer has another status, or no seconds to wait."""
+    calls = [one for one in operations_of(client.application) if one.endpoint not in but]
+    answers = [(one.name, ask(client, one)) for one in calls]
+    assert len(answers) > 30
+    return [
+        f"{name}: {answer.status}"
+        for name, answer in answers
+        if answer.status_code != status or int(answer.headers.get("Retry-After", 0)) < 1
+    ]
+
+
+@pytest.fixture
+def limited(settings: Settings) -> Iterator[Flask]:
+    with opened(settings.model_copy(update={"principal_requests_per_minute": 1})) as runner:
+        made = create_app(runner.settings, runner)
+        yield made
+        process_of(made).close()
+
+
+def test_every_call_beyond_a_limit_says_when_to_try_again(limited: Flask) -> None:
+    client = limited.test_client()
+    assert client.get("/v1/agents").status_code == 200
+
+    assert wrong(client, 429, but=HEALTH_ENDPOINTS | OPEN_ENDPOINTS) == []  # the open ones have no caller
+
+
+@pytest.mark.parity
+def test_every_call_without_a_database_says_when_to_try_again(settings: Settings) -> None:
+    away = settings.model_copy(update={"database_url": "sqlite:////nowhere/callboard.db"})
+
+    assert wrong(create_app(away).test_client(), 503) == []
+
+
+@pytest.mark.parametrize("code", sorted(KINDS))
+def test_every_error_of_such_a_status_says_when_to_try_again(app: Flask, code: str) -> None:
+    error = KINDS[code].__new__(KINDS[code], "it is so; do that.")
+    error.facts = {}
+
+    with app.test_request_context("/v1/runs"):
+        answer = of_error(error)
+
+    assert answer.status_code in BUSY
+    assert int(answer.headers["Retry-After"]) >= 1
+
+
+@pytest.mark.parametrize("status", sorted(SENTENCES.keys() & set(BUSY)))
+def test_what_the_server_refuses_by_itself_says_when_to_try_again(status: int) -> None:
+    assert re.search(rb"\r\nRetry-After: [1-9][0-9]*\r\n", refusal(status))
