@@ -1,6 +1,7 @@
 import { fill, h, icon, say } from "../dom/h.js";
 import { cost, duration, ticking } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
+import { mayStop } from "../state/me.js";
 import { isOver } from "../state/story.js";
 import { stateWords } from "../state/words.js";
 import { LineState } from "./LineState.js";
@@ -30,7 +31,7 @@ export class ChatHead {
 
   /** Show a run's state; without one, nothing. `rate` is pieces a second. */
   show(story, rate) {
-    this.stop.hidden = !story?.run_id || isOver(story) || Boolean(story.stopping);
+    this.stop.hidden = !story?.run_id || isOver(story) || Boolean(story.stopping) || !mayStop(story.principal);
     this.#showState(story?.stopping ? "stopping" : story?.status ?? "", story?.reason);
     say(this.clock, story ? elapsed(story) : "");
     say(this.rate, rate >= 1 && story?.status === "running" ? `${Math.round(rate)} tok/s` : "");

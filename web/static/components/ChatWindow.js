@@ -2,6 +2,7 @@ import { fill, h, icon, say } from "../dom/h.js";
 import { paintSoon } from "../dom/paint.js";
 import { useFollowEnd } from "../hooks/useFollowEnd.js";
 import { isOver, spokenOf } from "../state/story.js";
+import { errorWords } from "../state/words.js";
 import { ChatHead } from "./ChatHead.js";
 import { LoadingIndicator } from "./LoadingIndicator.js";
 import { Notice, withCode } from "./Notice.js";
@@ -92,7 +93,7 @@ export class ChatWindow {
 
   showFailure(error, retry) {
     const missing = error.status === 404;
-    const notice = Notice({ title: missing ? "This conversation does not exist" : "The conversation could not be opened", text: error.message, code: error.code, actions: missing ? [] : [["Try again", retry]] });
+    const notice = Notice({ title: missing ? "This conversation does not exist" : "The conversation could not be opened", text: errorWords(error), code: error.code, actions: missing ? [] : [["Try again", retry]] });
     if (this.#turns.size) return this.complain(error);
     this.#clear();
     this.head.name("Conversation");
@@ -101,7 +102,7 @@ export class ChatWindow {
 
   /** Show the error of an action for some seconds. */
   complain(error) {
-    const notice = Notice({ text: error.message, code: error.code });
+    const notice = Notice({ text: errorWords(error), code: error.code });
     this.turns.append(h("div.turn", {}, h("div.who"), h("div.said", {}, notice)));
     setTimeout(() => notice.parentElement?.parentElement?.remove(), 12_000);
   }

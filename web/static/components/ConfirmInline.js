@@ -4,7 +4,8 @@ import { fill, h, icon } from "../dom/h.js";
 import { deadline } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { newKey, sendConfirm } from "../services/api.js";
-import { byWords, decisionWords } from "../state/words.js";
+import { mayDecide, ownerOf } from "../state/me.js";
+import { byWords, decisionWords, errorWords } from "../state/words.js";
 import { AnswerField } from "./AnswerField.js";
 import { ArgumentList } from "./ArgumentList.js";
 import { Notice } from "./Notice.js";
@@ -22,7 +23,10 @@ const FIELDS = {
 };
 const MARKS = { fail: "failed", reject: "refused" };
 
-/** A question in the conversation. It is painted anew only when what it says changes, so that no typing is lost. */
+/**
+ * A question in the conversation, without the answers where the reader may not give one. It is painted anew only when
+ * what it says changes, so that no typing is lost.
+ */
 export class ConfirmInline {
   #item = null;
   #field = null;
@@ -47,7 +51,8 @@ export class ConfirmInline {
   /** Do what a key stands for: send the decision if it was offered, else focus the card. */
   press(decision) {
     if (!isOpen(this.#item)) return;
-    if (decision === "edit" && this.#offered().includes("approve")) this.#open("edit");
+    if (!this.#mayAnswer()) this.element.focus();
+    else if (decision === "edit" && this.#offered().includes("approve")) this.#open("edit");
     else if (this.#offered().includes(decision)) this.#decide(decision);
     else this.element.querySelector("button, textarea")?.focus();
     this.element.scrollIntoView({ block: "nearest" });
@@ -55,6 +60,10 @@ export class ConfirmInline {
 
   #offered() {
     return this.#item.decisions ?? ["approve", "reject"];
+  }
+
+  #mayAnswer() {
+    return mayDecide(this.story.principal);
   }
 
   #paint() {
@@ -85,10 +94,15 @@ export class ConfirmInline {
     return [
       h("div", {}, h("p.ask-title", {}, titleOf(this.#offered())), item.reason && h("p", {}, visible(item.reason))),
       this.#field?.decision === "edit" ? null : ArgumentList(item.arguments),
-      this.#field ? this.#field.element : h("div.choices", {}, this.#offered().map((decision) => this.#choice(decision))),
-      this.#error && h("div", { role: "alert" }, Notice({ text: this.#error.message, code: this.#error.code })),
+      this.#answers(),
+      this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
       until && !this.#field && h("p.hint", {}, until),
     ];
+  }
+
+  #answers() {
+    if (!this.#mayAnswer()) return h("p.may-answer", {}, "You may not answer this. Its owner, ", h("strong", {}, visible(ownerOf(this.story.principal))), ", may, and so may everyone with the role approver or admin.");
+    return this.#field ? this.#field.element : h("div.choices", {}, this.#offered().map((decision) => this.#choice(decision)));
   }
 
   #choice(decision) {

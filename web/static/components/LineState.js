@@ -29,7 +29,7 @@ export function lineWords({ name, seconds, error }) {
     case "waiting": return seconds > 0 ? `reconnecting in ${seconds} s` : "reconnecting…";
     case "offline": return "offline — this device has no network";
     case "paused": return "paused while hidden";
-    case "refused": return error ? `closed: ${error.code}` : "closed";
+    case "refused": return error?.status === 401 ? "signed out" : error ? `closed: ${error.code}` : "closed";
     case "ended": case "none": return "";
     default: return "connecting…";
   }

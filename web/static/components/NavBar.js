@@ -1,12 +1,12 @@
 import { h, icon } from "../dom/h.js";
 
-/** The rail: name, places, threads, health. On a phone its places are tabs at the foot. */
+/** The rail: name, places, threads, account, health and the reference of the HTTP calls. On a phone its places are tabs at the foot. */
 export class NavBar {
   constructor({ threads, account, health, onNew, onTab, onClose }) {
     this.links = h("nav.places", { "aria-label": "Places" },
       h("a", { href: "#/", dataset: { place: "new" }, onclick: onNew }, icon("plus"), "New conversation"),
       h("a", { href: "#/board", dataset: { place: "board" } }, icon("board"), "Board", h("b.count")));
-    this.element = h("aside.rail", { id: "threads", "aria-label": "Navigation" }, h("a.brand", { href: "#/" }, h("i", { "aria-hidden": "true" }), "Callboard"), this.links, threads, account, health);
+    this.element = h("aside.rail", { id: "threads", "aria-label": "Navigation" }, h("a.brand", { href: "#/" }, h("i", { "aria-hidden": "true" }), "Callboard"), this.links, threads, account, h("div.rail-foot", {}, health, h("a.quiet", { href: "/docs" }, "HTTP calls")));
     this.shade = h("div.shade", { onclick: onClose });
     this.tabs = h("nav.tabs", { "aria-label": "Views" }, ["talk", "board", "threads"].map((tab) => tabButton(tab, onTab)));
   }

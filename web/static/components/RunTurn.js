@@ -6,7 +6,7 @@ import { visible } from "../dom/visible.js";
 import { fleetWords, isStarting } from "../state/fleet.js";
 import { isOver } from "../state/story.js";
 import { ownerOf } from "../state/me.js";
-import { stateWords } from "../state/words.js";
+import { errorWords, stateWords } from "../state/words.js";
 import { ConfirmInline, isOpen } from "./ConfirmInline.js";
 import { ErrorItem } from "./ErrorItem.js";
 import { LLMResponse } from "./LLMResponse.js";
@@ -96,7 +96,7 @@ export class RunTurn {
 
   #footOf(story) {
     if (story.unsent) return this.#unsent(story.unsent);
-    if (story.lost) return Notice({ text: story.lost.message, code: story.lost.code });
+    if (story.lost) return Notice({ text: errorWords(story.lost), code: story.lost.code });
     if (story.sending) return LoadingIndicator("Sending");
     if (isOver(story)) return [this.#output(story), endNotice(story, () => this.onAgain(story)), endLine(story)];
     if (story.stopping) return LoadingIndicator("Stopping");
@@ -107,7 +107,7 @@ export class RunTurn {
   }
 
   #unsent(error) {
-    return Notice({ title: "Not sent", text: error.message, code: error.code, actions: [["Send again", () => this.onAgain(this.story)], ["Edit", () => this.onEdit(this.story)]] });
+    return Notice({ title: "Not sent", text: errorWords(error), code: error.code, actions: [["Send again", () => this.onAgain(this.story)], ["Edit", () => this.onEdit(this.story)]] });
   }
 
   // A structured answer that no message showed.

@@ -20,7 +20,7 @@ function keyForm(ways, onKey) {
   const isLocal = ways?.auth === "local";
   const field = h("input", { type: "password", name: "key", required: true, autocomplete: "off", spellcheck: "false", "aria-label": isLocal ? "Token" : "API key", placeholder: isLocal ? "cbl_…" : "cbk_…" });
   const hint = isLocal
-    ? ["Open the page by the address that ", h("code", {}, "./callboard up"), " prints, or paste the token of this installation."]
+    ? ["Open the page by the address that ", h("code", {}, "./callboard up"), " prints, or paste the token of this installation: the file ", h("code", {}, "local-token"), " in its state folder."]
     : ["Paste a key that ", h("code", {}, "./callboard keys create NAME"), " made. This tab keeps it until it is closed."];
   const submit = (event) => {
     event.preventDefault();

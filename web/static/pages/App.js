@@ -228,13 +228,18 @@ export class App {
 
   #boardLine(state) {
     this.board.showLine(state);
-    if (state.name === "refused" && state.error?.status === 401) this.over.show();
+    if (state.name === "refused") this.#refused(state.error);
     document.body.dataset.line = state.name;
     if (state.name === "waiting") this.healthLine.show(null);
     if (state.name === "offline") this.healthLine.show(null, "this device has no network");
     // A server that comes back may be another one, with other agents.
     if (state.name === "live" && this.wasDown) this.#backAgain();
     this.wasDown = state.name === "waiting" || state.name === "offline" || (this.wasDown && state.name === "connecting");
+  }
+
+  #refused(error) {
+    this.health.ask(); // the server answers, and the health line may say otherwise
+    if (error?.status === 401) this.over.show();
   }
 
   #backAgain() {

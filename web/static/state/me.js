@@ -28,6 +28,20 @@ export function threadOf(key) {
   return id === undefined ? { id: key } : { id, owner };
 }
 
+/** Return whether the reader may stop a principal's run; true where the server does not say who is reading. */
+export function mayStop(principal) {
+  return mayAsOneOf(["operator", "admin"], principal);
+}
+
+/** Return whether the reader may answer the approvals of a principal's run; true where the server does not say who is reading. */
+export function mayDecide(principal) {
+  return mayAsOneOf(["approver", "admin"], principal);
+}
+
+function mayAsOneOf(roles, principal) {
+  return !isOthers(principal) || me.roles.some((role) => roles.includes(role));
+}
+
 function isOthers(principal) {
   return Boolean(me && principal && principal !== me.principal);
 }

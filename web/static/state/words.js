@@ -10,6 +10,11 @@ export function stateWords(status, reason) {
   return (status === "waiting" && WAITS[reason]) || WORDS[status] || status;
 }
 
+/** Return an error for a person: one about the credential is meant for programs, and a notice offers the sign-in. */
+export function errorWords(error) {
+  return error.status === 401 ? "You are not signed in any more. Sign in again to continue." : error.message;
+}
+
 /** Return a decision as its button says it. */
 export function decisionWords(decision) {
   return DECISIONS[decision] ?? decision.replaceAll("_", " ");
