@@ -119,6 +119,9 @@ def status_of(arguments: list[str]) -> int:
         return result if isinstance(result, int) else SUCCEEDED
     except (click.Abort, KeyboardInterrupt):
         return CANCELLED
+    except click.exceptions.NoArgsIsHelpError as error:  # `./callboard keys`: its message is the help
+        print(error.format_message(), file=sys.stderr)
+        return WRONG_USAGE
     except click.UsageError as error:
         _complain(error.format_message(), error.ctx)
         return WRONG_USAGE

@@ -21,17 +21,30 @@ from config.visible import visible
 _warned: set[str] = set()
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+class WholeNumber(click.IntRange):
+    """A whole number between two limits; what is none is refused in plain words."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return int(super().convert(value, param, ctx))
+        except click.BadParameter:
+            most = "" if self.max is None else f" to {self.max}"
+            limits = f"from {self.min}{most}" if most else f"of at least {self.min}"
+            self.fail(f"'{str(value)[:80]}' is not a whole number {limits}.", param, ctx)
+
+
 state_dir = click.option(
     "--state-dir", type=CallerPath(file_okay=False), help="Folder of the database, the socket and the logs."
 )
 host = click.option("--host", help="Address to serve on; default 127.0.0.1.")
-port = click.option("--port", type=click.IntRange(0, 65535), help="TCP port; default 8000, 0 picks a free one.")
+port = click.option("--port", type=WholeNumber(0, 65535), help="TCP port; default 8000, 0 picks a free one.")
 no_auth = click.option("--no-auth", is_flag=True, default=None, help="Serve an address that other machines reach.")
 tls_certificate = click.option(
     "--tls-certificate", type=CallerPath(dir_okay=False), help="PEM file of a certificate: serve TLS 1.3."
 )
 tls_key = click.option("--tls-key", type=CallerPath(dir_okay=False), help="PEM file of the certificate's key.")
-slots = click.option("--slots", type=click.IntRange(1, 2000), help="Runs that a worker process executes at once.")
+slots = click.option("--slots", type=WholeNumber(1, 2000), help="Runs that a worker process executes at once.")
 queues = click.option("--queues", metavar="A,B", help="Queues the workers serve; default: the deployment's own.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 

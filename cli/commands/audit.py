@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import orjson
 
 from cli import options
 from cli.family import Family
@@ -78,7 +79,7 @@ def _print_verified(found: chain.Verified, known: list[Anchor]) -> None:
 
 @click.command()
 @tenant_option
-@click.option("--after", type=click.IntRange(0), default=0, metavar="N", help="Only entries behind this number.")
+@click.option("--after", type=options.WholeNumber(0), default=0, metavar="N", help="Only entries behind this number.")
 @options.state_dir
 def export(tenant: str | None, after: int, **flags: object) -> int:
     """Print the entries as JSON lines, the oldest first; docs/audit.md says how to verify them elsewhere."""
@@ -91,7 +92,7 @@ def export(tenant: str | None, after: int, **flags: object) -> int:
 
 @click.command(cls=Family, members={"verify": verify, "export": export})
 @tenant_option
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
+@click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)
 @options.as_json
 @options.state_dir
 def audit(tenant: str | None, limit: int, as_json: bool, **flags: object) -> int:
@@ -111,6 +112,6 @@ def audit(tenant: str | None, limit: int, as_json: bool, **flags: object) -> int
 def _line(entry: AuditEntry) -> str:
     who = f"{entry.principal or '-'} ({':'.join(filter(None, (entry.credential, entry.credential_id)))})"
     what = f"{entry.action} {entry.target} {entry.target_id}".rstrip()
-    facts = " ".join(f"{name}={value}" for name, value in entry.facts.items())
+    facts = " ".join(f"{name}={orjson.dumps(value).decode()}" for name, value in entry.facts.items())
     refused = "" if entry.outcome == "done" else f" {entry.outcome}"
     return f"{entry.number:>6}  {stamp(entry.at_ms)[:19].replace('T', ' ')}  {who}  {what}{refused}  {facts}".rstrip()

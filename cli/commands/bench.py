@@ -11,7 +11,8 @@ from cli.devtools.apart import run_apart
 
 MEASUREMENTS = (
     "end_to_end streams_held accept_cost commits journal_cost redis_memory start_up sse long_runs long_prompts "
-    "slow_disk hostile_text stream_cost observer_cost auth_cost foreign_cost audit_cost"
+    "slow_disk hostile_text stream_cost observer_cost auth_cost foreign_cost audit_cost "
+    "slow_clients"
 ).split()
 """Modules of tests/bench; each can be run on its own with the same flags."""
 
@@ -21,7 +22,7 @@ MEASUREMENTS = (
     "--only", multiple=True, type=click.Choice(MEASUREMENTS), help="Measure this; may be repeated. Default: all."
 )
 @click.option(
-    "--rounds", type=click.IntRange(1, 50), default=3, show_default=True, help="How many times each is measured."
+    "--rounds", type=options.WholeNumber(1, 50), default=3, show_default=True, help="How many times each is measured."
 )
 @click.option(
     "--beside",

@@ -31,7 +31,7 @@ ROUTES = {"sync": ("sync",), "async": ("async",), "both": ("sync", "async")}
 @click.command()
 @click.argument("agent")
 @click.argument("text")
-@click.option("--sample", type=click.IntRange(1), metavar="N", help="Kill at N randomly chosen places per route.")
+@click.option("--sample", type=options.WholeNumber(1), metavar="N", help="Kill at N randomly chosen places per route.")
 @click.option("--seed", type=int, help="Choose the same places as the run that printed this seed.")
 @click.option(
     "--at", "at", multiple=True, metavar="PLACE", help="Kill only at this place, such as commit@3; may be repeated."
@@ -51,7 +51,7 @@ def crashtest(agent: str, text: str, route: str, model: str | None, yes: bool, a
     """
     from agents.models.auto import resolve_model
     from agents.registry import AgentRegistry
-    from agents.runner import check_objective
+    from agents.texts import check_objective
     from cli.crashlab.attempts import Subject
     from cli.crashlab.places import Choice
 

@@ -16,6 +16,7 @@ from cli.doctor.finding import Check, Finding, Verdict
 from cli.output.json import print_json
 from cli.output.quoted import hanging
 from config.errors import CallboardError
+from config.origins import origin_of
 from config.redaction import redact
 from config.settings import Settings
 from config.visible import visible
@@ -23,6 +24,7 @@ from config.visible import visible
 CHECKS = {
     "settings": "settings:check_settings",
     "periods": "settings:check_periods",
+    "tenants": "tenants:check_tenants",
     "state folder": "disk:check_state_folder",
     "disk": "disk:check_disks",
     "folders": "packages:check_folders",
@@ -31,8 +33,8 @@ CHECKS = {
     "broker": "servers:check_broker",
     "addresses": "servers:check_addresses",
     "tls": "tls:check_tls",
-    "authentication": "authentication:check_authentication",
     "database": "database:check_database",
+    "authentication": "authentication:check_authentication",
     "workers": "workers:check_workers",
     "queues": "queues:check_queues",
     "plugins": "settings:check_plugins",
@@ -51,7 +53,9 @@ _COLOURS: dict[Verdict, str] = {"ok": "green", "warn": "yellow", "fail": "red"}
 @click.option(
     "--key-file", type=click.File(), help="With --url: a file with the API key to send; - for standard input."
 )
-@click.option("--idle-s", type=click.IntRange(1, 120), default=20, help="With --url: seconds of silence; default 20.")
+@click.option(
+    "--idle-s", type=options.WholeNumber(1, 120), default=20, help="With --url: seconds of silence; default 20."
+)
 def doctor(as_json: bool, url: str | None, key_file: TextIO | None, idle_s: int, **flags: object) -> int:
     """Check settings, servers, workers, packages and agents; fail if work could be lost."""
     if url is None:
@@ -63,7 +67,7 @@ def doctor(as_json: bool, url: str | None, key_file: TextIO | None, idle_s: int,
     else:
         for finding in findings:
             verdict = click.style(f"{finding.verdict:<4}", fg=_COLOURS[finding.verdict])
-            click.echo(f"{verdict} {finding.about:<12} {hanging(visible(finding.text))}")
+            click.echo(f"{verdict} {finding.about:<14} {hanging(visible(finding.text))}")
     return 1 if any(finding.verdict == "fail" for finding in findings) else 0
 
 
@@ -75,11 +79,12 @@ def examine_address(url: str, key: str | None, idle_s: int) -> list[Finding]:
     """
     from cli.doctor.address import check_address
 
-    click.echo(f"reading a stream of {url} with {idle_s} s of silence ...", err=True)
     try:
-        return [finding._replace(text=redact(finding.text)) for finding in check_address(url, key, idle_s)]
+        origin = origin_of(url.rstrip("/"))
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--url") from error
+    click.echo(f"reading a stream of {origin} with {idle_s} s of silence ...", err=True)
+    return [finding._replace(text=redact(finding.text)) for finding in check_address(origin, key, idle_s)]
 
 
 def examine(settings: Settings) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from config.clock import stamp
 from config.database.shared_secret import shared_secret
 from config.identity import keys as table
 from config.identity.durations import seconds_of
+from config.identity.errors import NameReserved
 from config.identity.key_form import KEY, SECRET_NAME, KeyForm
 from config.identity.keys import ApiKey
 from config.identity.principal import Principal, Role, Verb
@@ -36,7 +37,8 @@ def keys() -> None:
     "roles",
     multiple=True,
     type=ROLES,
-    help="Widens what the key reaches.",
+    help="What it does with runs of others in its tenant: viewer sees, operator also stops, approver also answers; "
+    "admin does all of it and manages keys.",
 )
 @click.option("--agent", "agents", multiple=True, metavar="A", help="Only for this agent; default: all.")
 @click.option(
@@ -60,6 +62,7 @@ def create(
     **flags: object,
 ) -> int:
     """Create a key and print it, once."""
+    table.require_useful_scope(tuple(map(Verb, verbs)), agents)
     settings = options.apply(**flags)
     registry = AgentRegistry(settings.agent_folders)
     principal = Principal(
@@ -69,6 +72,8 @@ def create(
         verbs=frozenset(map(Verb, verbs or Verb)),
         agents=frozenset(registry.get(agent).id for agent in agents) or None,
     )
+    if settings.is_local(principal):
+        raise NameReserved(name=principal.id, tenant=principal.tenant)
     lifetime_s = None if expires is None else seconds_of(expires)
     with open_database_of(settings, create=True) as database:
         form = KeyForm(partial(shared_secret, database, SECRET_NAME))
@@ -108,14 +113,20 @@ def list_keys(tenant: str | None, as_json: bool, **flags: object) -> int:
 def _print_key(facts: Mapping[str, Any]) -> None:
     now = stamp()
     if "revoked_at" in facts:
-        state = f"revoked {facts['revoked_at'][:10]}"
+        state = f"revoked {_minute(facts['revoked_at'])}"
     elif facts.get("expires_at", now) < now:
-        state = f"expired {facts['expires_at'][:10]}"
+        state = f"expired {_minute(facts['expires_at'])}"
     else:
-        state = f"until {facts['expires_at'][:10]}" if "expires_at" in facts else "valid"
-    used = f"used {facts['used_at'][:16].replace('T', ' ')}" if "used_at" in facts else "never used"
+        state = f"until {_minute(facts['expires_at'])}" if "expires_at" in facts else "valid"
+    used = f"used {_minute(facts['used_at'])}" if "used_at" in facts else "never used"
     scope = [*facts["roles"], *(f"{kind} {', '.join(facts[kind])}" for kind in ("verbs", "agents") if kind in facts)]
-    click.echo(f"{facts['id']}  {state:<18}  {used:<21}  {facts['tenant']}/{facts['name']}  {' · '.join(scope)}")
+    click.echo(
+        f"{facts['id']}  {state:<24}  {used:<21}  {facts['tenant']}/{facts['name']}  {' · '.join(scope)}".rstrip()
+    )
+
+
+def _minute(stamped: str) -> str:
+    return stamped[:16].replace("T", " ")
 
 
 @keys.command()

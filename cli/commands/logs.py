@@ -21,7 +21,7 @@ LINES_HELP = f"Start with the last N lines; default: all, or {TAIL} with -f and 
 @click.command()
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option("--follow", "-f", is_flag=True, help="Keep printing lines as they are written.")
-@click.option("--lines", "-n", type=click.IntRange(0), metavar="N", help=LINES_HELP)
+@click.option("--lines", "-n", type=options.WholeNumber(0), metavar="N", help=LINES_HELP)
 @options.state_dir
 def logs(run_id: str | None, follow: bool, lines: int | None, **flags: object) -> int:
     """Print the observer log of RUN, or of all runs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from cli import options
 from cli.devtools.apart import run_apart
 
 
@@ -18,7 +19,7 @@ from cli.devtools.apart import run_apart
     "--twice", is_flag=True, help="With --sweep: also kill the process that resumes, at every place it passes. Hours."
 )
 @click.option("--workers", is_flag=True, help="With --sweep: and a real Celery worker for each run, on a real Redis.")
-@click.option("--sample", type=click.IntRange(1), metavar="N", help="With --sweep: N kills in all, at random.")
+@click.option("--sample", type=options.WholeNumber(1), metavar="N", help="With --sweep: N kills in all, at random.")
 def soak(
     minutes: float, seed: int | None, postgres: bool, sweep: bool, twice: bool, workers: bool, sample: int | None
 ) -> int:

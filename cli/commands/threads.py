@@ -20,12 +20,14 @@ from config.visible import visible
 PAGE = 500
 """Most messages of a thread that are shown."""
 MAX_NAME_CHARS = 64
+MOST_ID_COLUMNS = 30
+"""As wide as the ids that Callboard makes: a longer one of a client's does not widen all lines."""
 
 
 @click.command(cls=Family, members={"rm": rm_threads})
 @click.argument("thread_id", metavar="[THREAD]", required=False)
 @click.option("--search", help="Only threads whose title contains this.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
+@click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)
 @options.as_json
 @options.state_dir
 def threads(thread_id: str | None, search: str | None, limit: int, as_json: bool, **flags: object) -> int:
@@ -59,10 +61,11 @@ def _more(thread_id: str | None, limit: int) -> str:
 
 def _list(shown: list[dict[str, Any]]) -> None:
     width = columns() if sys.stdout.isatty() else 0
+    longest = max(len(thread["thread_id"]) for thread in shown)
     for thread in shown:
         going = " ●" if "open_run" in thread else ""
         when = thread["updated_at"][:16].replace("T", " ")
-        facts = f"{thread['thread_id']}  {when}  {thread['agent']:<12} "
+        facts = f"{thread['thread_id']:<{min(longest, MOST_ID_COLUMNS)}}  {when}  {thread['agent']:<12} "
         title = fit(visible(thread["title"]), (width or 10_000) - len(facts) - len(going))
         click.echo(hanging(f"{facts}{title}{going}", width))  # wide characters take two columns each
 

@@ -35,7 +35,7 @@ SLOW_PAGE_S = 60.0
 @options.host
 @options.port
 @options.state_dir
-@click.option("--workers", type=click.IntRange(1, 256), help="Worker processes; default: one a core.")
+@click.option("--workers", type=options.WholeNumber(1, 256), help="Worker processes; default: one a core.")
 @options.slots
 @options.queues
 @options.no_auth
@@ -110,10 +110,13 @@ def _serve(
 def _announce(settings: Settings, address: str, output: Output, open_page: bool) -> None:
     """Print the line of `up`: the page's address, and the model that `model: auto` selects."""
     from agents.models.auto import BY_KEY, DEMO, resolve_model
+    from cli.doctor.authentication import NO_CREDENTIAL, lets_no_one_in
 
     model = resolve_model("auto", os.environ)
     remedy = f", which is not a language model (set one of {', '.join(BY_KEY)}, or start Ollama)"
     output.say(f"Callboard is up at {address} · model auto is {model}{remedy if model == DEMO else ''}")
+    if lets_no_one_in(settings):
+        output.warn(NO_CREDENTIAL)
     if open_page:
         serving.open_page(address, settings)
 

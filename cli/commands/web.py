@@ -7,6 +7,7 @@ import os
 import click
 
 from cli import options
+from cli.doctor.authentication import NO_CREDENTIAL, lets_no_one_in
 from cli.supervisor import serving
 from config.database.migrate import make_folder, require_schema
 from config.redis.socket import find_running
@@ -34,5 +35,7 @@ def web(**flags: object) -> None:
     listener = serving.bind(settings, "web")
     os.set_inheritable(listener.fileno(), True)
     click.echo(f"Callboard's web process serves {serving.address_of(listener, settings)}", err=True)
+    if lets_no_one_in(settings):
+        click.echo(f"warning: {NO_CREDENTIAL}", err=True)
     command = serving.gunicorn_command(listener)
     os.execve(command[0], command, environment)

@@ -21,7 +21,7 @@ POOLS = ("threads", "prefork", "solo")
 
 
 @click.command()
-@click.option("-n", "--number", type=click.IntRange(1, 256), help="Processes; default: one a core.")
+@click.option("-n", "--number", type=options.WholeNumber(1, 256), help="Processes; default: one a core.")
 @click.option("--pool", help="threads (default), prefork or solo.")
 @options.slots
 @options.queues

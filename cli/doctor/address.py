@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Iterator
 from urllib.parse import urlsplit
@@ -14,12 +15,14 @@ COMMENT_S = 15
 """Seconds between two comments on a stream on which nothing happens."""
 LATE_S = 1.0
 """By so many seconds more than the last event the first one may be late."""
+NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+"""What OpenSSL's releases call an answer that is no TLS."""
 PAGE = "docs/deployment/proxies.md has a configuration that works"
 REFUSALS = {
     "host_refused": "the web process does not serve the host that the proxy passes on. Set "
     "CALLBOARD_PUBLIC_URL={origin}, and pass the Host header on (nginx: proxy_set_header Host $http_host).",
     "origin_refused": "the web process takes another origin for its own, so it refuses the page's requests. Set "
-    "CALLBOARD_PUBLIC_URL={origin}.",
+    "CALLBOARD_PUBLIC_URL={origin}, or name the address that users see with --url.",
     "not_found": "the web process has no self-test: it is older than this doctor, or the proxy changes the path.",
 }
 
@@ -60,6 +63,10 @@ def _unreachable(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         problem = f"clients do not accept its certificate: {error.verify_message}"
         return f"{problem}. Renew it, or name the file of its CA in SSL_CERT_FILE."
+    if isinstance(error, socket.gaierror):
+        return f"its host name has no address here ({error.strerror}). Correct the name, or enter it into the DNS."
+    if isinstance(error, ssl.SSLError) and error.reason in NO_TLS:
+        return "what answers there does not speak TLS. Begin the address with http://, or let the server end TLS."
     return f"it cannot be reached: {str(error) or type(error).__name__}. Start the web process and the proxy."
 
 

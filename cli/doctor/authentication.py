@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
 
+from cli.doctor.database import is_there
 from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
 from cli.supervisor.serving import is_loopback, require_loopback
 from config.clock import stamp
 from config.database.engine import open_database
+from config.database.errors import DatabaseUnreachable, SchemaNew, SchemaOld
+from config.database.migrate import require_current
 from config.errors import SettingInvalid
 from config.identity import keys
 from config.settings import Settings
+
+NO_CREDENTIAL = "CALLBOARD_AUTH=required, and there is no valid API key; `./callboard keys create NAME`"
+MOST_IDS = 5
+"""How many keys a warning names."""
+
+
+def lets_no_one_in(settings: Settings) -> bool:
+    """Return whether every request that needs a credential is refused, since there is none yet."""
+    return settings.auth == "required" and _required(settings) == warn(NO_CREDENTIAL)
 
 
 def check_authentication(settings: Settings) -> Verdicts:
@@ -20,6 +33,7 @@ def check_authentication(settings: Settings) -> Verdicts:
     except SettingInvalid as error:
         yield fail(str(error))
         return
+    yield from _keys_of_the_local_principal(settings)
     if settings.auth == "none":
         yield _without(settings)
     elif settings.auth == "local":
@@ -42,10 +56,12 @@ def _without(settings: Settings) -> Judged:
 
 def _required(settings: Settings) -> Judged:
     """Return whether there is a credential that can be sent."""
-    now = stamp()
-    with closing(open_database(settings.database)) as database, database.read() as connection:
-        found = [key.shown() for key in keys.of_tenant(connection, None)]
-    valid = [key for key in found if "revoked_at" not in key and key.get("expires_at", now) >= now]
+    try:
+        valid = _valid_keys(settings)
+    except (DatabaseUnreachable, SchemaNew, SchemaOld):
+        return warn(
+            "CALLBOARD_AUTH=required; the API keys could not be checked, because the database above cannot be used"
+        )
     others = {"service tokens": settings.service_issuer, "client certificates": settings.tls_principals}
     others |= {"sign-in": settings.oidc_issuer}
     named = [
@@ -53,5 +69,33 @@ def _required(settings: Settings) -> Judged:
         *(name for name, setting in others.items() if setting),
     ]
     if not valid and len(named) == 1:
-        return warn("CALLBOARD_AUTH=required, and there is no valid API key; `./callboard keys create NAME`")
+        return warn(NO_CREDENTIAL)
     return ok(f"CALLBOARD_AUTH=required: {', '.join(named)}")
+
+
+def _keys_of_the_local_principal(settings: Settings) -> Verdicts:
+    """Yield a warning if keys act as the installation's own principal, whose name a setting may have changed to."""
+    try:
+        valid = _valid_keys(settings)
+    except (DatabaseUnreachable, SchemaNew, SchemaOld):  # the database's own check says so
+        return
+    found = [key["id"] for key in valid if (key["tenant"], key["name"]) == (settings.tenant, settings.principal)]
+    if found:
+        more = f" and {len(found) - MOST_IDS} more" if len(found) > MOST_IDS else ""
+        yield warn(
+            f"valid API keys act as '{settings.principal}', this installation's own principal, so they reach the "
+            f"terminal's runs: {', '.join(found[:MOST_IDS])}{more}. Revoke them (`./callboard keys revoke ID`) and "
+            "create keys of other names, or set another CALLBOARD_PRINCIPAL."
+        )
+
+
+def _valid_keys(settings: Settings) -> list[dict[str, Any]]:
+    """Return the keys that are neither revoked nor expired; none where there is no database yet."""
+    if not is_there(settings):
+        return []
+    with closing(open_database(settings.database)) as database:
+        require_current(database)
+        with database.read() as connection:
+            found = [key.shown() for key in keys.of_tenant(connection, None)]
+    now = stamp()
+    return [key for key in found if "revoked_at" not in key and key.get("expires_at", now) >= now]

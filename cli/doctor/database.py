@@ -17,7 +17,7 @@ from config.settings import Settings
 def check_database(settings: Settings) -> Verdicts:
     """Yield whether the database can be used."""
     with closing(open_database(settings.database)) as database:
-        if not _is_there(settings) or current_version(database) is None:
+        if not is_there(settings) or current_version(database) is None:
             yield warn("has no schema yet; `./callboard up` or `./callboard migrate` makes it")
         else:
             require_current(database)
@@ -32,7 +32,7 @@ def reading_database(check: Callable[[Settings, Database], Verdicts]) -> Check:
 
     @wraps(check)
     def checked(settings: Settings) -> Verdicts:
-        if not _is_there(settings):
+        if not is_there(settings):
             return
         with closing(open_database(settings.database)) as database:
             try:
@@ -45,7 +45,7 @@ def reading_database(check: Callable[[Settings, Database], Verdicts]) -> Check:
     return checked
 
 
-def _is_there(settings: Settings) -> bool:
+def is_there(settings: Settings) -> bool:
     """Return whether the database exists: SQLite creates a missing file, and the doctor must not."""
     file = sqlite_file(settings)
     return file is None or file.exists()

@@ -57,17 +57,21 @@ def check_periods(settings: Settings) -> Verdicts:
         yield ok(f"a run whose worker dies is taken over within about {worst_s:g} s")
 
 
-def _pointless(settings: Settings) -> Verdicts:
-    """Yield the parts whose retention is longer than that of their whole; 0 keeps for ever."""
-    pairs = (("runs", "threads"), ("events", "threads"), ("events", "runs"))
-    for part, whole in pairs:
+def outlived(settings: Settings) -> Iterator[tuple[str, float, str, float]]:
+    """Yield the parts whose retention is longer than that of their whole, with the days of both; 0 keeps for ever."""
+    for part, whole in (("runs", "threads"), ("events", "threads"), ("events", "runs")):
         part_days, whole_days = getattr(settings, f"retain_{part}_days"), getattr(settings, f"retain_{whole}_days")
         if part_days > whole_days > 0:
-            yield warn(
-                f"CALLBOARD_RETAIN_{part.upper()}_DAYS ({part_days:g}) is longer than CALLBOARD_RETAIN_{whole.upper()}"
-                f"_DAYS ({whole_days:g}), and {part} are removed with their {whole}. Set it to at most "
-                f"{whole_days:g}, or keep {whole} longer."
-            )
+            yield part, part_days, whole, whole_days
+
+
+def _pointless(settings: Settings) -> Verdicts:
+    for part, part_days, whole, whole_days in outlived(settings):
+        yield warn(
+            f"CALLBOARD_RETAIN_{part.upper()}_DAYS ({part_days:g}) is longer than CALLBOARD_RETAIN_{whole.upper()}"
+            f"_DAYS ({whole_days:g}), and {part} are removed with their {whole}. Set it to at most "
+            f"{whole_days:g}, or keep {whole} longer."
+        )
 
 
 def check_plugins(settings: Settings) -> Verdicts:

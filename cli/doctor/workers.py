@@ -1,4 +1,4 @@
-"""Checks of the live workers: one machine on SQLite, clocks that agree with the database's, one release."""
+"""Checks of the live workers: one machine on SQLite, clocks as the database's, one release, enough connections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bus.journal import Workers
 from cli.doctor.database import reading_database
 from cli.doctor.finding import Verdicts, fail, ok, warn
 from config.clock import epoch_ms
-from config.database.engine import Database, wall_ms
+from config.database.engine import Database, allowed_connections, wall_ms
 from config.project import own_version
 from config.settings import Settings
 
@@ -22,12 +22,14 @@ Worker = Mapping[str, Any]
 
 
 @reading_database
-def check_workers(_: Settings, database: Database) -> Verdicts:
+def check_workers(settings: Settings, database: Database) -> Verdicts:
     """Yield the problems of the live workers, and of this machine's clock."""
     workers = Workers(database).alive()
     findings = [*hosts(workers, database), *releases(workers)]
     if not database.is_sqlite:  # SQLite uses the caller's clock
         findings += clocks([*workers, {"skew_ms": own_skew_ms(database)}])
+        with database.read() as connection:
+            findings += connections(settings, len(workers), allowed_connections(connection))
     yield from findings
     if not findings:
         machines = len({worker["host"] for worker in workers})
@@ -64,6 +66,19 @@ def clocks(workers: Iterable[Worker]) -> Verdicts:
             f"the clock of {who} is {abs(skew_ms) / 1000:.1f} s {'ahead of' if skew_ms > 0 else 'behind'} the "
             "database's. Leases use the database's clock, so no run is lost; but times in logs and events are wrong "
             "by that much, and approvals expire at the wrong time. Synchronize the clock (`timedatectl set-ntp true`).",
+        )
+
+
+def connections(settings: Settings, workers: int, allowed: int) -> Verdicts:
+    """Yield a problem if the pools of the live workers and one web process may need more than Postgres allows."""
+    pool = settings.database_pool_size + settings.database_max_overflow
+    needed = pool * (workers + 1)
+    if needed > allowed:
+        yield (
+            "fail" if pool > allowed else "warn",
+            f"{workers} worker processes and a web process may open {needed} connections ({pool} each: "
+            f"CALLBOARD_DATABASE_POOL_SIZE and CALLBOARD_DATABASE_MAX_OVERFLOW), and Postgres allows {allowed}; lower "
+            "these, or raise Postgres's max_connections. Beyond it transactions are refused.",
         )
 
 

@@ -84,16 +84,22 @@ def test_a_truncated_log_is_found_by_a_rotated_file_or_one_that_is_named(
     assert "worker-7.log.2:1 has entry 2" in said
 
 
-def test_a_tenant_that_only_a_log_file_knows_is_verified_too(add: Add, tmp_path: Path) -> None:
-    entry = add(tenant="acme")
-    write_anchor(tmp_path / "logs", entry)
+@pytest.mark.parametrize("folder", ["logs", "collected"])
+@pytest.mark.parametrize("only", [[], ["--tenant", "acme"]])
+def test_a_tenant_that_only_a_log_file_knows_is_verified_too(
+    add: Add, tmp_path: Path, capsys: pytest.CaptureFixture[str], folder: str, only: list[str]
+) -> None:
+    add()
+    anchor = write_anchor(tmp_path / folder, add(tenant="acme"))
+    named = [] if folder == "logs" else ["--anchors", str(anchor)]
     with closing(open_database(read_settings().database)) as database:
         tamper(database)
         with database.write() as connection:
-            connection.exec_driver_sql("DELETE FROM audit")
-            connection.exec_driver_sql("DELETE FROM audit_heads")
+            connection.exec_driver_sql("DELETE FROM audit WHERE tenant = 'acme'")
+            connection.exec_driver_sql("DELETE FROM audit_heads WHERE tenant = 'acme'")
 
-    assert status_of(["audit", "verify"]) == 1
+    assert status_of(["audit", "verify", *only, *named]) == 1
+    assert "tenant acme: entry 1 is the first that is broken: it is missing" in capsys.readouterr().out
 
 
 def test_an_export_has_the_entries_behind_a_number_as_lines(add: Add, capsys: pytest.CaptureFixture[str]) -> None:

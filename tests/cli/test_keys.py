@@ -48,6 +48,10 @@ def test_a_key_as_json(ask) -> None:
     assert orjson.loads(ask("keys", "list", "--tenant", "zeta", "--json")[1]) == []
 
 
+def test_the_name_of_the_own_principal_is_free_in_other_tenants(ask) -> None:
+    assert ask("keys", "create", "local", "--tenant", "acme")[0] == 0
+
+
 @pytest.mark.parametrize("by", ["id", "key"])
 def test_a_revoked_key_is_listed_as_such(ask, by: str) -> None:
     made = orjson.loads(ask("keys", "create", "ci", "--json")[1])
@@ -63,9 +67,12 @@ def test_a_revoked_key_is_listed_as_such(ask, by: str) -> None:
     [
         (("create", "../ci"), "1 to 64 letters"),
         (("create", "ci", "--tenant", "a/b"), "1 to 64 letters"),
+        (("create", "cbk_0123456789abcdef_0123456789abcdef"), "looks like a secret"),
+        (("create", "local"), "is this installation's own principal"),
         (("create", "ci", "--role", "emperor"), "'viewer', 'operator', 'approver', 'admin'"),
         (("create", "ci", "--verb", "conquer"), "'see', 'start'"),
         (("create", "ci", "--agent", "asistant"), "Did you mean 'assistant'?"),
+        (("create", "ci", "--verb", "administer", "--agent", "assistant"), "leave out the verb or the agents"),
         (("create", "ci", "--expires", "never"), "is not a duration"),
         (("create", "ci", "--expires", "0d"), "is not a duration"),
         (("revoke", "none"), "there is no API key 'none'"),
@@ -105,7 +112,7 @@ def test_the_installations_own_principal_is_not_disabled(ask, monkeypatch: pytes
 def test_a_principal_of_its_name_is_disabled_where_credentials_are_required(
     ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask("keys", "create", "local")
+    ask("keys", "create", "ci")
     monkeypatch.setenv("CALLBOARD_AUTH", "required")
 
     assert ask("principals", "disable", "local")[0] == 0

@@ -54,6 +54,15 @@ def test_an_unknown_command_names_the_nearest(capsys):
     assert "./callboard --help" in said
 
 
+def test_a_family_without_its_command_prints_its_help_alone(capsys):
+    assert status_of(["keys"]) == 2
+
+    said = capsys.readouterr().err
+    assert said.startswith("Usage: ./callboard keys")
+    assert "revoke" in said
+    assert "error" not in said
+
+
 def test_a_wrong_flag_is_wrong_usage_and_says_where_to_look(capsys):
     assert status_of(["migrate", "--nope"]) == 2
 
@@ -170,7 +179,8 @@ def test_a_broken_plugin_makes_the_doctor_fail(capsys, monkeypatch, tmp_path, ow
 
     assert status == 1
     assert (
-        "fail plugins      CALLBOARD_PLUGINS: 'not_there_at_all:Watcher' cannot be imported" in capsys.readouterr().out
+        "fail plugins        CALLBOARD_PLUGINS: 'not_there_at_all:Watcher' cannot be imported"
+        in capsys.readouterr().out
     )
 
 
@@ -217,6 +227,28 @@ def test_the_doctor_names_what_is_wrong_with_its_remedy(capsys, monkeypatch, tmp
     assert "CALLBOARD_SLOTTS is not a setting. Did you mean 'CALLBOARD_SLOTS'?" in said
     assert "fail redis" in said
     assert "broken.yaml:2" in said
+
+
+def test_the_doctor_refuses_what_is_no_address_before_it_reads_a_stream(capsys):
+    status = status_of(["doctor", "--url", "localhost:8000"])
+
+    said = capsys.readouterr().err
+    assert status == 2
+    assert "an origin without a path" in said
+    assert "reading a stream" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("up", "--port", "80a"), "'80a' is not a whole number from 0 to 65535."),
+        (("up", "--port", "70000"), "'70000' is not a whole number from 0 to 65535."),
+        (("logs", "--lines", "-1"), "'-1' is not a whole number of at least 0."),
+    ],
+)
+def test_what_is_no_number_is_refused_in_plain_words(capsys, arguments, complaint):
+    assert status_of(list(arguments)) == 2
+    assert complaint in " ".join(capsys.readouterr().err.split())
 
 
 def test_agents_lists_what_is_configured_and_fails_when_one_cannot_be_used(capsys, monkeypatch, tmp_path):

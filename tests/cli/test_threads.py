@@ -93,6 +93,17 @@ def test_a_pipe_gets_two_columns(runner: Runner, journal: Journal, capsys: pytes
     assert capsys.readouterr().out == "         you  Hi\n       agent  one\n              two\n"
 
 
+def test_the_columns_of_threads_are_below_each_other(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    for thread_id in ("sums", "a-longer-name", "n" * 60):
+        accept(runner, thread_id=thread_id)
+
+    status_of(["threads"])
+
+    *named, long = sorted(capsys.readouterr().out.splitlines(), key=len)
+    assert {line.index(" 20") for line in named} == {31}
+    assert long.index(" 20") == 61
+
+
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_it_says_that_there_are_more_threads(
     runner: Runner, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]

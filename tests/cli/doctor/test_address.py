@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from dataclasses import replace
 from typing import Any
@@ -122,6 +123,7 @@ def certificate_error() -> ssl.SSLCertVerificationError:
         ({"arrivals": []}, "ended before its first event"),
         ({"error": ConnectionRefusedError(111, "Connection refused")}, "cannot be reached"),
         ({"error": TimeoutError()}, "cannot be reached: TimeoutError"),
+        ({"error": socket.gaierror(-2, "Name or service not known")}, "host name has no address here (Name or service"),
         ({"error": certificate_error()}, "certificate has expired"),
     ],
 )
@@ -136,3 +138,13 @@ def test_an_answer_that_is_no_stream_says_why(changes: dict[str, Any], words: st
 def test_an_address_is_an_origin(url: str) -> None:
     with pytest.raises(ValueError, match="an origin without a path"):
         observe(url)
+
+
+def test_an_answer_without_tls_to_an_https_address_is_named_as_that() -> None:
+    incoming = ssl.MemoryBIO()
+    session = ssl.create_default_context().wrap_bio(incoming, ssl.MemoryBIO(), server_hostname="calls.example")
+    incoming.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    with pytest.raises(ssl.SSLError) as found:
+        session.do_handshake()
+
+    assert "does not speak TLS" in str(address.refusal(seen(error=found.value)))

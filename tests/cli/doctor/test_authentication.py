@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from cli.doctor.authentication import check_authentication
+from cli.doctor.authentication import check_authentication, lets_no_one_in
 from config.database.engine import Database
 from config.database.migrate import migrate
 from config.identity import keys
@@ -42,9 +44,12 @@ def test_it_says_what_is_asked_for(settings: Settings, changed: dict[str, object
 
 def test_it_warns_where_no_credential_can_be_sent(required: Settings, database: Database) -> None:
     assert only(check_authentication(required))[0] == "warn"
+    assert lets_no_one_in(required)
+    assert not lets_no_one_in(required.model_copy(update={"auth": "local"}))
     with database.write() as connection:
         key, _ = keys.create(connection, KeyForm(lambda: "5e" * 32), Principal(id="ci"), by="root")
     assert only(check_authentication(required)) == ("ok", "CALLBOARD_AUTH=required: 1 valid API key")
+    assert not lets_no_one_in(required)
 
     with database.write() as connection:
         keys.revoke(connection, key.id, None, by="root")
@@ -52,3 +57,33 @@ def test_it_warns_where_no_credential_can_be_sent(required: Settings, database: 
     assert only(check_authentication(required))[0] == "warn"
     by_tokens = required.model_copy(update={"service_issuer": "https://issuer.example"})
     assert only(check_authentication(by_tokens))[0] == "ok"
+
+
+def test_a_database_without_a_schema_is_said_in_words(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "other.db"
+    required = settings.model_copy(update={"auth": "required", "database_url": f"sqlite:///{file}"})
+    assert "there is no valid API key" in only(check_authentication(required))[1]
+    assert not file.exists()
+    file.touch()
+
+    verdict, text = only(check_authentication(required))
+
+    assert verdict == "warn"
+    assert "because the database above cannot be used" in text
+
+
+@pytest.mark.parametrize("auth", ["none", "required"])
+def test_it_warns_of_keys_that_act_as_the_local_principal(settings: Settings, database: Database, auth: str) -> None:
+    migrate(settings)
+    made: dict[tuple[str, str], str] = {}
+    with database.write() as connection:
+        for tenant, name in (("default", "ops"), ("acme", "ops"), ("default", "ci")):
+            principal = Principal(tenant=tenant, id=name)
+            key, _ = keys.create(connection, KeyForm(lambda: "5e" * 32), principal, by="root")
+            made[tenant, name] = key.id
+
+    warning, _ = check_authentication(settings.model_copy(update={"auth": auth, "principal": "ops"}))
+
+    assert warning[0] == "warn"
+    assert made["default", "ops"] in warning[1]
+    assert [key_id in warning[1] for key_id in made.values()].count(True) == 1

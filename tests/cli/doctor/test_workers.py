@@ -1,7 +1,7 @@
 import pytest
 
 from bus.journal import WorkerRow, Workers
-from cli.doctor.workers import check_workers, clocks, own_skew_ms
+from cli.doctor.workers import check_workers, clocks, connections, own_skew_ms
 from config.clock import epoch_ms
 from config.database.engine import open_database
 from config.database.migrate import migrate
@@ -101,3 +101,29 @@ def test_this_machines_clock_is_measured_against_the_databases(on_postgres, post
     assert verdicts(check_workers(on_postgres)) == ["ok"]
 
     assert 590_000 < own_skew_ms(postgres, lambda: epoch_ms() + 600_000) < 610_000
+
+
+@pytest.mark.parametrize(
+    ("pool_size", "workers", "allowed", "verdict"), [(20, 2, 90, None), (20, 2, 89, "warn"), (91, 0, 100, "fail")]
+)
+def test_pools_that_need_more_connections_than_postgres_allows_are_reported(
+    settings, pool_size, workers, allowed, verdict
+):
+    pooled = settings.model_copy(update={"database_pool_size": pool_size, "database_max_overflow": 10})
+
+    found = list(connections(pooled, workers, allowed))
+
+    assert [found for found, _ in found] == ([verdict] if verdict else [])
+    if verdict:
+        assert f"may open {(pool_size + 10) * (workers + 1)} connections" in found[0][1]
+        assert f"allows {allowed};" in found[0][1]
+
+
+@pytest.mark.postgres
+def test_the_connections_that_postgres_allows_are_asked_for(on_postgres):
+    pooled = on_postgres.model_copy(update={"database_pool_size": 500})
+
+    verdict, text = only(check_workers(pooled))
+
+    assert verdict == "fail"
+    assert "Postgres allows 197;" in text  # tests/backends.py: 200, and Postgres keeps 3 for superusers
