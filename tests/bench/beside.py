@@ -23,7 +23,6 @@ from tests.bench.command import Effort, run, say
 from tests.bench.processes import (
     Process,
     clean_environment,
-    free_port,
     model_server,
     seconds_until_page_and_word,
     usage_of,
@@ -31,6 +30,7 @@ from tests.bench.processes import (
 )
 from tests.bench.report import Bar, Figure, Report
 from tests.bench.rigs import Rig
+from tests.ports import free_port
 
 RATE = 20
 FEW, MANY = 50, 150

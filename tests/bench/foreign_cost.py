@@ -8,30 +8,49 @@ The reference is a second unknown id, asked for as often: the difference between
 from __future__ import annotations
 
 import http.client
-import random
+import json
 import statistics
-import time
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from config.identity.principal import Principal, Role
-from tests.bench.auth_cost import web
+from config.settings import Settings
 from tests.bench.command import Effort, run
 from tests.bench.report import Bar, Figure, Report
+from tests.bench.web import JSON, Headers, Request, accepted_run, in_turns, settings_in, web
+from tests.credentials import key_of
 
-CALLS = (("GET", ""), ("GET", "/events"), ("GET", "/approvals"), ("POST", "/cancel"), ("DELETE", ""))
+CALLS = (
+    ("GET", "/v1/runs/RUN"),
+    ("GET", "/v1/runs/RUN/events"),
+    ("GET", "/v1/runs/RUN/approvals"),
+    ("POST", "/v1/runs/RUN/approvals/apr_1"),
+    ("POST", "/v1/runs/RUN/cancel"),
+    ("POST", "/v1/runs/RUN/ticket"),
+    ("DELETE", "/v1/runs/RUN"),
+    ("GET", "/v1/threads/THREAD"),
+    ("GET", "/v1/threads/THREAD/messages"),
+    ("DELETE", "/v1/threads/THREAD"),
+    ("DELETE", "/v1/keys/KEY"),
+)
+"""Each call with the id of an object that has an owner; words in capitals are ids."""
+BODIES = {"/v1/runs/RUN/approvals/apr_1": json.dumps({"decision": "approve"})}
 STRANGER = Principal(tenant="another", id="stranger", roles=frozenset(Role))
 LIMIT = 1.05
 
 
 def measure(effort: Effort) -> Report:
     """Return for each call the median time of a foreign id, beside that of an unknown one."""
-    times = effort.pick(1000, 20)
-    with web(STRANGER) as (client, run_id, key):
-        ids = {"foreign": run_id, "unknown": f"{run_id[:-6]}000000", "other": f"{run_id[:-6]}111111"}
-        _in_turns(client, ids, key, 20)
-        rounds = [_in_turns(client, ids, key, times) for _ in range(effort.rounds)]
+    times = effort.pick(500, 20)
+    with tempfile.TemporaryDirectory(prefix="cbbench") as folder, web(settings := settings_in(Path(folder))) as client:
+        key = key_of(settings, STRANGER)
+        requests = _requests(client, _objects(client, settings), {"Authorization": f"Bearer {key}"})
+        in_turns(requests, 20)
+        rounds = [in_turns(requests, times) for _ in range(effort.rounds)]
     figures = [
         Figure(
-            name=f"{method} /v1/runs/ID{path} of a foreign run, p50",
+            name=f"{method} {path}, foreign, p50",
             unit="µs",
             rounds=[found[method, path, "foreign"] for found in rounds],
             references=[found[method, path, "unknown"] for found in rounds],
@@ -43,26 +62,46 @@ def measure(effort: Effort) -> Report:
     return Report(name="foreign_cost", title="Foreign and unknown", figures=figures, details={"requests": times})
 
 
-Medians = dict[tuple[str, str, str], float]
+Way = tuple[str, str, str]
+"""Method, path, and which id."""
 
 
-def _noise(rounds: list[Medians], method: str, path: str) -> float:
+def _objects(client: http.client.HTTPConnection, settings: Settings) -> Mapping[str, str]:
+    """Return the ids of a run, its thread and a key, all of the tenant that the asker is not of."""
+    run = accepted_run(client)
+    client.request("GET", f"/v1/runs/{run}")
+    thread = str(json.loads(client.getresponse().read())["thread_id"])
+    key = key_of(settings, Principal(id="owner")).split("_")[1]
+    return {"RUN": run, "THREAD": thread, "KEY": key}
+
+
+def _requests(
+    client: http.client.HTTPConnection, objects: Mapping[str, str], headers: Headers
+) -> Mapping[Way, Request]:
+    return {
+        (method, path, which): Request(
+            client=client,
+            method=method,
+            path=_address(path, objects, which),
+            headers={**headers, **JSON} if path in BODIES else headers,
+            body=BODIES.get(path),
+            status=404,
+        )
+        for method, path in CALLS
+        for which in ("foreign", "unknown", "other")
+    }
+
+
+def _address(path: str, objects: Mapping[str, str], which: str) -> str:
+    """Return the path with ids of existing objects, or with their last letters changed."""
+    ending = {"foreign": "", "unknown": "000000", "other": "111111"}[which]
+    for kind, object_id in objects.items():
+        path = path.replace(kind, object_id[: len(object_id) - len(ending)] + ending)
+    return path
+
+
+def _noise(rounds: Sequence[Mapping[Way, float]], method: str, path: str) -> float:
     return statistics.median(found[method, path, "other"] / found[method, path, "unknown"] for found in rounds)
-
-
-def _in_turns(client: http.client.HTTPConnection, ids: dict[str, str], key: str, times: int) -> Medians:
-    """Return the median of each call and id in microseconds; their order is random, as each slows the next one."""
-    taken: dict[tuple[str, str, str], list[float]] = {(*call, name): [] for call in CALLS for name in ids}
-    dice, headers = random.Random(7), {"Authorization": f"Bearer {key}"}
-    for _ in range(times):
-        for method, path, name in dice.sample(list(taken), len(taken)):
-            began = time.perf_counter()
-            client.request(method, f"/v1/runs/{ids[name]}{path}", headers=headers)
-            answer = client.getresponse()
-            answer.read()
-            taken[method, path, name].append(time.perf_counter() - began)
-            assert answer.status == 404, (method, path, name, answer.status)
-    return {place: statistics.median(seconds) * 1e6 for place, seconds in taken.items()}
 
 
 if __name__ == "__main__":

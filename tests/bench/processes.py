@@ -19,6 +19,7 @@ import orjson
 from cli.supervisor.child import guarded
 from cli.supervisor.serving import child_environment, python
 from config.folders import ROOT
+from tests.ports import free_port
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -128,13 +129,6 @@ def resident_mib(pid: int) -> float:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
     return 0.0
-
-
-def free_port() -> int:
-    """Return a TCP port without a listener."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_for_port(port: int, process: Process, timeout_s: float = 60.0) -> None:

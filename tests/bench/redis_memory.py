@@ -78,7 +78,7 @@ def measure(effort: Effort) -> Report:
         began_s = time.monotonic()
         handle = runner.run("Count, please.", "long")
         keys = runner.journal.keys
-        scales = Scales(client, (keys.stream(handle.run_id), keys.meta(handle.run_id)))
+        scales = Scales(client, (keys.stream("default", handle.run_id), keys.meta("default", handle.run_id)))
         with scales.watching():
             end = handle.result(1800)
         took_s = time.monotonic() - began_s

@@ -23,11 +23,11 @@ from tests.bench.processes import (
     NotReady,
     Process,
     clean_environment,
-    free_port,
     usage_of,
     wait_for_answer,
     wait_for_port,
 )
+from tests.ports import free_port
 
 NAIVE_SLOTS = 100
 """Threads of the naive worker and of its web process: enough for 50 viewers, as an operator would set them."""

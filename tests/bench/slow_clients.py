@@ -19,9 +19,10 @@ from config.database.migrate import migrate
 from config.folders import ROOT
 from config.settings import Settings
 from tests.bench.command import Effort, run, say
-from tests.bench.processes import clean_environment, free_port
+from tests.bench.processes import clean_environment
 from tests.bench.report import Bar, Figure, Report
 from tests.journeys.web_server import Web
+from tests.ports import free_port
 
 NORMAL, SLOW = 50, 1000
 EVERY_S = 0.2

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tests.bench import sse_cost
 from tests.bench.command import Effort, run
-from tests.bench.processes import free_port
 from tests.bench.report import Bar, Figure, Report
+from tests.ports import free_port
 
 
 def measure(effort: Effort) -> Report:

@@ -22,13 +22,13 @@ from tests.bench.command import Effort, run, say
 from tests.bench.processes import (
     Process,
     clean_environment,
-    free_port,
     model_server,
     resident_mib,
     seconds_until_page_and_word,
     tree,
 )
 from tests.bench.report import Bar, Figure, Report
+from tests.ports import free_port
 
 _IMPORT_WEB = f"""
 import sys, time

@@ -1,9 +1,15 @@
-"""What schemathesis has to know besides the document: streams do not end, and some texts are made by the server."""
+"""What schemathesis has to know besides the document: streams do not end, and some texts are made by the server.
+
+It imports this; the answers are counted here too.
+"""
 
 from __future__ import annotations
 
+import atexit
 import base64
+import os
 import time
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -11,7 +17,12 @@ import schemathesis
 from hypothesis import strategies as st
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
+from schemathesis import Case, HookContext
 from urllib3.exceptions import HTTPError
+
+from tests.fuzz.calls import Counted
+from tests.fuzz.known import Known
+from tests.fuzz.waits import shorten
 
 STREAM_S = 0.2
 """How long a stream is read."""
@@ -51,3 +62,18 @@ schemathesis.openapi.format(
     "thread-id",
     st.text("abcdefghijklmnopqrstuvwxyzäß0123456789:-_", min_size=1, max_size=128),
 )
+
+known, counted = Known.from_environment(), Counted()
+atexit.register(lambda: counted.write(Path(os.environ["CALLBOARD_FUZZ_COUNTS"])))
+
+
+@schemathesis.hook
+def before_call(_context: HookContext, case: Case, _kwargs: dict[str, Any]) -> None:
+    known.put_into(case)
+    shorten(case)
+
+
+@schemathesis.hook
+def after_call(_context: HookContext, case: Case, answer: schemathesis.Response) -> None:
+    if case.method.upper() == case.operation.method.upper():  # else it is sent as another method, to be refused
+        counted.add(case.operation.label, answer.status_code)

@@ -1,0 +1,94 @@
+"""The Callboard that is fuzzed: credentials are required, people sign in at a real provider, runs wait for answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from config.identity.principal import Principal, Role
+from config.settings import Settings
+from tests.bus.questions import asks
+from tests.credentials import key_of
+from tests.identity_provider.provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider
+from tests.journeys.up import Up
+from tests.web.conftest import opened
+
+OWNER = Principal(id="owner", roles=frozenset(Role))
+STRANGER = Principal(tenant="acme", id="stranger", roles=frozenset(Role))
+ANY_NUMBER = "10000000"
+WAITING_RUNS = 30
+AGENT = "name: Assistant\nmodel: demo/assistant\nsystem_prompt: You answer.\n"
+AGENTS = {"assistant": "starters: [Hello]\n", "asking": "queue: served_by_no_worker\n"}
+"""What their definitions have besides."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deployment:
+    """A running Callboard and what requests to it need."""
+
+    origin: str
+    credentials: Path
+    """The keys of two administrators of different tenants, as Web Fuzzing Commons writes them."""
+    facts: Path
+    """For ``tests.fuzz.hooks``: the id of the key that is to stay, and the questions that runs wait for."""
+
+
+@contextmanager
+def deployment(folder: Path, provider: IdentityProvider) -> Iterator[Deployment]:
+    """Yield a Callboard in this folder while it runs."""
+    (folder / "agents").mkdir(parents=True)
+    for name, more in AGENTS.items():
+        (folder / "agents" / f"{name}.yaml").write_text(AGENT + more)
+    with ExitStack() as open_things:
+        chosen = _environment(folder, provider)
+        up = open_things.enter_context(Up(folder / "state", "--port", "0", "--workers", "1", **chosen))
+        origin = up.address.partition("/#")[0].rstrip("/")
+        provider.allow(origin)
+        settings = Settings(_env_file=None, state_dir=folder / "state", agents_dir=str(folder / "agents"))  # type: ignore[call-arg]  # pydantic-settings' own
+        keys = {person.id: key_of(settings, person) for person in (OWNER, STRANGER)}
+        facts = {"key": keys[OWNER.id], "questions": _questions(settings)}
+        yield Deployment(
+            origin=origin,
+            credentials=_written(folder / "credentials.json", {"auth": [_named(*one) for one in keys.items()]}),
+            facts=_written(folder / "facts.json", facts),
+        )
+        up.stop()
+
+
+def _environment(folder: Path, provider: IdentityProvider) -> dict[str, str]:
+    chosen = {
+        "auth": "required",
+        "agents_dir": str(folder / "agents"),
+        "oidc_issuer": provider.issuer,
+        "oidc_client_id": CLIENT_ID,
+        "oidc_client_secret": CLIENT_SECRET,
+        "oidc_scopes": "openid profile email groups",
+        "principal_requests_per_minute": ANY_NUMBER,
+        "tenant_requests_per_minute": ANY_NUMBER,
+    }
+    return {f"CALLBOARD_{name.upper()}": value for name, value in chosen.items()}
+
+
+def _questions(settings: Settings) -> list[tuple[str, str]]:
+    """Return run and question of some runs that wait for an answer; no worker takes them afterwards."""
+    found = []
+    with opened(settings) as runner:
+        for _ in range(WAITING_RUNS):
+            run_id = runner.run("Refund the order.", "asking", principal=OWNER).run_id
+            runner.journal.publish(asks(runner.journal.database, run_id))
+            (asked,) = runner.journal.runs.get(OWNER, run_id)["approvals"]
+            found.append((run_id, asked["approval_id"]))
+    return found
+
+
+def _named(name: str, key: str) -> dict[str, object]:
+    return {"name": name, "fixedHeaders": [{"name": "Authorization", "value": f"Bearer {key}"}]}
+
+
+def _written(path: Path, content: object) -> Path:
+    path.write_text(json.dumps(content))
+    path.chmod(0o600)
+    return path

@@ -1,0 +1,60 @@
+"""What no generated request can know: a question that is open, a sign-in that a person has passed, the key in use."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+from schemathesis import Case
+
+from tests.identity_provider.provider import pass_forms
+
+EVERY = 4
+"""One of so many requests gets what is known."""
+
+
+class Known:
+    """Puts what is known into some requests; the others stay as they were generated."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self._questions = itertools.cycle(facts["questions"])
+        self._own_key_id = facts["key"].split("_")[1]
+        self._turn = itertools.count()
+        self._changes: Mapping[str, Callable[[Case], None]] = {
+            "POST /v1/runs/{run_id}/approvals/{approval_id}": self._answer_a_question,
+            "POST /auth/callback": self._sign_in,
+        }
+
+    @classmethod
+    def from_environment(cls) -> Known:
+        return cls(json.loads(Path(os.environ["CALLBOARD_FUZZ_FACTS"]).read_text()))
+
+    def put_into(self, case: Case) -> None:
+        """Change a request that was meant to be valid."""
+        if case.operation.label == "DELETE /v1/keys/{key_id}" and case.path_parameters["key_id"] == self._own_key_id:
+            case.path_parameters["key_id"] = "the-fuzzers-own"
+        change = self._changes.get(case.operation.label)
+        if change is not None and _is_valid(case) and next(self._turn) % EVERY == 0:
+            change(case)
+
+    def _answer_a_question(self, case: Case) -> None:
+        case.path_parameters["run_id"], case.path_parameters["approval_id"] = next(self._questions)
+
+    def _sign_in(self, case: Case) -> None:
+        origin = str(case.operation.base_url).rstrip("/")
+        with httpx.Client() as browser:
+            begun = browser.post(f"{origin}/auth/sign-in").json()
+            kept = {name: value for name, value in browser.cookies.items() if name.startswith("callboard_")}
+            back = pass_forms(browser, begun["authorization_url"], "olga", f"{origin}/auth/callback")
+        case.body = {name: values[0] for name, values in parse_qs(urlsplit(back).query).items()}
+        case.cookies = kept
+
+
+def _is_valid(case: Case) -> bool:
+    return case.meta is not None and case.meta.generation.mode.is_positive
