@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -119,14 +119,17 @@ class PostgresCluster:
     def frozen(self) -> Iterator[None]:
         """Hold every process of the server still: its connections stay, and nothing is answered."""
         server = psutil.Process(self._process.pid)
-        processes = [server, *server.children(recursive=True)]
-        for process in processes:
-            process.suspend()
+        server.suspend()  # first, so that no process begins meanwhile
+        processes = [*server.children(recursive=True), server]
         try:
+            for process in processes:
+                with suppress(psutil.NoSuchProcess):  # its connection was closed
+                    process.suspend()
             yield
         finally:
             for process in processes:
-                process.resume()
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -8,9 +8,12 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
@@ -21,11 +24,14 @@ from tests import examples
 from tests.backends import PostgresCluster, RedisServer, find_chromium
 from tests.identity_provider import environment
 from tests.identity_provider.provider import IdentityProvider
+from tests.routes import share_builders
 from tests.slow_disk import SlowDisk
 from tests.statements import share_statements
 from tests.template import use_template
-from tests.tiers import UnitGuard, mark_tiers
+from tests.tiers import UnitGuard, is_left_out, mark_tiers
 
+YOUNG_OBJECTS = 10_000
+"""New objects at which the collector looks at them; Python's own 700 is a look every few statements."""
 DEVELOPERS = re.compile(r"^(CALLBOARD|CELERY|OLLAMA)_|_API_KEY$|_API_BASE$|_BASE_URL$")
 """Variables a developer may have set for work with Callboard, Celery and models."""
 
@@ -54,10 +60,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
-def pytest_collection_finish() -> None:
-    """The collector passes over what was imported and collected: it stays until the end, and is most of the memory."""
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file whose tests are all of another tier is not imported."""
+    return is_left_out(collection_path, config.getoption("markexpr")) or None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What tests need is installed; what was collected, which is most of the memory, is never looked at as garbage.
+
+    The installation takes longer than a test may.
+    """
+    needed = any("identity_provider" in getattr(item, "fixturenames", ()) for item in session.items)
+    if needed and not session.config.option.collectonly:
+        with suppress(subprocess.CalledProcessError):  # its fixture says why
+            environment.ready()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
     gc.enable()
 
 
@@ -75,21 +94,25 @@ INSTALLED = frozenset((entry.name, entry.value) for group in GROUPS for entry in
 """Entry points of the developer's own packages, as they are before the first test."""
 
 
+@cache
+def entries_on(path: tuple[str, ...], group: str) -> tuple[EntryPoint, ...]:
+    """Return the entry points of what is on the import path; looking reads a file of each of 150 packages."""
+    return tuple(entry for entry in entry_points(group=group) if (entry.name, entry.value) not in INSTALLED)
+
+
 @pytest.fixture(autouse=True)
 def no_plugins_of_the_developers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packages that a developer installed for agents of their own offer nothing to a test; those a test makes do."""
 
-    def entries(group: str) -> list[EntryPoint]:
-        return [entry for entry in entry_points(group=group) if (entry.name, entry.value) not in INSTALLED]
-
-    monkeypatch.setattr("config.project.entry_points", entries)
+    monkeypatch.setattr("config.project.entry_points", lambda group: entries_on(tuple(sys.path), group))
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_statements() -> Iterator[None]:
-    """A statement is compiled for the first database that runs it, and not again for each test's own."""
+def compiled_once() -> Iterator[None]:
+    """A statement is compiled for the first database that runs it, a route for the first app; not for each test's."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         share_statements(monkeypatch)
+        share_builders(monkeypatch)
         yield
 
 
@@ -153,18 +176,22 @@ def each_database_url(database_kind: str, request: pytest.FixtureRequest) -> str
     return str(request.getfixturevalue("database_url" if database_kind == "sqlite" else "postgres_url"))
 
 
-@pytest.fixture
-def settings(tmp_path: Path, database_url: str, deployment: str) -> Settings:
-    """Settings of this test's own deployment, without Redis; ``settings.model_copy(update=...)`` for others."""
+@pytest.fixture(scope="session")
+def usual_settings() -> Settings:
+    """Settings of no deployment; reading the environment for each test would take a millisecond."""
     return Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own; a developer's .env is not the tests'
-        state_dir=tmp_path / "state",
-        database_url=database_url,
-        deployment=deployment,
         lease_s=1.0,
         beat_s=0.3,
         reap_s=0.3,
     )
+
+
+@pytest.fixture
+def settings(usual_settings: Settings, tmp_path: Path, database_url: str, deployment: str) -> Settings:
+    """Settings of this test's own deployment, without Redis; ``settings.model_copy(update=...)`` for others."""
+    own = {"state_dir": tmp_path / "state", "database_url": database_url, "deployment": deployment}
+    return usual_settings.model_copy(update=own)
 
 
 @pytest.fixture

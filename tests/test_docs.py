@@ -130,6 +130,13 @@ def test_every_test_a_page_points_at_exists(document):
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+def test_every_decision_is_in_their_list_by_its_title() -> None:
+    pages = sorted((DOCS / "decisions").glob("0*.md"))
+    titles = [(path.read_text().splitlines()[0].removeprefix("# "), path.name) for path in pages]
+
+    assert sorted(re.findall(r"^- \[(.*)\]\((.*)\)$", page("decisions/README.md"), re.M)) == sorted(titles)
+
+
 def anchors(document: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}

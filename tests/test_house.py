@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -24,6 +24,11 @@ MAX_FUNCTION_LINES = 40
 @cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree_of(path)))
 
 
 def name_of(path: Path) -> str:
@@ -104,7 +109,7 @@ def test_what_a_module_keeps_for_its_threads_is_made_again_in_a_forked_child():
     kept = [
         f"{name_of(path)}:{node.lineno}"
         for path in SOURCES
-        if not {"after_fork", "register_at_fork"} & set(names_in(tree_of(path)))
+        if not {"after_fork", "register_at_fork"} & set(names_in(nodes_of(path)))
         for node in tree_of(path).body
         if isinstance(node, ast.Assign | ast.AnnAssign)
         and isinstance(node.value, ast.Call)
@@ -119,8 +124,8 @@ OF_THREADS = """
 """.split()
 
 
-def names_in(tree: ast.AST):
-    return (getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(tree))
+def names_in(nodes: Iterable[ast.AST]):
+    return (getattr(node, "id", getattr(node, "attr", "")) for node in nodes)
 
 
 def test_every_write_to_the_table_of_runs_is_in_the_state_machine():
@@ -128,7 +133,7 @@ def test_every_write_to_the_table_of_runs_is_in_the_state_machine():
         f"{name_of(path)}:{node.lineno}"
         for path in SOURCES
         if path.parent != ROOT / "bus/journal/states"
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and writes_runs(node)
     ]
 
@@ -148,7 +153,7 @@ def test_no_statement_is_built_outside_the_journal():
         f"{name_of(path)}:{node.lineno}"
         for path in SOURCES
         if path.relative_to(ROOT).parts[0] not in ("bus", "config")
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.ImportFrom)
         and (node.module == "config.database.tables" or (node.module == "sqlalchemy" and BUILDERS & names_of(node)))
     ]
@@ -167,7 +172,7 @@ def test_the_end_of_a_run_is_built_in_one_place():
     built = [
         name_of(path)
         for path in SOURCES
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "EndPayload"
     ]
 
@@ -179,7 +184,7 @@ def test_long_files_and_functions_are_pointed_out():
     long += [
         f"{name_of(path)}:{node.lineno} {node.name}: {length_of(node)} lines"
         for path in SOURCES
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length_of(node) > MAX_FUNCTION_LINES
     ]
 

@@ -7,8 +7,10 @@ most.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +39,23 @@ def is_unit(item: pytest.Item) -> bool:
     return not any(item.get_closest_marker(name) for name in MARKERS)
 
 
+NAMED = ("journey", "browser")
+"""Tiers whose tests name them in their own file; fixtures mark those of the others."""
+_WHOLE = re.compile(rf"^pytestmark = .*?\bpytest\.mark\.({'|'.join(MARKERS)})\b", re.MULTILINE)
+"""The line that puts all tests of a file into a tier."""
+
+
+def is_left_out(path: Path, expression: str) -> bool:
+    """Return whether ``-m expression`` selects no test of a file, as its text says: importing it takes time."""
+    if not expression or not (path.name.startswith("test_") and path.suffix == ".py"):
+        return False
+    text = path.read_text()
+    if expression.startswith(NAMED) and expression.split(maxsplit=1)[0] not in text:
+        return True
+    found = _WHOLE.search(text)
+    return found is not None and f"not {found.group(1)}" in expression
+
+
 class UnitGuard:
     """Fails unit tests that reach outside, when nothing but unit tests was selected.
 
@@ -45,18 +64,21 @@ class UnitGuard:
 
     def __init__(self) -> None:
         self._is_on = False
-        sys.addaudithook(self._audit)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._is_on = bool(session.items) and all(is_unit(item) for item in session.items)
+        if self._is_on:  # a hook stays for good, and each event of the interpreter calls it
+            sys.addaudithook(self._audit)
 
     def pytest_sessionfinish(self) -> None:
         self._is_on = False
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self._is_on and (event in _OUTSIDE or (event == "import" and arguments[0] == "litellm")):
+        if event in _WATCHED and self._is_on and (event != "import" or arguments[0] == "litellm"):
             raise AssertionError(f"{event}: {REMEDY}. {arguments!r:.200}")
 
 
-_OUTSIDE = frozenset({"socket.connect", "socket.bind", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
+_WATCHED = frozenset(
+    {"socket.connect", "socket.bind", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "import"}
+)

@@ -6,8 +6,9 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -17,6 +18,10 @@ from agents.runner import Runner
 from bus.journal import Commit, HistoryItem, Journal
 from bus.payloads import EndPayload, MessagePayload, Payload, ToolResultPayload, encode
 from config.database.migrate import migrate
+from config.database.shared_secret import shared_secret
+from config.identity import keys
+from config.identity.key_form import SECRET_NAME, KeyForm
+from config.identity.principal import Principal, Role
 from config.settings import Settings
 from tests.bus.questions import asks, owned_again, question
 from web.app import create_app
@@ -38,6 +43,13 @@ class Counter:
         handle = self.runner.run(text, "support")
         self.journal.publish(asks(self.journal.database, handle.run_id, *(questions or (question(),)), says=SAYS))
         return handle.run_id, handle.thread_id
+
+    def key(self, name: str, *roles: Role) -> str:
+        """Return a new API key with these roles."""
+        form = KeyForm(partial(shared_secret, self.journal.database, SECRET_NAME))
+        form.open()
+        with self.journal.database.write() as connection:
+            return keys.create(connection, form, Principal(id=name, roles=frozenset(roles)), by="root")[1]
 
     def resume(self, run_id: str, *results: ToolResultPayload, text: str = "It is paid back.") -> None:
         """Resume an answered run and end it, as a worker would."""
@@ -62,7 +74,7 @@ class Counter:
 
 
 @contextmanager
-def opened_counter(folder: Path) -> Iterator[Counter]:
+def opened_counter(folder: Path, auth: Literal["none", "required"] = "none") -> Iterator[Counter]:
     """Yield a served page and its runs; ``folder`` keeps the database."""
     (folder / "agents").mkdir()
     (folder / "agents" / "support.yaml").write_text(AGENT)
@@ -71,6 +83,7 @@ def opened_counter(folder: Path) -> Iterator[Counter]:
         state_dir=folder,
         database_url=f"sqlite:///{folder / 'callboard.db'}",
         agents_dir=str(folder / "agents"),
+        auth=auth,
     )
     migrate(settings)
     journal = Journal(settings, publish=lambda message: None)

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, Route, expect
 
 from bus.journal import Decision
 from bus.payloads import ToolResultPayload
-from config.identity.principal import Principal
+from config.identity.principal import Principal, Role
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.test_page_looks import FAINT_TEXTS, OVERFLOW
 from tests.browser.visitor import PATIENCE_MS, Scheme, Visitor
@@ -31,6 +31,13 @@ LONG: dict[str, Any] = {
 def counter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
     """A page whose runs wait until a test resumes them."""
     with opened_counter(tmp_path_factory.mktemp("counter")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
+    """The same where each reader needs a key."""
+    with opened_counter(tmp_path_factory.mktemp("guarded"), auth="required") as opened:
         yield opened
 
 
@@ -228,6 +235,49 @@ def test_two_browsers_see_one_answer(visitor: Visitor, browser: Browser, counter
 
     expect(card).to_contain_text("Fail the run — decided on a page or over HTTP.")
     context.close()
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.APPROVER])
+def test_only_a_reader_who_may_decide_is_offered_the_answers(browser: Browser, guarded: Counter, role: Role) -> None:
+    run_id, _ = guarded.waiting()
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    visitor = Visitor(context, guarded.url).opens(f"#token={guarded.key('vic', role)}")
+    visitor.page.locator(f"a.run[data-run={run_id}]").click()
+    card = visitor.page.locator(".ask")
+    expect(card).to_contain_text("Did this call take effect?", timeout=PATIENCE_MS)
+
+    if role is Role.APPROVER:
+        expect(card.locator(".choices button")).to_have_count(3)
+    else:
+        expect(card.get_by_role("button")).to_have_count(0)
+        expect(card).to_contain_text("Its owner, local, may, and so may everyone with the role approver or admin.")
+        visitor.presses("r")
+        expect(card).to_be_focused()
+        assert status_of(guarded, run_id) == "waiting"
+    context.close()
+    assert visitor.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1440])
+def test_the_account_of_many_roles_can_be_read_and_the_calls_are_linked(
+    browser: Browser, guarded: Counter, width: int, scheme: Scheme
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    visitor = Visitor(context, guarded.url).opens(f"#token={guarded.key('ann', *Role)}")
+    page = visitor.page
+    if width == 320:
+        page.get_by_role("button", name="Threads").click()
+    facts = page.locator(".account-facts")
+
+    expect(facts).to_have_text("admin · approver · operator · viewer · with an API key")
+    assert facts.evaluate("found => found.scrollWidth <= found.clientWidth")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(FAINT_TEXTS) == []
+    page.get_by_role("link", name="HTTP calls").click()
+    expect(page.locator("article.call").first).to_be_visible(timeout=PATIENCE_MS)
+    context.close()
+    assert visitor.complaints == []
 
 
 def test_a_second_press_shows_the_answer_that_won(visitor: Visitor, counter: Counter) -> None:

@@ -304,3 +304,14 @@ def test_an_unknown_event_is_passed_over(page: Visitor) -> None:
 
     assert _texts(shown) == ["a"]
     assert shown["story"]["cursor"] == 2
+
+
+def test_stop_is_offered_for_ones_own_runs_and_by_roles_for_those_of_others(page: Visitor) -> None:
+    shown = page.module(
+        "const { mayStop, noteMe } = await import('/static/state/me.js');"
+        "const may = (roles) => { noteMe({ principal: 'olga', roles }); return mayStop('adam'); };"
+        "const others = [[], ['viewer', 'approver'], ['viewer', 'operator'], ['admin']].map(may);"
+        "return [...others, mayStop('olga'), mayStop(undefined)];"
+    )
+
+    assert shown == [False, False, True, True, True, True]

@@ -96,6 +96,8 @@ def test_a_session_that_ends_while_the_page_is_open_is_noticed_and_what_was_type
     expect(page.get_by_label("Message")).to_have_value("A long message that is not sent yet")
     page.get_by_label("Message").press("End")
     page.keyboard.type(", and more")
+    expect(page.locator(".health")).not_to_contain_text("does not answer")
+    expect(page.locator(".board .line")).to_contain_text("signed out")
     sign_in_again.click()
 
     expect(page.locator(".account-name")).to_be_visible(timeout=PATIENCE_MS)

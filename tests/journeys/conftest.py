@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests.app_harness import AppHarness
 from tests.backends import RedisServer
 from tests.fleet import Worker
 from tests.model_server import ModelServer
+from tests.ports import free_port
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +92,7 @@ def worker(fleet_settings: Settings, fleet_harness: AppHarness) -> Iterator[Work
 @pytest.fixture
 def by_default(redis_settings: Settings, tmp_path: Path) -> Settings:
     """Settings with a port of its own, and the periods of an installation that set none."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     (tmp_path / "state").mkdir()
     periods = {name: Settings.model_fields[name].default for name in ("lease_s", "beat_s", "reap_s")}
     return redis_settings.model_copy(update={"agents_dir": str(tmp_path / "agents"), "port": port, **periods})

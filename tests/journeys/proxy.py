@@ -46,11 +46,6 @@ def adapted(text: str, pair: Pair, port: int, web_port: int) -> str:
     return text.replace(f"{FOLDER}/server.pem", str(pair.certificate)).replace(f"{FOLDER}/server.key", str(pair.key))
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def nginx(servers: str, folder: Path, port: int) -> Iterator[None]:
     program = need(shutil.which("nginx") or shutil.which("/usr/sbin/nginx"), "nginx")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from tests.backends import RunningRedis
 from tests.fleet import Worker
 from tests.journeys.web_server import Watching, Web
 from tests.model_server import ModelServer
+from tests.ports import free_port
 
 AGENT = "name: Speaker\nmodel: scripted/bench-{pieces}-{pace}\napi_base: {url}\nsystem_prompt: You count.\n"
 SLOTS = 10
@@ -190,7 +190,7 @@ def staged(folder: Path, **chosen: Any) -> Iterator[Stage]:
             state_dir=folder / "state",
             redis_url=own.url,
             agents_dir=str(folder / "agents"),
-            port=_free_port(),
+            port=free_port(),
             workers=1,
             **{"slots": SLOTS, "reap_s": 1.0, **chosen},
         )
@@ -200,8 +200,3 @@ def staged(folder: Path, **chosen: Any) -> Iterator[Stage]:
             yield Stage(settings, own, model, web, worker)
     finally:
         own.stop()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])

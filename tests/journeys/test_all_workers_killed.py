@@ -7,7 +7,6 @@ within twelve of it.
 from __future__ import annotations
 
 import contextlib
-import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +23,7 @@ from tests.journeys.neighbour import until
 from tests.journeys.up import Up, WarmingUp
 from tests.journeys.web_server import Watching, Web
 from tests.model_server import Turn
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -55,8 +55,7 @@ def standing(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_a_hundred_streaming_runs_survive_the_loss_of_every_worker(open_harness: Callable[..., AppHarness]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     harness = open_harness(lease_s=15.0, beat_s=5.0, reap_s=5.0, port=port)
     harness.agent()
     text = [f"word{number} " for number in range(TOKENS)]

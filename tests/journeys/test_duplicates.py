@@ -47,7 +47,7 @@ def assert_one_owner(harness: AppHarness, run_id: str, text: str) -> None:
     assert len(harness.model.requests) == 1
     assert run_row(harness, handle).fence == 1
     assert handle.result(10).output == text
-    assert_whole(list(harness.runner.journal.follow_blocking(run_id, handle.thread_id, 0)))
+    assert_whole(list(harness.runner.journal.follow_blocking("default", run_id, handle.thread_id, 0)))
 
 
 def test_fifty_messages_from_the_queue(brisk_harness: AppHarness) -> None:

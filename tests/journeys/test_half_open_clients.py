@@ -17,6 +17,7 @@ import pytest
 from config.database.migrate import migrate
 from config.settings import Settings
 from tests.journeys.web_server import Web
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
@@ -42,8 +43,7 @@ def web(tmp_path_factory: pytest.TempPathFactory, redis_server) -> Iterator[Web]
     (folder / "agents").mkdir()
     (folder / "state").mkdir()
     (folder / "agents" / "assistant.yaml").write_text(AGENT)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
         state_dir=folder / "state",
@@ -128,9 +128,10 @@ def test_more_connections_than_there_may_be_push_the_oldest_out(web: Web) -> Non
     assert "Traceback" not in web.log.read_text()
 
 
-def test_a_client_that_sends_a_byte_a_second_blocks_no_other_and_is_ended(web: Web) -> None:
+@pytest.mark.parametrize("kind", ["a header", "a body"])
+def test_a_client_that_sends_a_byte_a_second_blocks_no_other_and_is_ended(web: Web, kind: str) -> None:
     stop = threading.Event()
-    with half_open(web.settings.port, b"GET / HTTP/1.1\r\nX: ") as clients:
+    with half_open(web.settings.port, KINDS[kind]) as clients:
         dripping = threading.Thread(target=drip, args=(clients, stop))
         dripping.start()
         began = time.monotonic()

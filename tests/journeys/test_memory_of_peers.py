@@ -17,6 +17,7 @@ from bus.journal import Journal
 from config.database.migrate import migrate
 from config.settings import Settings
 from tests.journeys.web_server import Web
+from tests.ports import free_port
 from tests.web.conftest import RunOwner
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
@@ -32,8 +33,7 @@ def web(tmp_path: Path, redis_server) -> Iterator[Web]:
     (tmp_path / "agents").mkdir()
     (tmp_path / "state").mkdir()
     (tmp_path / "agents" / "assistant.yaml").write_text(AGENT)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
         state_dir=tmp_path / "state",

@@ -16,18 +16,16 @@ from typing import Any
 
 import pytest
 
-from config.database.engine import open_database
 from config.database.migrate import migrate
-from config.database.shared_secret import shared_secret
 from config.folders import ROOT
-from config.identity import keys
-from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal
 from config.settings import Settings
 from tests.certificates import Authority, Pair
+from tests.credentials import key_of
 from tests.fleet import bare_environment
 from tests.journeys import proxy
 from tests.journeys.web_server import Web
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
@@ -84,7 +82,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, redis_server) -> Iterator[Sit
     for name in ("agents", "state"):
         (folder / name).mkdir()
     (folder / "agents" / "assistant.yaml").write_text(AGENT)
-    port, web_port = proxy.free_port(), proxy.free_port()
+    port, web_port = free_port(), free_port()
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
         state_dir=folder / "state",
@@ -99,15 +97,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, redis_server) -> Iterator[Sit
     migrate(settings)
     authority = Authority(folder)
     with Web(settings):
-        yield Site(port, web_port, folder, authority, authority.issue("server"), key_of(settings))
-
-
-def key_of(settings: Settings) -> str:
-    database = open_database(settings.database)
-    secret = shared_secret(database, SECRET_NAME)
-    with closing(database), database.write() as connection:
-        form = KeyForm(lambda: secret)
-        return keys.create(connection, form, Principal(id="ci"), by="root")[1]
+        yield Site(port, web_port, folder, authority, authority.issue("server"), key_of(settings, Principal(id="ci")))
 
 
 @pytest.fixture(params=["nginx", "caddyfile", "yaml"], ids=["nginx", "caddy", "traefik"])
@@ -235,7 +225,7 @@ def test_the_doctor_finds_what_a_proxy_does(site: Site, tmp_path: Path, harm: st
     more = "" if "X-Forwarded-Proto" in line else FORWARDED
     more += "" if " Host " in line else "proxy_set_header Host $http_host;"
     files = {"certificate": site.pair.certificate, "key": site.pair.key}
-    web_port = proxy.free_port() if harm == "reaches nothing" else site.web_port
+    web_port = free_port() if harm == "reaches nothing" else site.web_port
     server = SERVER.format(port=site.port, web_port=web_port, line=line, more=more, **files)
     with proxy.nginx(server, tmp_path, site.port):
         findings = site.doctor("--idle-s", "5" if harm == "cuts" else "1")

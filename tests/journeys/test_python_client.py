@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +31,7 @@ from tests.journeys.outside_tools import arrived
 from tests.journeys.test_web_killed import MortalWeb
 from tests.journeys.web_server import Web
 from tests.model_server import Call, Turn
+from tests.ports import free_port
 from tests.processes import run_python
 from tests.test_docs import examples
 
@@ -245,8 +245,7 @@ def test_three_restarts_of_the_web_process_are_not_noticed(
 @pytest.fixture(scope="module")
 def guarded_web(fleet_settings: Settings, worker: Worker) -> Iterator[Web]:
     """A web process that asks for credentials."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     guarded = Web(fleet_settings.model_copy(update={"port": port, "auth": "required"}))
     guarded.log = fleet_settings.state / "guarded.log"
     with guarded:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from config.identity.keys import ApiKey
 from config.identity.principal import Principal, Role
 from config.settings import Settings
 from tests.journeys.web_server import Web
+from tests.ports import free_port
 
 pytestmark = pytest.mark.journey
 
@@ -53,13 +53,6 @@ def webs(settings: Settings) -> Iterator[tuple[Web, Web]]:
     first, second = (settings.model_copy(update={"port": free_port()}) for _ in range(2))
     with Web(first) as one, Web(second) as two:
         yield one, two
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Stream:
@@ -175,7 +168,12 @@ def test_no_log_has_a_key(webs: tuple[Web, Web], database: Database) -> None:
 
     assert webs[0].ask(f"/v1/runs?api_key={text}")[0] == 400
     assert webs[0].ask(f"/v1/runs/{text}", Authorization=f"Bearer {text}")[0] == 400
-    assert webs[0].ask(f"/v1/runs?agent={text}", Authorization=f"Bearer {text}")[0] == 400
+    for place in (f"/v1/runs?agent={text}", f"/v1/runs#{text}", f"http://ci:{text}@127.0.0.1/v1/runs"):
+        connection = http.client.HTTPConnection(webs[0].address.removeprefix("http://"), timeout=30)
+        named = {"Host": "127.0.0.1", "Authorization": f"Bearer {text}"}
+        connection.request("GET", place, headers=named)  # as it is, fragment included
+        assert connection.getresponse().status == 400
+        connection.close()
 
     logs = [path for path in Path(webs[0].settings.state).rglob("*") if path.suffix == ".log"]
     assert logs

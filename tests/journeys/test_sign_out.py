@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
-from config.database.engine import open_database
 from config.database.migrate import migrate
-from config.database.shared_secret import shared_secret
-from config.identity import sessions
 from config.identity.principal import Principal
-from config.identity.session_form import SECRET_NAME, SessionForm
-from config.identity.sessions import Lifetime
 from config.settings import Settings
-from tests.journeys.test_revocation import BAR_S, Stream, free_port, seconds_until
+from tests.credentials import session_of
+from tests.journeys.test_revocation import BAR_S, Stream, seconds_until
 from tests.journeys.web_server import Web
-from web.auth.session_cookies import SESSION, name_of
+from tests.ports import free_port
 
 pytestmark = pytest.mark.journey
-
-ISSUER = "https://login.example.org"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +25,7 @@ def webs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Web, Web]]:
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
         state_dir=tmp_path_factory.mktemp("sign-out"),
         auth="required",
-        oidc_issuer=ISSUER,
+        oidc_issuer="https://login.example.org",
         oidc_client_id="callboard",
     )
     migrate(made)
@@ -43,8 +36,7 @@ def webs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Web, Web]]:
 
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_streams_and_requests_end_on_both_processes(webs: tuple[Web, Web], everywhere: bool) -> None:
-    here, there = signed_in(webs[0].settings, "olga"), signed_in(webs[0].settings, "olga")
-    other = signed_in(webs[0].settings, "adam")
+    here, there, other = (session_of(webs[0].settings, Principal(id=name)) for name in ("olga", "olga", "adam"))
     streams = [Stream(web, "/v1/events", **here) for web in webs]
     theirs = [Stream(web, "/v1/events", **there) for web in webs]
     kept = [Stream(web, "/v1/events", **other) for web in webs]
@@ -57,17 +49,3 @@ def test_streams_and_requests_end_on_both_processes(webs: tuple[Web, Web], every
     assert max(refused_s) < BAR_S
     assert all(stream.ends_within(BAR_S if everywhere else 0) == everywhere for stream in theirs)
     assert not any(stream.ends_within(0) for stream in kept)
-
-
-def signed_in(settings: Settings, name: str) -> dict[str, str]:
-    """Return the headers of a person's browser after a sign-in."""
-    database = open_database(settings.database)
-    form = SessionForm(partial(shared_secret, database, SECRET_NAME), ISSUER)
-    session_id, text = form.make()
-    lifetime = Lifetime(idle_ms=3_600_000, most_ms=3_600_000)
-    facts = {"sign_in_digest": session_id, "display_name": name, "lifetime": lifetime}
-    with database.write() as connection:
-        sessions.create(connection, session_id, form.digest(text), Principal(id=name), **facts)  # type: ignore[arg-type]
-    database.close()
-    cookie = f"{name_of(SESSION, form, 'http://127.0.0.1')}={text}"
-    return {"Cookie": cookie, "X-CSRF-Token": form.csrf_token(text)}

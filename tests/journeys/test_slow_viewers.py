@@ -17,6 +17,7 @@ from tests.app_harness import write_agent
 from tests.fleet import Worker
 from tests.journeys.web_server import Watching, Web
 from tests.model_server import ModelServer, Turn
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(120)]
 
@@ -30,8 +31,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def web(redis_settings: Settings, tmp_path: Path) -> Iterator[Web]:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     (tmp_path / "state").mkdir()
     chosen = redis_settings.model_copy(update={"agents_dir": str(tmp_path / "agents"), "port": port})
     migrate(chosen)

@@ -23,6 +23,7 @@ from config.settings import Settings
 from tests.certificates import Authority
 from tests.journeys.up import Up
 from tests.journeys.web_server import Web
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
@@ -39,8 +40,7 @@ def web(tmp_path_factory: pytest.TempPathFactory, redis_server) -> Iterator[Web]
     (folder / "agents" / "assistant.yaml").write_text(AGENT)
     authority = Authority(folder)
     pair = authority.issue("server")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
         state_dir=folder / "state",
@@ -214,4 +214,4 @@ def test_a_file_that_is_missing_ends_the_command_with_a_sentence(tmp_path: Path,
     none = str(tmp_path / "none.pem")
     with Up(tmp_path / "state", "--port", "0", "--tls-certificate", none, command=command) as up:
         assert up.process.wait(60) == 2
-        assert f"CALLBOARD_TLS_CERTIFICATE: {none} does not exist" in up.wait_for("does not exist")
+        assert f"{none} of CALLBOARD_TLS_CERTIFICATE does not exist" in up.wait_for("does not exist")

@@ -72,7 +72,7 @@ def test_the_doctor_finds_a_running_installation_well(tmp_path):
         up.stop()
     assert said.returncode == 0, said.stdout
     assert "maxmemory-policy noeviction" in said.stdout
-    assert "ok   workers      1 alive" in said.stdout
+    assert "ok   workers        1 alive" in said.stdout
     assert "'runs' is consumed" in said.stdout
     assert "fail" not in said.stdout
 
@@ -103,6 +103,7 @@ def test_a_signal_ends_everything(tmp_path, number):
         status = up.stop(number)
 
     assert status == 0
+    assert not [line for line in up.lines if "counts of viewers" in line]
     assert len(children) >= 4
     assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
     with socket.socket() as free:

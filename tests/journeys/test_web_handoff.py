@@ -20,6 +20,7 @@ import pytest
 
 from config.database.migrate import migrate
 from config.settings import Settings
+from tests.ports import free_port
 
 pytestmark = pytest.mark.journey
 
@@ -59,8 +60,7 @@ def web(redis_settings: Settings, tmp_path: Path) -> Iterator[Web]:
     migrate(redis_settings)
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "assistant.yaml").write_text(AGENT)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     chosen = {
         "CALLBOARD_REDIS_URL": str(redis_settings.redis_url),
         "CALLBOARD_DATABASE_URL": redis_settings.database,

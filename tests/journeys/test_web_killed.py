@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import signal
-import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from tests.app_harness import AppHarness
 from tests.journeys.neighbour import neighbour
 from tests.journeys.web_server import Watching, Web
 from tests.model_server import Turn
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
@@ -30,8 +30,7 @@ class MortalWeb(Web):
     """A gunicorn that can be killed with all its processes."""
 
     def __init__(self, harness: AppHarness, name: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
+        port = free_port()
         super().__init__(harness.settings.model_copy(update={"port": port}))
         self.log = harness.settings.state / f"{name}.log"
 
