@@ -13,7 +13,7 @@ from config.database.engine import open_database
 from config.database.migrate import migrate
 from config.settings import Settings
 from tests.soak.enough import LEAST, Tally, tally, too_little
-from tests.soak.faults import NAMES, plan
+from tests.soak.faults import FIRST_FEW, KILL, NAMES, plan
 from tests.soak.load import Load, Seen, new_runs
 
 PLENTY = Tally(counts=dict.fromkeys(LEAST, 1000), done=dict.fromkeys(NAMES, 3))
@@ -33,6 +33,11 @@ def test_each_fault_is_done_before_any_is_done_again() -> None:
 
     for number in range(3):
         assert sorted(rounds[number * len(NAMES) : (number + 1) * len(NAMES)]) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_workers_are_killed_early_so_that_a_short_soak_has_crashes_too(seed: int) -> None:
+    assert KILL in [blow.name for blow in islice(plan(random.Random(seed)), FIRST_FEW)]
 
 
 def test_a_seed_starts_the_same_runs_in_the_same_order() -> None:
