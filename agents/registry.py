@@ -87,7 +87,7 @@ class AgentRegistry:
         """
         definition = self.get_for(principal, agent_id)
         if not may_start(principal, definition):
-            raise AgentForbidden(principal=principal.id, agent_id=agent_id)
+            raise AgentForbidden(principal, agent_id)
         return definition
 
     def unknown(self, agent_id: str) -> AgentUnknown:

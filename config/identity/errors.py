@@ -32,11 +32,18 @@ class Forbidden(Permanent):
 
 
 class AgentForbidden(Permanent):
-    """The agent's definition does not let this principal start it."""
+    """The agent's definition, or the credential, does not let this principal start it."""
 
     code = "agent_forbidden"
     status = 403
-    text = "'{principal}' may not start agent '{agent_id:.80}'; `access:` in its definition says who may."
+
+    def __init__(self, principal: Principal, agent_id: str) -> None:
+        if Verb.START in principal.verbs:
+            remedy = "`access:` in its definition says who may."
+        else:
+            remedy = "use a credential whose scope has the verb 'start'."
+        problem = f"'{principal.id}' may not start agent '{agent_id:.80}'; {remedy}"
+        super().__init__(problem, principal=principal.id, agent_id=agent_id)
 
 
 class ScopeExceeded(Permanent):

@@ -47,6 +47,22 @@ def test_a_run_that_may_not_be_started_leaves_nothing(principal: Principal, erro
         assert kit.runner.journal.runs.newest(Principal(tenant="acme", id="boss", roles=frozenset(Role))) == []
 
 
+@pytest.mark.parametrize(
+    ("principal", "remedy"),
+    [
+        (BEN, "`access:` in its definition"),
+        (Principal(tenant="acme", id="ana", verbs=frozenset({Verb.SEE})), "'start'"),
+    ],
+    ids=["principal", "verb"],
+)
+def test_a_refused_start_names_what_refuses_it(principal: Principal, remedy: str) -> None:
+    with (
+        AgentKit(access={"tenants": ["acme"], "principals": ["ana"]}) as kit,
+        pytest.raises(AgentForbidden, match=remedy),
+    ):
+        kit.runner.run("Hi", "tester", principal=principal)
+
+
 def test_runs_of_a_private_agent_are_their_principals_and_admins() -> None:
     with AgentKit(access={"runs": "private"}) as kit:
         kit.model.script(Turn(text="Hello."))

@@ -115,10 +115,11 @@ def test_a_long_poll_ends_without_events(client, runner, journal) -> None:
     assert page == {"events": [], "cursor": "2", "ended": False}
 
 
-def test_a_long_poll_on_an_ended_run_does_not_wait(client, ended: str) -> None:
-    page = client.get(f"/v1/runs/{ended}/events?after=8&wait_s=60").json
+@pytest.mark.parametrize("query", ["after=8", "after=8&wait_s=60"])
+def test_a_page_after_the_end_is_empty_and_says_that_the_run_has_ended(client, ended: str, query: str) -> None:
+    page = client.get(f"/v1/runs/{ended}/events?{query}", headers=JSON).json
 
-    assert page["events"] == []
+    assert page == {"events": [], "cursor": "8", "ended": True}
 
 
 @pytest.mark.parametrize("query", ["wait_s=61", "wait_s=-1", "limit=0", "limit=501", "aftr=1"])

@@ -83,32 +83,35 @@ def of_run(run_id: RunId, query: WhichEvents, headers: Resumed) -> Response:
     preferred_s = min(headers.wait_s, MAX_WAIT_S) if query.wait_s is None else 0
     wait_s, limit = query.wait_s or preferred_s, query.limit
     thread_id, status, last = process.journal.runs.bounds(current_principal(), run_id, cursor)
+    is_over = status in TERMINAL and cursor >= last  # no event follows, and none will
     if wants_page or query.wait_s is not None:
-        page = _page(process, run_id, thread_id, cursor, 0 if status in TERMINAL else wait_s, limit)
+        page = _page(process, run_id, thread_id, cursor, 0 if status in TERMINAL else wait_s, limit, is_over)
         page.headers.update(applied(preferred_s))
         return page
-    if status in TERMINAL and cursor >= last:  # no event follows, and none will
+    if is_over:
         return Response(status=204)
     hub, tenant = process.hub, current_principal().tenant
     hub.viewers.require_room(current_principal())
     return StreamResponse(hub.viewers, lambda: hub.run_feed(tenant, run_id, thread_id), cursor)
 
 
-def _page(process: WebProcess, run_id: str, thread_id: str, cursor: int, wait_s: int, limit: int) -> Response:
+def _page(
+    process: WebProcess, run_id: str, thread_id: str, cursor: int, wait_s: int, limit: int, is_over: bool
+) -> Response:
     with process.large_work():
         lines = _read(process, run_id, thread_id, cursor)
         if lines or not wait_s:
-            return _page_of(lines, cursor, limit)
+            return _page_of(lines, cursor, limit, is_over)
     tenant = current_principal().tenant
     found = process.wait(tenant, wait_s, lambda: anext(process.journal.follow(tenant, run_id, thread_id, cursor), ()))
     require_still_valid()
     return _page_of(found or (), cursor, limit)
 
 
-def _page_of(lines: Sequence[Line], cursor: int, limit: int) -> Response:
+def _page_of(lines: Sequence[Line], cursor: int, limit: int, is_over: bool = False) -> Response:
     shown = _fitting(lines, limit)
     last = shown[-1].seq if shown else cursor
-    ended = b"true" if shown and shown[-1].is_end else b"false"
+    ended = b"true" if (shown[-1].is_end if shown else is_over) else b"false"
     events_json = b",".join(line.data for line in shown)
     body = b'{"events":[%s],"cursor":"%d","ended":%s}' % (events_json, last, ended)
     return Response(body, content_type="application/json")

@@ -52,7 +52,7 @@ class EventPage(Answer):
     cursor: str
     """Where the next page begins."""
     ended: bool
-    """Whether the last of them is the run's last."""
+    """Whether no event follows this page, and none will: the run has ended, and this is its last page."""
 
 
 class BoardSnapshot(Answer):

@@ -315,7 +315,7 @@ export interface components {
         EventPage: {
             /** @description Where the next page begins. */
             cursor: string;
-            /** @description Whether the last of them is the run's last. */
+            /** @description Whether no event follows this page, and none will: the run has ended, and this is its last page. */
             ended: boolean;
             events: components["schemas"]["Event"][];
         };
