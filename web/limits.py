@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from flask import Flask, Response, g, request
+from flask import Flask, g, request
 
 from bus.keys import Keys
+from config.identity.principal import Principal
 from config.limits import LimitName
 from config.settings import Settings
 from web.auth.authentication import HEALTH_ENDPOINTS
 from web.errors import TooManyRequests
-from web.problems import of_error
-from web.security import current_principal
 
 if TYPE_CHECKING:
-    from flask_limiter import ApplicationLimit, Limiter, RateLimitExceeded
+    from flask_limiter import ApplicationLimit
 
 REDIS_S = 0.25
 """How long a request waits for Redis before its process counts for itself; Flask-Limiter then tries Redis again after
@@ -45,41 +46,78 @@ def register(app: Flask, settings: Settings) -> None:
     """Count and limit the requests of authenticated callers, if there is a limit for any; after authentication."""
     if not any(settings.limit(name, tenant) for name in NAMES.values() for tenant in ("", *settings.tenants)):
         return
-    from flask_limiter import Limiter, RateLimitExceeded
-
-    blocks = Blocks()
-    limiter = Limiter(
-        lambda: _key("principal"),
-        application_limits=[_limit(settings, scope) for scope in NAMES],
-        request_identifier=lambda: "request",  # unknown addresses count too
-        in_memory_fallback_enabled=True,
-        **_storage(settings),
-    )
-
-    @limiter.request_filter
-    def is_counted_already() -> bool:
-        if (
-            request.endpoint in HEALTH_ENDPOINTS or g.get("caller") is None
-        ):  # polled by load balancers; the page's files
-            return True
-        if "asked" not in g:  # else Redis broke, and the request is counted in this process
-            sizes = {scope: _block_size(settings, scope) for scope in NAMES}
-            g.asked = {scope: 0 if blocks.has(_key(scope)) else size for scope, size in sizes.items() if size}
-        return not any(g.asked.values())
-
-    limiter.init_app(app)
+    blocks, counter = Blocks(), Counter(settings)
+    sizes = lru_cache(MAX_BLOCKS)(partial(_block_sizes, settings))
 
     @app.before_request
-    def keep_blocks() -> None:
-        for scope, count in g.get("asked", {}).items():
-            if count != 1:  # else it has this request alone
-                blocks.add(_key(scope), count - 1)
+    def limit_requests() -> None:
+        caller = g.get("caller")
+        if caller is None or request.endpoint in HEALTH_ENDPOINTS:  # the page's files; polled by load balancers
+            return
+        principal: Principal = caller.principal
+        wanted = blocks.take(principal, sizes(principal.tenant))
+        if not wanted:
+            return
+        refusal = counter.count(principal, wanted)
+        if refusal is None:
+            for scope, count in wanted.items():
+                if count != 1:  # else it has this request alone
+                    blocks.add(key_of(principal, scope), count - 1)
+            return
+        if refusal.scope == "tenant" and wanted.get("principal"):  # the principal's block was counted before
+            blocks.add(key_of(principal, "principal"), wanted["principal"])
+        raise _error(principal, refusal)
 
-    @app.errorhandler(RateLimitExceeded)
-    def refuse(error: RateLimitExceeded) -> Response:
-        if error.limit.scope == "tenant" and g.asked.get("principal"):  # the principal's block was counted before
-            blocks.add(_key("principal"), g.asked["principal"])
-        return _refusal(limiter, error)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """Which limit is reached."""
+
+    scope: Scope
+    amount: int
+    wait_s: int
+    """Until requests count anew."""
+
+
+class Counter:
+    """Counts blocks of requests by Flask-Limiter.
+
+    It does so in a Flask application of its own: the functions that Flask-Limiter adds to each request of an
+    application would take longer than the whole of authentication, and one request in a hundred needs them.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        from flask_limiter import Limiter
+
+        self._app = Flask(__name__, static_folder=None)
+        self._limiter = Limiter(
+            lambda: _key("principal"),
+            app=self._app,
+            application_limits=[_limit(settings, scope) for scope in NAMES],
+            request_identifier=lambda: "request",  # unknown addresses count too
+            in_memory_fallback_enabled=True,
+            **_storage(settings),
+        )
+
+    def count(self, principal: Principal, wanted: Mapping[Scope, int]) -> Refusal | None:
+        """Count so many requests in each scope; return the limit that is reached by that, if there is one."""
+        from flask_limiter import RateLimitExceeded
+
+        with self._app.request_context(request.environ):
+            g.principal, g.wanted = principal, wanted
+            try:
+                self._app.preprocess_request()
+            except RateLimitExceeded as error:
+                scope: Scope = "tenant" if error.limit.scope == "tenant" else "principal"
+                return Refusal(scope=scope, amount=error.limit.limit.amount, wait_s=self._wait_s())
+        return None
+
+    def _wait_s(self) -> int:
+        try:
+            reset_at = self._limiter.current_limit.reset_at if self._limiter.current_limit is not None else 0
+        except Exception:  # Redis broke between the count and this question
+            reset_at = 0
+        return max(1, min(WINDOW_S, int(reset_at - time.time()) + 1))
 
 
 class Blocks:
@@ -90,10 +128,20 @@ class Blocks:
         self._lock = threading.Lock()
         self._left: dict[str, tuple[int, float]] = {}
 
-    def has(self, key: str) -> bool:
-        """Return whether there is a request in the block of a key."""
+    def take(self, principal: Principal, sizes: Mapping[Scope, int]) -> dict[Scope, int]:
+        """Take a request from each of a principal's blocks, and return {}.
+
+        If one of them is used up, nothing is taken: return what to ask for, a block in its place and 0 for the others.
+        """
+        keys = {scope: key_of(principal, scope) for scope in sizes}
         with self._lock:
-            return self._count(key) > 0
+            used_up = [scope for scope, key in keys.items() if self._count(key) <= 0]
+            if not used_up:
+                for key in keys.values():
+                    left, until_s = self._left[key]
+                    self._left[key] = left - 1, until_s
+                return {}
+        return {scope: size if scope in used_up else 0 for scope, size in sizes.items()}
 
     def add(self, key: str, count: int) -> None:
         """Add requests to a block, which is kept for a minute, or take -``count`` from it.
@@ -112,30 +160,35 @@ class Blocks:
         return left if self._clock() < until_s else 0
 
 
-def _block_size(settings: Settings, scope: Scope) -> int:
-    limit = settings.limit(NAMES[scope], current_principal().tenant)
-    return max(1, limit // BLOCKS_A_LIMIT) if limit else 0
+def _block_sizes(settings: Settings, tenant: str) -> dict[Scope, int]:
+    """Return how many requests are counted at once, without the scopes that have no limit."""
+    limits = {scope: settings.limit(name, tenant) for scope, name in NAMES.items()}
+    return {scope: max(1, limit // BLOCKS_A_LIMIT) for scope, limit in limits.items() if limit}
 
 
 def _limit(settings: Settings, scope: Scope) -> ApplicationLimit:
     from flask_limiter import ApplicationLimit
 
     def allowed() -> str:
-        amount = settings.limit(NAMES[scope], current_principal().tenant)
+        amount = settings.limit(NAMES[scope], g.principal.tenant)
         return f"{amount}/minute" if amount else ""
 
     return ApplicationLimit(
         limit_provider=allowed,
         key_function=lambda: _key(scope),
         scope=scope,
-        cost=lambda: g.asked[scope],
-        exempt_when=lambda: not g.asked[scope],
+        cost=lambda: g.wanted[scope],
+        exempt_when=lambda: not g.wanted.get(scope),
     )
 
 
 def _key(scope: Scope) -> str:
+    """Return what the counts of the principal in ``g`` are kept under."""
+    return key_of(g.principal, scope)
+
+
+def key_of(principal: Principal, scope: Scope) -> str:
     """Return the tenant's name, which has no ``:``, or the principal's name with it."""
-    principal = current_principal()
     return principal.tenant if scope == "tenant" else f"{principal.tenant}:{principal.id}"
 
 
@@ -150,12 +203,6 @@ def _storage(settings: Settings) -> dict[str, Any]:
     return {"storage_uri": url, "storage_options": {"key_prefix": Keys(settings.deployment).limits, **waits}}
 
 
-def _refusal(limiter: Limiter, error: RateLimitExceeded) -> Response:
-    principal, scope = current_principal(), error.limit.scope
-    whose = f"'{principal.id}'" if scope == "principal" else f"tenant '{principal.tenant}'"
-    try:
-        reset_at = limiter.current_limit.reset_at if limiter.current_limit is not None else 0
-    except Exception:  # Redis broke between the count and this question
-        reset_at = 0
-    wait_s = max(1, min(60, int(reset_at - time.time()) + 1))
-    return of_error(TooManyRequests(whose=whose, limit=error.limit.limit.amount, retry_after_s=wait_s))
+def _error(principal: Principal, refusal: Refusal) -> TooManyRequests:
+    whose = f"'{principal.id}'" if refusal.scope == "principal" else f"tenant '{principal.tenant}'"
+    return TooManyRequests(whose=whose, limit=refusal.amount, retry_after_s=refusal.wait_s)

@@ -7,6 +7,7 @@ its definition's ``access``.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from sqlalchemy import ColumnElement, Table, and_, false, or_
@@ -16,6 +17,10 @@ from config.identity.principal import LOCAL, Principal, Reach, Verb
 
 if TYPE_CHECKING:
     from config.definitions.agent import AgentDefinition
+
+
+MAX_CONDITIONS = 1000
+"""Conditions of SQL that are kept, those used last: one for each principal, verb and table."""
 
 
 class Protected(Protocol):
@@ -62,8 +67,9 @@ def may_start(principal: Principal, agent: AgentDefinition) -> bool:
     return principal.id in access.principals or bool(principal.roles & access.roles)
 
 
+@lru_cache(MAX_CONDITIONS)
 def rows_for(principal: Principal, verb: Verb, table: Table) -> ColumnElement[bool]:
-    """Return ``may`` as a condition on the rows of ``runs`` or ``threads``."""
+    """Return ``may`` as a condition on the rows of ``runs`` or ``threads``; to build one costs most of a short query."""
     reach = principal.reach(verb)
     if reach is Reach.NONE:
         return false()

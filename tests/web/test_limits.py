@@ -10,14 +10,15 @@ import pytest
 from flask.testing import FlaskClient
 
 from config.errors import SettingInvalid
-from config.identity.principal import Role
+from config.identity.principal import Principal, Role
 from config.limits import WITH_AUTHENTICATION, Tenants, TenantSettings
 from config.logs import acting_for
 from config.settings import Settings, read_settings
 from tests.web.conftest import eventually, opened, process_of
 from tests.web.test_keys import bearer, make
 from web.app import create_app
-from web.limits import WINDOW_S, Blocks
+from web.limits import WINDOW_S, Blocks, Scope
+from web.limits import key_of as key_in
 
 Opens = Callable[..., FlaskClient]
 UNIX_NOWHERE = "unix:///nowhere/redis.sock?db=0"
@@ -140,26 +141,44 @@ def test_a_tenant_that_is_refused_costs_its_principals_nothing(web: Opens) -> No
     assert all("tenant 'acme'" in detail for detail in refused)
 
 
+ONE = Principal(tenant="acme", id="one")
+SIZES: dict[Scope, int] = {"principal": 3, "tenant": 5}
+
+
+def test_a_request_is_taken_from_each_block_or_from_none() -> None:
+    blocks = Blocks()
+    assert blocks.take(ONE, SIZES) == SIZES
+    blocks.add(key_in(ONE, "tenant"), 1)
+
+    assert blocks.take(ONE, SIZES) == {"principal": 3, "tenant": 0}
+    blocks.add(key_in(ONE, "principal"), 2)
+    assert blocks.take(ONE, SIZES) == {}
+    assert blocks.take(ONE, SIZES) == {"principal": 0, "tenant": 5}
+
+
+def test_a_scope_without_a_limit_is_not_asked_for() -> None:
+    assert Blocks().take(ONE, {"tenant": 5}) == {"tenant": 5}
+    assert Blocks().take(ONE, {}) == {}
+
+
 def test_a_block_is_kept_for_a_minute() -> None:
     now = [0.0]
     blocks = Blocks(clock=lambda: now[0])
-    blocks.add("one", 2)
-    blocks.add("one", -1)
+    blocks.add("acme", 3)
+    blocks.add("acme", -1)
 
-    assert [blocks.has(key) for key in ("one", "other")] == [True, False]
+    assert blocks.take(ONE, {"tenant": 5}) == {}
     now[0] = WINDOW_S
-    assert not blocks.has("one")
+    assert blocks.take(ONE, {"tenant": 5}) == {"tenant": 5}
 
 
 def test_what_concurrent_requests_take_beyond_a_block_is_taken_from_the_next() -> None:
     blocks = Blocks()
-    for count in (1, -1, -1):
-        blocks.add("one", count)
-    blocks.add("one", 2)
+    for count in (1, -1, -1, 2):
+        blocks.add("acme", count)
 
-    assert blocks.has("one")
-    blocks.add("one", -1)
-    assert not blocks.has("one")
+    assert blocks.take(ONE, {"tenant": 5}) == {}
+    assert blocks.take(ONE, {"tenant": 5}) == {"tenant": 5}
 
 
 @pytest.mark.parity

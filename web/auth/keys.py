@@ -56,7 +56,7 @@ class KeyVerifier:
             return found[1]
         at_s, caller = self._check(text)
         if caller is not None:
-            _keep(self._checked, mark, (at_s, caller))
+            keep(self._checked, mark, (at_s, caller))
         return caller
 
     def _check(self, text: str) -> tuple[float, Caller | None]:
@@ -76,7 +76,7 @@ class KeyVerifier:
             return at_s, key
         with self.journal.database.read() as connection:
             key = keys.live(connection, [key_id]).get(key_id)
-        _keep(self._known, key_id, (now_s, key))
+        keep(self._known, key_id, (now_s, key))
         return now_s, key
 
     def _note_use(self, key: ApiKey) -> None:
@@ -95,7 +95,7 @@ class KeyVerifier:
             log.info("use of an API key not recorded: %s", error, extra={"key_id": key_id})
 
 
-def _keep(kept: dict[K, V], name: K, value: V) -> None:
+def keep(kept: dict[K, V], name: K, value: V) -> None:
     """Add an entry; those kept before are dropped when they are too many."""
     if len(kept) >= MAX_KNOWN:
         kept.clear()

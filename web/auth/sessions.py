@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hmac
 import logging
+import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from config.database.shared_secret import shared_secret
@@ -19,7 +22,7 @@ from config.identity import sessions
 from config.identity.session_form import SECRET_NAME, SessionForm
 from config.identity.sessions import SEEN_EVERY_MS, Session
 from config.settings import Settings
-from web.auth.keys import FRESH_S, MAX_KNOWN
+from web.auth.keys import FRESH_S, keep
 from web.auth.session_cookies import SESSION, values_in
 from web.errors import CsrfRefused
 
@@ -32,6 +35,15 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADER = "HTTP_X_CSRF_TOKEN"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """The one valid session of a request's cookies."""
+
+    session: Session
+    csrf_token: bytes
+    """What a request that changes something has to send besides."""
+
+
 class SessionVerifier:
     """Finds the sessions of requests; one per process."""
 
@@ -40,6 +52,10 @@ class SessionVerifier:
         self._settings: Settings = journal.settings
         self.form = SessionForm(partial(shared_secret, journal.database, SECRET_NAME), self._settings.oidc_issuer or "")
         self._known: dict[str, tuple[float, Session | None]] = {}
+        """By id: a session and when it was looked up; None: it is not valid."""
+        self._checked: dict[bytes, Found] = {}
+        """By the mark of the cookies with the address they came to."""
+        self._mark_key = os.urandom(32)
         self._noted_s: dict[str, float] = {}
 
     def session(self, environ: Mapping[str, Any]) -> Session | None:
@@ -48,17 +64,38 @@ class SessionVerifier:
         Raises:
             CsrfRefused: it has one and changes something, without the session's token.
         """
+        found = self._found(environ)
+        if found is None:
+            return None
+        if environ["REQUEST_METHOD"] not in SAFE_METHODS:
+            sent = environ.get(HEADER, "").encode("utf-8", "replace")
+            if not hmac.compare_digest(sent, found.csrf_token):
+                raise CsrfRefused
+        self._note_use(found.session)
+        return found.session
+
+    def _found(self, environ: Mapping[str, Any]) -> Found | None:
+        """Return what the cookies of a request stand for: checked once as long as the session counts as looked up."""
+        parts = (environ["wsgi.url_scheme"], environ["HTTP_HOST"], environ["HTTP_COOKIE"])
+        mark = blake2b("\n".join(parts).encode(), digest_size=16, key=self._mark_key).digest()
+        found = self._checked.get(mark)
+        if found is None or not self._is_fresh(found):
+            found = self._check(environ)
+            if found is not None:
+                keep(self._checked, mark, found)
+        return found
+
+    def _is_fresh(self, found: Found) -> bool:
+        known = self._known.get(found.session.id)
+        return known is not None and known[1] is found.session and time.monotonic() - known[0] < FRESH_S
+
+    def _check(self, environ: Mapping[str, Any]) -> Found | None:
         texts = values_in(environ, SESSION, self.form, self._settings)
         found = [(text, session) for text in texts if (session := self.session_of(text)) is not None]
         if len(found) != 1:
             return None
         text, session = found[0]
-        if environ["REQUEST_METHOD"] not in SAFE_METHODS:
-            sent = environ.get(HEADER, "").encode("utf-8", "replace")
-            if not hmac.compare_digest(sent, self.form.csrf_token(text).encode()):
-                raise CsrfRefused
-        self._note_use(session)
-        return session
+        return Found(session=session, csrf_token=self.form.csrf_token(text).encode())
 
     def session_of(self, text: str) -> Session | None:
         """Return the session of a cookie's text, if it is valid now."""
@@ -78,9 +115,7 @@ class SessionVerifier:
         if now_s - at_s >= FRESH_S:
             with self.journal.database.read() as connection:
                 session = sessions.live(connection, [session_id]).get(session_id)
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            self._known[session_id] = now_s, session
+            keep(self._known, session_id, (now_s, session))
         return session
 
     def _note_use(self, session: Session) -> None:
@@ -88,9 +123,7 @@ class SessionVerifier:
         now_s = time.monotonic()
         if now_s - self._noted_s.get(session.id, -SEEN_EVERY_MS) < SEEN_EVERY_MS / 1000:
             return
-        if len(self._noted_s) >= MAX_KNOWN:
-            self._noted_s.clear()
-        self._noted_s[session.id] = now_s
+        keep(self._noted_s, session.id, now_s)
         self.journal.loop.submit(self.journal.loop.write(self._record_use, session.id))
 
     def _record_use(self, session_id: str) -> None:
