@@ -8,7 +8,7 @@ import json
 import random
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +19,7 @@ from config.settings import Settings
 from tests.bench.processes import Process, wait_for_answer
 from tests.bench.rigs import environment_of
 
+BLOCK, WARM = 50, 5
 JSON = {"Content-Type": "application/json"}
 Headers = Mapping[str, str]
 W = TypeVar("W")
@@ -81,4 +82,22 @@ def in_turns(requests: Mapping[W, Request], times: int) -> dict[W, float]:
     for _ in range(times):
         for way in dice.sample(list(requests), len(requests)):
             taken[way].append(requests[way].send())
+    return {way: statistics.median(seconds) * 1e6 for way, seconds in taken.items()}
+
+
+def in_blocks(groups: Sequence[Mapping[W, Request]], times: int) -> dict[W, float]:
+    """Return the medians of several groups' requests in microseconds.
+
+    A group has ``BLOCK`` turns, then another one: a process that gets more of the requests than another answers faster,
+    since its code stays in the processor's caches. The first turns of a block are not counted.
+    """
+    taken: dict[W, list[float]] = {way: [] for group in groups for way in group}
+    dice = random.Random(7)
+    for _ in range(max(1, times // BLOCK)):
+        for group in dice.sample(list(groups), len(groups)):
+            for turn in range(WARM + BLOCK):
+                for way in dice.sample(list(group), len(group)):
+                    seconds = group[way].send()
+                    if turn >= WARM:
+                        taken[way].append(seconds)
     return {way: statistics.median(seconds) * 1e6 for way, seconds in taken.items()}
