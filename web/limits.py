@@ -58,19 +58,19 @@ def register(app: Flask, settings: Settings) -> None:
         wanted = blocks.take(principal, sizes(principal.tenant))
         if not wanted:
             return
-        refusal = counter.count(principal, wanted)
-        if refusal is None:
+        reached = counter.count(principal, wanted)
+        if reached is None:
             for scope, count in wanted.items():
                 if count != 1:  # else it has this request alone
                     blocks.add(key_of(principal, scope), count - 1)
             return
-        if refusal.scope == "tenant" and wanted.get("principal"):  # the principal's block was counted before
+        if reached.scope == "tenant" and wanted.get("principal"):  # the principal's block was counted before
             blocks.add(key_of(principal, "principal"), wanted["principal"])
-        raise _error(principal, refusal)
+        raise _error(principal, reached)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Refusal:
+class ReachedLimit:
     """Which limit is reached."""
 
     scope: Scope
@@ -99,7 +99,7 @@ class Counter:
             **_storage(settings),
         )
 
-    def count(self, principal: Principal, wanted: Mapping[Scope, int]) -> Refusal | None:
+    def count(self, principal: Principal, wanted: Mapping[Scope, int]) -> ReachedLimit | None:
         """Count so many requests in each scope; return the limit that is reached by that, if there is one."""
         from flask_limiter import RateLimitExceeded
 
@@ -109,7 +109,7 @@ class Counter:
                 self._app.preprocess_request()
             except RateLimitExceeded as error:
                 scope: Scope = "tenant" if error.limit.scope == "tenant" else "principal"
-                return Refusal(scope=scope, amount=error.limit.limit.amount, wait_s=self._wait_s())
+                return ReachedLimit(scope=scope, amount=error.limit.limit.amount, wait_s=self._wait_s())
         return None
 
     def _wait_s(self) -> int:
@@ -203,6 +203,6 @@ def _storage(settings: Settings) -> dict[str, Any]:
     return {"storage_uri": url, "storage_options": {"key_prefix": Keys(settings.deployment).limits, **waits}}
 
 
-def _error(principal: Principal, refusal: Refusal) -> TooManyRequests:
-    whose = f"'{principal.id}'" if refusal.scope == "principal" else f"tenant '{principal.tenant}'"
-    return TooManyRequests(whose=whose, limit=refusal.amount, retry_after_s=refusal.wait_s)
+def _error(principal: Principal, reached: ReachedLimit) -> TooManyRequests:
+    whose = f"'{principal.id}'" if reached.scope == "principal" else f"tenant '{principal.tenant}'"
+    return TooManyRequests(whose=whose, limit=reached.amount, retry_after_s=reached.wait_s)

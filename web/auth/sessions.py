@@ -36,7 +36,7 @@ HEADER = "HTTP_X_CSRF_TOKEN"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class CheckedSession:
     """The one valid session of a request's cookies."""
 
     session: Session
@@ -53,7 +53,7 @@ class SessionVerifier:
         self.form = SessionForm(partial(shared_secret, journal.database, SECRET_NAME), self._settings.oidc_issuer or "")
         self._known: dict[str, tuple[float, Session | None]] = {}
         """By id: a session and when it was looked up; None: it is not valid."""
-        self._checked: dict[bytes, Found] = {}
+        self._checked: dict[bytes, CheckedSession] = {}
         """By the mark of the cookies with the address they came to."""
         self._mark_key = os.urandom(32)
         self._noted_s: dict[str, float] = {}
@@ -74,7 +74,7 @@ class SessionVerifier:
         self._note_use(found.session)
         return found.session
 
-    def _found(self, environ: Mapping[str, Any]) -> Found | None:
+    def _found(self, environ: Mapping[str, Any]) -> CheckedSession | None:
         """Return what the cookies of a request stand for: checked once as long as the session counts as looked up."""
         parts = (environ["wsgi.url_scheme"], environ["HTTP_HOST"], environ["HTTP_COOKIE"])
         mark = blake2b("\n".join(parts).encode(), digest_size=16, key=self._mark_key).digest()
@@ -85,17 +85,17 @@ class SessionVerifier:
                 keep(self._checked, mark, found)
         return found
 
-    def _is_fresh(self, found: Found) -> bool:
+    def _is_fresh(self, found: CheckedSession) -> bool:
         known = self._known.get(found.session.id)
         return known is not None and known[1] is found.session and time.monotonic() - known[0] < FRESH_S
 
-    def _check(self, environ: Mapping[str, Any]) -> Found | None:
+    def _check(self, environ: Mapping[str, Any]) -> CheckedSession | None:
         texts = values_in(environ, SESSION, self.form, self._settings)
         found = [(text, session) for text in texts if (session := self.session_of(text)) is not None]
         if len(found) != 1:
             return None
         text, session = found[0]
-        return Found(session=session, csrf_token=self.form.csrf_token(text).encode())
+        return CheckedSession(session=session, csrf_token=self.form.csrf_token(text).encode())
 
     def session_of(self, text: str) -> Session | None:
         """Return the session of a cookie's text, if it is valid now."""
