@@ -69,7 +69,7 @@ def may_start(principal: Principal, agent: AgentDefinition) -> bool:
 
 @lru_cache(MAX_CONDITIONS)
 def rows_for(principal: Principal, verb: Verb, table: Table) -> ColumnElement[bool]:
-    """Return ``may`` as a condition on the rows of ``runs`` or ``threads``; to build one costs most of a short query."""
+    """Return ``may`` as a condition on the rows of ``runs`` or ``threads``. Making one takes most of a short query."""
     reach = principal.reach(verb)
     if reach is Reach.NONE:
         return false()

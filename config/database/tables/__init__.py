@@ -1,0 +1,39 @@
+"""The tables for SQLAlchemy Core; the migrations beside this folder create them.
+
+Times are milliseconds since 1970, UTC, unless the line says otherwise. Columns called ``…_json`` hold
+JSON text. docs/journal.md describes each table.
+"""
+
+from __future__ import annotations
+
+from config.database.tables.columns import metadata
+from config.database.tables.control import approvals, controls, idempotency_keys, internal_events, outbox, timers
+from config.database.tables.fleet import tools, workers
+from config.database.tables.identity import api_keys, audit, audit_heads, feed_tickets, principals, secrets, sessions
+from config.database.tables.runs import definitions, events, messages, runs, steps, thread_agents, threads
+
+__all__ = [
+    "api_keys",
+    "approvals",
+    "audit",
+    "audit_heads",
+    "controls",
+    "definitions",
+    "events",
+    "feed_tickets",
+    "idempotency_keys",
+    "internal_events",
+    "messages",
+    "metadata",
+    "outbox",
+    "principals",
+    "runs",
+    "secrets",
+    "sessions",
+    "steps",
+    "thread_agents",
+    "threads",
+    "timers",
+    "tools",
+    "workers",
+]

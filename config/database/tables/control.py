@@ -1,0 +1,89 @@
+"""What is to be done about runs: messages to send, stops, approvals, timers; and what was accepted before."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, PrimaryKeyConstraint, String, Table, Text
+
+from config.database.tables.columns import Id, Key, metadata
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", Key, primary_key=True, autoincrement=True),
+    Column("run_id", Id, nullable=False, index=True),
+    Column("created_ms", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+controls = Table(
+    "controls",
+    metadata,
+    Column("id", Key, primary_key=True, autoincrement=True),
+    Column("run_id", Id, ForeignKey("runs.id"), nullable=False, index=True),
+    Column("kind", String(16), nullable=False),
+    Column("data_json", Text),
+    Column("by", Id),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("taken_ms", BigInteger),
+    sqlite_autoincrement=True,
+)
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("run_id", Id, ForeignKey("runs.id"), nullable=False, index=True),
+    Column("kind", String(16), nullable=False, server_default="unknown"),  # why a person is asked
+    Column("step_id", Id),
+    Column("call_id", Text),
+    Column("name", Text),
+    Column("arguments_json", Text),
+    Column("digest", String(64)),
+    Column("decisions_json", Text, nullable=False),
+    Column("reason", Text),
+    Column("expires_ms", BigInteger),
+    Column("decision", String(16)),
+    Column("decision_json", Text),
+    Column("decided_by", Id),
+    Column("decided_ms", BigInteger),
+    Column("used_ms", BigInteger),
+    Column("created_ms", BigInteger, nullable=False),
+)
+
+timers = Table(
+    "timers",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("run_id", Id, ForeignKey("runs.id"), nullable=False, index=True),
+    Column("kind", String(16), nullable=False),
+    Column("due_ms", BigInteger, nullable=False, index=True),  # the database's clock
+    Column("data_json", Text),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("tenant", Id, nullable=False),
+    Column("principal", Id, nullable=False),
+    Column("method", String(8), nullable=False),
+    Column("path", String(255), nullable=False),
+    Column("key", String(255), nullable=False),
+    Column("body_digest", String(64), nullable=False),
+    Column("run_id", Id, nullable=False, index=True),  # or the id of the internal event that the request logged
+    Column("created_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "principal", "method", "path", "key"),
+)
+
+internal_events = Table(  # what clients log about events outside; a trigger refuses UPDATE, and retention alone deletes
+    "internal_events",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("tenant", Id, nullable=False),
+    Column("principal", Id, nullable=False),
+    Column("correlation_id", String(128), nullable=False),
+    Column("event_type", String(128), nullable=False),
+    Column("source", String(128), nullable=False),
+    Column("payload_json", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False, index=True),
+    Index(None, "tenant", "correlation_id", "created_ms", "id"),
+)

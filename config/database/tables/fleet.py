@@ -1,0 +1,38 @@
+"""The workers, and the tools they have loaded."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Float, Integer, PrimaryKeyConstraint, String, Table, Text
+
+from config.database.tables.columns import Id, metadata
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("pool", String(16), nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("busy", Integer, nullable=False),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("seen_ms", BigInteger, nullable=False),  # wall clock of the database; on SQLite the machine's
+    Column("clock_ms", BigInteger),  # the worker's own clock at that moment
+    Column("queue", Id),  # the default queue, as the worker knows it
+    Column("queues", Text),  # those it serves, with commas between them
+    Column("version", String(32)),
+)
+
+tools = Table(
+    "tools",
+    metadata,
+    Column("worker_id", Id, nullable=False),  # the worker that has loaded it
+    Column("digest", String(64), nullable=False),  # SHA-256 of what callers see of it
+    Column("name", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("schema_json", Text, nullable=False),  # of its arguments
+    Column("effect", String(16), nullable=False),
+    Column("timeout_s", Float, nullable=False),
+    Column("agents_json", Text, nullable=False),  # the agents that use it like this
+    PrimaryKeyConstraint("worker_id", "digest"),
+)

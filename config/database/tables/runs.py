@@ -1,0 +1,173 @@
+"""Threads, runs, and what their log consists of."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
+
+from config.database.tables.columns import Id, Key, metadata, partial_index
+
+threads = Table(
+    "threads",
+    metadata,
+    Column("key", Key, primary_key=True, autoincrement=True),
+    Column("id", String(128), nullable=False),  # as the client knows it, unique for its owner
+    Column("tenant", Id, nullable=False),
+    Column("principal", Id, nullable=False),
+    Column("private", Boolean, nullable=False, server_default=false()),
+    Column("agent_id", Id, nullable=False),  # of its first run
+    Column("title", Text, nullable=False),
+    Column("next_message", Integer, nullable=False),
+    Column("open_run", Id),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("updated_ms", BigInteger, nullable=False, index=True),
+    UniqueConstraint("tenant", "principal", "id"),
+    Index(None, "tenant", "principal", "updated_ms"),
+)
+
+# Agents other than its first that ever had a run in a thread, also where the run was removed: its messages stay.
+
+thread_agents = Table(
+    "thread_agents",
+    metadata,
+    Column("thread_key", Key, ForeignKey("threads.key"), nullable=False),
+    Column("agent_id", Id, nullable=False),
+    PrimaryKeyConstraint("thread_key", "agent_id"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("thread_key", Key, ForeignKey("threads.key"), nullable=False),
+    Column("thread_id", String(128), nullable=False),
+    Column("turn", Integer, nullable=False),  # the number of the user's message it answers
+    Column("tenant", Id, nullable=False),
+    Column("principal", Id, nullable=False),
+    Column("private", Boolean, nullable=False, server_default=false()),  # seen by its principal and admins only
+    Column("parent_id", Id),
+    Column("kind", String(16), nullable=False),
+    Column("agent_id", Id, nullable=False),
+    Column("agent_name", Text, nullable=False),
+    Column("definition_digest", String(64), nullable=False),
+    Column("model", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("reason", Text),
+    Column("detail", Text),  # of a run that waits: for what, as a sentence
+    Column("detached", Boolean, nullable=False),
+    Column("owner", Id),
+    Column("fence", Integer, nullable=False),
+    Column("owned_fence", Integer, nullable=False, server_default="0"),  # its last owner's; 0: it had none
+    Column("lease_until", BigInteger),  # the database's clock; on SQLite the machine's boot clock
+    Column("lease_boot", Id),  # on SQLite, which boot ``lease_until`` counts from
+    Column("reserved_to", Integer, nullable=False),  # the last event number given out
+    Column("declared_to", Integer, nullable=False, server_default="0"),  # up to here every hole is declared
+    # Its writers' commits; shows whether a commit with a lost reply was made.
+    Column("commits", Integer, nullable=False, server_default="0"),
+    Column("journal", Integer, nullable=False, server_default="1"),  # its journal's version (bus/journal/version.py)
+    Column("queue", Id),  # that its agent named; NULL is the deployment's default
+    Column("crashes", Integer, nullable=False),
+    Column("crashes_json", Text),  # what was seen of each
+    Column("stop_requested", Boolean, nullable=False),
+    Column("observers_told", Boolean, nullable=False),
+    Column("observers_json", Text, nullable=False),
+    Column("budget_json", Text),
+    Column("metadata_json", Text),
+    Column("correlation_id", String(128)),  # the one in its metadata, where that is a text of so many characters
+    Column("usage_json", Text),
+    Column("cost_usd", Float),
+    Column("steps", Integer, nullable=False),
+    Column("output_json", Text),
+    Column("error_code", Id),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("started_ms", BigInteger),
+    Column("ended_ms", BigInteger, index=True),
+    Index(None, "thread_key", "turn"),
+    Index(None, "tenant", "created_ms", "id"),
+    Index(None, "tenant", "principal", "created_ms", "id"),
+    # What a claim and an end look for, however many runs a thread has had.
+    partial_index("ix_runs_open_of_thread", "thread_key", "turn", where="ended_ms IS NULL"),
+    # What limits count: a tenant's and a principal's open and queued runs.
+    partial_index("ix_runs_open_of_tenant", "tenant", "principal", "status", where="ended_ms IS NULL"),
+    partial_index("ix_runs_correlated", "tenant", "correlation_id", where="correlation_id IS NOT NULL"),
+    Index(None, "status", "lease_until"),
+    partial_index("ix_runs_untold", "observers_told", where="NOT observers_told"),
+)
+
+definitions = Table(
+    "definitions",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("agent_id", Id, nullable=False),
+    Column("content_json", Text, nullable=False),  # what the agent's file said when a run was accepted with it
+    Column("created_ms", BigInteger, nullable=False),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("thread_key", Key, ForeignKey("threads.key"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("turn", Integer, nullable=False),  # messages are read in the order (turn, number)
+    Column("run_id", Id, nullable=False, index=True),
+    Column("id", Id, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("data_json", Text, nullable=False),
+    Column("partial", Boolean, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint("thread_key", "number"),
+    Index(None, "thread_key", "turn", "number"),
+)
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("run_id", Id, ForeignKey("runs.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("kind", String(16), nullable=False),  # model, tool or wait
+    Column("name", Text, nullable=False),
+    Column("call_id", Text),
+    Column("effect", String(16)),
+    Column("status", String(16), nullable=False),  # planned, started; done, failed, refused, cancelled or unknown
+    Column("arguments_digest", String(64), nullable=False),
+    Column("idempotency_key", Id, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("result_json", Text),
+    Column("usage_json", Text),
+    Column("cost_usd", Float),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("ended_ms", BigInteger),
+    UniqueConstraint("run_id", "number"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("position", Key, primary_key=True, autoincrement=True),
+    Column("run_id", Id, ForeignKey("runs.id"), nullable=False),
+    Column("first_seq", Integer, nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("type", String(16), nullable=False),  # an event's type, or ``block`` for sealed pieces
+    Column("fence", Integer, nullable=False),
+    Column("message_id", Id),
+    Column("step_id", Id),
+    Column("data_json", Text, nullable=False),
+    UniqueConstraint("run_id", "seq"),
+    sqlite_autoincrement=True,
+)
