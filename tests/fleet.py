@@ -101,10 +101,10 @@ class Worker:
 
     def _wait(self, before: set[str]) -> None:
         until = time.monotonic() + READY_S
-        while not (set(self._alive()) - before and self._listens()):
+        while not (self._listens() and set(self._alive()) - before):
             if self.process.poll() is not None or time.monotonic() > until:
                 raise AssertionError(f"the worker did not start:\n{self._log.read_text()[-3000:]}")
-            time.sleep(0.05)  # another process; its row is the only sign
+            time.sleep(0.05)  # another process; its log and its row are the only signs
 
     def _listens(self) -> bool:
         """Tell whether Celery is ready: it installs its handler of SIGTERM after the worker's row is written."""

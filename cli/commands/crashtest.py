@@ -95,7 +95,7 @@ def _labs(
     from cli.crashlab.setting_up import SqliteTemplate, copy_agent, lab_settings, warm
 
     settings: Settings = lab_settings(folder, copy_agent(definition, model, folder / "agents"))
-    warm(definition, settings)
+    warm(definition, model, settings)
     if started := other_threads():
         what = f"importing the tools started threads ({', '.join(started)}); forked children lack them and may hang."
         click.secho(f"warning: {what}", err=True, fg="yellow")

@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 import yaml
 
+from agents.models.call import is_in_process
 from agents.models.warm_up import warm_up_to_fork
 from agents.tools.catalogue import tools_of, wrap_tools
 from bus.gc_tuning import freeze_gc
@@ -59,13 +60,14 @@ class SqliteTemplate:
         return f"sqlite:///{copied}"
 
 
-def warm(definition: AgentDefinition, settings: Settings) -> None:
-    """Import what every child needs, and record the tools' calls in the ledger.
+def warm(definition: AgentDefinition, model: str, settings: Settings) -> None:
+    """Import what every child needs to ask ``model``, and record the tools' calls in the ledger.
 
     Raises:
         ToolUnknown, DefinitionInvalid: the agent's tools cannot be built.
     """
     wrap_tools(watched)
     tools_of(definition, settings)
-    warm_up_to_fork()
+    if not is_in_process(model):
+        warm_up_to_fork()
     freeze_gc()  # what children share they do not copy

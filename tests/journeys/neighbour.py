@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import select
 
 from agents.handle import RunHandle
-from agents.models.warm_up import warm_up
 from agents.process import current_process
 from bus.journal import steps_of
 from bus.payloads import Payload, ResponsePayload, WithdrawnPayload
@@ -24,7 +23,6 @@ from tests.app_harness import AppHarness
 def neighbour(harness: AppHarness) -> Iterator[None]:
     """Look for lost runs and take queued ones, as every worker does."""
     journal, slots = harness.runner.journal, SlotPool(100)
-    warm_up(journal.loop)  # seconds, which a worker spends before it is ready
     journal.reaper.start()
     polling = journal.loop.submit(Poller(current_process(), slots).run())
     yield

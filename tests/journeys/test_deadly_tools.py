@@ -18,7 +18,7 @@ from tests.app_harness import AppHarness
 from tests.fleet import Worker, environment
 from tests.journeys.neighbour import run_row, step_rows, until
 from tests.journeys.outside_tools import arrived
-from tests.journeys.up import WarmingUp
+from tests.journeys.up import Up
 from tests.model_server import Call, Turn
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
@@ -90,7 +90,7 @@ def test_ten_innocent_runs_outlive_a_poisoned_one_in_their_process(
     deaths = Deaths(harness, tmp_path / "ledger", "exit")
     variables = {name: text for name, text in environment(harness.settings).items() if name.startswith("CALLBOARD_")}
 
-    with WarmingUp(harness.settings.state, "-n", "1", "--slots", "20", command="worker", **variables) as up:
+    with Up(harness.settings.state, "-n", "1", "--slots", "20", command="worker", **variables) as up:
         up.wait_for("ready.")
         innocents, poison = deaths.innocents(), deaths.poison()
         for life in (1, 2):  # both times all of them are in the process that dies

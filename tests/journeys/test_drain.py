@@ -15,7 +15,6 @@ import pytest
 from sqlalchemy import select
 
 from agents.handle import RunHandle
-from agents.models.warm_up import warm_up
 from agents.process import current_process
 from agents.runner import Runner
 from bus.payloads import ResponsePayload, StatusPayload, WithdrawnPayload
@@ -51,7 +50,6 @@ def harness(settings: Settings, redis_url: str, tmp_path: Path) -> Iterator[AppH
     )
     migrate(ours)
     runner = Runner.open(ours)
-    warm_up(runner.journal.loop)  # seconds, the first time; this process takes runs too, as a warm worker does
     with ModelServer() as model:
         harness = AppHarness(runner, model, tmp_path / "agents")
         harness.agent("""

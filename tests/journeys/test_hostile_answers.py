@@ -65,10 +65,20 @@ def _twice() -> str:
     return "{" + names + ',"59999":1}'
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_a_neighbour_of_a_hostile_answer_ends_as_soon(kind: str, fleet_harness: AppHarness, worker: Worker) -> None:
-    more, turn, code = HOSTILE[kind]
+@pytest.fixture(scope="module")
+def alone_s(fleet_harness: AppHarness, worker: Worker) -> float:
+    """How long the neighbour speaks without a hostile answer beside it."""
     fleet_harness.agent(PLAIN, "neighbour")
+    fleet_harness.model.respond = lambda body: NEIGHBOUR
+    _speaks_s(fleet_harness)  # a worker's first run takes longer
+    return _speaks_s(fleet_harness)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_neighbour_of_a_hostile_answer_ends_as_soon(
+    kind: str, fleet_harness: AppHarness, worker: Worker, alone_s: float
+) -> None:
+    more, turn, code = HOSTILE[kind]
     fleet_harness.agent(more, "hostile")
     answer = turn()
     answered: list[str] = []
@@ -82,8 +92,6 @@ def test_a_neighbour_of_a_hostile_answer_ends_as_soon(kind: str, fleet_harness: 
         return answer
 
     fleet_harness.model.respond = respond
-    _speaks_s(fleet_harness)  # a worker's first run takes longer
-    alone_s = _speaks_s(fleet_harness)
     hostile = fleet_harness.run("Hurt", "hostile", detached=True)
     beside_s = _speaks_s(fleet_harness)
     end = hostile.result(60)

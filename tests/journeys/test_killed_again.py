@@ -20,7 +20,7 @@ from tests.app_harness import AppHarness
 from tests.fleet import environment
 from tests.journeys.neighbour import until
 from tests.journeys.test_all_workers_killed import LOOKS_S, OWNED_AGAIN_S
-from tests.journeys.up import Up, WarmingUp
+from tests.journeys.up import Up
 from tests.model_server import Turn
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -82,7 +82,7 @@ class Fleet:
 def supervised(harness: AppHarness) -> Up:
     """`./callboard worker` with two processes."""
     variables = {name: text for name, text in environment(harness.settings).items() if name.startswith("CALLBOARD_")}
-    return WarmingUp(harness.settings.state, "-n", str(WORKERS), "--slots", str(RUNS), command="worker", **variables)
+    return Up(harness.settings.state, "-n", str(WORKERS), "--slots", str(RUNS), command="worker", **variables)
 
 
 def test_sixty_streaming_runs_survive_the_loss_of_every_worker_twice(open_harness: Callable[..., AppHarness]) -> None:

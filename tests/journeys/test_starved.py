@@ -67,7 +67,7 @@ def test_a_tool_that_blocks_the_process_costs_no_run_its_owner(harness: AppHarne
 
 
 def test_a_process_that_gets_no_time_for_five_seconds_keeps_its_runs(harness: AppHarness) -> None:
-    harness.model.script([Turn(text=["word "] * 400, pace=10)])
+    harness.model.script([Turn(text=["word "] * 180, pace=10)])
     with worker(harness) as started:
         handle = harness.run("Hello", detached=True)
         read_until_it_speaks(handle)

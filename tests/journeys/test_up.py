@@ -51,25 +51,27 @@ def test_one_line_says_where_the_page_is_and_what_auto_means(tmp_path):
     assert up.lines == [line], "quiet: nothing else is printed"
 
 
-def test_a_second_up_prints_the_first_ones_address_and_is_content(tmp_path):
-    with Up(tmp_path / "state", "--port", "0", "--workers", "1") as up:
-        address = up.address
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory):
+    """An `up` with a worker that took a run; tests share it, and leave it as it was."""
+    with Up(tmp_path_factory.mktemp("up") / "state", "--port", "0", "--workers", "1", "--verbose") as up:
+        assert up.ask("assistant", "What is 1 + 1?")["status"] == "succeeded"
+        yield up
+        assert up.stop() == 0
 
-        second = run_up("--state-dir", str(tmp_path / "state"), "--port", "0")
 
-        up.stop()
+def test_a_second_up_prints_the_first_ones_address_and_is_content(installation):
+    second = run_up("--state-dir", str(installation.state), "--port", "0")
+
     assert second.returncode == 0
-    assert f"already up at {address}" in second.stdout
+    assert f"already up at {installation.address}" in second.stdout
 
 
-def test_the_doctor_finds_a_running_installation_well(tmp_path):
-    with Up(tmp_path / "state", "--port", "0", "--workers", "1") as up:
-        up.ask("assistant", "What is 1 + 1?")  # then a worker is there
-        command = [sys.executable, "-P", "-m", "cli", "doctor", "--state-dir", str(tmp_path / "state")]
+def test_the_doctor_finds_a_running_installation_well(installation):
+    command = [sys.executable, "-P", "-m", "cli", "doctor", "--state-dir", str(installation.state)]
 
-        said = subprocess.run(command, env=bare_environment(), capture_output=True, text=True, check=False)
+    said = subprocess.run(command, env=bare_environment(), capture_output=True, text=True, check=False)
 
-        up.stop()
     assert said.returncode == 0, said.stdout
     assert "maxmemory-policy noeviction" in said.stdout
     assert "ok   workers        1 alive" in said.stdout
@@ -78,19 +80,16 @@ def test_the_doctor_finds_a_running_installation_well(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["celery", "gunicorn", "unixsocket"])
-def test_a_killed_child_is_replaced_and_runs_continue(tmp_path, kind):
-    with Up(tmp_path / "state", "--port", "0", "--workers", "1", "--verbose") as up:
-        assert up.ask("assistant", "What is 1 + 1?")["status"] == "succeeded"
-        victims = {child.pid for child in up.children(kind)}
-        assert victims
+def test_a_killed_child_is_replaced_and_runs_continue(installation, kind):
+    victims, said = {child.pid for child in installation.children(kind)}, len(installation.lines)
+    assert victims
 
-        for pid in victims:
-            psutil.Process(pid).kill()
+    for pid in victims:
+        psutil.Process(pid).kill()
 
-        up.wait_for("(SIGKILL); starting it again")
-        assert up.ask("assistant", "What is 2 + 2?")["status"] == "succeeded"
-        assert not victims & {child.pid for child in up.children(kind)}
-        assert up.stop() == 0
+    installation.wait_for("(SIGKILL); starting it again", after=said)
+    assert installation.ask("assistant", "What is 2 + 2?")["status"] == "succeeded"
+    assert not victims & {child.pid for child in installation.children(kind)}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

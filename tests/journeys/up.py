@@ -60,11 +60,14 @@ class Up:
         assert found
         return found.group()
 
-    def wait_for(self, wanted: str, times: int = 1) -> str:
-        """Return the first printed line that has the words, once they were printed ``times`` times."""
+    def wait_for(self, wanted: str, times: int = 1, after: int = 0) -> str:
+        """Return the first printed line that has the words, once they were printed ``times`` times.
+
+        ``after``: how many lines are not looked at, such as those of an earlier test.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: len(self._lines_with(wanted)) >= times or self._ended(), UP_TIMEOUT_S)
-        lines = self._lines_with(wanted)
+            self._changed.wait_for(lambda: len(self._lines_with(wanted, after)) >= times or self._ended(), UP_TIMEOUT_S)
+        lines = self._lines_with(wanted, after)
         assert len(lines) >= times, "\n".join(self.lines) or "it said nothing"
         return lines[0]
 
@@ -111,8 +114,8 @@ class Up:
         with self._changed:
             self._changed.notify_all()
 
-    def _lines_with(self, wanted: str) -> list[str]:
-        return [line for line in self.lines if wanted in line]
+    def _lines_with(self, wanted: str, after: int) -> list[str]:
+        return [line for line in self.lines[after:] if wanted in line]
 
     def _ended(self) -> bool:
         return self.process.poll() is not None and self.process.stdout is not None and self.process.stdout.closed

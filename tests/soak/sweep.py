@@ -82,7 +82,8 @@ class Sweep:
             (agents / f"reference-{number}.yaml").write_text(text.lstrip())
         self.settings = lab_settings(folder, str(agents))
         for file in sorted(agents.iterdir()):
-            warm(load_definition(file), self.settings)
+            definition = load_definition(file)
+            warm(definition, definition.model, self.settings)
         self._template = SqliteTemplate(self.settings, folder)
 
     def lab(self, scenario: str, route: str, database: str) -> Lab:
