@@ -38,7 +38,9 @@ tenant_option = click.option(
 def verify(tenant: str | None, anchors: tuple[Path, ...], as_json: bool, **flags: object) -> int:
     """Compute every digest again, and compare with the heads in this machine's log files; status 1 if any differs."""
     settings = options.apply(**flags)
-    known = list(anchors_in([*_log_files(settings), *anchors]))
+    known = list(anchors_in(_log_files(settings)))
+    for path in anchors:
+        known += _heads_of(path)
     with open_database_of(settings) as database:
         chosen = [tenant] if tenant else sorted({*chain.tenants(database), *(anchor.tenant for anchor in known)})
         found = [chain.verify(database, one, known) for one in chosen]
@@ -50,6 +52,15 @@ def verify(tenant: str | None, anchors: tuple[Path, ...], as_json: bool, **flags
         for one in found:
             _print_verified(one, known)
     return FAILED if any(one.broken is not None for one in found) else SUCCEEDED
+
+
+def _heads_of(path: Path) -> list[Anchor]:
+    """Return the heads that a named file has; a warning says where it has none."""
+    found = list(anchors_in([path]))
+    if not found:
+        why = "has no line with a head as Callboard writes it; remove what a collector put before its lines"
+        click.secho(f"warning: {path} {why}.", err=True, fg="yellow")
+    return found
 
 
 def _log_files(settings: Settings) -> list[Path]:
@@ -69,9 +80,8 @@ def _print_verified(found: chain.Verified, known: list[Anchor]) -> None:
         sentence = f"tenant {found.tenant}: entry {found.broken} is the first that is broken: {found.problem}."
         click.secho(sentence, fg="red", bold=True)
         return
-    click.echo(
-        f"tenant {found.tenant}: {found.entries} entries, whole; compared with {found.anchors} heads in log files."
-    )
+    heads = "1 head" if found.anchors == 1 else f"{found.anchors} heads"
+    click.echo(f"tenant {found.tenant}: {found.entries} entries, whole; compared with {heads} in log files.")
     if not found.anchors:
         why = "no log file has a head of it, so entries missing at the end, or a chain built anew, would not show"
         click.secho(f"warning: {why}; name collected log files with --anchors.", err=True, fg="yellow")

@@ -52,7 +52,7 @@ def test_a_whole_log_is_verified_with_the_heads_of_the_log_files(
 
     said = capsys.readouterr()
     assert (status, said.err) == (0, "")
-    assert "tenant default: 2 entries, whole; compared with 1 heads" in said.out
+    assert "tenant default: 2 entries, whole; compared with 1 head in log files" in said.out
     assert status_of(["audit", "verify", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [
         {"tenant": "default", "entries": 2, "digest": last.digest, "anchors": 1}
@@ -82,6 +82,20 @@ def test_a_truncated_log_is_found_by_a_rotated_file_or_one_that_is_named(
     said = capsys.readouterr().out
     assert "entry 2 is the first that is broken" in said
     assert "worker-7.log.2:1 has entry 2" in said
+
+
+def test_a_named_file_without_a_head_is_pointed_out(
+    add: Add, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = write_anchor(tmp_path / "logs", add())
+    collected = tmp_path / "journal.log"
+    collected.write_text(f"Nov 22 20:00:00 host callboard[7]: {written.read_text()}")
+
+    assert status_of(["audit", "verify", "--anchors", str(collected)]) == 0
+
+    said = capsys.readouterr()
+    assert f"warning: {collected} has no line with a head" in said.err
+    assert "compared with 1 head in log files" in said.out
 
 
 @pytest.mark.parametrize("folder", ["logs", "collected"])

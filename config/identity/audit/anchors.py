@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,7 @@ _TEXT = re.compile(
     r"(?:[\w-]{1,40} {1,9})?\d{4}-[\d:T.-]{1,24}Z {1,9}(?:INFO {1,9}[\w.-]{1,80} observers\.audit_heads )?"
     rf"{WORDS} (?:\w{{1,40}}=[^\s=]{{1,80}} ){{0,4}}tenant=({NAME}) number=(\d{{1,18}}) digest=([0-9a-f]{{64}})"
 )
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOST_CHARS = 2000
 
 
@@ -112,4 +113,13 @@ def _parsed(line: str) -> dict[str, Any] | None:
     is_own = facts.get("type") == WORDS or (
         facts.get("logger") == "observers.audit_heads" and facts.get("message") == WORDS
     )
-    return {name: facts[name] for name in ("tenant", "number", "digest")} if is_own else None
+    return _head_in(facts) if is_own else None
+
+
+def _head_in(facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the fields of a head, unless one has a form that Callboard does not write."""
+    tenant, number, digest = (facts.get(name) for name in ("tenant", "number", "digest"))
+    if not isinstance(tenant, str) or not isinstance(digest, str) or type(number) is not int:
+        return None
+    is_head = re.fullmatch(NAME, tenant) and _DIGEST.fullmatch(digest)
+    return {"tenant": tenant, "number": number, "digest": digest} if is_head else None

@@ -16,7 +16,7 @@ from sqlalchemy import Row, select
 from config.database.engine import Database
 from config.database.tables import audit, audit_heads
 from config.identity.audit.anchors import Anchor
-from config.identity.audit.entry import GENESIS, AuditEntry, digest_of, entry_of
+from config.identity.audit.entry import GENESIS, AuditEntry, digest_of, entry_of, shown_of
 
 PAGE = 1000
 """Entries read at a time."""
@@ -57,7 +57,7 @@ def tenants(database: Database) -> list[str]:
 def entries(database: Database, tenant: str, *, after: int = 0) -> Iterator[AuditEntry]:
     """Yield a tenant's entries behind a number, in their order; each page is read on its own."""
     for row in _rows(database, tenant, after):
-        yield entry_of(row)
+        yield shown_of(row)
 
 
 def newest(database: Database, tenant: str, *, limit: int, before: int | None = None) -> list[AuditEntry]:
@@ -66,7 +66,7 @@ def newest(database: Database, tenant: str, *, limit: int, before: int | None = 
     if before is not None:
         query = query.where(audit.c.number < before)
     with database.read() as connection:
-        return [entry_of(row) for row in connection.execute(query)]
+        return [shown_of(row) for row in connection.execute(query)]
 
 
 def verify(database: Database, tenant: str, anchors: Sequence[Anchor] = ()) -> Verified:

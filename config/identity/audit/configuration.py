@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import socket
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal, get_origin
 
 from config.database.engine import Database
 from config.errors import CallboardError
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record_state
+from config.identity.audit.entry import Action, canonical
+from config.identity.audit.recording import MAX_CHARS, MAX_ITEMS, record_state
 from config.identity.principal import Principal
-from config.redaction import REDACTED, is_secret
+from config.redaction import REDACTED, is_secret, redact
 from config.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -38,5 +40,19 @@ def chosen(settings: Settings) -> dict[str, Any]:
     for name, field in Settings.model_fields.items():
         value = getattr(settings, name)
         if value != field.get_default(call_default_factory=True):
-            found[name] = REDACTED if is_secret(name, str(value)) else value
+            is_choice = get_origin(field.annotation) is Literal  # `auth` is named like a secret and is none
+            found[name] = REDACTED if is_secret(name, str(value)) and not is_choice else _distinct(value)
     return found
+
+
+def _distinct(value: Any) -> Any:
+    """Return a value, or where it is too long to be recorded as it is, its beginning and the digest of all of it.
+
+    Two values that differ anywhere are thus recorded as different ones.
+    """
+    if isinstance(value, Mapping) and len(value) > MAX_ITEMS:
+        value = canonical(value).decode()
+    if not isinstance(value, str) or len(value) <= MAX_CHARS:
+        return value
+    text = redact(value)
+    return f"{text[: MAX_CHARS // 2]}… (SHA-256: {hashlib.sha256(text.encode()).hexdigest()})"

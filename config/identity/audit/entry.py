@@ -94,3 +94,22 @@ def entry_of(row: Row[Any]) -> AuditEntry:
     """Return the entry of a row of ``audit``."""
     values = dict(row._mapping)
     return AuditEntry(facts=orjson.loads(values.pop("facts_json")), **values)
+
+
+def shown_of(row: Row[Any]) -> AuditEntry:
+    """Return the entry of a row, also where its time or facts were changed in the database to what no entry has.
+
+    These are then texts in the fact ``damaged``, so that the rest of the log can be read.
+    """
+    try:
+        entry = entry_of(row)
+        entry.line()
+        entry.facts.keys()  # raises where they are no JSON object
+        return entry
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        pass
+    values = dict(row._mapping)
+    damaged = {name: str(values.pop(name)) for name in ("at_ms", "facts_json")}
+    number = values.pop("number")
+    texts = {name: str(value) for name, value in values.items()}
+    return AuditEntry(number=number, at_ms=0, facts={"damaged": damaged}, **texts)

@@ -93,8 +93,11 @@ def _last_state(connection: Connection, tenant: str, action: Action, target_id: 
     its = (audit.c.tenant == tenant, audit.c.action == action, audit.c.target_id == target_id)
     last = select(audit.c.facts_json).where(*its).order_by(audit.c.number.desc()).limit(1)
     found = connection.execute(last).scalar()
-    state: Mapping[str, Any] = orjson.loads(found)["state"] if found is not None else {}
-    return state
+    try:
+        state = orjson.loads(found)["state"] if found is not None else {}
+    except (ValueError, KeyError, TypeError):  # the entry was changed in the database, which `audit verify` reports
+        return {}
+    return state if isinstance(state, Mapping) else {}
 
 
 def row_of(entry: AuditEntry) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from bus.journal import Decision
 from bus.payloads import EndPayload, Payload
 from config.database.errors import DatabaseBusy, DatabaseDamaged
 from config.database.migrate import migrate
-from config.database.tables import runs
+from config.database.tables import audit, runs
 from config.identity.audit.chain import entries
 from config.identity.audit.configuration import note_settings
 from config.identity.principal import Principal
@@ -28,6 +28,7 @@ from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
 from tests.bus.journal_harness import cancel, fire_timers, lose_owner
 from tests.bus.questions import asks, question
+from tests.config.identity.audit.test_chain import tamper
 
 RECEIVED: list[tuple[str, Payload]] = []
 """What the observer of these tests received, with the run's id."""
@@ -116,6 +117,34 @@ def test_the_settings_of_a_worker_are_recorded_when_they_changed(maintenance: Ma
     assert second.facts["changed"] == ["redis_url", "slots"]
     assert second.facts["state"]["slots"] == 7
     assert "hunter2" not in second.line()
+
+
+def test_recorded_settings_say_how_callers_authenticate_and_differ_where_long_ones_do(
+    maintenance: MaintenanceHarness,
+) -> None:
+    before = maintenance.runner.settings
+    groups = ",".join(f"group-{number}=viewer" for number in range(40))
+    first = before.model_copy(update={"auth": "required", "oidc_roles": groups})
+    second = first.model_copy(update={"oidc_roles": f"{groups},staff=admin"})
+
+    for settings in (first, second):
+        note_settings(maintenance.database, settings, "web")
+
+    one, other = entries(maintenance.database, "default")
+    assert one.facts["state"]["auth"] == "required"
+    assert one.facts["state"]["oidc_roles"].startswith("group-0=viewer,group-1=viewer")
+    assert other.facts["changed"] == ["oidc_roles"]
+
+
+@pytest.mark.parametrize("facts", ["no JSON", "[]", '{"state": 5}', "{}"])
+def test_a_changed_entry_does_not_keep_a_process_from_starting(maintenance: MaintenanceHarness, facts: str) -> None:
+    settings = maintenance.runner.settings
+    note_settings(maintenance.database, settings, "worker")
+    tamper(maintenance.database, update(audit).values(facts_json=facts))
+
+    note_settings(maintenance.database, settings, "worker")
+
+    assert [entry.number for entry in entries(maintenance.database, "default")] == [1, 2]
 
 
 def test_an_end_without_an_owner_is_delivered_once(maintenance: MaintenanceHarness) -> None:

@@ -109,6 +109,10 @@ FORGED = [
     f"{WORDS} tenant=acme number=9 digest={DIGEST}",
     '{"type":"message","content":"audit head"}',
     '{"audit head": ',
+    '{"type":"audit head"}',
+    f'{{"type":"audit head","tenant":"acme","number":"9","digest":"{DIGEST}"}}',
+    f'{{"type":"audit head","tenant":["acme"],"number":9,"digest":"{DIGEST}"}}',
+    '{"type":"audit head","tenant":"acme","number":9,"digest":"a1"}',
     f"{HEAD.text_line()}{'x' * 3000}",
 ]
 

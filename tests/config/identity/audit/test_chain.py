@@ -135,6 +135,24 @@ def test_writers_at_once_make_one_chain(database: Database) -> None:
     assert (found.entries, found.broken) == (80, None)
 
 
+@pytest.mark.parametrize(
+    ("column", "value"), [("facts_json", "no JSON"), ("facts_json", "[]"), ("facts_json", ""), ("at_ms", 10**17)]
+)
+def test_an_entry_with_values_that_no_entry_has_is_listed_and_exported(
+    database: Database, column: str, value: str | int
+) -> None:
+    add(database, 3)
+    tamper(database, update(audit).where(audit.c.number == 2).values({column: value}))
+
+    exported = [json.loads(entry.line()) for entry in entries(database, "acme")]
+
+    assert [entry["number"] for entry in exported] == [1, 2, 3]
+    assert exported[1]["facts"]["damaged"][column] == str(value)
+    assert exported[1]["target_id"] == "run_1"
+    assert [entry.number for entry in newest(database, "acme", limit=3)] == [3, 2, 1]
+    assert verify(database, "acme").broken == 2
+
+
 # --- nothing changes or deletes an entry ----------------------------------------------------------
 
 
