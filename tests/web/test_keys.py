@@ -290,6 +290,24 @@ def test_a_key_for_some_agents_is_refused_the_verb_that_needs_all(door: Any, jou
 
 
 @pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"name": "ci", "verbs": []}, "'verbs' has to be a list that is not empty."),
+        ({"name": "ci", "agents": []}, "'agents' has to be a list of 1 to 100 values."),
+        ({"name": "ci", "agents": ["a"] * 101}, "'agents' has to be a list of 1 to 100 values."),
+    ],
+)
+def test_a_list_of_the_wrong_length_is_refused_with_the_right_one(
+    door: Any, journal: Journal, body: dict[str, Any], detail: str
+) -> None:
+    _, key = make(journal, "root", Role.ADMIN)
+
+    refused = door.post("/v1/keys", json=body, headers=bearer(key))
+
+    assert (refused.status_code, refused.json["detail"]) == (400, detail)
+
+
+@pytest.mark.parametrize(
     ("scope", "asked"),
     [
         ({"verbs": frozenset({Verb.SEE, Verb.ADMINISTER})}, {}),

@@ -72,7 +72,14 @@ def _form(name: str, schema: Schema) -> str:
         return f"{number} from {schema['minimum']:,} to {schema['maximum']:,}"
     if "pattern" in schema:
         return f"text of the form {schema['pattern']}"
-    return _FORMS.get(str(schema.get("type")), "another value")
+    return _FORMS.get(str(schema.get("type")), "another value") + _size(schema)
+
+
+def _size(schema: Schema) -> str:
+    """Return how long a list or a text has to be, where its schema says it."""
+    if "maxItems" in schema:
+        return f" of {schema.get('minItems', 0)} to {schema['maxItems']} values"
+    return " that is not empty" if schema.get("minItems") or schema.get("minLength") else ""
 
 
 @cache
