@@ -141,8 +141,9 @@ def get_agent(agent_id: str) -> Call[Agent]:
 
 def header_text(value: str, what: str) -> str:
     """Return the value if a header can carry it; the error does not repeat it, since it may be a secret."""
-    if not value or not value.isascii() or not value.isprintable():
-        raise ValueError(f"{what} has to be one or more printable ASCII characters, without line ends.")
+    if not value or not value.isascii() or not value.isprintable() or value != value.strip():
+        rule = "one or more printable ASCII characters, without line ends, and without spaces around them"
+        raise ValueError(f"{what} has to be {rule}.")
     return value
 
 
