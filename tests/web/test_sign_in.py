@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -251,6 +255,47 @@ def test_a_provider_that_does_not_answer_is_a_problem_with_a_sentence(deploy: Ca
 
     assert (refused.status_code, refused.json["code"]) == (503, "provider_unreachable")  # type: ignore[index]
     assert refused.headers["Retry-After"]
+
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "piece", "pause_s"),
+    [(b"\r\n", b" " * 65536, 0), (b"\r\n", b" ", 0.05), (b"Content-Encoding: gzip\r\n\r\n", gzip.compress(b"{}"), 0)],
+    ids=["endless", "slow", "compressed"],
+)
+def test_an_answer_of_the_provider_is_limited_in_size_and_time(
+    deploy: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch, head: bytes, piece: bytes, pause_s: float
+) -> None:
+    monkeypatch.setattr("web.oidc.bounds.TOTAL_S", 0.3)
+    over = threading.Event()
+
+    def send(client: socket.socket) -> None:
+        client.recv(65536)
+        client.sendall(ANSWER + head)
+        while not over.wait(pause_s):
+            client.sendall(piece)
+
+    with socket.create_server(("127.0.0.1", 0)) as provider:
+        thread = threading.Thread(target=serve_one, args=(provider, send))
+        thread.start()
+        began_s = time.monotonic()
+        refused = Reader(deploy(oidc_issuer=f"http://127.0.0.1:{provider.getsockname()[1]}")).client.post(
+            "/auth/sign-in"
+        )
+        took_s = time.monotonic() - began_s
+        over.set()
+        thread.join()
+
+    assert (refused.status_code, refused.json["code"]) == (503, "provider_unreachable")  # type: ignore[index]
+    assert took_s < 5
+
+
+def serve_one(server: socket.socket, send: Callable[[socket.socket], None]) -> None:
+    client, _ = server.accept()
+    with client, suppress(OSError):
+        send(client)
 
 
 def test_a_provider_with_another_name_is_refused(

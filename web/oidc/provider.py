@@ -19,6 +19,7 @@ from joserfc.jwk import KeySet
 from config.settings import Settings
 from web.errors import Overloaded
 from web.oidc.attempt import Attempt
+from web.oidc.bounds import PLAIN, bound
 from web.oidc.errors import ProviderUnreachable, SignInRefused
 from web.oidc.id_token import claims_of, key_id_of
 
@@ -32,7 +33,6 @@ KEYS_AGAIN_S = 30.0
 """Seconds after which an unknown key id may cause the keys to be read again."""
 MAX_AT_ONCE = 4
 """Requests that may hold a thread while they wait for the provider."""
-MAX_BYTES = 1024 * 1024
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
@@ -150,6 +150,8 @@ class Provider:
                 redirect_uri=redirect_uri,
                 code_challenge_method="S256",
                 timeout=TIMEOUT_S,
+                headers=PLAIN,
+                event_hooks={"response": [bound]},
             ) as client:
                 yield client
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError) as error:

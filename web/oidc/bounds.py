@@ -1,0 +1,43 @@
+"""What the identity provider sends is limited in size and time, so that it cannot hold a thread or fill the memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import cast
+
+import httpx2
+
+MAX_BYTES = 1024 * 1024
+TOTAL_S = 8.0
+"""Seconds that the body of an answer may take."""
+PLAIN = {"Accept-Encoding": "identity"}
+"""Asks for answers without compression, whose size is the one that counts."""
+
+
+class BoundedStream(httpx2.SyncByteStream):
+    """The body of an answer, which ends with an error beyond the limits."""
+
+    def __init__(self, stream: httpx2.SyncByteStream) -> None:
+        self._stream = stream
+        self._until_s = time.monotonic() + TOTAL_S
+
+    def __iter__(self) -> Iterator[bytes]:
+        size = 0
+        for piece in self._stream:
+            size += len(piece)
+            if size > MAX_BYTES:
+                raise httpx2.ReadError(f"the answer has more than {MAX_BYTES} bytes")
+            if time.monotonic() > self._until_s:
+                raise httpx2.ReadTimeout(f"the answer has not ended after {TOTAL_S:g} s")
+            yield piece
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def bound(answer: httpx2.Response) -> None:
+    """Limit an answer whose body is not read yet."""
+    if answer.headers.get("Content-Encoding", "identity") != "identity":
+        raise httpx2.DecodingError("the answer is compressed, which was not asked for")
+    answer.stream = BoundedStream(cast(httpx2.SyncByteStream, answer.stream))
