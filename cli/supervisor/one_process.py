@@ -13,6 +13,7 @@ import socket
 import threading
 from collections.abc import Callable
 
+from celery import signals
 from celery.worker import WorkController, state
 
 from agents.process import current_process
@@ -22,7 +23,7 @@ from config.database.migrate import migrate
 from config.logs import configure_logging
 from config.settings import Settings
 from config.settings import settings as read_once
-from handlers.worker.process import take_up_work
+from handlers.worker.process import end, take_up_work
 from web.app import create_app
 from web.server.in_process import InProcessServer
 
@@ -72,6 +73,7 @@ def _celery_worker() -> WorkController:
 
     app.loader.import_default_modules()
     app.finalize()
+    signals.worker_shutdown.disconnect(end)  # this process does not end with its worker, and still uses the loop
     return WorkController(
         app=app, hostname="one@localhost", without_gossip=True, without_mingle=True, without_heartbeat=True
     )
