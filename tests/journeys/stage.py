@@ -122,10 +122,11 @@ class Stage:
 
     def until_ended(self, run_ids: list[str], timeout_s: float) -> float:
         """Return after how many seconds all these runs had succeeded."""
-        left = set(run_ids)
+        left = list(run_ids)
 
         def is_over() -> bool:
-            left.difference_update([run_id for run_id in left if self.status(run_id) == "succeeded"])
+            while left and self.status(left[-1]) == "succeeded":  # so that a look is one request, whatever is open
+                left.pop()
             return not left
 
         return self.until(is_over, timeout_s, f"{len(run_ids)} runs ended")

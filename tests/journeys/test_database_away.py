@@ -190,7 +190,7 @@ def test_runs_continue_after_postgres_was_away_for_longer_than_a_lease(
 
 def assert_continues(settings: Settings, tmp_path: Path, away: AbstractContextManager[None]) -> None:
     """Take the database away from two runs that stream: their owner writes nothing, and continues afterwards."""
-    words = [f"word{number} " for number in range(240)]
+    words = [f"word{number} " for number in range(200)]
     with ModelServer() as model:
         write_agent(tmp_path / "agents", model)
         model.respond = lambda body: Turn(text=words, pace=10 if len(model.requests) <= 2 else None)

@@ -17,7 +17,6 @@ from cli.supervisor.child import guarded
 from config.folders import ROOT
 from config.redis.url import broker_form
 from tests.fleet import bare_environment
-from tests.journeys.test_set_up import Clone
 from tests.journeys.up import Up
 from tests.processes import run_python
 from tests.venvs import Venv, build_client, foreign_environment
@@ -122,15 +121,3 @@ def test_a_module_that_no_setting_names_is_refused(shop: Path, tmp_path: Path) -
 
     assert ran.returncode == 1
     assert "CALLBOARD_TOOL_MODULES=.,orders" in ran.stderr
-
-
-def test_the_shops_package_is_installed_from_requirements_local(shop: Path, tmp_path: Path) -> None:
-    clone = Clone(tmp_path / "clone", os.environ["PATH"])
-    (clone.root / "requirements.local.txt").write_text(f"{shop}\n")
-
-    ran = clone.run("agents")
-
-    assert ran.returncode == 0, ran.stderr
-    [site] = clone.root.glob(".venv/lib/python*/site-packages")
-    assert (site / "orders" / "stock.py").is_file()
-    assert not (site / "config").exists(), "its name is Callboard's"

@@ -8,11 +8,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import psutil
 import pytest
 
+from agents.runner import Runner
 from bus.journal import Journal
 from config.database.migrate import migrate
 from config.settings import Settings
@@ -25,25 +25,43 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 MIB = 1024 * 1024
 BAR = 64 * MIB
 BODIES, VIEWERS = 40, 300
+LARGE_RUNS, LARGE_CHARS = 40, 3_000_000
 AGENT = "name: Assistant\nmodel: demo/assistant\nsystem_prompt: You answer.\n"
 
 
-@pytest.fixture
-def web(tmp_path: Path, redis_server) -> Iterator[Web]:
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "state").mkdir()
-    (tmp_path / "agents" / "assistant.yaml").write_text(AGENT)
-    port = free_port()
+@pytest.fixture(scope="module")
+def deployment_settings(tmp_path_factory: pytest.TempPathFactory, redis_server) -> Settings:
+    """Settings of this module's own deployment, with its schema made."""
+    folder = tmp_path_factory.mktemp("peers")
+    (folder / "agents").mkdir()
+    (folder / "state").mkdir()
+    (folder / "agents" / "assistant.yaml").write_text(AGENT)
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
-        state_dir=tmp_path / "state",
-        agents_dir=str(tmp_path / "agents"),
-        port=port,
+        state_dir=folder / "state",
+        agents_dir=str(folder / "agents"),
         redis_url=redis_server.url,
-        deployment=tmp_path.name,
+        deployment=folder.name,
     )
     migrate(settings)
-    with Web(settings) as made:
+    return settings
+
+
+@pytest.fixture(scope="module")
+def large_runs(deployment_settings: Settings) -> list[str]:
+    """Runs that ended with 3 MB each."""
+    runner = Runner.open(deployment_settings)
+    with contextlib.closing(runner):
+        runs = [runner.run(f"{n}", "assistant", detached=True).run_id for n in range(LARGE_RUNS)]
+        for run_id in runs:
+            RunOwner(runner.journal, run_id).finish("x" * LARGE_CHARS)
+    return runs
+
+
+@pytest.fixture
+def web(deployment_settings: Settings) -> Iterator[Web]:
+    """A web process of the test's own: one that had to hold much keeps the room for it."""
+    with Web(deployment_settings.model_copy(update={"port": free_port()})) as made:
         yield made
 
 
@@ -119,7 +137,7 @@ def test_viewers_that_do_not_read_a_large_event(web: Web) -> None:
     owner = RunOwner(journal, run_id)
     with Watch(web) as watch, contextlib.ExitStack() as stack:
         early = [stack.enter_context(unread(web, run_id)) for _ in range(VIEWERS // 2)]
-        owner.finish("x" * 3_000_000)
+        owner.finish("x" * LARGE_CHARS)
         late = [stack.enter_context(unread(web, run_id)) for _ in range(VIEWERS // 2)]
         time.sleep(3)  # everything that will be written has been
         reader = web.events(run_id)
@@ -128,34 +146,24 @@ def test_viewers_that_do_not_read_a_large_event(web: Web) -> None:
 
     print(f"{VIEWERS} viewers of one event of 3 MB, unread: {watch.more / MIB:+.1f} MiB; {kept} are connected")
     assert watch.more <= BAR
-    assert len(reader[-1]["output"]) == 3_000_000
+    assert len(reader[-1]["output"]) == LARGE_CHARS
 
 
-def test_viewers_that_do_not_read_large_events_of_many_runs(web: Web) -> None:
-    journal = Journal(web.settings, publish=lambda message: None)
-    runs = [web.ask("/v1/runs", {"agent": "assistant", "input": f"{n}"})[2]["run_id"] for n in range(40)]
-    for run_id in runs:
-        RunOwner(journal, run_id).finish("x" * 3_000_000)
+def test_viewers_that_do_not_read_large_events_of_many_runs(web: Web, large_runs: list[str]) -> None:
     with Watch(web) as watch, contextlib.ExitStack() as stack:
-        for run_id in runs:
+        for run_id in large_runs:
             stack.enter_context(unread(web, run_id))
             time.sleep(0.1)  # a viewer a time, or reading all the logs is what is measured
-        reader = web.events(runs[0])
-    journal.close()
+        reader = web.events(large_runs[0])
 
-    print(f"{len(runs)} viewers of as many events of 3 MB, unread: {watch.more / MIB:+.1f} MiB")
+    print(f"{len(large_runs)} viewers of as many events of 3 MB, unread: {watch.more / MIB:+.1f} MiB")
     assert watch.more <= BAR
-    assert len(reader[-1]["output"]) == 3_000_000
+    assert len(reader[-1]["output"]) == LARGE_CHARS
 
 
-@pytest.mark.parametrize("path", ["/v1/runs", "/v1/runs/{run_id}", "/v1/events"])
-def test_readers_of_runs_with_large_outputs(web: Web, path: str) -> None:
-    journal = Journal(web.settings, publish=lambda message: None)
-    runs = [web.ask("/v1/runs", {"agent": "assistant", "input": f"{n}"})[2]["run_id"] for n in range(20)]
-    for run_id in runs:
-        RunOwner(journal, run_id).finish("x" * 3_000_000)
-    journal.close()
-    path = path.format(run_id=runs[0])
+@pytest.mark.parametrize("path", ["/v1/runs?limit=20", "/v1/runs/{run_id}", "/v1/events"])
+def test_readers_of_runs_with_large_outputs(web: Web, path: str, large_runs: list[str]) -> None:
+    path = path.format(run_id=large_runs[0])
 
     def read() -> int:
         with socket.create_connection(("127.0.0.1", web.settings.port), timeout=10) as reader:

@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
 SUMS = "name: Sums\nmodel: demo/instant\ntools: [calculator]\nsystem_prompt: You answer.\n"
 PAYS = "tools: ['tests.journeys.outside_tools:unsafe']\ntool_overrides: {unsafe: {timeout_s: 1}}"
-WORDS = [f"word{number} " for number in range(60)]
+WORDS = [f"word{number} " for number in range(44)]
 RESTARTS = (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM)
 
 

@@ -14,6 +14,7 @@ from config.folders import ROOT
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
+SHOP = ROOT / "docs" / "examples" / "shop"
 PROJECT = """
 [build-system]
 requires = ["setuptools>=80"]
@@ -130,6 +131,21 @@ def test_only_a_developers_commands_install_what_the_tests_need(ready_clone):
     assert [ran.stderr for ran in again] == [""] * 4
 
 
+def test_a_failure_shows_the_installers_words_and_a_remedy(ready_clone):
+    lock = ready_clone.root / "requirements.lock"
+    good = lock.read_text()
+    lock.write_text(good + re.sub(r"sha256:\w+", f"sha256:{'1' * 64}", entry("markupsafe")))
+
+    failed = ready_clone.run("agents")
+    lock.write_text(good)
+
+    assert failed.returncode == 1
+    assert "could not install requirements.lock" in failed.stderr
+    assert "  | " in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert not (ready_clone.root / ".venv" / "callboard.digest").exists()
+
+
 def test_an_interrupted_set_up_is_done_again(ready_clone):
     (ready_clone.root / ".venv" / "callboard.digest").unlink()
     for package in ready_clone.root.glob(".venv/lib/python*/site-packages/blinker*"):
@@ -152,26 +168,23 @@ def test_a_callers_folder_full_of_our_names_changes_nothing(ready_clone, tmp_pat
     assert str(elsewhere) in ran.stdout, "the command runs where the caller stands"
 
 
-def test_a_failure_shows_the_installers_words_and_a_remedy(ready_clone):
-    lock = ready_clone.root / "requirements.lock"
-    good = lock.read_text()
-    lock.write_text(good + re.sub(r"sha256:\w+", f"sha256:{'1' * 64}", entry("markupsafe")))
-
-    failed = ready_clone.run("agents")
-    lock.write_text(good)
-
-    assert failed.returncode == 1
-    assert "could not install requirements.lock" in failed.stderr
-    assert "  | " in failed.stderr
-    assert "Traceback" not in failed.stderr
-    assert not (ready_clone.root / ".venv" / "callboard.digest").exists()
-
-
 def test_a_python_that_is_gone_is_replaced(ready_clone):
     for name in ready_clone.root.glob(".venv/bin/python*"):
         name.unlink()
 
     assert ready_clone.run("agents").stdout.startswith("ran")
+
+
+def test_a_project_of_yours_is_installed_from_requirements_local(ready_clone, tmp_path):
+    shop = shutil.copytree(SHOP, tmp_path / "shop", ignore=shutil.ignore_patterns("__pycache__"))
+    (ready_clone.root / "requirements.local.txt").write_text(f"{shop}\n")
+
+    ran = ready_clone.run("agents")
+
+    assert ran.returncode == 0, ran.stderr
+    [site] = ready_clone.root.glob(".venv/lib/python*/site-packages")
+    assert (site / "orders" / "stock.py").is_file()
+    assert not (site / "config").exists(), "its name is Callboard's"
 
 
 def test_a_python_without_venv_gets_a_sentence(tmp_path):

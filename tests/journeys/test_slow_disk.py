@@ -22,7 +22,7 @@ from tests.slow_disk import SlowDisk
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
-SLOTS, SIZE = 100, 150
+SLOTS, SIZE = 100, 120
 ENDED_S = 240.0
 
 

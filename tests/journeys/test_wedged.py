@@ -1,7 +1,8 @@
-"""A process that is stuck, in whatever way, is ended and started again; one that is only slow is not."""
+"""A process that is killed or stuck, in whatever way, is started again; one that is only slow is not."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -40,6 +41,8 @@ def supervised(fleet_settings: Settings, fleet_harness: AppHarness, request: pyt
     variables = {name: text for name, text in environment(fleet_settings).items() if name.startswith("CALLBOARD_")}
     flags = ("-n", "1", "--pool", request.cls.pool, "--slots", "2")
     with Up(fleet_settings.state, *flags, command="worker", **{**variables, **SHORT}) as up:
+        up.wait_for("1 worker process is starting")
+        up.wait_for("-1 is ready to take runs")
         up.wait_for(*request.cls.is_ready)
         yield up
         assert up.stop() == 0
@@ -64,6 +67,18 @@ class EachPool:
         supervised.wait_for(*self.is_ready, after=said)
         assert not before & {child.pid for child in workers_of(supervised)}
         assert fleet_harness.run("Hello?", detached=True).result(90).status == "succeeded"
+
+    def test_a_killed_worker_comes_back(self, supervised: Up) -> None:
+        before, said = [child.pid for child in workers_of(supervised)], len(supervised.lines)
+
+        for pid in before:
+            with contextlib.suppress(psutil.NoSuchProcess):  # the first one's group goes with it
+                psutil.Process(pid).kill()
+
+        supervised.wait_for("starting it again", after=said)
+        supervised.wait_for(*self.is_ready, after=said)
+        assert not set(before) & {child.pid for child in workers_of(supervised)}
+        assert not any(psutil.pid_exists(pid) for pid in before)
 
 
 class EachPoolWithLoops(EachPool):

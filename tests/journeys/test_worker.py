@@ -1,16 +1,13 @@
-"""`./callboard worker`: its processes are kept, drained and refused as it says."""
+"""`./callboard worker` refuses what cannot work; test_wedged.py has how its processes are kept."""
 
-import contextlib
 import subprocess
 import sys
 
-import psutil
 import pytest
 
 from config.database.engine import open_database
 from config.database.migrate import migrate
 from tests.fleet import bare_environment
-from tests.journeys.up import Up
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
@@ -24,25 +21,6 @@ def variables(redis_settings):
         "CALLBOARD_DATABASE_URL": redis_settings.database,
         "CALLBOARD_DEPLOYMENT": redis_settings.deployment,
     }
-
-
-@pytest.mark.parametrize("pool", ["threads", "prefork", "solo"])
-def test_each_pool_comes_up_and_a_killed_process_comes_back(redis_settings, variables, pool):
-    with Up(redis_settings.state, "-n", "1", "--pool", pool, "--slots", "2", command="worker", **variables) as worker:
-        worker.wait_for("1 worker process is starting")
-        worker.wait_for("-1 is ready to take runs")
-        worker.wait_for("ready.")
-        before = {child.pid for child in worker.children("celery")}
-
-        for pid in before:
-            with contextlib.suppress(psutil.NoSuchProcess):  # the first one's group goes with it
-                psutil.Process(pid).kill()
-
-        worker.wait_for("starting it again")
-        worker.wait_for("ready.", times=2)
-        assert not before & {child.pid for child in worker.children("celery")}
-        assert worker.stop() == 0
-        assert not any(psutil.pid_exists(pid) for pid in before)
 
 
 def test_an_old_schema_is_named_with_the_command_that_mends_it(redis_settings, variables, tmp_path):
