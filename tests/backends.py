@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -22,6 +23,9 @@ from cli.supervisor.embedded_redis import EmbeddedRedis, plan
 from config.private_files import PRIVATE_UMASK
 from config.settings import Settings
 from tests.slow_disk import SlowDisk
+
+if TYPE_CHECKING:
+    import psycopg
 
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser")
 """Programs of Chromium; the first has the same engine without a window, and needs two thirds of the processor time."""
@@ -87,6 +91,7 @@ class PostgresCluster:
         self._disk = disk
         self._user = _unprivileged() if os.geteuid() == 0 else None
         self._databases = 0
+        self._connection: psycopg.Connection | None = None
 
     def __enter__(self) -> PostgresCluster:
         self.folder = Path(tempfile.mkdtemp(prefix="cbpg"))
@@ -112,6 +117,7 @@ class PostgresCluster:
 
     def stop(self) -> None:
         """Stop the server at once: its clients get the error that an administrator did it."""
+        self._disconnect()
         self._process.send_signal(signal.SIGINT)
         self._process.wait(20)
 
@@ -134,19 +140,26 @@ class PostgresCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._disconnect()
         self._process.terminate()
         self._process.wait(20)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def new_database(self) -> str:
-        """Make an empty database and return its URL."""
+    def new_database(self, template: str = "template1") -> str:
+        """Make a database, empty or a copy of one that nothing uses now, and return its URL."""
         import psycopg
 
         self._databases += 1
         name = f"test_{self._databases}"
-        with psycopg.connect(self._dsn("postgres"), autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"')
+        if self._connection is None:
+            self._connection = psycopg.connect(self._dsn("postgres"), autocommit=True)
+        self._connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return f"postgresql+psycopg://callboard@/{name}?host={self.folder}"
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
     def _dsn(self, database: str) -> str:
         return f"host={self.folder} user=callboard dbname={database}"

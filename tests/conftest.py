@@ -27,13 +27,17 @@ from tests.identity_provider.provider import IdentityProvider
 from tests.routes import share_builders
 from tests.slow_disk import SlowDisk
 from tests.statements import share_statements
-from tests.template import use_template
+from tests.template import postgres_template, use_template
 from tests.tiers import UnitGuard, is_left_out, mark_tiers
 
 YOUNG_OBJECTS = 10_000
 """New objects at which the collector looks at them; Python's own 700 is a look every few statements."""
 DEVELOPERS = re.compile(r"^(CALLBOARD|CELERY|OLLAMA)_|_API_KEY$|_API_BASE$|_BASE_URL$")
 """Variables a developer may have set for work with Callboard, Celery and models."""
+
+
+MIGRATING = frozenset({"test_migrate.py", "test_up.py"})
+"""Files of tests in which a schema is made and not copied."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -119,7 +123,7 @@ def compiled_once() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def quick_migrations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A schema is copied and not made again, but where making it is what is tried."""
-    if request.path.name != "test_migrate.py":
+    if request.path.name not in MIGRATING:
         use_template(monkeypatch)
 
 
@@ -158,10 +162,18 @@ def postgres_cluster() -> Iterator[PostgresCluster]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres_cluster: PostgresCluster) -> str:
+    """The name of a Postgres database with the schema, to make others of."""
+    return postgres_template(postgres_cluster)
+
+
 @pytest.fixture
-def postgres_url(postgres_cluster: PostgresCluster) -> str:
-    """The URL of this test's own, empty Postgres database."""
-    return postgres_cluster.new_database()
+def postgres_url(postgres_cluster: PostgresCluster, request: pytest.FixtureRequest) -> str:
+    """The URL of this test's own Postgres database, which has the schema unless the test is one of migrating."""
+    if request.path.name in MIGRATING:
+        return postgres_cluster.new_database()
+    return postgres_cluster.new_database(template=request.getfixturevalue("migrated_postgres"))
 
 
 @pytest.fixture(scope="session", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
@@ -172,7 +184,7 @@ def database_kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def each_database_url(database_kind: str, request: pytest.FixtureRequest) -> str:
-    """The URL of this test's own, empty database of each kind."""
+    """The URL of this test's own database of each kind, without rows."""
     return str(request.getfixturevalue("database_url" if database_kind == "sqlite" else "postgres_url"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from config.database.engine import Database, open_database
 from config.database.migrate import migrate
 from config.database.tables import metadata
 from config.settings import Settings
-from tests.backends import RedisServer
+from tests.backends import PostgresCluster, RedisServer
 from tests.bus.journal_harness import JournalHarness, keyring
 
 
@@ -56,22 +57,22 @@ def sqlite_url(tmp_path: Path, empty_database_file: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def migrated_postgres_url(postgres_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The URL of a migrated Postgres database that tests empty before they use it."""
-    url: str = postgres_cluster.new_database()
-    migrate(Settings(state_dir=tmp_path_factory.mktemp("state"), database_url=url))
-    return url
+def shared_postgres(postgres_cluster: PostgresCluster, migrated_postgres: str) -> Iterator[Database]:
+    """A Postgres database whose connections tests share: a new one costs 10 ms, and more until it knows the tables."""
+    with closing(open_database(postgres_cluster.new_database(template=migrated_postgres))) as shared:
+        yield shared
 
 
 @pytest.fixture
-def database(database_kind: str, request: pytest.FixtureRequest) -> Iterator[Database]:
+def postgres(shared_postgres: Database) -> Database:
+    """An empty Postgres database; a test that listens to its engine stops before it ends."""
+    return empty(shared_postgres)
+
+
+@pytest.fixture
+def database(database_kind: str, request: pytest.FixtureRequest) -> Database:
     """An empty database of each kind."""
-    if database_kind == "sqlite":
-        opened = quick(open_database(request.getfixturevalue("sqlite_url")))
-    else:
-        opened = empty(open_database(request.getfixturevalue("migrated_postgres_url")))
-    yield opened
-    opened.close()
+    return request.getfixturevalue(database_kind)
 
 
 def quick(database: Database) -> Database:
@@ -93,13 +94,11 @@ def empty(database: Database) -> Database:
 
 
 @pytest.fixture
-def postgres_harness(migrated_postgres_url: str, wide_loop: ProcessLoop) -> Iterator[JournalHarness]:
+def postgres_harness(postgres: Database, wide_loop: ProcessLoop) -> Iterator[JournalHarness]:
     """Runs on Postgres alone; mark the test ``postgres``."""
-    opened = empty(open_database(migrated_postgres_url))
-    made = JournalHarness(opened, wide_loop, MemoryHotLog())
+    made = JournalHarness(postgres, wide_loop, MemoryHotLog())
     yield made
     made.commits.close()
-    opened.close()
 
 
 @pytest.fixture

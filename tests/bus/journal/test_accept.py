@@ -30,9 +30,10 @@ def counts(harness: JournalHarness) -> dict[str, int]:
 
 def test_everything_of_a_start_is_one_commit(harness: JournalHarness):
     commits: list[Any] = []
-    event.listen(harness.database.engine, "commit", commits.append)
+    event.listen(harness.database.engine, "commit", listener := commits.append)
 
     accepted = harness.accept("What is 17 * 23?", idempotency=key(), metadata={"a": 1}, detached=True)
+    event.remove(harness.database.engine, "commit", listener)
 
     assert len(commits) == 1
     assert set(counts(harness).values()) == {1}

@@ -63,11 +63,16 @@ def held(harness: JournalHarness, run_ids: list[str]) -> Iterator[Held]:
 
 
 @pytest.fixture
-def committed(harness: JournalHarness) -> list[str]:
+def committed(harness: JournalHarness) -> Iterator[list[str]]:
     """A list that grows with each commit of the database."""
     found: list[str] = []
-    event.listen(harness.database.engine, "commit", lambda _connection: found.append("commit"))
-    return found
+
+    def note(_connection: Connection) -> None:
+        found.append("commit")
+
+    event.listen(harness.database.engine, "commit", note)
+    yield found
+    event.remove(harness.database.engine, "commit", note)
 
 
 def title(run_id: str, text: str) -> Callable[[Connection], str]:
