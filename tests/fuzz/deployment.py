@@ -38,7 +38,7 @@ class Deployment:
 
 @contextmanager
 def deployment(folder: Path, provider: IdentityProvider) -> Iterator[Deployment]:
-    """Yield a Callboard in this folder while it runs."""
+    """Yield a Callboard in this folder while it runs; its log may have no traceback afterwards."""
     (folder / "agents").mkdir(parents=True)
     for name, more in AGENTS.items():
         (folder / "agents" / f"{name}.yaml").write_text(AGENT + more)
@@ -56,6 +56,8 @@ def deployment(folder: Path, provider: IdentityProvider) -> Iterator[Deployment]
             facts=_written(folder / "facts.json", facts),
         )
         up.stop()
+        for number, line in enumerate(up.lines):
+            assert "Traceback" not in line, "\n".join(up.lines[max(0, number - 3) : number + 60])
 
 
 def _environment(folder: Path, provider: IdentityProvider) -> dict[str, str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from flask import Blueprint, Response
-from pydantic import Field
+from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
 from agents.errors import AgentUnknown
 from config.clock import epoch_ms
@@ -50,8 +51,17 @@ def many(query: WhichKeys) -> Response:
     return answer({"keys": found, **next_place(found, query.limit, "created_at", "id")})
 
 
+SCOPED_NEEDS: JsonDict = {
+    "if": {"required": ["agents"], "properties": {"agents": {"type": "array"}}},
+    "then": {"properties": {"verbs": {"not": {"type": "array", "contains": {"const": str(Verb.ADMINISTER)}}}}},
+}
+"""What ``require_useful_scope`` refuses, for the document."""
+
+
 class CreateKey(Input):
     """A key for a program."""
+
+    model_config = ConfigDict(json_schema_extra=SCOPED_NEEDS)
 
     name: Annotated[str, Field(pattern=rf"^{NAME}$", examples=["ci"])]
     """The principal that it acts as: a name of letters, digits and ``_.@+-``."""
