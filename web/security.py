@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from flask import Flask, Response, request
+from werkzeug.exceptions import NotFound
 
 from config.errors import BadRequest
 from config.identity.access import may_administer
@@ -62,6 +63,7 @@ def register(app: Flask, settings: Settings) -> None:
         origin = request.environ.get("HTTP_ORIGIN")
         require_host(request.environ.get("HTTP_HOST", ""), settings)
         require_no_nul(request.environ)
+        refuse_second_slash()
         if origin is None or is_own(origin, request.environ, settings):
             return None
         require_listed(origin, allowed)
@@ -82,6 +84,15 @@ def require_no_nul(environ: Mapping[str, Any]) -> None:
     headers = (value for name, value in environ.items() if name.startswith("HTTP_"))
     if "%00" in environ.get("QUERY_STRING", "") or any("\0" in text for text in (environ["PATH_INFO"], *headers)):
         raise BadRequest("the address or a header has the character NUL; leave it out.")
+
+
+def refuse_second_slash() -> None:
+    """Let an address that begins with two slashes be unknown: a rule of a proxy for ``/v1/keys`` does not apply to it.
+
+    The router drops the additional slashes and finds ``/v1/keys``.
+    """
+    if request.environ["PATH_INFO"].startswith("//"):
+        request.url_rule, request.routing_exception = None, NotFound()
 
 
 def require_host(host: str, settings: Settings) -> None:

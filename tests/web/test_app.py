@@ -104,6 +104,13 @@ def test_what_is_not_there_is_a_problem(door, path: str, method: str, status: in
     assert answer.json["status"] == status
 
 
+@pytest.mark.parametrize("path", ["//v1/runs", "///v1/runs", "//v1/runs/x", "//"])
+def test_an_address_that_begins_with_two_slashes_is_not_there(door, path: str) -> None:
+    answer = door.get("/", environ_overrides={"PATH_INFO": path})
+
+    assert (answer.status_code, answer.json["code"]) == (404, "not_found")
+
+
 @pytest.mark.parametrize("path", ["/v1/agents/assistent", "/v1/threads/none", "/v1/runs/none", "/static/x.js", "/x"])
 def test_a_404_names_no_path_and_nothing_that_there_is(door, path: str, settings: Settings) -> None:
     answer = door.get(path)
