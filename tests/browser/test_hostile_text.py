@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from bus.journal import Decision
 from config.identity.principal import Principal
@@ -226,6 +227,32 @@ def test_a_structured_answer_is_read_without_a_freeze(page: Visitor, answer: str
     assert took[1] > 0
 
 
+def test_a_long_answer_that_comes_at_once_is_drawn_in_pieces_of_a_frame(page: Visitor) -> None:
+    """Each frame takes as long as its piece, on a machine of any speed."""
+    lengths = page.module(
+        """
+        const { TextItem } = await import("/static/components/TextItem.js");
+        const item = new TextItem();
+        document.body.append(item.element);
+        const growing = () => !item.element.querySelector(".prose:not(.is-growing)");
+        const lengths = [0];
+        const look = () => lengths.push(item.element.querySelectorAll("li").length);
+        item.update({ text: given, closed: true });
+        look();
+        while (growing()) {
+          await new Promise(requestAnimationFrame);
+          look();
+        }
+        item.element.remove();
+        return lengths;
+        """,
+        "- a\n" * 25_000,
+    )
+
+    assert lengths[-1] == 25_000
+    assert max(after - before for before, after in pairwise(lengths)) <= 4000
+
+
 @pytest.mark.parametrize("unit", ["|-", "*a ", "- a\n", "[x](http://", "a|b\n-|-\n"])
 def test_the_page_continues_beside_a_hostile_answer(browser: Browser, counter: Counter, unit: str) -> None:
     context = browser.new_context()
@@ -252,6 +279,7 @@ def test_the_page_continues_beside_a_hostile_answer(browser: Browser, counter: C
     counter.resume(run_id, text=unit * (MIB // 4 // len(unit)))
 
     visitor.waits_for_end()
+    expect(visitor.page.locator(".run-turn .prose:not(.is-growing)").last).to_be_attached(timeout=PATIENCE_MS)
     assert visitor.page.evaluate("window.gap") < SLOW_MS
     context.close()
 

@@ -6,8 +6,9 @@ import { LoadingIndicator } from "./LoadingIndicator.js";
 
 // More than this at once is a replay: it is shown whole instead of typed out.
 const REPLAY = 2400;
-// No frame lays out more than this, so that the page can be used while a long answer comes in.
-const MOST_A_FRAME = 65_536;
+// No frame draws more than this, so that the page can be used while a long answer comes in: a list of the shortest items
+// that is 64 KiB long takes half a second.
+const MOST_A_FRAME = 8192;
 
 /** A stretch of the answer: steady while it grows, final when its message came, faded when it was withdrawn. */
 export class TextItem {
