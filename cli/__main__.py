@@ -5,6 +5,7 @@ import sys
 import warnings
 from pathlib import Path
 
+from cli.ending import QuickEnd
 from cli.interrupts import end_at_once
 
 FOLDERS = Path(__file__).parents[1] / "config" / "folders.py"
@@ -14,6 +15,7 @@ FOLDERS = Path(__file__).parents[1] / "config" / "folders.py"
 def start() -> None:
     """Run the command; if Callboard's folders cannot be imported, print the reason and exit."""
     end_at_once()
+    ending = QuickEnd()
     check = runpy.run_path(str(FOLDERS), run_name="config.folders")
     with warnings.catch_warnings(record=True) as noticed:
         warnings.simplefilter("always")
@@ -27,7 +29,11 @@ def start() -> None:
         print(f"warning: {warning.message}", file=sys.stderr)
     from cli.main import main
 
-    main()
+    try:
+        main()
+    except SystemExit as ended:
+        ending.status = ended.code if isinstance(ended.code, int) else None
+        raise
 
 
 start()

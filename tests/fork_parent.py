@@ -8,10 +8,12 @@ thread and ends with its socket; the kernel signals its children then.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import importlib
 import json
+import logging
 import os
 import runpy
 import select
@@ -114,7 +116,24 @@ def become(request: Request, output: int, environment: dict[str, str], parent: i
     set_failpoints(request.environment.get(FAILPOINTS, ""))
     gc.unfreeze()
     sys.argv = [request.module, *request.arguments]
-    runpy.run_module(request.module, run_name="__main__", alter_sys=True)
+    own = os.getpid()
+    try:
+        runpy.run_module(request.module, run_name="__main__", alter_sys=True)
+    except SystemExit as ending:
+        if os.getpid() == own and (ending.code is None or isinstance(ending.code, int)):
+            atexit.register(end_without_teardown, ending.code or 0)
+        raise
+
+
+def end_without_teardown(status: int) -> None:
+    """End this process with what it shares with its parent still in memory.
+
+    The arbiter of a web process has modules here that an executed one lacks, and to free them takes 0.2 s of CPU.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def main(descriptor: str, *modules: str) -> None:

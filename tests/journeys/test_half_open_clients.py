@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
 CLIENTS = 100
 ASKS = 50
+BAR_MS = 100
 AGENT = "name: Assistant\nmodel: demo/assistant\nsystem_prompt: You answer.\n"
 POST = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 KINDS: dict[str, bytes] = {
@@ -98,7 +99,6 @@ def one_round_ms(port: int) -> tuple[float, float]:
 @pytest.mark.parametrize("begin", KINDS.values(), ids=KINDS.keys())
 def test_a_hundred_half_open_clients_block_no_other(web: Web, begin: bytes) -> None:
     serving = psutil.Process(web.process.pid).children()[0]
-    quiet = health_ms(web.settings.port)
     before = serving.memory_info().rss
     with half_open(web.settings.port, begin) as clients:
         if begin == KINDS["an answer unread"]:
@@ -107,11 +107,11 @@ def test_a_hundred_half_open_clients_block_no_other(web: Web, begin: bytes) -> N
         status, _, _, took_s = web.ask("/v1/runs", {"agent": "assistant", "input": "Hello"})
         more = serving.memory_info().rss - before
 
-    health = f"/health p50 {beside[0]:.1f} ms, p99 {beside[1]:.1f} ms; quiet {quiet[0]:.1f}, {quiet[1]:.1f} ms"
-    print(f"{health}; a run accepted in {took_s * 1000:.0f} ms; {more / 2**20:+.1f} MiB")
+    print(f"/health p50 {beside[0]:.1f} ms, p99 {beside[1]:.1f} ms")
+    print(f"a run accepted in {took_s * 1000:.0f} ms; {more / 2**20:+.1f} MiB")
     assert status == 202
-    assert beside[1] < max(100, 5 * quiet[1]), (
-        "the bar is 100 ms; a busy machine is given its own quiet time, five times"
+    assert beside[1] < BAR_MS or beside[1] < 5 * health_ms(web.settings.port)[1], (
+        "a busy machine is given its own quiet time, five times"
     )
     assert more < 64 * 2**20
     assert "Traceback" not in web.log.read_text()

@@ -13,7 +13,8 @@ from tests.journeys.stage import SLOTS, Stage, delays_s, staged
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(120)]
 
-PIECES, PACE = 160, 20
+PIECES, PACE = 120, 20
+CUT_OFF_PIECES = 200
 WAITING = 5
 BACK_S = 10.0
 QUEUED_S = 15.0
@@ -78,7 +79,7 @@ def queue_of(stage: Stage) -> str:
 
 def test_listeners_that_are_cut_off_again_and_again_miss_nothing(stage: Stage) -> None:
     stage.until_well()
-    (watching,) = stage.watch(1, 300, 30)
+    (watching,) = stage.watch(1, CUT_OFF_PIECES, 30)
     began_ns, is_over, cut = time.monotonic_ns(), threading.Event(), []
 
     def cut_off() -> None:
@@ -97,7 +98,7 @@ def test_listeners_that_are_cut_off_again_and_again_miss_nothing(stage: Stage) -
         f"\ncut off {sum(cut)} times in {len(cut)} tries: a piece took {found_s[len(found_s) // 2]:.3f} s, "
         f"at most {found_s[-1]:.2f} s"
     )
-    stage.assert_well_seen(watching, 300)
+    stage.assert_well_seen(watching, CUT_OFF_PIECES)
     stage.assert_calm()
     assert sum(cut) > 10
     assert found_s[-1] <= ADDED_S

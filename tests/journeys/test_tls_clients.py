@@ -90,20 +90,19 @@ def hello(context: ssl.SSLContext | None) -> bytes:
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0], ids=["nothing", "half a hello", "a hello"])
 def test_a_hundred_unfinished_handshakes_block_no_other(web: Web, share: float) -> None:
     begun = hello(web.tls)
-    quiet = health_ms(web)
     with contextlib.ExitStack() as stack:
         for _ in range(CLIENTS):
             client = stack.enter_context(socket.create_connection(("127.0.0.1", web.settings.port)))
             client.sendall(begun[: int(len(begun) * share)])
         beside = health_ms(web)
 
-    print(f"/health p50 {beside[0]:.1f} ms, p99 {beside[1]:.1f} ms; quiet {quiet[0]:.1f}, {quiet[1]:.1f} ms")
-    assert beside[1] < max(100, 5 * quiet[1])
+    print(f"/health p50 {beside[0]:.1f} ms, p99 {beside[1]:.1f} ms")
+    assert beside[1] < 100 or beside[1] < 5 * health_ms(web)[1], "a busy machine is given its own quiet time"
     assert "Traceback" not in web.log.read_text()
 
 
 def test_a_flood_of_handshakes_leaves_room_for_requests(web: Web) -> None:
-    quiet, stop, made = health_ms(web), threading.Event(), 0
+    stop, made = threading.Event(), 0
 
     def shake() -> None:
         nonlocal made
@@ -126,9 +125,9 @@ def test_a_flood_of_handshakes_leaves_room_for_requests(web: Web) -> None:
             thread.join(20)
     rate = made / (time.monotonic() - began)
 
-    print(f"/health p50 {beside[0]:.1f} ms, p99 {beside[1]:.1f} ms beside {rate:.0f} handshakes a second; {quiet=}")
+    print(f"/health p50 {beside[0]:.1f} ms, p99 {beside[1]:.1f} ms beside {rate:.0f} handshakes a second")
     assert made > 50
-    assert beside[1] < max(500, 10 * quiet[1])
+    assert beside[1] < 500 or beside[1] < 10 * health_ms(web)[1], "a busy machine is given its own quiet time"
 
 
 def test_sighup_replaces_the_processes_and_viewers_resume(web: Web) -> None:
