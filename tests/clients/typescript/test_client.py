@@ -55,13 +55,16 @@ console.log(JSON.stringify({
 
 WRONG = """
 import { Callboard } from "%(client)s/index.js";
-const said = [];
+const said = [], keys = [];
 for (const baseUrl of ["localhost:8000", "https://ann:secret@callboard.example", "http://host:1/v1", "http://host?x"]) {
   try { new Callboard({ baseUrl }); } catch (error) { said.push(error.message); }
 }
+for (const apiKey of ["", " cbk_1", "cbk_\\n1", "cbk_ü"]) {
+  try { new Callboard({ apiKey }); } catch (error) { keys.push(error.message); }
+}
 const away = new Callboard({ baseUrl: "http://127.0.0.1:%(port)d", attempts: 1 });
 said.push((await away.health().catch((error) => error)).message);
-console.log(JSON.stringify(said));
+console.log(JSON.stringify([...said, ...keys]));
 """
 
 
@@ -144,14 +147,15 @@ def test_runs_threads_and_agents_are_reached(client: Path, web: Web) -> None:
     assert found["refused"] == [True, "run_unknown", 404]
 
 
-def test_a_wrong_address_is_said_with_the_remedy(client: Path, closed_port: int) -> None:
-    plain, login, path, query, away = in_node(WRONG, client=client / "dist", port=closed_port)
+def test_a_wrong_address_or_key_is_refused_with_the_remedy(client: Path, closed_port: int) -> None:
+    plain, login, path, query, away, *keys = in_node(WRONG, client=client / "dist", port=closed_port)
 
     assert plain == login
     assert path == query
     assert "Callboard has a host of its own" in path
     assert "begin with http:// or https://" in plain
     assert "secret" not in login
+    assert keys == ["apiKey has to be one or more printable ASCII characters without spaces or line ends."] * 4
     assert (
         away
         == f"http://127.0.0.1:{closed_port} does not answer (ECONNREFUSED). Start Callboard there, or correct baseUrl."

@@ -14,6 +14,9 @@ export class Http {
         if (baseUrl && !/^https?:\/\/[^/?#]+\/?$/.test(baseUrl)) {
             throw new TypeError("baseUrl has a path, a query or a fragment, and Callboard has a host of its own: write the address without it.");
         }
+        if (options.apiKey !== undefined && !/^[!-~]+$/.test(options.apiKey)) {
+            throw new TypeError("apiKey has to be one or more printable ASCII characters without spaces or line ends.");
+        }
         this.#baseUrl = baseUrl.endsWith("/") ? baseUrl.slice(0, -1) : baseUrl;
         this.#options = options;
     }
