@@ -10,6 +10,7 @@ from tests.identity_provider.provider import IdentityProvider
 
 
 @pytest.mark.journey
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_what_the_document_says_holds_for_generated_requests(
     tmp_path: Path, identity_provider: IdentityProvider

@@ -28,7 +28,7 @@ from tests.fleet import Worker, environment
 from tests.journeys.web_server import Answer, Watching, Web
 from tests.model_server import ModelServer, Turn
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(120)]
 
 LOCKED_S = 10.0
 ANSWER_S = 5.0

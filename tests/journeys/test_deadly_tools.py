@@ -21,7 +21,7 @@ from tests.journeys.outside_tools import arrived
 from tests.journeys.up import Up
 from tests.model_server import Call, Turn
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
 INNOCENT = 10
 AGENT = """

@@ -19,7 +19,7 @@ from config.settings import Settings
 from tests.journeys.web_server import Web
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(180)]
 
 CLIENTS = 100
 ASKS = 50

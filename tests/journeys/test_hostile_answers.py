@@ -14,7 +14,7 @@ from tests.fleet import Worker
 from tests.journeys.neighbour import run_row
 from tests.model_server import Call, Turn
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(240)]
 
 MIB = 1024 * 1024
 PLAIN = "timeouts: {first_token_s: 300, between_chunks_s: 300}\n"

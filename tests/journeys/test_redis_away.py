@@ -12,7 +12,7 @@ import pytest
 from tests.journeys.stage import SLOTS, Stage, delays_s, staged
 from tests.journeys.web_server import Watching
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(120)]
 
 WORKED_OFF_S = 12.0
 """So many starts are worked off within this, while Redis is away."""

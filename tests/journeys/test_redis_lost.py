@@ -11,7 +11,7 @@ import pytest
 from cli.doctor.servers import check_redis
 from tests.journeys.stage import SLOTS, Stage, delays_s, staged
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(120)]
 
 PIECES, PACE = 120, 20
 CUT_OFF_PIECES = 200

@@ -25,7 +25,7 @@ from tests.journeys.up import Up
 from tests.journeys.web_server import Web
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(180)]
 
 CLIENTS = 100
 ASKS = 40

@@ -22,21 +22,34 @@ def run_up(*flags, **environment):
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
-@pytest.mark.parametrize("way", ["path", "wheel", "process"])
+@pytest.mark.parametrize("way", ["wheel", "process"])
 def test_each_way_of_the_embedded_default_works_a_run_off(tmp_path, way):
     with Up(tmp_path / "state", "--port", "0", "--workers", "1", CALLBOARD_EMBEDDED=way) as up:
-        end = up.ask("assistant", "What is 17 * 23?")
-
-        servers = [child.name() for child in up.children("unixsocket")]
+        assert_works_a_run_off(up, servers=0 if way == "process" else 1)
         status = up.stop()
+
+    assert status == 0
+    assert ("everything runs in one process" in "\n".join(up.lines)) == (way == "process")
+    assert not [line for line in up.lines if "Traceback" in line or line.startswith("error")]
+
+
+def assert_works_a_run_off(up, *, servers):
+    """It has so many Redis servers of its own, and a run on them succeeds."""
+    end = up.ask("assistant", "What is 17 * 23?")
 
     assert end["type"] == "end"
     assert end["status"] == "succeeded"
     assert "391" in end["output"]
-    assert len(servers) == (0 if way == "process" else 1)
-    assert status == 0
-    assert ("everything runs in one process" in "\n".join(up.lines)) == (way == "process")
-    assert not [line for line in up.lines if "Traceback" in line or line.startswith("error")]
+    assert len(up.children("unixsocket")) == servers
+
+
+def assert_all_has_ended(up, children):
+    """None of these children lives, and the port is free."""
+    assert not [line for line in up.lines if "counts of viewers" in line]
+    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # our own connections may linger; a listener may not
+        free.bind(("127.0.0.1", int(up.address.rpartition(":")[2])))
 
 
 def test_one_line_says_where_the_page_is_and_what_auto_means(tmp_path):
@@ -53,11 +66,18 @@ def test_one_line_says_where_the_page_is_and_what_auto_means(tmp_path):
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory):
-    """An `up` with a worker that took a run; tests share it, and leave it as it was."""
-    with Up(tmp_path_factory.mktemp("up") / "state", "--port", "0", "--workers", "1", "--verbose") as up:
-        assert up.ask("assistant", "What is 1 + 1?")["status"] == "succeeded"
+    """An `up` with the machine's Redis and a worker that took a run; tests share it and leave it as it was.
+
+    SIGTERM ends it with all its children.
+    """
+    state = tmp_path_factory.mktemp("up") / "state"
+    with Up(state, "--port", "0", "--workers", "1", "--verbose", CALLBOARD_EMBEDDED="path") as up:
+        assert_works_a_run_off(up, servers=1)
         yield up
+        children = up.children()
+        assert len(children) >= 4
         assert up.stop() == 0
+        assert_all_has_ended(up, children)
 
 
 def test_a_second_up_prints_the_first_ones_address_and_is_content(installation):
@@ -92,22 +112,16 @@ def test_a_killed_child_is_replaced_and_runs_continue(installation, kind):
     assert not victims & {child.pid for child in installation.children(kind)}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_everything(tmp_path, number):
+def test_ctrl_c_ends_everything(tmp_path):
     with Up(tmp_path / "state", "--port", "0", "--workers", "2") as up:
         up.ask("assistant", "What is 1 + 1?")
         children = up.children()
-        port = int(up.address.rpartition(":")[2])
 
-        status = up.stop(number)
+        status = up.stop(signal.SIGINT)
 
     assert status == 0
-    assert not [line for line in up.lines if "counts of viewers" in line]
     assert len(children) >= 4
-    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
-    with socket.socket() as free:
-        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # our own connections may linger; a listener may not
-        free.bind(("127.0.0.1", port))
+    assert_all_has_ended(up, children)
 
 
 def test_children_die_with_a_supervisor_that_is_killed(tmp_path):

@@ -76,20 +76,27 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def callboard(used: Path, installed: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command in the copy, with the environment of this Python."""
+    return python(used, installed, "-P", "-m", "cli", *words)
+
+
+def python(used: Path, installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in the copy, as the developer does."""
     environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": f"{used}{os.pathsep}{installed}"}
     environment.pop("CALLBOARD_NO_CONFIG")
-    command = [sys.executable, "-P", "-m", "cli", *words]
+    command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=used, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_the_copy_is_really_used(used: Path, installed: Path) -> None:
     said = callboard(used, installed, "agents", "librarian")
-    settings = callboard(used, installed, "doctor").stdout
+    deployment = python(
+        used, installed, "-P", "-c", "from config.settings import settings; print(settings().deployment)"
+    )
 
     assert said.returncode == 0, said.stdout + said.stderr
     assert "✓ librarian" in said.stdout
     assert said.stderr.startswith("warning: `import config` finds Callboard's folder and hides "), said.stderr
-    assert "mine" in settings or "theirs" in settings, "the files and the environment count for the user"
+    assert deployment.stdout == "theirs\n", "the files and the environment count for the user"
 
 
 def test_format_lint_imports_and_types_look_at_our_own_files_only(used: Path, installed: Path) -> None:
