@@ -46,16 +46,18 @@ def require_loopback(settings: Settings) -> None:
     """
     if settings.serves_others:
         return
-    problem = "asks for no credential" if settings.auth == "none" else "is for the users of one machine"
+    is_none = settings.auth == "none"
+    problem = "asks for no credential" if is_none else "is for the users of one machine"
+    without = "--no-auth" if is_none else "CALLBOARD_AUTH=none with --no-auth"
     if not is_loopback(settings.host):
         raise SettingInvalid(
             f"host {settings.host} is reachable from other machines, and CALLBOARD_AUTH={settings.auth} {problem}. "
-            "Set CALLBOARD_AUTH=required, use 127.0.0.1 behind a proxy that authenticates, or set --no-auth."
+            f"Set CALLBOARD_AUTH=required, use 127.0.0.1 behind a proxy that authenticates, or set {without}."
         )
     if settings.public_url and not is_loopback(host_of(settings.public_url).strip("[]")):
         raise SettingInvalid(
             f"CALLBOARD_PUBLIC_URL is {settings.public_url}, so a proxy passes on requests of other machines, and "
-            f"CALLBOARD_AUTH={settings.auth} {problem}. Set CALLBOARD_AUTH=required, or --no-auth behind a proxy that "
+            f"CALLBOARD_AUTH={settings.auth} {problem}. Set CALLBOARD_AUTH=required, or {without} behind a proxy that "
             "authenticates."
         )
 

@@ -36,6 +36,15 @@ def test_other_machines_are_not(settings, host):
     require_loopback(settings.model_copy(update={"host": host, "no_auth": True}))
 
 
+@pytest.mark.parametrize("changed", [{"host": "0.0.0.0"}, {"public_url": "https://calls.example"}], ids=["host", "url"])
+def test_the_remedy_for_an_installation_with_a_token_is_one_that_works(settings, changed):
+    local = settings.model_copy(update={"auth": "local", **changed})
+
+    with pytest.raises(SettingInvalid, match="CALLBOARD_AUTH=none with --no-auth"):
+        require_loopback(local)
+    require_loopback(local.model_copy(update={"auth": "none", "no_auth": True}))
+
+
 def test_a_public_url_needs_authentication_or_a_proxy_that_has_it(settings):
     public = settings.model_copy(update={"public_url": "https://calls.example"})
 
