@@ -27,7 +27,9 @@ ALWAYS = "def test_bad(): assert False\n"
 
 def run(tests: str, folder: Path, *, retries: bool = True, processes: str = "0") -> bool:
     (folder / "test_these.py").write_text(tests)
-    argv = (sys.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={folder}", "-n", processes, str(folder))
+    unused = (option for plugin in ("valkey", "schemathesis", "anyio") for option in ("-p", f"no:{plugin}"))
+    where = ("-c", os.devnull, f"--rootdir={folder}", str(folder))
+    argv = (sys.executable, "-m", "pytest", "-q", *unused, "-n", processes, *where)
     return run_all([Check(name="journeys", argv=argv, reports_progress=True, retries=retries)])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -236,6 +237,22 @@ def _with_client_id(settings: Settings, client_id: str) -> Callable[..., Any]:
 
     ours = settings.model_copy(update={"oidc_client_id": client_id})
     return lambda token, keys, metadata, _, nonce: claims_of(token, keys, metadata, ours, nonce)
+
+
+def test_trusted_certificates_are_read_once_for_all_sign_ins(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[ssl.SSLContext] = []
+    load = ssl.SSLContext.load_verify_locations
+
+    def loaded(context: ssl.SSLContext, *where: Any) -> None:
+        read.append(context)
+        load(context, *where)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", loaded)
+
+    reader.signs_in("olga")
+    reader.signs_in("olga")
+
+    assert len(read) == 1
 
 
 def test_an_address_to_return_to_cannot_be_given(reader: Reader) -> None:

@@ -68,7 +68,7 @@ console.log(JSON.stringify([...said, ...keys]));
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # a slow test of this file runs long before the others
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the client, compiled from a copy of its sources."""
     if shutil.which("npm") is None and not os.environ.get("CI"):

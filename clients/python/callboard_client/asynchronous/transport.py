@@ -19,6 +19,7 @@ from callboard_client.errors import CallboardError, Unreachable
 from callboard_client.events import EndEvent, Event
 from callboard_client.following import Place
 from callboard_client.retrying import Patience, Timeouts
+from callboard_client.trust import trusted
 
 T = TypeVar("T")
 UNLIMITED = httpx.Limits(max_connections=None, max_keepalive_connections=20)
@@ -40,7 +41,7 @@ class AsyncTransport:
         if self._given is not None:
             return self._given
         if self._own is None or self._pid != os.getpid():
-            self._own, self._pid = httpx.AsyncClient(limits=UNLIMITED), os.getpid()
+            self._own, self._pid = httpx.AsyncClient(verify=trusted(), limits=UNLIMITED), os.getpid()
         return self._own
 
     async def send(self, call: Call[T]) -> T:

@@ -20,6 +20,7 @@ from callboard_client.events import EndEvent, Event
 from callboard_client.following import Place
 from callboard_client.retrying import Patience, Timeouts
 from callboard_client.synchronous.pauses import closed_after, pause
+from callboard_client.trust import trusted
 
 T = TypeVar("T")
 UNLIMITED = httpx.Limits(max_connections=None, max_keepalive_connections=20)
@@ -41,7 +42,7 @@ class Transport:
         if self._given is not None:
             return self._given
         if self._own is None or self._pid != os.getpid():
-            self._own, self._pid = httpx.Client(limits=UNLIMITED), os.getpid()
+            self._own, self._pid = httpx.Client(verify=trusted(), limits=UNLIMITED), os.getpid()
         return self._own
 
     def send(self, call: Call[T]) -> T:
