@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from bus.journal import approvals
 from bus.journal.approvals import UNKNOWN, Decision, Question
 from bus.journal.idempotency import canonical_digest
@@ -64,7 +66,11 @@ def asks(database: Database, run_id: str, *questions: Question, says: str | None
         assert row is not None
         approvals.ask(connection, run_id, asked)
         said = _message(asked, says)
-        item = HistoryItem(id=said.message_id, role="assistant", data={"content": says, "tool_calls": said.tool_calls})
+        written = [
+            call | {"arguments_text": orjson.dumps(call["arguments"]).decode()}
+            for call in map(dict, said.tool_calls or ())
+        ]
+        item = HistoryItem(id=said.message_id, role="assistant", data={"content": says, "tool_calls": written})
         events = [said, *(_call(one) for one in asked), *(one.payload() for one in asked)]
         events.append(StatusPayload(status="waiting", reason="approval"))
         waits = {"status": "waiting", "reason": "approval", "detail": DETAIL}
