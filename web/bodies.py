@@ -41,10 +41,18 @@ def read_object(*, optional: bool = False) -> dict[str, Any]:
         data = request.get_data(cache=False)
         if not data and optional:
             return {}
+        _require_uncompressed()
         if request.mimetype != "application/json":
             found = request.mimetype[:80] or "of no type"
             raise MediaTypeRefused(f"the body is '{found}'; send JSON, with the header Content-Type: application/json.")
         return parse_object(data)
+
+
+def _require_uncompressed() -> None:
+    """Refuse a body that is said to be compressed, since nothing here decompresses one."""
+    for name, plain in (("Content-Encoding", "identity"), ("Transfer-Encoding", "chunked")):
+        if (found := request.headers.get(name, plain).lower()) != plain:
+            raise MediaTypeRefused(f"the body has the {name} '{found[:80]}'; send it without compression.")
 
 
 def parse_object(data: bytes) -> dict[str, Any]:

@@ -122,6 +122,18 @@ def test_refuses_what_is_not_said_to_be_json(door, kind: str) -> None:
     assert (answer.status_code, answer.json["code"]) == (415, "media_type_refused")
 
 
+@pytest.mark.parametrize(
+    "header",
+    [{"Content-Encoding": "gzip"}, {"Content-Encoding": "identity, br"}, {"Transfer-Encoding": "gzip, chunked"}],
+    ids=str,
+)
+def test_refuses_what_is_said_to_be_compressed(door, header: dict[str, str]) -> None:
+    answer = door.post("/v1/runs", data=GOOD, content_type="application/json", headers=header)
+
+    assert (answer.status_code, answer.json["code"]) == (415, "media_type_refused")
+    assert "without compression" in answer.json["detail"]
+
+
 def test_takes_json_with_a_charset(client) -> None:
     answer = client.post("/v1/runs", data=GOOD, content_type="application/json; charset=utf-8")
 
