@@ -18,7 +18,7 @@ from bus.journal import IdempotencyKey, Journal, NewRun, RunUnknown
 from bus.routes import BrokerTransport, InlineTransport
 from config.errors import CallboardError
 from config.forks import leave_to_parent
-from config.identity.principal import Principal
+from config.identity.principal import Principal, Verb
 from config.settings import Settings
 from observers.base import AgentObserver
 
@@ -121,7 +121,9 @@ class Runner:
             self._check(objective, thread_id)
             definition = self.registry.startable(principal, agent_id)
         except CallboardError:  # a repeated request has its run, even if the agent's file was moved since
-            earlier = self.journal.runs.started_before(principal, idempotency) if idempotency is not None else None
+            earlier = None
+            if idempotency is not None and Verb.START in principal.verbs:
+                earlier = self.journal.runs.started_before(principal, idempotency)
             if earlier is not None:
                 with suppress(RunUnknown):  # another credential's, of an agent that this one is not for
                     return self.handle(earlier, principal)

@@ -86,6 +86,18 @@ def test_a_repeated_request_shows_no_run_that_the_key_is_not_for(door: Any, jour
     assert first.json["run_id"] not in other.text
 
 
+def test_a_key_that_does_not_start_runs_repeats_no_start(door: Any, journal: Journal) -> None:
+    (_, key), (_, seeing) = make(journal), make(journal, verbs=frozenset({Verb.SEE}))
+    asked = {"json": {"agent": "assistant", "input": "Hi"}}
+
+    started, repeated = (
+        door.post("/v1/runs", **asked, headers=bearer(each) | {"Idempotency-Key": "once"}) for each in (key, seeing)
+    )
+
+    assert started.status_code == 202
+    assert (repeated.status_code, repeated.json["code"]) == (403, "agent_forbidden")
+
+
 def test_every_invalid_key_is_refused_with_the_same_words(door: Any, journal: Journal) -> None:
     (revoked, revoked_key), (_, wrong), (_, disabled_key) = make(journal), make(journal), make(journal, "gone")
     _, foreign = KeyForm(lambda: "0f" * 32).make()
