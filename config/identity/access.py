@@ -90,6 +90,12 @@ def require_may_log(principal: Principal) -> None:
         raise Forbidden(principal, Verb.START, "runs or log events")
 
 
+def require_may_end_sessions(principal: Principal) -> None:
+    """Raise ``Forbidden`` unless a principal may end its sessions: its credential is one that stops and deletes."""
+    if principal.reach(Verb.CONTROL) is Reach.NONE:
+        raise Forbidden(principal, Verb.CONTROL, "the sessions of your principal")
+
+
 def logged_for(principal: Principal, table: Table) -> ColumnElement[bool]:
     """Return the condition on internal events that a principal sees: its own, and with a role those of its tenant.
 

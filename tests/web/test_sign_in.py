@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,8 +17,12 @@ import pytest
 from flask import Flask
 from sqlalchemy import select
 
+from config.database.shared_secret import shared_secret
 from config.database.tables import audit
+from config.identity import keys
 from config.identity.audit.chain import entries
+from config.identity.key_form import SECRET_NAME, KeyForm
+from config.identity.principal import Principal, Verb
 from config.identity.principals import disable
 from config.settings import Settings
 from tests.identity_provider.provider import OTHER_CLIENT_ID, IdentityProvider
@@ -426,6 +431,26 @@ def test_sign_out_everywhere_ends_all_sessions_of_the_principal_and_no_others(de
     _forget_known(deployed)
     assert there.me()["code"] == "unauthenticated"
     assert nora.me()["principal"] == "nora"
+
+
+@pytest.mark.parametrize(("verb", "status", "code"), [(Verb.SEE, 403, "forbidden"), (Verb.CONTROL, 200, None)])
+def test_a_key_ends_sessions_only_if_its_scope_has_control(
+    deployed: Flask, verb: Verb, status: int, code: str | None
+) -> None:
+    olga = Reader(deployed).signs_in("olga")
+    principal = Principal(id=olga.me()["principal"], verbs=frozenset({verb}))
+    journal = process_of(deployed).journal
+    form = KeyForm(partial(shared_secret, journal.database, SECRET_NAME))
+    form.open()
+    with journal.database.write() as connection:
+        _, key = keys.create(connection, form, principal, by="root")
+
+    headers = {"Authorization": f"Bearer {key}"}
+    answer = deployed.test_client().post("/auth/sign-out", json={"everywhere": True}, headers=headers)
+
+    assert (answer.status_code, answer.json.get("code")) == (status, code)  # type: ignore[union-attr]
+    _forget_known(deployed)
+    assert ("code" in olga.me()) is (status == 200)
 
 
 def test_another_sign_in_with_fewer_groups_takes_the_role_of_all_sessions(deploy: Callable[..., Flask]) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from config.clock import epoch_ms, stamp
 from config.identity import sessions as table
+from config.identity.access import require_may_end_sessions
 from config.identity.credential import CredentialKind
 from config.identity.principal import Principal
 from config.identity.principals import disabled_among
@@ -114,6 +115,8 @@ class SignOut(Input):
 def sign_out(body: SignOut) -> Response:
     """End the session on every web process within a second, with its open streams; other credentials stay."""
     verifier, caller = _sessions(), current_caller()
+    if body.everywhere:
+        require_may_end_sessions(caller.principal)
     with current_process().journal.database.write() as connection:
         if body.everywhere:
             table.end_all(connection, caller.principal)
