@@ -84,6 +84,7 @@ def verify(database: Database, tenant: str, anchors: Sequence[Anchor] = ()) -> V
         _require_all(count, head_number, "the table audit_heads")
         if count == head_number and digest != head_digest:
             raise _Broken(count, "its digest is not the one that the table audit_heads has")
+        _require_head(_head(database, tenant)[0], count)
     except _Broken as error:
         broken = error
     return Verified(
@@ -143,6 +144,13 @@ def _require_anchored(anchors: Sequence[Anchor], number: int, digest: str) -> No
     for anchor in anchors:
         if anchor.digest != digest:
             raise _Broken(number, f"its digest is not the one that {anchor.place} has")
+
+
+def _require_head(number: int, count: int) -> None:
+    """Raise unless the head, which moves with each entry, is at the last of these or further."""
+    if number < count:
+        where = f"the table audit_heads has it as the last one, and the chain ends with entry {count}"
+        raise _Broken(number, f"{where}: no entry can be added")
 
 
 def _require_all(count: int, wanted: int, where: str) -> None:

@@ -223,6 +223,17 @@ def tamper(database: Database, *statements: object) -> None:
             connection.execute(statement)  # type: ignore[call-overload]
 
 
+def test_a_head_that_was_moved_back_is_found(database: Database) -> None:
+    add(database, 5)
+    third = next(entry for entry in entries(database, "acme") if entry.number == 3)
+    tamper(database, update(audit_heads).values(number=3, digest=third.digest))
+
+    found = verify(database, "acme")
+
+    assert found.broken == 3
+    assert found.problem.startswith("the table audit_heads has it as the last one")
+
+
 def at(number: int):
     return audit.c.number == number
 
