@@ -149,8 +149,9 @@ def _require_anchored(anchors: Sequence[Anchor], number: int, digest: str) -> No
 def _require_head(number: int, count: int) -> None:
     """Raise unless the head, which moves with each entry, is at the last of these or further."""
     if number < count:
-        where = f"the table audit_heads has it as the last one, and the chain ends with entry {count}"
-        raise _Broken(number, f"{where}: no entry can be added")
+        last = f"entry {number} as the last one" if number else "no entry"
+        why = f"the table audit_heads has {last}, and the chain ends with entry {count}; no entry can be added"
+        raise _Broken(max(number, 1), why)
 
 
 def _require_all(count: int, wanted: int, where: str) -> None:

@@ -223,15 +223,17 @@ def tamper(database: Database, *statements: object) -> None:
             connection.execute(statement)  # type: ignore[call-overload]
 
 
-def test_a_head_that_was_moved_back_is_found(database: Database) -> None:
+def test_a_head_that_was_moved_back_or_removed_is_found(database: Database) -> None:
     add(database, 5)
     third = next(entry for entry in entries(database, "acme") if entry.number == 3)
     tamper(database, update(audit_heads).values(number=3, digest=third.digest))
+    moved = verify(database, "acme")
+    tamper(database, delete(audit_heads))
+    removed = verify(database, "acme")
 
-    found = verify(database, "acme")
-
-    assert found.broken == 3
-    assert found.problem.startswith("the table audit_heads has it as the last one")
+    assert (moved.broken, removed.broken) == (3, 1)
+    assert moved.problem.startswith("the table audit_heads has entry 3 as the last one")
+    assert removed.problem.startswith("the table audit_heads has no entry")
 
 
 def at(number: int):
