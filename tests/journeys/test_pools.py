@@ -1,4 +1,4 @@
-"""Every pool Celery has that can run agents: the same outcome, and a stop that stops."""
+"""Every pool Celery has that can run agents: the same outcome, and a stop that stops; test_worker.py has the others."""
 
 from __future__ import annotations
 
@@ -35,16 +35,6 @@ def test_a_pool_runs_agents_and_stops_them(pool: str, fleet_settings: Settings, 
     assert (end.status, end.output) == ("succeeded", "Three.")
     assert stopped.status() == "cancelled"
     assert fleet_harness.model.closed_early.wait(10)
-
-
-@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
-def test_greenlet_pools_are_refused_with_a_sentence(pool: str, fleet_settings: Settings) -> None:
-    env = environment(fleet_settings) | {"PYTHONPATH": str(ROOT)}
-    worker = run_python("-m", "cli", "worker", "--pool", pool, env=env, timeout_s=60)
-
-    assert worker.returncode != 0
-    assert "threads" in worker.stderr
-    assert "Traceback" not in worker.stderr
 
 
 def test_a_patched_process_is_refused_with_a_sentence(fleet_settings: Settings) -> None:

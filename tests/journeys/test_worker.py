@@ -50,6 +50,7 @@ def test_a_pool_that_cannot_work_is_refused(settings, pool):
     assert ended.returncode == 2
     assert "[pool_refused]" in ended.stderr
     assert "--pool threads" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def run_worker(state, *flags, **environment):
