@@ -114,9 +114,10 @@ def _spread(group: str, beside: bool) -> tuple[str, ...]:
     """Return over how many processes a group is spread, and how."""
     cores = min(os.cpu_count() or 1, MOST_TEST_PROCESSES)
     if group == "journeys":
-        # Journeys start processes of their own and wait for them half of the time: more at once would be late for each
-        # other's sake. Those of a file share what they started; those that take longest begin first.
-        return ("-n", str(min(cores, 2) + beside), "--dist", "loadfile", "--no-loadscope-reorder")
+        # Journeys start processes of their own and wait for them more than half of the time, so that two a processor
+        # keep it busy; more at once would be late for each other's sake. By themselves they are run on a developer's
+        # machine, where others work. Those of a file share what they started; those that take longest begin first.
+        return ("-n", str(min(cores, 2) * (2 if beside else 1)), "--dist", "loadfile", "--no-loadscope-reorder")
     if group == "unit" and not beside:
         # One more than the processors: a third of these tests' time they wait, for timeouts and other threads. Each
         # process begins with a run of neighbours, which share what their module has set up.
