@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, Page
+
+from tests.browser.visitor import in_each_scheme
 
 pytestmark = pytest.mark.browser
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
@@ -51,19 +52,13 @@ def test_a_call_is_found_by_its_words(page: Page) -> None:
     assert page.locator(".entry:visible").all_inner_texts() == ["POST\n/v1/threads"]
 
 
-@pytest.mark.parametrize("width", [320, 390, 760, 1100])
-def test_it_fits_on_narrow_screens(page: Page, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 800})
+def test_it_fits_on_narrow_screens_and_every_text_has_the_contrast_of_aa(page: Page) -> None:
     for summary in page.query_selector_all("details > summary"):
         summary.evaluate("found => { found.parentElement.open = true }")
 
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    faint = {scheme: page.evaluate(CONTRAST) for scheme in in_each_scheme(page)}
+    for width in (1100, 760, 390, 320):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_has_the_contrast_of_aa(page: Page, scheme: Literal["light", "dark"]) -> None:
-    page.emulate_media(color_scheme=scheme)
-    for summary in page.query_selector_all("details > summary"):
-        summary.evaluate("found => { found.parentElement.open = true }")
-
-    assert page.evaluate(CONTRAST) == []
+    assert faint == {"light": [], "dark": []}

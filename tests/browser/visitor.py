@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, expect
 
 PATIENCE_MS = 20_000
 Scheme = Literal["light", "dark"]
+
+
+def in_each_scheme(page: Page) -> Iterator[Scheme]:
+    """Show an open page light and dark; without ``reduced_motion`` its colours take a moment to change."""
+    for scheme in get_args(Scheme):
+        page.emulate_media(color_scheme=scheme)
+        yield scheme
 
 
 class Visitor:
