@@ -94,6 +94,12 @@ def ready_clone(clone):
     return clone
 
 
+@pytest.fixture
+def made_clone(clone, request):
+    """The same with an environment, which need not be as it should be."""
+    return clone if clone.installed() else request.getfixturevalue("ready_clone")
+
+
 def test_two_first_runs_at_once_set_up_once_and_both_run(clone):
     both = [clone.start("agents", "--json"), clone.start("agents", "--json")]
 
@@ -131,21 +137,6 @@ def test_only_a_developers_commands_install_what_the_tests_need(ready_clone):
     assert [ran.stderr for ran in again] == [""] * 4
 
 
-def test_a_failure_shows_the_installers_words_and_a_remedy(ready_clone):
-    lock = ready_clone.root / "requirements.lock"
-    good = lock.read_text()
-    lock.write_text(good + re.sub(r"sha256:\w+", f"sha256:{'1' * 64}", entry("markupsafe")))
-
-    failed = ready_clone.run("agents")
-    lock.write_text(good)
-
-    assert failed.returncode == 1
-    assert "could not install requirements.lock" in failed.stderr
-    assert "  | " in failed.stderr
-    assert "Traceback" not in failed.stderr
-    assert not (ready_clone.root / ".venv" / "callboard.digest").exists()
-
-
 def test_an_interrupted_set_up_is_done_again(ready_clone):
     (ready_clone.root / ".venv" / "callboard.digest").unlink()
     for package in ready_clone.root.glob(".venv/lib/python*/site-packages/blinker*"):
@@ -168,11 +159,26 @@ def test_a_callers_folder_full_of_our_names_changes_nothing(ready_clone, tmp_pat
     assert str(elsewhere) in ran.stdout, "the command runs where the caller stands"
 
 
-def test_a_python_that_is_gone_is_replaced(ready_clone):
-    for name in ready_clone.root.glob(".venv/bin/python*"):
+def test_a_failure_shows_the_installers_words_and_a_remedy(ready_clone):
+    lock = ready_clone.root / "requirements.lock"
+    good = lock.read_text()
+    lock.write_text(good + re.sub(r"sha256:\w+", f"sha256:{'1' * 64}", entry("markupsafe")))
+
+    failed = ready_clone.run("agents")
+    lock.write_text(good)
+
+    assert failed.returncode == 1
+    assert "could not install requirements.lock" in failed.stderr
+    assert "  | " in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert not (ready_clone.root / ".venv" / "callboard.digest").exists()
+
+
+def test_a_python_that_is_gone_is_replaced(made_clone):
+    for name in made_clone.root.glob(".venv/bin/python*"):
         name.unlink()
 
-    assert ready_clone.run("agents").stdout.startswith("ran")
+    assert made_clone.run("agents").stdout.startswith("ran")
 
 
 def test_a_project_of_yours_is_installed_from_requirements_local(ready_clone, tmp_path):
