@@ -53,6 +53,26 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "sent"),
+    [
+        ("post", "/v1/keys", {"json": {"nonsense": 1}}),
+        ("post", "/v1/keys", {"data": "not JSON"}),
+        ("get", "/v1/keys?limit=many", {}),
+        ("get", "/v1/audit?nonsense=1", {}),
+        ("delete", "/v1/keys/x?nonsense=1", {}),
+    ],
+)
+def test_who_does_not_administer_is_refused_before_the_request_is_read(
+    door: Any, journal: Journal, method: str, path: str, sent: dict[str, Any]
+) -> None:
+    _, key = make(journal, "olga", Role.OPERATOR)
+
+    refused = getattr(door, method)(path, headers=bearer(key), **sent)
+
+    assert (refused.status_code, refused.json["code"]) == (403, "forbidden")
+
+
 def test_runs_belong_to_the_name_of_the_key(door: Any, journal: Journal) -> None:
     _, key = make(journal)
     _, rotated = make(journal)

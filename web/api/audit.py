@@ -13,7 +13,7 @@ from web.calls.fields import Input, Maybe
 from web.parameters import Whole
 from web.process import current_process
 from web.schemas.audit import AuditPage
-from web.security import require_administrator
+from web.security import current_principal, require_administrator
 
 audit = Blueprint("audit", __name__)
 
@@ -28,10 +28,10 @@ class WhichEntries(Input):
 
 
 @audit.get("/v1/audit")
-@call({200: AuditPage})
+@call({200: AuditPage}, requires=require_administrator)
 def many(query: WhichEntries) -> Response:
     """List the audit log of the caller's tenant, newest first; it cannot be changed."""
-    database, tenant = current_process().journal.database, require_administrator().tenant
+    database, tenant = current_process().journal.database, current_principal().tenant
     found = chain.newest(database, tenant, limit=query.limit, before=query.before)
     page: dict[str, Any] = {"entries": [{**entry.content(), "digest": entry.digest} for entry in found]}
     is_last = not found or found[-1].number == 1

@@ -23,7 +23,7 @@ from web.parameters import ListPlace, Whole, next_place, place_of
 from web.process import current_process
 from web.schemas.key import KeyPage, NewKey
 from web.schemas.paths import KeyId
-from web.security import require_administrator
+from web.security import current_principal, require_administrator
 
 keys = Blueprint("keys", __name__)
 
@@ -42,10 +42,10 @@ class WhichKeys(Input):
 
 
 @keys.get("/v1/keys")
-@call({200: KeyPage})
+@call({200: KeyPage}, requires=require_administrator)
 def many(query: WhichKeys) -> Response:
     """List the keys of the caller's tenant, newest first, with those that ended."""
-    tenant, place = require_administrator().tenant, place_of(query.before)
+    tenant, place = current_principal().tenant, place_of(query.before)
     with current_process().journal.database.read() as connection:
         found = [key.shown() for key in table.of_tenant(connection, tenant, limit=query.limit, **place)]
     return answer({"keys": found, **next_place(found, query.limit, "created_at", "id")})
@@ -76,10 +76,14 @@ class CreateKey(Input):
 
 
 @keys.post("/v1/keys")
-@call({201: NewKey}, problems=(ScopeExceeded, NameReserved, AgentUnknown, DefinitionInvalid))
+@call(
+    {201: NewKey},
+    problems=(ScopeExceeded, NameReserved, AgentUnknown, DefinitionInvalid),
+    requires=require_administrator,
+)
 def create(body: CreateKey) -> Response:
     """Create a key in the caller's tenant, with no more than the caller has, and return it, once."""
-    creator, registry = require_administrator(), current_process().runner.registry
+    creator, registry = current_principal(), current_process().runner.registry
     table.require_useful_scope(body.verbs or (), body.agents or ())
     principal = Principal(
         tenant=creator.tenant,
@@ -100,10 +104,10 @@ def create(body: CreateKey) -> Response:
 
 
 @keys.delete("/v1/keys/<key_id>")
-@call({204: None}, problems=(KeyUnknown,))
+@call({204: None}, problems=(KeyUnknown,), requires=require_administrator)
 def revoke(key_id: KeyId) -> Response:
     """End a key of the caller's tenant everywhere, within a second; repeating it is harmless."""
-    principal = require_administrator()
+    principal = current_principal()
     with current_process().journal.database.write() as connection:
         table.revoke(connection, key_id, principal.tenant, by=principal.id)
     return Response(status=204)

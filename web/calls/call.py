@@ -67,8 +67,12 @@ def call(
     *,
     problems: tuple[type[CallboardError], ...] = (),
     sends: Mapping[str, str] = MappingProxyType({}),
+    requires: Callable[[], object] | None = None,
 ) -> Callable[[View], View]:
-    """Declare a call; its function gets what its parameters name, validated."""
+    """Declare a call; its function gets what its parameters name, validated.
+
+    ``requires`` refuses callers who may not make the call at all, before anything of the request is read.
+    """
 
     def declare(function: View) -> View:
         hints = get_type_hints(function, include_extras=True)
@@ -79,6 +83,8 @@ def call(
 
         @wraps(function)
         def view(**path: Any) -> Response:
+            if requires is not None:
+                requires()
             return function(**path, **declared.inputs())
 
         view.call = declared  # type: ignore[attr-defined]
