@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 from collections.abc import Iterator
@@ -23,9 +22,11 @@ from callboard_client import (
     WithdrawnEvent,
 )
 from config.folders import ROOT
+from config.identity.principal import Principal
 from config.settings import Settings
 from tests.app_harness import AppHarness
 from tests.clients.python.blocking import KINDS, client_of
+from tests.credentials import key_of
 from tests.fleet import Worker, environment
 from tests.journeys.outside_tools import arrived
 from tests.journeys.test_web_killed import MortalWeb
@@ -252,12 +253,11 @@ def guarded_web(fleet_settings: Settings, worker: Worker) -> Iterator[Web]:
         yield guarded
 
 
-def keys(settings: Settings, *words: str) -> dict[str, str]:
-    """Return what `./callboard keys` prints."""
-    ran = run_python("-P", "-m", "cli", "keys", *words, "--json", env=environment(settings) | {"PYTHONPATH": str(ROOT)})
+def revoke(settings: Settings, key: str) -> None:
+    """Revoke a key in the terminal."""
+    words = ("-P", "-m", "cli", "keys", "revoke", key.split("_")[1])
+    ran = run_python(*words, env=environment(settings) | {"PYTHONPATH": str(ROOT)})
     assert ran.returncode == 0, ran.stderr
-    found: dict[str, str] = json.loads(ran.stdout)
-    return found
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -266,18 +266,18 @@ def test_a_key_opens_the_server_and_its_revocation_ends_a_stream(
 ) -> None:
     fleet_harness.agent("timeouts: {first_token_s: 300, between_chunks_s: 300}")
     fleet_harness.model.script([Turn(text=["one ", "two ", "three"], stall_after=3)])
-    made, rotated = (keys(guarded_web.settings, "create", f"shop-{kind}") for _ in range(2))
+    made, rotated = (key_of(guarded_web.settings, Principal(id=f"shop-{kind}")) for _ in range(2))
 
-    with client_of(kind, guarded_web.address, made["key"]) as callboard:
+    with client_of(kind, guarded_web.address, made) as callboard:
         handle = callboard.run("tester", "Hello")
         events = iter(handle.events())
         next(event for event in events if isinstance(event, ResponseEvent))
-        keys(guarded_web.settings, "revoke", made["id"])
+        revoke(guarded_web.settings, made)
         with pytest.raises(RequestRefused) as revoked:
             list(events)
     with client_of(kind, guarded_web.address) as stranger, pytest.raises(RequestRefused) as without:
         stranger.run("tester", "Hello")
-    with client_of(kind, guarded_web.address, rotated["key"]) as again:
+    with client_of(kind, guarded_web.address, rotated) as again:
         resumed = again.handle(handle.run_id)
         resumed.cancel()
         assert resumed.result(60).status == "cancelled", "another key of that name has its runs"
@@ -285,4 +285,4 @@ def test_a_key_opens_the_server_and_its_revocation_ends_a_stream(
 
     assert {error.value.status for error in (revoked, without)} == {401}
     assert {error.value.code for error in (revoked, without)} == {"unauthenticated"}
-    assert made["key"] not in str(revoked.value)
+    assert made not in str(revoked.value)
