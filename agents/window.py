@@ -17,14 +17,14 @@ class _Unit:
 
     __slots__ = ("chars", "checksum", "items")
 
-    def __init__(self, item: HistoryItem) -> None:
+    def __init__(self, item: HistoryItem, chars: int) -> None:
         self.items = [item]
-        self.chars = item.chars
+        self.chars = chars
         self.checksum = crc32(item.id.encode())
 
-    def add(self, item: HistoryItem) -> None:
+    def add(self, item: HistoryItem, chars: int) -> None:
         self.items.append(item)
-        self.chars += item.chars
+        self.chars += chars
 
 
 class Window:
@@ -63,13 +63,14 @@ class Window:
         self._trim()
 
     def _append(self, item: HistoryItem) -> None:
+        chars = item.chars  # counted once: counting them writes the message as JSON
         if item.can_open or not (self._units or self.is_cut):
-            self._units.append(_Unit(item))
+            self._units.append(_Unit(item, chars))
         elif self._units:
-            self._units[-1].add(item)
+            self._units[-1].add(item, chars)
         else:
             return  # it belongs to a message that was left out
-        self._chars += item.chars
+        self._chars += chars
 
     def _trim(self) -> None:
         if not self.is_cut and self._chars <= self._max_chars:

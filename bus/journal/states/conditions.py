@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Row, and_, exists, or_, select
@@ -21,6 +22,7 @@ def is_open(table: FromClause) -> ColumnElement[bool]:
     return and_(table.c.ended_ms.is_(None), or_(*(table.c.status == status for status in OPEN)))
 
 
+@cache  # building it takes longer than executing it
 def is_first_of_thread() -> ColumnElement[bool]:
     """Return the condition that no older run of the same thread is open: a thread's runs execute one by one."""
     older = runs.alias("older")
