@@ -97,7 +97,7 @@ def group_of_tests(group: str, extra: Sequence[str], *, retries: bool = False, b
     """Return one group of tests; ``extra``, such as files of tests, goes to pytest as it stands.
 
     Unit tests are never retried: no other process can delay them, so a failure is a defect. ``beside``: other groups
-    run at the same time, so this one, unless it is the journeys, uses half of the processors.
+    run at the same time.
     """
     left_out = (f"--ignore={folder}" for folder, groups in TEST_FOLDERS.items() if group not in groups)
     argv = (*python("pytest"), "-q", "-m", MARKS[group], *left_out, *_spread(group, beside), *extra)
@@ -123,7 +123,8 @@ def _spread(group: str, beside: bool) -> tuple[str, ...]:
         # process begins with a run of neighbours, which share what their module has set up.
         return ("-n", str(min(cores + 1, MOST_TEST_PROCESSES)), "--dist", "worksteal")
     most = 2 if group in ("browser", "postgres") else MOST_TEST_PROCESSES
-    count = min(max(1, cores // 2) if beside else cores, most)
+    # A browser uses a processor by itself; the tests of the other groups wait half of the time.
+    count = min(max(1, cores // 2) if beside and group == "browser" else cores, most)
     return ("-n", str(count), "--dist", "loadfile" if group == "postgres" else "load")
 
 
