@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -89,7 +89,9 @@ class Agent:
         if progress.calls:
             self._calls = [self._resumed(step) for step in progress.calls]
             used = [step.approval_id for step in progress.calls if step.approval_id and step.decision]
-            return FirstCommit(restarted=[call.id for call in self._calls if call.will_run], answers_used=used)
+            begun = [call for call in self._calls if call.will_run]
+            edited = {call.id: call.edited_digest for call in begun if call.edited_digest is not None}
+            return FirstCommit(restarted=[call.id for call in begun], edited=edited, answers_used=used)
         if progress.asking is not None:
             self._step = self._model_step(prior=progress.asking)
             return FirstCommit(restarted=[self._step.id])
@@ -223,8 +225,8 @@ class Agent:
             for finished in asyncio.as_completed(tasks):
                 call = await finished
                 open_calls -= 1
-                if call.is_unknown and self._definition.on_unknown != "tell_model":
-                    continue  # it gets its result from a person's decision
+                if self._waits_for_a_person(call):
+                    continue
                 if open_calls == 0 and self._calls == [call]:
                     return await self._continue(self._outcomes([call]))
                 self._calls.remove(call)
@@ -238,6 +240,10 @@ class Agent:
             await self._ask_a_person()
             return None
         return await self._continue(Commit())
+
+    def _waits_for_a_person(self, call: ToolStep) -> bool:
+        """Return whether a call gets its approval, or its result, from a person's decision."""
+        return call.approval_reason is not None or (call.is_unknown and self._definition.on_unknown != "tell_model")
 
     async def _continue(self, change: Commit) -> ModelStep | None:
         """Commit ``change`` with the start of the next model step, or with the release where this process ends."""
@@ -253,21 +259,22 @@ class Agent:
         return following
 
     async def _ask_a_person(self) -> None:
-        """Release the run until a person has decided about the calls whose outcome is unknown."""
-        names = ", ".join(call.call.name for call in self._calls)
-        if self._definition.on_unknown == "fail":
+        """Release the run until a person has approved these calls, or decided about those with an unknown outcome."""
+        unknown = [call for call in self._calls if call.is_unknown]
+        if unknown and self._definition.on_unknown == "fail":
             raise OutcomeUnknown(
-                f"it is not known whether {names} took effect, and the agent is configured to fail then; look at the "
-                "other side before you start a new run."
+                f"it is not known whether {_names(unknown)} took effect, and the agent is configured to fail then; "
+                "look at the other side before you start a new run."
             )
         expires_ms = await self._context.wait_expiry_ms()
         questions = [call.question(expires_ms) for call in self._calls if not call.is_asked]
-        detail = f"It is not known whether {names} took effect; a person has to say how to continue."
-        release = Release(status="waiting", reason=Reason.APPROVAL, questions=tuple(questions), detail=detail)
+        release = Release(
+            status="waiting", reason=Reason.APPROVAL, questions=tuple(questions), detail=_asked_of(self._calls)
+        )
         waits = StatusPayload(status="waiting", reason="approval")
         change = Commit(
             events=[*(question.payload() for question in questions), waits],
-            unknown=[call.id for call in self._calls],
+            unknown=[call.id for call in unknown],
             release=release,
         )
         await self._context.save(change)
@@ -304,6 +311,21 @@ async def _run(call: ToolStep, limit: asyncio.Semaphore) -> ToolStep:
     async with limit:
         await call.run()
     return call
+
+
+def _names(calls: Iterable[ToolStep]) -> str:
+    return ", ".join(call.call.name for call in calls)
+
+
+def _asked_of(calls: Sequence[ToolStep]) -> str:
+    """Return what a person is asked, as a sentence for lists of runs."""
+    unknown, before = ([call for call in calls if call.is_unknown is kind] for kind in (True, False))
+    sentences = []
+    if before:
+        sentences.append(f"A person has to approve {_names(before)} before it is called.")
+    if unknown:
+        sentences.append(f"It is not known whether {_names(unknown)} took effect; a person has to say how to continue.")
+    return " ".join(sentences)
 
 
 def _moved(release: Release | None) -> list[Payload]:

@@ -111,7 +111,8 @@ def _changed(step: OpenStep, tool: Tool) -> str | None:
     if step.arguments_text is None:
         return f"the message of the unfinished call '{step.call_id}' cannot be read by this code."
     try:
-        validate_arguments(tool, parse_arguments(step.arguments_text))
+        edited = step.answered.edited
+        validate_arguments(tool, parse_arguments(step.arguments_text) if edited is None else edited)
     except ArgumentsInvalid as error:
         return f"a call of this run is unfinished, and its tool has changed: {error}"[:MAX_DETAIL]
     if step.effect not in POLICIES:

@@ -22,6 +22,7 @@ LEFT_OUT = (
     "This conversation has grown long, so older messages were left out and you see its newest part; if something you "
     "need is missing, say so."
 )
+EDITED = "A person changed the arguments to {arguments} before the call was made.\n"
 RESULT_CUT = "\n[cut here: {shown:,} of {whole:,} characters are shown; ask for less at once to see the rest]"
 
 
@@ -44,7 +45,7 @@ def _conversation(history: Sequence[HistoryItem], max_result_chars: int) -> Iter
     for item in history:
         if item.role == "tool":
             if unanswered.pop(item.data["call_id"], None) is not None:
-                shown = _shown(item.data.get("result"), max_result_chars)
+                shown = _edited(item.data.get("edited")) + _shown(item.data.get("result"), max_result_chars)
                 yield _tool_message(item.data["call_id"], item.data.get("name", ""), shown)
             continue
         if item.role == "error":
@@ -87,6 +88,11 @@ def _shown(result: Any, max_chars: int) -> str:
     """Return a result as it is sent to the model, truncated with a note where it is longer than ``max_chars``."""
     text = result if isinstance(result, str) else orjson.dumps(result).decode()
     return text if len(text) <= max_chars else text[:max_chars] + RESULT_CUT.format(shown=max_chars, whole=len(text))
+
+
+def _edited(arguments: Mapping[str, Any] | None) -> str:
+    """Return the note before the result of a call whose arguments a person changed."""
+    return "" if arguments is None else EDITED.format(arguments=orjson.dumps(arguments).decode())
 
 
 def _tool_message(call_id: str, name: str, content: str) -> Message:

@@ -70,6 +70,10 @@ REFERENCE_RUNS: dict[str, ReferenceRun] = {
         )
     ),
     "unsafe tool": ReferenceRun(respond=_in_turn(Turn(calls=[call("pay", "5")]), Turn(text="Paid."))),
+    "approved call": ReferenceRun(
+        more="tool_overrides: {pay: {confirm: true}, send: {confirm: true}}\n",
+        respond=_at_once(call("pay", "5"), call("look_up", "a"), call("send", "b")),
+    ),
     "checkable tool": ReferenceRun(respond=_in_turn(Turn(calls=[call("order", "tea")]), Turn(text="Ordered."))),
     "parallel tools": ReferenceRun(
         respond=_at_once(

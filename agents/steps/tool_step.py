@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -15,6 +16,9 @@ from agents.tools.errors import ToolTimeout
 from agents.tools.executor import call_tool, check_call
 from agents.tools.tool import Tool, ToolContext
 from bus.journal import (
+    BEFORE,
+    NOTHING_SAID,
+    USED_UP,
     Commit,
     HistoryItem,
     OpenStep,
@@ -31,9 +35,8 @@ from config.failpoints import failpoint
 from config.ids import new_id
 from config.spelling import did_you_mean
 
-NEEDS_APPROVAL = (
-    "Refused: this tool needs a person's approval for each call, and approvals are not available yet. Nothing was done."
-)
+NEEDS_APPROVAL = "This tool needs a person's approval for each call."
+CHANGED = "The tool has changed since this call was approved, so it needs another approval."
 LOST = "The worker was lost while this call was under way, and it is not known whether it took effect."
 NEVER_MADE = "The call was not made: when the model asked for it, its tool or its arguments did not fit."
 NO_EFFECT = "It did not take effect: the other side was asked and knows nothing of this call."
@@ -61,13 +64,16 @@ class ToolStep:
         self._tool = tools.get(call.name)
         self._timeout_s = (self._tool.timeout_s if self._tool else None) or default_timeout_s
         self._prior = prior
-        self._decision = prior.decision if prior else None
+        self._answered = prior.answered if prior else NOTHING_SAID
+        self._decision = self._answered.decision
         self._attempts = prior.attempt + 1 if prior else 1
         self.arguments: dict[str, Any] = {}
         self._started_s = 0.0
         self._repeats = 1
         self.is_begun = False
         """Whether the tool may have been called by this owner."""
+        self.approval_reason: str | None = None
+        """Why a person has to approve the call before it is made, as a sentence; None where it may be made."""
         self._item_id = new_id("msg")
         self._outcome: Outcome | None = None
         self._result: Any = None
@@ -78,7 +84,8 @@ class ToolStep:
         """Set the outcome of a call that may not be made; leave it open where it may, or where a person decides."""
         prior = self._prior
         try:
-            self.arguments = parse_arguments(self.call.arguments_text)
+            edited = self._answered.edited
+            self.arguments = parse_arguments(self.call.arguments_text) if edited is None else dict(edited)
             if prior is not None and prior.effect and not prior.may_be_called:
                 return
             if self._tool is None:
@@ -90,8 +97,18 @@ class ToolStep:
             return
         if prior is not None and not prior.effect:  # a call that was invalid is not tried with other code
             self._settle("failed", NEVER_MADE)
-        elif self._tool.confirm:
-            self._settle("refused", NEEDS_APPROVAL)
+        elif self._tool.confirm and (prior is None or prior.status == "planned"):
+            self.approval_reason = self._missing_approval(self._tool)
+
+    def _missing_approval(self, tool: Tool) -> str | None:
+        """Return why a call that is not begun needs a person's approval; None where it has one for exactly this."""
+        said, decision = self._answered, self._decision
+        if decision is None or decision.decision not in USED_UP:
+            return NEEDS_APPROVAL
+        if decision.decision == "run_again":
+            return None
+        is_this = said.digest == canonical_digest(self.arguments) and said.tool_digest == version_of(tool)
+        return None if is_this else CHANGED
 
     @property
     def effect(self) -> Effect:
@@ -116,6 +133,15 @@ class ToolStep:
         return self._prior is not None and self._prior.is_asked
 
     @property
+    def _is_rejected(self) -> bool:
+        return self._decision is not None and self._decision.decision == "reject"
+
+    @property
+    def edited_digest(self) -> str | None:
+        """The digest of the arguments where a person changed them."""
+        return canonical_digest(self.arguments) if self._answered.edited is not None else None
+
+    @property
     def is_given_up(self) -> bool:
         """Whether a person decided that the run fails for it."""
         return self._decision is not None and self._decision.decision == "fail"
@@ -134,7 +160,10 @@ class ToolStep:
         )
 
     def started(self, status: str = "started") -> StepStarted:
-        """Return the journal's entry that has to be committed before ``run``; an invalid call has no effect class."""
+        """Return the journal's entry that has to be committed before ``run``; an invalid call has no effect class.
+
+        A call that a person has to approve is planned: it begins when its run is resumed.
+        """
         return StepStarted(
             id=self.id,
             kind="tool",
@@ -143,32 +172,37 @@ class ToolStep:
             effect=None if self._outcome == "failed" else str(self.effect),
             arguments_digest=canonical_digest(self.arguments),
             idempotency_key=self.key,
-            status=status,
+            status="planned" if self.approval_reason is not None else status,
         )
 
     def question(self, expires_ms: int) -> Question:
-        """Return the question to a person about a call whose outcome is unknown."""
-        return Question(
+        """Return the question to a person before the call, or about a call whose outcome is unknown."""
+        asked = Question(
             id=new_id("apr"),
             step_id=self.id,
             call_id=self.call.id,
             name=self.call.name,
             arguments=self.arguments,
             digest=canonical_digest(self.arguments),
-            reason=str(self._result),
+            reason=self.approval_reason or str(self._result),
             expires_ms=expires_ms,
         )
+        if self.approval_reason is None:
+            return asked
+        assert self._tool is not None
+        version, schema = version_of(self._tool), self._tool.parameters
+        return replace(asked, kind="call", decisions=BEFORE, tool_digest=version, schema=schema)
 
     # --- making the call
 
     @property
     def will_run(self) -> bool:
         """Whether ``run`` calls the tool, so that its start has to be committed before."""
-        if self.is_settled:
+        if self.is_settled or self.approval_reason is not None:
             return False
         prior = self._prior
         if prior is None or prior.status == "planned":
-            return True
+            return not self._is_rejected
         if prior.status == "unknown":
             return self._decision is not None and self._decision.decision == "run_again"
         return self.effect.policy.when_lost is not Recovery.LEAVE
@@ -177,8 +211,10 @@ class ToolStep:
         """Make the call and keep its outcome; a tool's error is an outcome, not an exception.
 
         An earlier owner's open call is made again, checked or left unknown, by its effect's policy or a person's
-        decision.
+        decision. A call that a person has to approve first is left as it is.
         """
+        if self.approval_reason is not None:
+            return
         if self.will_run:
             is_open = self._prior is not None and self._prior.status == "started"
             is_checked = is_open and self.effect.policy.when_lost is Recovery.CHECK
@@ -187,6 +223,8 @@ class ToolStep:
         elif not self.is_settled:
             if self._decision is not None and self._decision.decision == "take_as_done":
                 self._settle("done", self._decision.taken)
+            elif self._decision is not None and self._is_rejected:
+                self._settle("refused", self._decision.refusal)
             else:
                 self._settle("unknown", LOST)
 
@@ -265,7 +303,14 @@ class ToolStep:
         call = {"call_id": self.call.id, "name": self.call.name, "outcome": self._outcome, "result": self._result}
         event = ToolResultPayload(**call, duration_ms=self._duration_ms, message_id=message_id, step_id=self.id)
         ended = StepEnded(id=self.id, status=self._outcome, result=self._result, attempts=self._attempts)
-        return Commit(events=[event], ended=[ended], history=[HistoryItem(id=self._item_id, role="tool", data=call)])
+        kept = call if self._answered.edited is None else call | {"edited": self.arguments}
+        return Commit(events=[event], ended=[ended], history=[HistoryItem(id=self._item_id, role="tool", data=kept)])
+
+
+def version_of(tool: Tool) -> str:
+    """Return the SHA-256 of what a person approves of a tool: its name, description, arguments and effect class."""
+    shown = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return canonical_digest(shown | {"effect": str(tool.effect)})
 
 
 def readable_call(name: str, arguments: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bus.journal.accept import NewRun
-    from bus.journal.approvals import Decision, Question
+    from bus.journal.approvals import BEFORE, NOTHING_SAID, USED_UP, Answered, Decision, Question
     from bus.journal.controls import CONTROLS, Control
     from bus.journal.decisions import Decided
     from bus.journal.endings import end_commit, end_event, result_of_cut_off
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         CursorAhead,
         CursorInvalid,
         DecisionRefused,
+        EditRefused,
         IdempotencyConflict,
         RunOpen,
         RunUnknown,
@@ -68,13 +69,13 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "accept": "NewRun",
-    "approvals": "Decision Question",
+    "approvals": "BEFORE NOTHING_SAID USED_UP Answered Decision Question",
     "controls": "CONTROLS Control",
     "decisions": "Decided",
     "endings": "end_commit end_event result_of_cut_off",
     "errors": (
         "ApprovalDecided ApprovalOver ApprovalUnknown CodeVersion CursorAhead CursorInvalid DecisionRefused "
-        "IdempotencyConflict RunOpen RunUnknown StaleOwner ThreadOfOtherAgent ThreadUnknown TooManyRuns"
+        "EditRefused IdempotencyConflict RunOpen RunUnknown StaleOwner ThreadOfOtherAgent ThreadUnknown TooManyRuns"
     ),
     "idempotency": "IdempotencyKey canonical_digest",
     "journal": "Journal",

@@ -1,14 +1,15 @@
 """Approvals: questions that a run asks a person, and the first valid answer to each.
 
-A question is bound to the exact call and arguments shown, and it expires. A run that waits for an answer has no
-owner. The answer is used once, by the owner that resumes the run.
+A run asks before a call that a person has to approve, and after a call whose outcome is unknown. A question is bound
+to the exact call, arguments and version of the tool that are shown, and it expires. A run that waits for an answer has
+no owner. The answer is used once, by the owner that resumes the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import orjson
 from sqlalchemy import Connection, Row, func, insert, select, update
@@ -20,6 +21,11 @@ from config.database.tables import approvals, timers
 
 UNKNOWN = ("run_again", "take_as_done", "fail")
 """The answers to a question about a call whose outcome is unknown."""
+BEFORE = ("approve", "reject")
+"""The answers to a question before a call."""
+Kind = Literal["call", "unknown"]
+USED_UP = ("approve", "run_again")
+"""Answers valid for one owner, since they let it make a call; the others have no effect outside the journal."""
 EXPIRY = "approval"
 """The kind of the timer that ends an unanswered question."""
 UNANSWERED = approvals.c.decision.is_(None)
@@ -38,8 +44,14 @@ class Question:
     arguments: Mapping[str, Any]
     digest: str
     """SHA-256 of the arguments as canonical JSON: the answer holds for exactly these."""
+    kind: Kind = "unknown"
+    """``call``: before the call. ``unknown``: after a call whose outcome is unknown."""
     decisions: tuple[str, ...] = UNKNOWN
     """The answers that may be given."""
+    tool_digest: str | None = None
+    """With ``call``: the version of the tool, for which the answer holds."""
+    schema: Mapping[str, Any] | None = None
+    """With ``call``: the JSON Schema that arguments edited by a person have to fit."""
     reason: str
     """Why a person is asked, as a sentence."""
     expires_ms: int
@@ -65,7 +77,7 @@ class Decision:
     MAX_RESULT_BYTES: ClassVar[int] = 256 * 1024
     """Most bytes of a result given by a person, as JSON; a tool may return as many."""
     MAX_MESSAGE_CHARS: ClassVar[int] = 2000
-    KNOWN: ClassVar[tuple[str, ...]] = UNKNOWN
+    KNOWN: ClassVar[tuple[str, ...]] = (*BEFORE, *UNKNOWN)
     """The answers that some question offers."""
 
     decision: str
@@ -73,7 +85,15 @@ class Decision:
     result: Any = None
     """With ``take_as_done``: the call's result, as the person states it."""
     message: str | None = None
-    """A comment by the person, for the log."""
+    """A comment by the person, for the log; with ``reject`` the agent gets it too."""
+    arguments: Mapping[str, Any] | None = None
+    """With ``approve``: the arguments with which the call is made instead of its own."""
+
+    @property
+    def refusal(self) -> str:
+        """The result of a call that is rejected."""
+        said = f": {self.message}" if self.message else "."
+        return f"Not done: a person rejected this call{said}"
 
     @property
     def taken(self) -> Any:
@@ -92,7 +112,10 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
                 step_id=question.step_id,
                 call_id=question.call_id,
                 name=question.name,
+                kind=question.kind,
                 digest=question.digest,
+                tool_digest=question.tool_digest,
+                schema_json=orjson.dumps(dict(question.schema)).decode() if question.schema is not None else None,
                 reason=question.reason,
                 arguments_json=orjson.dumps(dict(question.arguments)).decode(),
                 decisions_json=orjson.dumps(question.decisions).decode(),
@@ -129,15 +152,52 @@ def last_decided(connection: Connection, run_id: str) -> ApprovalDecided | None:
     return ApprovalDecided(approval_id=row.id, decision=row.decision, by=row.decided_by)
 
 
-def answers(connection: Connection, run_id: str) -> dict[str, tuple[str, Decision | None]]:
-    """Return the answers to act on, by step id: the approval's id, and the decision; None where it is unanswered.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answered:
+    """What a person has said about a step."""
 
-    ``run_again`` is valid for one owner. The other decisions have no effect outside the journal, so each owner gets
-    them until one has committed the result.
+    approval_id: str | None = None
+    """The newest question about it, unless its answer is used up."""
+    decision: Decision | None = None
+    """The answer to it; None while there is none."""
+    digest: str | None = None
+    """With ``approve``: the digest of the arguments that were approved."""
+    tool_digest: str | None = None
+    """With ``approve``: the version of the tool that was approved."""
+    edited: Mapping[str, Any] | None = None
+    """The arguments as a person changed them, also where that answer is used up."""
+
+
+NOTHING_SAID = Answered()
+
+
+def answers(connection: Connection, run_id: str) -> dict[str, Answered]:
+    """Return what was said about each step, by its id, for the next owner.
+
+    Answers of ``USED_UP`` are valid for one owner. Each owner gets the others until one has committed the result.
     """
-    is_used = approvals.c.used_ms.is_not(None) & (approvals.c.decision == "run_again")
-    query = select(approvals).where(approvals.c.run_id == run_id, ~is_used).order_by(*IN_ORDER)
-    return {row.step_id: (row.id, _decision(row)) for row in connection.execute(query)}
+    query = select(approvals).where(approvals.c.run_id == run_id).order_by(*IN_ORDER)
+    found: dict[str, Answered] = {}
+    for row in connection.execute(query):
+        found[row.step_id] = _answered(row, found.get(row.step_id, NOTHING_SAID))
+    return found
+
+
+def _answered(row: Row[Any], before: Answered) -> Answered:
+    """Return what was said with one more question; ``before``: with those asked earlier."""
+    decision = _decision(row)
+    edited = decision.arguments if decision is not None and decision.arguments is not None else before.edited
+    if row.used_ms is not None and row.decision in USED_UP:
+        return Answered(edited=edited)
+    given = orjson.loads(row.decision_json) if decision is not None else {}
+    digest, tool_digest = given.get("digest") or row.digest, row.tool_digest
+    return Answered(approval_id=row.id, decision=decision, digest=digest, tool_digest=tool_digest, edited=edited)
+
+
+def give_back(connection: Connection, step_ids: Sequence[str]) -> None:
+    """Mark the answers about these steps as not used: the owner that used them has not made the calls."""
+    if step_ids:
+        connection.execute(update(approvals).where(approvals.c.step_id.in_(step_ids)).values(used_ms=None))
 
 
 def use(connection: Connection, approval_ids: Sequence[str]) -> None:
@@ -154,7 +214,8 @@ def _decision(row: Row[Any]) -> Decision | None:
     if row.decision is None:
         return None
     given = orjson.loads(row.decision_json)
-    return Decision(decision=row.decision, result=given["result"], message=given["message"])
+    given = {"arguments": given.get("arguments"), "result": given["result"], "message": given["message"]}
+    return Decision(decision=row.decision, **given)
 
 
 def _shown(row: Row[Any]) -> dict[str, Any]:
@@ -165,6 +226,7 @@ def _shown(row: Row[Any]) -> dict[str, Any]:
         "name": row.name,
         "arguments": orjson.loads(row.arguments_json),
         "digest": row.digest,
+        "input_schema": orjson.loads(row.schema_json) if row.schema_json is not None else None,
         "decisions": orjson.loads(row.decisions_json),
         "reason": row.reason,
         "expires_at": stamp(row.expires_ms),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,14 +11,15 @@ import orjson
 from sqlalchemy import Connection, Row, func, select, update
 
 from bus.journal.approvals import Decision
-from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown, DecisionRefused
-from bus.journal.idempotency import IdempotencyKey, remember, used_before
+from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown, DecisionRefused, EditRefused
+from bus.journal.idempotency import IdempotencyKey, canonical_digest, remember, used_before
 from bus.journal.states.unowned import CommitResult, lock_allowed_run, untouched
 from bus.journal.states.unowned import answer as record_answer
 from bus.payloads import TERMINAL, ApprovalPayload
 from config.clock import epoch_ms
 from config.database.engine import Database, wall_ms
 from config.database.tables import approvals
+from config.definitions.json_schema import schema_errors
 from config.failpoints import failpoint
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import record
@@ -57,6 +59,7 @@ def decide(
         ApprovalDecided: the question was answered before; has the decision and who made it.
         ApprovalOver: the run ended or was stopped, or the time for an answer is over.
         DecisionRefused: the answer is not one of those offered.
+        EditRefused: the arguments given with it do not fit the tool's schema.
         IdempotencyConflict: the key was used with another body.
     """
     decided = partial(Decided, approval_id=approval_id)
@@ -73,6 +76,7 @@ def decide(
         if idempotency is not None:
             remember(connection, principal, idempotency, run_id)
         facts = {"run": run_id, "decision": answer.decision, "call": question.name, "arguments": question.digest}
+        facts["edited"] = _digest(answer)
         facts["by"] = by if by != principal.id else None
         record(connection, principal, Action.APPROVAL_DECIDED, "approval", approval_id, **facts)
     failpoint("unowned")
@@ -91,10 +95,27 @@ def _require_open(connection: Connection, run: Row[Any], question: Row[Any], ans
     offered = orjson.loads(question.decisions_json)
     if answer.decision not in offered:
         raise DecisionRefused(answer=answer.decision, offered=", ".join(offered))
+    if answer.arguments is not None:
+        _require_fit(question, answer.arguments)
+
+
+def _require_fit(question: Row[Any], arguments: Mapping[str, Any]) -> None:
+    """Raise ``EditRefused`` unless arguments may take the place of those that the run asked about."""
+    if question.schema_json is None:
+        raise EditRefused(problems="the arguments of this call cannot be changed any more")
+    problems = schema_errors(orjson.loads(question.schema_json), dict(arguments))
+    if problems:
+        raise EditRefused(problems="; ".join(problems))
+
+
+def _digest(answer: Decision) -> str | None:
+    """Return the digest of the arguments as a person changed them; None where they stay as they are."""
+    return canonical_digest(dict(answer.arguments)) if answer.arguments is not None else None
 
 
 def _answer(connection: Connection, run: Row[Any], question: Row[Any], answer: Decision, by: str) -> CommitResult:
-    given = {"result": answer.result, "message": answer.message}
+    arguments = dict(answer.arguments) if answer.arguments is not None else None
+    given = {"result": answer.result, "message": answer.message, "arguments": arguments, "digest": _digest(answer)}
     connection.execute(
         update(approvals)
         .where(approvals.c.id == question.id)
@@ -106,6 +127,8 @@ def _answer(connection: Connection, run: Row[Any], question: Row[Any], answer: D
         approval_id=question.id,
         call_id=question.call_id,
         name=question.name,
+        arguments=arguments,
+        digest=given["digest"],
         decision=answer.decision,
         by=by,
         reason=answer.message,

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from bus.journal.approvals import Decision, answers
+from bus.journal.approvals import NOTHING_SAID, Decision, answers
 from bus.journal.controls import Control
 from bus.journal.errors import StaleOwner
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
@@ -60,6 +60,8 @@ def result_of_cut_off(effect: str | None, decision: Decision | None, *, is_begun
     """
     if decision is not None and decision.decision == "take_as_done":
         return "done", decision.taken
+    if decision is not None and decision.decision == "reject":
+        return "refused", decision.refusal
     if decision is not None and decision.decision == "fail":
         return "unknown", GIVEN_UP
     if is_begun and effect and recorded_policy(effect).is_unknown_when_cut_off:
@@ -167,7 +169,7 @@ def _close(connection: Connection, run: Row[Any], ending: Ending) -> Commit:
         if step.kind != "tool":
             ended.append(StepEnded(id=step.id, status=ending.step_status, attempts=step.attempt))
             continue
-        _, decision = answered.get(step.id, (None, None))
+        decision = answered.get(step.id, NOTHING_SAID).decision
         outcome, result = result_of_cut_off(step.effect, decision, is_begun=step.status != "planned")
         call = {"call_id": step.call_id, "name": step.name, "outcome": outcome, "result": result}
         events.append(ToolResultPayload(**call, step_id=step.id))

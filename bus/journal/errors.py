@@ -151,3 +151,11 @@ class ApprovalOver(Permanent):
 class DecisionRefused(Permanent):
     code = "decision_refused"
     text = "'{answer:.40}' is not among the answers to this; give one of: {offered}."
+
+
+class EditRefused(Permanent):
+    """The arguments that a person gives with an approval do not fit the tool's schema."""
+
+    code = "edit_refused"
+    status = 422
+    text = "the call cannot be made with these arguments: {problems:.2000}."

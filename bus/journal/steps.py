@@ -65,6 +65,12 @@ def restart_steps(connection: Connection, fence: int, step_ids: Sequence[str]) -
         connection.execute(update(steps).where(steps.c.id.in_(step_ids)).values(**again))
 
 
+def edit_steps(connection: Connection, digests: Mapping[str, str]) -> None:
+    """Record the digests of arguments that a person changed, by the ids of their steps."""
+    for step_id, digest in digests.items():
+        connection.execute(update(steps).where(steps.c.id == step_id).values(arguments_digest=digest))
+
+
 def leave_steps(connection: Connection, step_ids: Sequence[str], status: str) -> None:
     """Leave open steps as ``planned`` (not begun) or ``unknown`` (the outcome is unknown)."""
     if step_ids:

@@ -11,6 +11,8 @@ import orjson
 
 from agents.handle import RunHandle
 from agents.runner import Runner
+from agents.tools.arguments import parse_arguments
+from agents.tools.errors import ArgumentsInvalid
 from bus.journal import ApprovalDecided, ApprovalOver, ApprovalUnknown, Decided, Decision
 from cli import options
 from cli.opening import open_runner
@@ -23,7 +25,12 @@ from config.visible import visible
 @click.command()
 @click.argument("run_id", metavar="RUN")
 @click.argument("approval_id", metavar="[APPROVAL]", required=False)
-@click.option("--decision", metavar="WHICH", help="run_again, take_as_done or fail; without it you are asked.")
+@click.option(
+    "--decision",
+    metavar="WHICH",
+    help="One of those the question offers: approve, reject, run_again, ...; without it you are asked.",
+)
+@click.option("--arguments", metavar="JSON", help="With approve: call the tool with these arguments instead.")
 @click.option("--result", metavar="TEXT", help="With take_as_done: what the call returned, JSON or text.")
 @click.option("--message", metavar="TEXT", help="A comment that the log keeps.")
 @options.as_json
@@ -32,9 +39,14 @@ def approve(
     run_id: str, approval_id: str | None, decision: str | None, as_json: bool, state_dir: object, **said: str | None
 ) -> int:
     """Answer an approval of RUN. APPROVAL may be omitted if only one is open; the first answer counts."""
-    if said["result"] is not None and decision not in (None, "take_as_done"):
-        raise click.UsageError("--result goes with --decision take_as_done only.")
-    given = {"result": _result(said["result"]), "message": _message(said["message"])}
+    for option, which in (("result", "take_as_done"), ("arguments", "approve")):
+        if said[option] is not None and decision not in (None, which):
+            raise click.UsageError(f"--{option} goes with --decision {which} only.")
+    given = {
+        "result": _result(said["result"]),
+        "arguments": _arguments(said["arguments"]),
+        "message": _message(said["message"]),
+    }
     with open_runner(options.apply(state_dir=state_dir)) as runner:
         handle = runner.handle(run_id)
         if decision is not None:
@@ -98,7 +110,8 @@ def _ask_person(run_id: str, asked: Sequence[Mapping[str, Any]], given: Mapping[
     result = given["result"]
     if chosen == "take_as_done" and result is None:
         result = _result(_prompt("What did the call return? JSON or text, Enter for nothing") or None)
-    return Decision(decision=chosen, result=result, message=given["message"])
+    arguments = given["arguments"] if chosen == "approve" else None
+    return Decision(decision=chosen, result=result, arguments=arguments, message=given["message"])
 
 
 def _chosen(offered: Sequence[str]) -> str | None:
@@ -156,6 +169,22 @@ def _result(text: str | None) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
+
+
+def _arguments(text: str | None) -> dict[str, Any] | None:
+    """Return the typed arguments.
+
+    Raises:
+        UsageError: they are not a JSON object, or too long.
+    """
+    if text is None:
+        return None
+    if len(_whole(text, "--arguments").encode()) > Decision.MAX_RESULT_BYTES:
+        raise click.UsageError(f"the arguments are longer than {Decision.MAX_RESULT_BYTES:,} bytes; shorten them.")
+    try:
+        return parse_arguments(text)
+    except ArgumentsInvalid as error:
+        raise click.UsageError(f"--arguments: {error}") from error
 
 
 def _message(text: str | None) -> str | None:

@@ -130,16 +130,36 @@ def _steps(record: RunRecord) -> Iterator[str]:
 
 
 def _approvals(record: RunRecord) -> Iterator[str]:
-    digests = {step["id"]: step["arguments_digest"] for step in record.steps}
+    steps = {step["id"]: step for step in record.steps}
     for row in record.approvals:
         logged = [e.get("decision", "asked") for e in record.events if e.get("approval_id") == row["id"]]
         if logged != ["asked", *([row["decision"]] if row["decision"] else [])]:
             yield f"its approval {row['id']} was decided {row['decision']}, and its log has {logged}"
         if row["used_ms"] is not None and (row["decided_ms"] is None or row["used_ms"] < row["decided_ms"]):
             yield f"its approval {row['id']} was used before it was decided"
-        asked = canonical_digest(orjson.loads(row["arguments_json"]))
-        if not row["digest"] == asked == digests.get(row["step_id"], asked):
+        step, its = steps.get(row["step_id"]), [one for one in record.approvals if one["step_id"] == row["step_id"]]
+        if row["digest"] != canonical_digest(orjson.loads(row["arguments_json"])):
+            yield f"its approval {row['id']} shows other arguments than those it is bound to"
+        if step is not None and step["arguments_digest"] not in {row["digest"], *map(_decided_digest, its)}:
             yield f"its approval {row['id']} is about another call than its step's"
+        if step is not None and row["kind"] == "call" and step["status"] in BEGUN and not _is_approved(step, its):
+            yield f"its step {step['number']} ({step['name']}) was begun without the approval it needs"
+
+
+BEGUN = ("started", "done", "unknown")
+"""States of a step whose call was made."""
+
+
+def _is_approved(step: Facts, approvals: Sequence[Facts]) -> bool:
+    """Return whether an approval for the arguments of a step was given and used."""
+    given = [one for one in approvals if one["decision"] == "approve" and one["used_ms"] is not None]
+    return any(_decided_digest(one) == step["arguments_digest"] for one in given)
+
+
+def _decided_digest(approval: Facts) -> str:
+    """Return the digest of the arguments that an approval lets a call be made with."""
+    given = orjson.loads(approval["decision_json"]) if approval["decision_json"] else {}
+    return str(given.get("digest") or approval["digest"])
 
 
 def _history(record: RunRecord) -> Iterator[str]:

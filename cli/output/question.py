@@ -10,6 +10,8 @@ import orjson
 from bus.payloads import ApprovalPayload
 
 MEANINGS = {
+    "approve": "The call is made with exactly these arguments.",
+    "reject": "The call is not made, and the agent is informed.",
     "run_again": "The call is made once more. If it took effect before, it takes effect twice.",
     "take_as_done": "The call is not made again; the agent continues with the result you give, if you give one.",
     "fail": "Nothing more is done; the run ends as failed.",

@@ -134,7 +134,6 @@ def test_several_calls_run_at_once(kit: AgentKit) -> None:
         (Call(name="addd", arguments={}), "add", "failed", "Did you mean 'add'?"),
         (Call(name="hang"), "hang", "failed", "did not answer within"),
         (Call(name="pay"), "pay", "unknown", "did not answer within"),
-        (Call(name="launch"), "launch", "refused", "needs a person's approval"),
     ],
 )
 def test_a_tools_failure_goes_back_to_the_model(kit: AgentKit, call: Call, tool: str, outcome: str, said: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from bus.journal import approvals
-from bus.journal.approvals import UNKNOWN, Decision, Question
+from bus.journal.approvals import BEFORE, Decision, Question
 from bus.journal.idempotency import canonical_digest
 from bus.journal.log.commit import Commit
 from bus.journal.ownership.leases import Lease
@@ -34,10 +34,10 @@ def question(
     arguments: Mapping[str, Any] = REFUND,
     *,
     expires_in_s: float = WEEK_S,
-    decisions: tuple[str, ...] = UNKNOWN,
     reason: str = WHY,
+    **fields: Any,
 ) -> Question:
-    """Return a question about a call whose outcome is unknown; its ids are its own."""
+    """Return a question about a call whose outcome is unknown, unless ``fields`` say otherwise; its ids are its own."""
     return Question(
         id=new_id("apr"),
         step_id=new_id("stp"),
@@ -45,9 +45,28 @@ def question(
         name=name,
         arguments=arguments,
         digest=canonical_digest(dict(arguments)),
-        decisions=decisions,
         reason=reason,
         expires_ms=epoch_ms() + int(expires_in_s * 1000),
+        **fields,
+    )
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"order": {"type": "integer", "minimum": 1}},
+    "required": ["order"],
+    "additionalProperties": False,
+}
+
+
+def question_before() -> Question:
+    """Return a question before a call, whose arguments may be changed to what ``SCHEMA`` describes."""
+    return question(
+        kind="call",
+        decisions=BEFORE,
+        schema=SCHEMA,
+        tool_digest="0" * 64,
+        reason="This tool needs a person's approval for each call.",
     )
 
 
@@ -80,9 +99,9 @@ def asks(database: Database, run_id: str, *questions: Question, says: str | None
 def answer_of(database: Database, run_id: str) -> Decision:
     """Return the one answer to the run's questions that no owner has used yet."""
     with database.read() as connection:
-        ((_, decision),) = approvals.answers(connection, run_id).values()
-    assert decision is not None
-    return decision
+        (said,) = approvals.answers(connection, run_id).values()
+    assert said.decision is not None
+    return said.decision
 
 
 def owned_again(database: Database, run_id: str) -> Lease:

@@ -20,7 +20,7 @@ from cli.commands.approve import approve
 from cli.main import status_of
 from config.database.migrate import migrate
 from config.settings import Settings
-from tests.bus.questions import WHY, answer_of, asks, owned_again, question
+from tests.bus.questions import WHY, answer_of, asks, owned_again, question, question_before
 
 Type = Callable[..., int]
 AGENT = "name: Clerk\nmodel: demo/instant\nsystem_prompt: You are a test.\n"
@@ -124,6 +124,33 @@ def test_a_result_is_json_where_it_is_json_and_else_text(terminal: Terminal, typ
     terminal.says("approve", run_id, "--decision", "take_as_done", "--result", typed, "--message", "asked the bank")
 
     assert terminal.answer(run_id) == Decision(decision="take_as_done", result=result, message="asked the bank")
+
+
+def test_a_call_is_approved_with_other_arguments(terminal: Terminal) -> None:
+    run_id, _ = terminal.waiting(question_before())
+
+    said = terminal.says("approve", run_id, "--decision", "approve", "--arguments", '{"order": 7}')
+
+    assert "decided: approve." in said
+    assert terminal.answer(run_id) == Decision(decision="approve", arguments={"order": 7})
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [('{"order": 0}', "order"), ('{"order"', "not JSON"), ("[1]", "JSON object"), ('{"a": 1, "a": 2}', "twice")],
+)
+def test_arguments_that_cannot_be_meant_decide_nothing(terminal: Terminal, typed: str, said: str) -> None:
+    run_id, _ = terminal.waiting(question_before())
+
+    assert said in terminal.complains("approve", run_id, "--decision", "approve", "--arguments", typed)
+    assert terminal.status(run_id) == "waiting"
+
+
+def test_a_call_is_rejected_with_a_message(terminal: Terminal) -> None:
+    run_id, _ = terminal.waiting(question_before())
+
+    assert "decided: reject." in terminal.says("approve", run_id, "--decision", "reject", "--message", "we have enough")
+    assert terminal.answer(run_id) == Decision(decision="reject", message="we have enough")
 
 
 def test_json_prints_the_answer_for_programs(terminal: Terminal) -> None:

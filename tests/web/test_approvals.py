@@ -5,8 +5,9 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from bus.journal import canonical_digest
 from config.identity.principal import Principal
-from tests.bus.questions import REFUND, WHY, answer_of, asks, question
+from tests.bus.questions import REFUND, SCHEMA, WHY, answer_of, asks, question, question_before
 from tests.bus.racing import at_once
 from tests.web.conftest import RunOwner, accept
 
@@ -77,6 +78,40 @@ def test_taken_as_done_with_any_result(client, waiting, runner, result) -> None:
     assert (kept.decision, kept.result) == ("take_as_done", result)
 
 
+def test_a_question_before_a_call_says_what_may_be_changed(client, waiting) -> None:
+    run_id, _ = waiting(question_before())
+
+    (asked,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
+
+    assert (asked["kind"], asked["decisions"], asked["input_schema"]) == ("call", ["approve", "reject"], SCHEMA)
+
+
+def test_a_call_is_approved_with_other_arguments(client, waiting, runner) -> None:
+    run_id, (approval_id,) = waiting(question_before())
+
+    answer = decide(client, run_id, approval_id, decision="approve", arguments={"order": 7})
+
+    assert answer.status_code == 200
+    assert answer_of(runner.journal.database, run_id).arguments == {"order": 7}
+    events = client.get(f"/v1/runs/{run_id}/events", headers={"Accept": JSON}).json["events"]
+    (_, event) = [one for one in events if one["type"] == "approval"]
+    assert (event["decision"], event["arguments"], event["digest"]) == (
+        "approve",
+        {"order": 7},
+        canonical_digest({"order": 7}),
+    )
+
+
+@pytest.mark.parametrize("arguments", [{}, {"order": 0}, {"order": "7"}, {"order": 7, "to": "me"}, {"order": 7.5}])
+def test_arguments_that_do_not_fit_the_tool_are_422_and_decide_nothing(client, waiting, arguments) -> None:
+    run_id, (approval_id,) = waiting(question_before())
+
+    answer = decide(client, run_id, approval_id, decision="approve", arguments=arguments)
+
+    assert (answer.status_code, answer.json["code"]) == (422, "edit_refused")
+    assert len(client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]) == 1
+
+
 def test_with_another_question_open_the_run_waits_on(client, waiting) -> None:
     run_id, (first, second) = waiting(question(), question("send_mail", {}))
 
@@ -129,12 +164,15 @@ def test_an_unknown_run_and_an_unknown_question_are_404(client, waiting) -> None
     ("body", "code", "said"),
     [
         ({}, "bad_request", "'decision' is missing"),
-        ({"decision": 1}, "bad_request", "one of run_again, take_as_done, fail"),
+        ({"decision": 1}, "bad_request", "one of approve, reject, run_again, take_as_done, fail"),
         ({"decision": "approve"}, "decision_refused", "run_again, take_as_done, fail"),
         ({"decision": "x" * 41}, "bad_request", "the limit is 40"),
         ({"decision": "fail", "reslut": 1}, "bad_request", "Did you mean 'result'?"),
         ({"decision": "fail", "result": 1}, "bad_request", "take_as_done"),
         ({"decision": "run_again", "result": False}, "bad_request", "take_as_done"),
+        ({"decision": "reject", "arguments": {}}, "bad_request", '"approve" only'),
+        ({"decision": "approve", "arguments": [1]}, "bad_request", "arguments"),
+        ({"decision": "approve", "arguments": {"x": "x" * 262_145}}, "bad_request", "the limit is 262,144"),
         ({"decision": "fail", "message": "x" * 2001}, "bad_request", "the limit is 2,000"),
         ({"decision": "fail", "message": None}, "bad_request", "has to be text"),
         ({"decision": "take_as_done", "result": "x" * 262_145}, "bad_request", "the limit is 262,144"),

@@ -14,6 +14,7 @@ from bus.journal import (
     ApprovalUnknown,
     Decision,
     DecisionRefused,
+    EditRefused,
     IdempotencyConflict,
     RunUnknown,
 )
@@ -37,9 +38,16 @@ def many(run_id: RunId) -> Response:
     return answer({"approvals": current_process().journal.runs.questions(current_principal(), run_id)})
 
 
-RESULT_NEEDS: JsonDict = {
-    "if": {"required": ["result"], "properties": {"result": {"not": {"type": "null"}}}},
-    "then": {"properties": {"decision": {"const": "take_as_done"}}},
+GOES_WITH = {"result": "take_as_done", "arguments": "approve"}
+"""Field of an answer -> the one decision that takes it."""
+NEEDS: JsonDict = {
+    "allOf": [
+        {
+            "if": {"required": [field], "properties": {field: {"not": {"type": "null"}}}},
+            "then": {"properties": {"decision": {"const": decision}}},
+        }
+        for field, decision in GOES_WITH.items()
+    ]
 }
 """What ``_decision`` refuses, for the document."""
 
@@ -47,7 +55,7 @@ RESULT_NEEDS: JsonDict = {
 class Decide(Input):
     """A person's answer."""
 
-    model_config = ConfigDict(json_schema_extra=RESULT_NEEDS)
+    model_config = ConfigDict(json_schema_extra=NEEDS)
 
     decision: Annotated[
         str, Field(max_length=40, examples=["take_as_done"], json_schema_extra={"enum": list(Decision.KNOWN)})
@@ -55,14 +63,24 @@ class Decide(Input):
     """One of the question's ``decisions``."""
     result: Annotated[Any, sized(Decision.MAX_RESULT_BYTES)] = None
     """With ``take_as_done`` only: the call's result, any JSON up to 256 KiB."""
+    arguments: Maybe[Annotated[dict[str, Any], sized(Decision.MAX_RESULT_BYTES)]] = None
+    """With ``approve`` only: the arguments to call the tool with instead of those shown, up to 256 KiB of JSON."""
     message: Maybe[Annotated[str, Field(max_length=Decision.MAX_MESSAGE_CHARS)]] = None
-    """A note for the log."""
+    """A note for the log; with ``reject`` the agent gets it too."""
 
 
 @approvals.post("/v1/runs/<run_id>/approvals/<approval_id>")
 @call(
     {200: DecidedApproval},
-    problems=(RunUnknown, ApprovalUnknown, ApprovalDecided, ApprovalOver, DecisionRefused, IdempotencyConflict),
+    problems=(
+        RunUnknown,
+        ApprovalUnknown,
+        ApprovalDecided,
+        ApprovalOver,
+        DecisionRefused,
+        EditRefused,
+        IdempotencyConflict,
+    ),
 )
 def decide(run_id: RunId, approval_id: ApprovalId, body: Decide, headers: Repeatable) -> Response:
     """Answer a question: 200 with the decision, or 409 with the answer that came first."""
@@ -75,6 +93,7 @@ def decide(run_id: RunId, approval_id: ApprovalId, body: Decide, headers: Repeat
 
 
 def _decision(body: Decide) -> Decision:
-    if body.result is not None and body.decision != "take_as_done":
-        raise BadRequest('\'result\' goes with "decision": "take_as_done" only; leave it out.')
-    return Decision(decision=body.decision, result=body.result, message=body.message or None)
+    for field, decision in GOES_WITH.items():
+        if getattr(body, field) is not None and body.decision != decision:
+            raise BadRequest(f'\'{field}\' goes with "decision": "{decision}" only; leave it out.')
+    return Decision(decision=body.decision, result=body.result, arguments=body.arguments, message=body.message or None)

@@ -13,7 +13,7 @@ class Approval(Answer):
 
     approval_id: str
     kind: str
-    """``unknown``: the outcome of an interrupted call is not known."""
+    """``call``: before a call. ``unknown``: the outcome of an interrupted call is not known."""
     call_id: str
     name: str
     """The tool."""
@@ -21,6 +21,8 @@ class Approval(Answer):
     """The arguments of the exact call that is asked about."""
     digest: str
     """SHA-256 of the arguments as canonical JSON."""
+    input_schema: dict[str, Any] | None
+    """With ``call``: the JSON Schema that edited arguments have to fit."""
     decisions: list[str]
     """The answers that may be given."""
     reason: str

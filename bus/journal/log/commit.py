@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
+from bus.journal.approvals import give_back
 from bus.journal.log.events import event_row, insert_rows
 from bus.journal.log.results import refer_to_messages
 from bus.journal.outbox import announce
@@ -60,6 +61,7 @@ def record(
     end_steps(connection, ended)
     start_steps(connection, run.run_id, fence, change.started)
     leave_steps(connection, change.planned, "planned")
+    give_back(connection, change.planned)
     leave_steps(connection, change.unknown, "unknown")
     _add_messages(connection, run, change.history)
     is_over = any(isinstance(payload, EndPayload) for payload in numbered)

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, bindparam, case, select
 
-from bus.journal.approvals import Decision, answers
+from bus.journal.approvals import NOTHING_SAID, Answered, Decision, answers
 from bus.journal.steps import Totals, total_of
 from config.database.tables import messages, steps
 
@@ -30,12 +30,20 @@ class OpenStep:
     """The step's idempotency key."""
     attempt: int
     arguments_digest: str
-    approval_id: str | None = None
-    """The question to a person about it, if there is one."""
-    decision: Decision | None = None
-    """The answer, which is to be used; None while there is none."""
+    answered: Answered = NOTHING_SAID
+    """What a person has said about it."""
     arguments_text: str | None = None
     """The arguments as the model wrote them; None where the message that made the call cannot be read."""
+
+    @property
+    def approval_id(self) -> str | None:
+        """The question to a person about it, if there is one."""
+        return self.answered.approval_id
+
+    @property
+    def decision(self) -> Decision | None:
+        """The answer, which is to be used; None while there is none."""
+        return self.answered.decision
 
     @property
     def is_asked(self) -> bool:
@@ -45,7 +53,8 @@ class OpenStep:
     @property
     def may_be_called(self) -> bool:
         """Whether resuming may call the tool: the call was valid, and it neither waits for a person nor is settled."""
-        is_settled = self.status == "unknown" and (self.decision is None or self.decision.decision != "run_again")
+        decision = self.decision.decision if self.decision is not None else None
+        is_settled = decision == "reject" or (self.status == "unknown" and decision != "run_again")
         return bool(self.effect) and not is_settled
 
 
@@ -107,8 +116,7 @@ def _written(connection: Connection, run_id: str, message_id: str) -> dict[str, 
     return {call["call_id"]: call["arguments_text"] for call in calls or ()}
 
 
-def _open(row: Any, answer: tuple[str, Decision | None] | None = None, text: str | None = None) -> OpenStep:
-    approval_id, decision = answer or (None, None)
+def _open(row: Any, answered: Answered | None = None, text: str | None = None) -> OpenStep:
     return OpenStep(
         id=row.id,
         name=row.name,
@@ -118,7 +126,6 @@ def _open(row: Any, answer: tuple[str, Decision | None] | None = None, text: str
         key=row.idempotency_key,
         attempt=row.attempt,
         arguments_digest=row.arguments_digest,
-        approval_id=approval_id,
-        decision=decision,
+        answered=answered or NOTHING_SAID,
         arguments_text=text,
     )

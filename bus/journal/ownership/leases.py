@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -16,7 +16,7 @@ from bus.journal.log.progress import Progress, read_progress
 from bus.journal.ownership.crashes import SUSPECT_AFTER, is_suspect
 from bus.journal.states import owned
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
-from bus.journal.steps import StepStarted, restart_steps, start_steps
+from bus.journal.steps import StepStarted, edit_steps, restart_steps, start_steps
 from bus.journal.threads import Past, history
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
@@ -122,6 +122,8 @@ class FirstCommit:
     started: Sequence[StepStarted] = ()
     restarted: Sequence[str] = ()
     """Ids of steps of an earlier owner that are resumed."""
+    edited: Mapping[str, str] = field(default_factory=dict)
+    """Step id -> digest of the arguments as a person changed them."""
     answers_used: Sequence[str] = ()
     """Ids of approvals whose decision is used now."""
 
@@ -145,6 +147,7 @@ class Claim:
         """Record the steps that begin or are resumed, and the approvals that are used."""
         start_steps(self.connection, self.lease.run_id, self.lease.fence, first.started)
         restart_steps(self.connection, self.lease.fence, first.restarted)
+        edit_steps(self.connection, first.edited)
         use(self.connection, first.answers_used)
 
 

@@ -84,8 +84,15 @@ def list_approvals(run_id: str) -> Call[list[Approval]]:
     return _get(f"/v1/runs/{_id(run_id)}/approvals", lambda answer: [Approval.of(one) for one in answer["approvals"]])
 
 
-def decide(run_id: str, approval_id: str, decision: str, result: Any, message: str | None) -> Call[Decided]:
-    body = {"decision": decision, "result": result, "message": message}
+def decide(
+    run_id: str,
+    approval_id: str,
+    decision: str,
+    arguments: Mapping[str, Any] | None,
+    result: Any,
+    message: str | None,
+) -> Call[Decided]:
+    body = {"decision": decision, "arguments": arguments, "result": result, "message": message}
     return _post(f"/v1/runs/{_id(run_id)}/approvals/{_id(approval_id)}", body, Decided.of)
 
 

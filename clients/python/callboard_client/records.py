@@ -48,6 +48,8 @@ class Approval(Record):
     """The tool that is asked about."""
     arguments: Any = None
     reason: str | None = None
+    input_schema: Mapping[str, Any] | None = None
+    """JSON Schema that edited arguments have to fit, of a question before a call."""
     decisions: Sequence[str] = ()
     """The answers that the run takes."""
     call_id: str | None = None

@@ -60,7 +60,11 @@ export interface components {
             digest: string;
             /** @description When the question ends unanswered, UTC. */
             expires_at: string;
-            /** @description ``unknown``: the outcome of an interrupted call is not known. */
+            /** @description With ``call``: the JSON Schema that edited arguments have to fit. */
+            input_schema: {
+                [key: string]: unknown;
+            } | null;
+            /** @description ``call``: before a call. ``unknown``: the outcome of an interrupted call is not known. */
             kind: string;
             /** @description The tool. */
             name: string;
@@ -212,17 +216,21 @@ export interface components {
         CredentialKind: "key" | "service" | "session" | "certificate" | "local" | "none";
         /** @description A person's answer. */
         Decide: {
+            /** @description With ``approve`` only: the arguments to call the tool with instead of those shown, up to 256 KiB of JSON. */
+            arguments?: {
+                [key: string]: unknown;
+            };
             /**
              * @description One of the question's ``decisions``.
              * @example take_as_done
              * @enum {string}
              */
-            decision: "run_again" | "take_as_done" | "fail";
-            /** @description A note for the log. */
+            decision: "approve" | "reject" | "run_again" | "take_as_done" | "fail";
+            /** @description A note for the log; with ``reject`` the agent gets it too. */
             message?: string;
             /** @description With ``take_as_done`` only: the call's result, any JSON up to 256 KiB. */
             result?: unknown;
-        };
+        } & (unknown & unknown);
         /** @description The answer that counts. */
         DecidedApproval: {
             approval_id: string;

@@ -39,6 +39,8 @@ approvals = Table(
     Column("name", Text),
     Column("arguments_json", Text),
     Column("digest", String(64)),
+    Column("tool_digest", String(64)),  # the version of the tool that a person was asked about
+    Column("schema_json", Text),  # what edited arguments have to fit; NULL: they cannot be edited
     Column("decisions_json", Text, nullable=False),
     Column("reason", Text),
     Column("expires_ms", BigInteger),

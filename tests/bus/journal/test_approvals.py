@@ -159,12 +159,13 @@ def test_only_the_answer_that_does_something_outside_is_used_up(
 
     with harness.database.write() as connection:
         (used,) = answers(connection, run_id).values()
-        use(connection, [used[0]])
+        assert used.approval_id is not None
+        use(connection, [used.approval_id])
     with harness.database.read() as connection:
-        left = answers(connection, run_id)
+        (left,) = answers(connection, run_id).values()
 
-    assert used == (approval_id, answer)
-    assert (left == {}) is is_used_up
+    assert (used.approval_id, used.decision) == (approval_id, answer)
+    assert (left.decision is None) is is_used_up
 
 
 # --- what is refused ------------------------------------------------------------------------------

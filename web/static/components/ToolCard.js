@@ -20,7 +20,7 @@ const LOOKS = {
 };
 
 const MEANING = {
-  refused: "Not run. This tool asks a person first, and asking is not possible here yet. Nothing was changed.",
+  refused: "Not run. A person rejected the call.",
   unknown: "The outcome is unknown: the worker was lost while the tool ran. Check before you repeat the call.",
 };
 
@@ -95,7 +95,7 @@ function stateWord(item, state) {
   if (state === "done") return item.duration_ms === undefined ? "done" : duration(item.duration_ms);
   if (state === "running") return item.arguments ? "running" : "preparing";
   if (state === "unknown") return "outcome unknown";
-  if (state === "asked") return "cut off";
+  if (state === "asked") return item.asked === "call" ? "waits for approval" : "cut off";
   return state === "failed" && item.duration_ms !== undefined ? `failed · ${duration(item.duration_ms)}` : state;
 }
 

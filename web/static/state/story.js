@@ -122,7 +122,8 @@ function foldApproval(story, event) {
   const text = reason === undefined ? {} : event.decision ? { word: reason } : { reason };
   const item = putItem(story, `approval:${event.approval_id}`, { kind: "approval", ...fields, ...text }, event.seq);
   const call = itemOf(story, `tool:${event.call_id}`);
-  if (call && !call.outcome) call.asked = true;
+  if (call && !call.outcome) call.asked = event.decision ? null : event.decisions?.includes("approve") ? "call" : "unknown";
+  if (call && event.decision && event.arguments) Object.assign(call, { arguments: event.arguments, edited: true });
   return [item, call];
 }
 

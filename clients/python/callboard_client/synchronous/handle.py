@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -72,17 +72,26 @@ class RunHandle:
         """Return the run's open questions, the oldest first."""
         return self._transport.send(calls.list_approvals(self.run_id))
 
-    def decide(self, approval_id: str, decision: str, *, result: Any = None, message: str | None = None) -> Decided:
+    def decide(
+        self,
+        approval_id: str,
+        decision: str,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        result: Any = None,
+        message: str | None = None,
+    ) -> Decided:
         """Answer a question of the run; the first valid answer counts.
 
         Args:
             approval_id: the question.
             decision: one of the question's ``decisions``.
+            arguments: with ``approve``: those to call the tool with instead of those shown.
             result: of a call that was done by hand, with ``take_as_done``.
-            message: a note for the log.
+            message: a note for the log; with ``reject`` the agent gets it too.
 
         Raises:
             RequestRefused: ``approval_decided`` (its facts have the answer that came first), ``approval_over``,
-                ``approval_unknown`` or ``decision_refused``.
+                ``approval_unknown``, ``decision_refused``, or ``edit_refused`` where the arguments do not fit.
         """
-        return self._transport.send(calls.decide(self.run_id, approval_id, decision, result, message))
+        return self._transport.send(calls.decide(self.run_id, approval_id, decision, arguments, result, message))

@@ -1,0 +1,193 @@
+"""Calls that a person has to approve: made once, with exactly what was approved, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agents.handle import RunHandle
+from agents.testing import AgentKit, Call, Turn
+from agents.tools.tool import tool
+from bus.journal import Decision, DecisionRefused, EditRefused, steps_of
+from bus.payloads import ApprovalPayload, ToolResultPayload
+
+made: list[tuple[str, int]] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_made() -> None:
+    made.clear()
+
+
+@tool(effect="unsafe", confirm=True)
+def order(item: str, boxes: int = 1) -> str:
+    """Order something.
+
+    Args:
+        item: what to order.
+        boxes: how many boxes.
+    """
+    made.append((item, boxes))
+    return f"ordered {boxes}"
+
+
+@tool(effect="pure")
+def look(item: str) -> str:
+    """Look something up.
+
+    Args:
+        item: what to look up.
+    """
+    return f"{item}: in stock"
+
+
+ORDER = Call(name="order", arguments={"item": "tea", "boxes": 2})
+
+
+def begin(kit: AgentKit, *calls: Call, tools: tuple[Callable[..., Any], ...] = (order, look)) -> RunHandle:
+    """Return a run that makes these calls in one answer, and waits."""
+    kit.agent(tools=tools)
+    kit.model.script(Turn(calls=calls or (ORDER,)), Turn(text="Done."))
+    handle = kit.run()
+    next(event for event in handle.events() if isinstance(event, ApprovalPayload))
+    return handle
+
+
+def question(handle: RunHandle) -> dict[str, Any]:
+    (one,) = handle.approvals()
+    return one
+
+
+def answered(handle: RunHandle, **answer: Any) -> list[tuple[str, str, Any]]:
+    """Answer the run's question, and return the names, outcomes and results of its calls once it has ended."""
+    handle.decide(question(handle)["approval_id"], Decision(**answer), by="ann")
+    assert handle.result(30).status == "succeeded"
+    return [(e.name, e.outcome, e.result) for e in handle.events() if isinstance(e, ToolResultPayload)]
+
+
+def results(handle: RunHandle) -> list[tuple[str, str]]:
+    """Return the names and outcomes of the calls of a run that has ended."""
+    return [(e.name, e.outcome) for e in handle.events() if isinstance(e, ToolResultPayload)]
+
+
+def sent_last(kit: AgentKit) -> str:
+    """Return what the model got of the last call."""
+    return str(kit.model.requests[-1].messages[-1]["content"])
+
+
+def test_a_call_waits_for_approval_and_is_made_once(kit: AgentKit) -> None:
+    handle = begin(kit)
+    asked = question(handle)
+
+    assert (handle.status(), made) == ("waiting", [])
+    assert (asked["kind"], asked["decisions"], asked["arguments"]) == (
+        "call",
+        ["approve", "reject"],
+        {"item": "tea", "boxes": 2},
+    )
+    assert answered(handle, decision="approve") == [("order", "done", "ordered 2")]
+    assert made == [("tea", 2)]
+
+
+def test_a_rejected_call_is_not_made_and_the_model_gets_the_message(kit: AgentKit) -> None:
+    handle = begin(kit)
+
+    ((_, outcome, result),) = answered(handle, decision="reject", message="we have enough tea")
+
+    assert (outcome, made) == ("refused", [])
+    assert "we have enough tea" in result
+    assert sent_last(kit) == result
+
+
+def test_edited_arguments_are_those_of_the_call_and_the_model_gets_a_note(kit: AgentKit) -> None:
+    handle = begin(kit)
+    original = question(handle)["digest"]
+
+    assert answered(handle, decision="approve", arguments={"item": "tea", "boxes": 1}) == [
+        ("order", "done", "ordered 1")
+    ]
+
+    assert made == [("tea", 1)]
+    assert sent_last(kit).startswith('A person changed the arguments to {"item":"tea","boxes":1}')
+    asked, decided = [e for e in handle.events() if isinstance(e, ApprovalPayload)]
+    assert (asked.digest, decided.arguments) == (original, {"item": "tea", "boxes": 1})
+    with kit.runner.journal.database.read() as connection:
+        (step,) = [step for step in steps_of(connection, handle.run_id) if step["kind"] == "tool"]
+    assert step["arguments_digest"] == decided.digest != original
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"item": "tea", "boxes": "many"}, {"boxes": 1}, {"item": "tea", "boxes": 1, "to": "me"}, {}]
+)
+def test_edited_arguments_have_to_fit_the_tool(kit: AgentKit, arguments: dict[str, Any]) -> None:
+    handle = begin(kit)
+
+    with pytest.raises(EditRefused):
+        handle.decide(question(handle)["approval_id"], Decision(decision="approve", arguments=arguments))
+
+    assert handle.status() == "waiting"
+    assert answered(handle, decision="approve") == [("order", "done", "ordered 2")]
+
+
+@pytest.mark.parametrize("decision", ["run_again", "take_as_done", "fail"])
+def test_only_the_answers_to_this_kind_of_question_are_taken(kit: AgentKit, decision: str) -> None:
+    handle = begin(kit)
+
+    with pytest.raises(DecisionRefused):
+        handle.decide(question(handle)["approval_id"], Decision(decision=decision))
+
+    handle.cancel()
+    assert (results(handle), made) == ([("order", "failed")], [])
+
+
+def test_calls_beside_it_are_made_before_the_run_waits(kit: AgentKit) -> None:
+    handle = begin(kit, ORDER, Call(name="look", arguments={"item": "tea"}))
+
+    assert answered(handle, decision="approve") == [("look", "done", "tea: in stock"), ("order", "done", "ordered 2")]
+
+
+def test_several_calls_are_decided_one_by_one(kit: AgentKit) -> None:
+    handle = begin(kit, ORDER, Call(name="order", arguments={"item": "pens"}))
+    first, second = handle.approvals()
+
+    handle.decide(first["approval_id"], Decision(decision="reject"))
+    assert (handle.status(), made) == ("waiting", [])
+    handle.decide(second["approval_id"], Decision(decision="approve"))
+
+    assert handle.result(30).status == "succeeded"
+    assert made == [("pens", 1)]
+    assert sorted(results(handle)) == [("order", "done"), ("order", "refused")]
+
+
+def test_a_run_that_is_stopped_while_it_waits_makes_no_call(kit: AgentKit) -> None:
+    handle = begin(kit)
+
+    handle.cancel()
+
+    assert handle.result(30).status == "cancelled"
+    assert (results(handle), made) == ([("order", "failed")], [])
+
+
+def test_another_version_of_the_tool_needs_another_approval(kit: AgentKit) -> None:
+    handle = begin(kit)
+    first = question(handle)
+
+    @tool(name="order", effect="unsafe", confirm=True)
+    def order_now(item: str, boxes: int = 1) -> str:
+        """Order something at once, without a way back.
+
+        Args:
+            item: what to order.
+            boxes: how many boxes.
+        """
+        return f"ordered {boxes} at once"
+
+    kit.agent(tools=[order_now, look])
+    handle.decide(first["approval_id"], Decision(decision="approve"))
+    again = next(e for e in handle.events() if isinstance(e, ApprovalPayload) and e.approval_id != first["approval_id"])
+
+    assert "has changed" in str(again.reason)
+    assert (again.arguments, made) == ({"item": "tea", "boxes": 2}, [])
+    assert answered(handle, decision="approve") == [("order", "done", "ordered 2 at once")]
