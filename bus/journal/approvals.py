@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import orjson
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, literal, select, update
 
 from bus.journal.errors import ApprovalDecided
 from bus.payloads import ApprovalPayload
@@ -135,8 +135,11 @@ def pending(connection: Connection, run_id: str) -> list[dict[str, Any]]:
 
 
 def pending_chars(connection: Connection, run_id: str) -> int:
-    """Return the characters of the arguments in the run's open questions, without reading the arguments."""
-    chars = func.coalesce(func.sum(func.length(approvals.c.arguments_json)), 0)
+    """Return the characters of the arguments and schemas in the run's open questions, without reading these."""
+    lengths = (
+        func.coalesce(func.length(column), 0) for column in (approvals.c.arguments_json, approvals.c.schema_json)
+    )
+    chars = func.coalesce(func.sum(sum(lengths, start=literal(0))), 0)
     return int(connection.execute(select(chars).where(approvals.c.run_id == run_id, UNANSWERED)).scalar_one())
 
 

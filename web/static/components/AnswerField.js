@@ -2,10 +2,10 @@ import { h, say } from "../dom/h.js";
 
 let made = 0;
 
-/** A text that goes with a decision: what a call returned, or its arguments changed. */
+/** A text that goes with a decision: what a call returned, its arguments changed, or why it is rejected. */
 export class AnswerField {
-  constructor({ label, hint, confirm, text = "", mustBeJson = false, onConfirm, onBack }) {
-    Object.assign(this, { mustBeJson, onConfirm });
+  constructor({ label, hint, confirm, text = "", mustBeJson = false, isText = false, onConfirm, onBack }) {
+    Object.assign(this, { mustBeJson, isText, onConfirm });
     const id = `answer-${(made += 1)}`;
     this.area = h("textarea.edit-args", { id, rows: mustBeJson ? 6 : 3, spellcheck: "false", dataset: { key: "field" }, "aria-describedby": `${id}-kind`, oninput: () => this.#look() });
     this.area.value = text;
@@ -17,9 +17,10 @@ export class AnswerField {
     this.#look();
   }
 
-  /** The value typed: JSON where it is JSON, else the text; undefined when there is none. */
+  /** The value typed: JSON where it is JSON and may be, else the text; undefined when there is none. */
   get value() {
     const text = this.area.value;
+    if (this.isText) return text.trim() || undefined;
     return text.trim() ? parsed(text).value : undefined;
   }
 
@@ -31,7 +32,7 @@ export class AnswerField {
   }
 
   #kindOf(text, isJson) {
-    if (!text.trim()) return "";
+    if (!text.trim() || this.isText) return "";
     if (isJson) return "Read as JSON";
     if (this.mustBeJson) return "This is not JSON yet";
     return /^\s*[[{"]/.test(text) ? "Not whole JSON: read as text" : "Read as text";

@@ -19,6 +19,7 @@ const MEANINGS = {
 };
 const FIELDS = {
   take_as_done: () => ({ label: "What did the call return?", hint: "JSON or text, as the agent should read it. Leave it empty if you do not know.", confirm: "Take as done" }),
+  reject: () => ({ label: "Why?", hint: "The agent gets this. Leave it empty to give no reason.", confirm: "Reject", isText: true }),
   edit: (item) => ({ label: "Arguments", confirm: "Approve with these", mustBeJson: true, text: JSON.stringify(item.arguments ?? {}, null, 2) }),
 };
 const MARKS = { fail: "failed", reject: "refused" };
@@ -41,20 +42,20 @@ export class ConfirmInline {
 
   update(item) {
     this.#item = item;
-    const key = JSON.stringify([item.decision, item.by, item.mine, item.late, item.over, item.arguments]);
+    const key = JSON.stringify([item.decision, item.by, item.mine, item.late, item.over, item.arguments, item.edited, item.word]);
     if (key === this.#shown) return;
     this.#shown = key;
     if (!isOpen(item)) this.#field = this.#error = null;
     this.#paint();
   }
 
-  /** Do what a key stands for: send the decision if it was offered, else focus the card. */
+  /** Open the field of the decision that a key stands for, or focus its button: no single key decides. */
   press(decision) {
     if (!isOpen(this.#item)) return;
     if (!this.#mayAnswer()) this.element.focus();
     else if (decision === "edit" && this.#offered().includes("approve")) this.#open("edit");
-    else if (this.#offered().includes(decision)) this.#decide(decision);
-    else this.element.querySelector("button, textarea")?.focus();
+    else if (FIELDS[decision] && this.#offered().includes(decision)) this.#open(decision);
+    else (this.element.querySelector(`[data-key="${decision}"]`) ?? this.element.querySelector("button, textarea"))?.focus();
     this.element.scrollIntoView({ block: "nearest" });
   }
 
@@ -106,17 +107,21 @@ export class ConfirmInline {
   }
 
   #choice(decision) {
-    const act = () => (FIELDS[decision] ? this.#open(decision) : this.#decide(decision));
     const look = decision === "approve" ? "btn.go" : "btn";
     const edit = decision === "approve" && h("button.btn", { type: "button", dataset: { key: "edit" }, onclick: () => this.#open("edit") }, "Edit");
-    return [h("div.row", {}, h(`button.${look}`, { type: "button", dataset: { key: decision }, onclick: act }, decisionWords(decision)), edit), h("p", {}, MEANINGS[decision] ?? "")];
+    return [h("div.row", {}, h(`button.${look}`, { type: "button", dataset: { key: decision }, onclick: () => this.#choose(decision) }, decisionWords(decision)), edit), h("p", {}, MEANINGS[decision] ?? "")];
+  }
+
+  #choose(decision) {
+    return FIELDS[decision] ? this.#open(decision) : this.#decide(decision);
   }
 
   #outcome(item) {
+    const how = item.edited ? " with other arguments" : "";
     const outcome = item.decision
-      ? h("p", {}, item.late && "Another answer came first: ", h("strong", {}, decisionWords(item.decision)), ` — decided ${byWords(item)}.`)
+      ? h("p", {}, item.late && "Another answer came first: ", h("strong", {}, decisionWords(item.decision) + how), ` — decided ${byWords(item)}.`)
       : h("p", {}, "The run ended before it was answered.");
-    return [outcome, item.word && h("p.faint", {}, `“${visible(item.word)}”`), h("details", {}, h("summary", {}, "What was asked"), item.reason && h("p", {}, visible(item.reason)), ArgumentList(item.arguments))];
+    return [outcome, item.edited && ArgumentList(item.edited), item.word && h("p.faint", {}, `“${visible(item.word)}”`), h("details", {}, h("summary", {}, "What was asked"), item.reason && h("p", {}, visible(item.reason)), ArgumentList(item.arguments))];
   }
 
   #open(decision) {
@@ -135,7 +140,8 @@ export class ConfirmInline {
 
   #confirm(decision) {
     const { value } = this.#field;
-    return decision === "edit" ? this.#decide("approve", { args: value }) : this.#decide(decision, { result: value });
+    if (decision === "edit") return this.#decide("approve", { args: value });
+    return decision === "reject" ? this.#decide(decision, { message: value }) : this.#decide(decision, { result: value });
   }
 
   async #decide(decision, more = {}) {
@@ -144,7 +150,7 @@ export class ConfirmInline {
     this.#busy(true);
     try {
       const { by } = await sendConfirm({ runId: this.story.run_id, approvalId: item.approval_id, decision, ...more, key: this.#keyOf(decision, more) });
-      this.#answered({ decision, by, mine: true });
+      this.#answered({ decision, by, mine: true, edited: more.args, word: more.message });
     } catch (error) {
       if (error.code === "approval_decided") return this.#answered({ decision: error.facts.decision, by: error.facts.by, late: true });
       this.#error = error;

@@ -2,7 +2,7 @@ import { h } from "../dom/h.js";
 
 const KEYS = [
   ["/", "Search threads"], ["n", "New conversation"], ["c", "Write"], ["j  k", "Next and previous run on the board"], ["Enter", "Open the run"],
-  ["b", "The board alone"], ["s", "Stop the run"], ["a  e  r", "Approve, edit, reject; go to what is asked"], ["Esc", "Stop typing, close"], ["?", "These keys"],
+  ["b", "The board alone"], ["s", "Stop the run"], ["a  e  r", "Go to approve, edit, reject, or to what is asked"], ["Esc", "Stop typing, close"], ["?", "These keys"],
 ];
 
 /** The list of keys, as a dialog. */

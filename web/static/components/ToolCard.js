@@ -87,7 +87,7 @@ export class ToolCard {
 }
 
 function badgeOf(item, state) {
-  const words = [item.effect, stateWord(item, state)];
+  const words = [item.edited && "edited", item.effect, stateWord(item, state)];
   return words.filter(Boolean).join(" · ");
 }
 

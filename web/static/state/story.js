@@ -116,11 +116,14 @@ function foldToolResult(story, event) {
   }, event.seq);
 }
 
-// A question comes once without and once with the decision; the reason then is the word of the person who decided.
+// A question comes once without and once with the decision; the reason then is the word of the person who decided, and
+// the arguments are those the person changed.
 function foldApproval(story, event) {
-  const { reason, ...fields } = pick(event, "approval_id", "call_id", "name", "arguments", "digest", "decisions", "expires_at", "reason", "decision", "by");
-  const text = reason === undefined ? {} : event.decision ? { word: reason } : { reason };
-  const item = putItem(story, `approval:${event.approval_id}`, { kind: "approval", ...fields, ...text }, event.seq);
+  const fields = pick(event, "approval_id", "call_id", "name", "decision", "by");
+  const said = event.decision
+    ? { word: event.reason, edited: event.arguments }
+    : pick(event, "arguments", "digest", "decisions", "expires_at", "reason");
+  const item = putItem(story, `approval:${event.approval_id}`, { kind: "approval", ...fields, ...said }, event.seq);
   const call = itemOf(story, `tool:${event.call_id}`);
   if (call && !call.outcome) call.asked = event.decision ? null : event.decisions?.includes("approve") ? "call" : "unknown";
   if (call && event.decision && event.arguments) Object.assign(call, { arguments: event.arguments, edited: true });
