@@ -12,7 +12,7 @@ import pytest
 from agents.models.errors import ModelFailed
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
-from bus.journal import Decision, Line, RunRecord, read_record
+from bus.journal import Decision, Line, RunRecord, canonical_digest, read_record
 from bus.payloads import ApprovalPayload
 from cli.crashlab.attempts import AttemptResult
 from cli.crashlab.effects import Effects
@@ -146,7 +146,11 @@ BROKEN: dict[str, Change] = {
     "its deltas add up to None": without("response"),
     "was decided fail, and its log has ['asked', 'take_as_done']": approval(decision="fail"),
     "was used before it was decided": approval(used_ms=1),
-    "is about another call than its step's": approval(arguments_json='{"value": "a million"}'),
+    "shows other arguments than those it is bound to": approval(arguments_json='{"value": "a million"}'),
+    "is about another call than its step's": approval(
+        arguments_json='{"value": "a million"}', digest=canonical_digest({"value": "a million"})
+    ),
+    "was begun without the approval it needs": approval(kind="call"),
     "a call has no result before the next answer": messages(lambda said: [m for m in said if m["role"] != "tool"]),
     "a call has no result": messages(lambda said: said[:2]),
     "a result belongs to no call": messages(lambda said: [said[0], *said[2:]]),
