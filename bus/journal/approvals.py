@@ -131,7 +131,7 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
 def pending(connection: Connection, run_id: str) -> list[dict[str, Any]]:
     """Return the unanswered questions of a run as the API shows them, the oldest first."""
     query = select(approvals).where(approvals.c.run_id == run_id, UNANSWERED).order_by(*IN_ORDER)
-    return [_shown(row) for row in connection.execute(query)]
+    return [shown(row) for row in connection.execute(query)]
 
 
 def pending_chars(connection: Connection, run_id: str) -> int:
@@ -221,7 +221,8 @@ def _decision(row: Row[Any]) -> Decision | None:
     return Decision(decision=row.decision, **given)
 
 
-def _shown(row: Row[Any]) -> dict[str, Any]:
+def shown(row: Row[Any]) -> dict[str, Any]:
+    """Return a question as the API shows it."""
     return {
         "approval_id": row.id,
         "kind": row.kind,

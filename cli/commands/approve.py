@@ -23,7 +23,7 @@ from config.visible import visible
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="[RUN]", required=False)
 @click.argument("approval_id", metavar="[APPROVAL]", required=False)
 @click.option(
     "--decision",
@@ -36,9 +36,17 @@ from config.visible import visible
 @options.as_json
 @options.state_dir
 def approve(
-    run_id: str, approval_id: str | None, decision: str | None, as_json: bool, state_dir: object, **said: str | None
+    run_id: str | None,
+    approval_id: str | None,
+    decision: str | None,
+    as_json: bool,
+    state_dir: object,
+    **said: str | None,
 ) -> int:
-    """Answer an approval of RUN. APPROVAL may be omitted if only one is open; the first answer counts."""
+    """Answer an approval of RUN; without RUN, list the open ones of all runs.
+
+    APPROVAL may be omitted if only one is open; the first answer counts.
+    """
     for option, which in (("result", "take_as_done"), ("arguments", "approve")):
         if said[option] is not None and decision not in (None, which):
             raise click.UsageError(f"--{option} goes with --decision {which} only.")
@@ -48,6 +56,10 @@ def approve(
         "message": _message(said["message"]),
     }
     with open_runner(options.apply(state_dir=state_dir)) as runner:
+        if run_id is None:
+            if decision is not None:
+                raise click.UsageError("--decision needs a RUN; name the run whose question you answer.")
+            return _list_open(runner, as_json)
         handle = runner.handle(run_id)
         if decision is not None:
             return _decide(runner, handle, approval_id, Decision(decision=decision, **given), as_json)
@@ -57,6 +69,18 @@ def approve(
             return 0
         answer = _ask_person(run_id, asked, given)
         return 1 if answer is None else _decide(runner, handle, asked[0]["approval_id"], answer, as_json)
+
+
+def _list_open(runner: Runner, as_json: bool) -> int:
+    """Print the open questions of all runs, the newest first."""
+    found, _ = runner.journal.runs.inbox(runner.settings.local_principal)
+    if as_json:
+        print_json(found)
+    elif not found:
+        click.echo("No run waits for an answer.")
+    for one in found if not as_json else ():
+        click.echo(visible("\n".join([f"{one['run_id']}  {one['agent']}", _listed(one["run_id"], [one]), ""])))
+    return 0
 
 
 # --- which question -------------------------------------------------------------------------------

@@ -146,6 +146,20 @@ def test_arguments_that_cannot_be_meant_decide_nothing(terminal: Terminal, typed
     assert terminal.status(run_id) == "waiting"
 
 
+def test_without_a_run_the_open_questions_of_all_are_listed(terminal: Terminal) -> None:
+    assert "No run waits for an answer." in terminal.says("approve")
+    first, _ = terminal.waiting(question_before())
+    second, (approval_id,) = terminal.waiting(thread="other")
+
+    shown = terminal.says("approve")
+
+    assert f"./callboard approve {first}" in shown
+    assert f"./callboard approve {second}" in shown
+    (newest, _) = orjson.loads(terminal.says("approve", "--json"))
+    assert (newest["approval_id"], newest["run_id"], newest["agent"]) == (approval_id, second, "clerk")
+    assert "needs a RUN" in terminal.complains("approve", "--decision", "fail")
+
+
 def test_a_call_is_rejected_with_a_message(terminal: Terminal) -> None:
     run_id, _ = terminal.waiting(question_before())
 

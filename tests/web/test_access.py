@@ -45,6 +45,7 @@ KIND = {"agent_id": "agent"}
 NO_IDS = {
     *(
         "after",
+        "arguments",
         "at",
         "before",
         "correlation_id",

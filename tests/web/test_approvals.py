@@ -112,6 +112,19 @@ def test_arguments_that_do_not_fit_the_tool_are_422_and_decide_nothing(client, w
     assert len(client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]) == 1
 
 
+def test_the_open_questions_of_all_runs_come_in_pages(client, waiting) -> None:
+    asked = [waiting(question_before()) for _ in range(3)]
+    found, before = [], None
+
+    for _ in range(2):
+        page = client.get("/v1/approvals", query_string={"limit": 2} | ({"before": before} if before else {})).json
+        found += [(one["run_id"], [one["approval_id"]]) for one in page["approvals"]]
+        before = page.get("next")
+
+    assert found == asked[::-1]
+    assert before is None
+
+
 def test_with_another_question_open_the_run_waits_on(client, waiting) -> None:
     run_id, (first, second) = waiting(question(), question("send_mail", {}))
 

@@ -22,13 +22,34 @@ from config.errors import BadRequest
 from web.api.answers import answer
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
-from web.parameters import Repeatable, sized
+from web.parameters import ListPlace, Repeatable, Whole, next_place, place_of, sized
 from web.process import current_process
-from web.schemas.approval import Approvals, DecidedApproval
+from web.schemas.approval import ApprovalPage, Approvals, DecidedApproval
 from web.schemas.paths import ApprovalId, RunId
 from web.security import current_principal
 
 approvals = Blueprint("approvals", __name__)
+
+
+class WhichApprovals(Input):
+    """Which page of the open questions."""
+
+    limit: Annotated[int, Whole(1, 200)] = 50
+    """Most questions of a page."""
+    before: ListPlace = None
+    """``next`` of the page before."""
+
+
+@approvals.get("/v1/approvals")
+@call({200: ApprovalPage})
+def inbox(query: WhichApprovals) -> Response:
+    """List the open questions that you may answer, the newest first, over all runs; a page ends at a megabyte."""
+    process = current_process()
+    with process.large_work():
+        place = place_of(query.before)
+        found, is_cut = process.journal.runs.inbox(current_principal(), limit=query.limit, **place)
+        count = len(found) if is_cut else query.limit
+        return answer({"approvals": found, **next_place(found, count, "asked_at", "approval_id")})
 
 
 @approvals.get("/v1/runs/<run_id>/approvals")

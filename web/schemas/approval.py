@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bus.journal import RunStatus
-from web.calls.fields import Answer
+from web.calls.fields import Answer, Maybe
 
 
 class Approval(Answer):
@@ -36,6 +36,29 @@ class Approvals(Answer):
     """The open questions of a run, the oldest first."""
 
     approvals: list[Approval]
+
+
+class ListedApproval(Approval):
+    """An open question with its run."""
+
+    run_id: str
+    thread_id: str
+    agent: str
+    """The agent that asks."""
+    principal: str
+    """Whom the run belongs to."""
+    title: Maybe[str] = None
+    """The beginning of the run's input."""
+    private: Maybe[bool] = None
+    """True where the agent's definition hides the run from the other principals of the tenant."""
+
+
+class ApprovalPage(Answer):
+    """Open questions of several runs, the newest first."""
+
+    approvals: list[ListedApproval]
+    next: Maybe[str] = None
+    """Where the next page begins; absent on the last one."""
 
 
 class DecidedApproval(Answer):

@@ -13,6 +13,7 @@ from bus.journal.errors import ApprovalDecided, CursorAhead, RunUnknown
 from bus.journal.idempotency import IdempotencyKey, used_before
 from bus.journal.log.events import last_error
 from bus.journal.log.pages import Pages
+from bus.journal.queries.inbox import inbox
 from bus.journal.queries.lists import newest_first, present
 from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.retention.removal import remove_runs, require_over
@@ -160,6 +161,13 @@ class Runs:
         """Return a run's open questions, the oldest first; empty once it has ended."""
         with self._database.read() as connection:
             return _asked(connection, _find(connection, principal, run_id, runs.c.id, runs.c.status))
+
+    def inbox(
+        self, principal: Principal, *, limit: int = LIMIT, before_ms: int | None = None, before_id: str = ""
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """Return the open questions that a principal may answer, the newest first, as ``inbox`` does."""
+        with self._database.read() as connection:
+            return inbox(connection, principal, limit=limit, before_ms=before_ms, before_id=before_id)
 
     def last_decided(self, principal: Principal, run_id: str) -> ApprovalDecided | None:
         """Return the answer to a run's newest question, as the error that a later answer gets; None without one."""

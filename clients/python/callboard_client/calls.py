@@ -80,6 +80,10 @@ def cancel_run(run_id: str) -> Call[str]:
     return _post(f"/v1/runs/{_id(run_id)}/cancel", {}, lambda answer: str(answer["status"]))
 
 
+def list_open_approvals(limit: int, before: str | None) -> Call[Page[Approval]]:
+    return _get("/v1/approvals", _page_of("approvals", Approval), {"limit": limit, "before": before})
+
+
 def list_approvals(run_id: str) -> Call[list[Approval]]:
     return _get(f"/v1/runs/{_id(run_id)}/approvals", lambda answer: [Approval.of(one) for one in answer["approvals"]])
 

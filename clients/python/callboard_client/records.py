@@ -56,6 +56,14 @@ class Approval(Record):
     digest: str | None = None
     asked_at: str | None = None
     expires_at: str | None = None
+    run_id: str | None = None
+    """The run that asks, in a list over all runs; so are those below."""
+    thread_id: str | None = None
+    agent: str | None = None
+    principal: str | None = None
+    """Whom the run belongs to."""
+    title: str | None = None
+    private: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

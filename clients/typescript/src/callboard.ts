@@ -2,7 +2,7 @@ import { jsonOf } from "./errors.js";
 import { Feed, type FeedHandlers, type FeedPage } from "./feed.js";
 import { Http, newKey, type HttpOptions } from "./http.js";
 import { RunHandle } from "./run.js";
-import type { AcceptedRun, Agents, BoardEvent, Health, Message, Messages, Run, Runs, Thread, Threads } from "./types.js";
+import type { AcceptedRun, Agents, BoardEvent, Health, Message, Messages, OpenApprovals, Run, Runs, Thread, Threads } from "./types.js";
 
 const BOARD_POLL_MS = 2500;
 
@@ -57,6 +57,11 @@ export class Callboard {
   /** Return one run as it is now. */
   getRun(runId: string): Promise<Run> {
     return this.handle(runId).get();
+  }
+
+  /** Return a page of the open questions that you may answer, over all runs, the newest first. */
+  approvals(query: { limit?: number; before?: string } = {}): Promise<OpenApprovals> {
+    return this.#http.call("GET", "/v1/approvals", { query: { ...query } });
   }
 
   /** Return a page of threads, the last used one first. */

@@ -97,6 +97,12 @@ export interface components {
              */
             type: "approval";
         };
+        /** @description Open questions of several runs, the newest first. */
+        ApprovalPage: {
+            approvals: components["schemas"]["ListedApproval"][];
+            /** @description Where the next page begins; absent on the last one. */
+            next?: string;
+        };
         /** @description The open questions of a run, the oldest first. */
         Approvals: {
             approvals: components["schemas"]["Approval"][];
@@ -428,6 +434,42 @@ export interface components {
             query: string;
             /** @description ``correlation``, the one strategy: the events and the runs with this correlation id. */
             strategies?: "correlation"[];
+        };
+        /** @description An open question with its run. */
+        ListedApproval: {
+            /** @description The agent that asks. */
+            agent: string;
+            approval_id: string;
+            /** @description The arguments of the exact call that is asked about. */
+            arguments: {
+                [key: string]: unknown;
+            };
+            asked_at: string;
+            call_id: string;
+            /** @description The answers that may be given. */
+            decisions: string[];
+            /** @description SHA-256 of the arguments as canonical JSON. */
+            digest: string;
+            /** @description When the question ends unanswered, UTC. */
+            expires_at: string;
+            /** @description With ``call``: the JSON Schema that edited arguments have to fit. */
+            input_schema: {
+                [key: string]: unknown;
+            } | null;
+            /** @description ``call``: before a call. ``unknown``: the outcome of an interrupted call is not known. */
+            kind: string;
+            /** @description The tool. */
+            name: string;
+            /** @description Whom the run belongs to. */
+            principal: string;
+            /** @description True where the agent's definition hides the run from the other principals of the tenant. */
+            private?: boolean;
+            /** @description Why a person is asked, as a sentence. */
+            reason: string;
+            run_id: string;
+            thread_id: string;
+            /** @description The beginning of the run's input. */
+            title?: string;
         };
         /** @description A run in a list. */
         ListedRun: {

@@ -7,6 +7,7 @@ export type AcceptedRun = Schemas["AcceptedRun"];
 export type Agents = Schemas["AgentList"];
 export type Agent = Schemas["AgentSummary"];
 export type Approval = Schemas["Approval"];
+export type OpenApprovals = Schemas["ApprovalPage"];
 export type BoardEvent = Schemas["BoardEvent"];
 export type ControlledRun = Schemas["ControlledRun"];
 export type Decided = Schemas["DecidedApproval"];

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, PrimaryKeyConstraint, String, Table, Text
 
-from config.database.tables.columns import Id, Key, metadata
+from config.database.tables.columns import Id, Key, metadata, partial_index
 
 outbox = Table(
     "outbox",
@@ -50,6 +50,7 @@ approvals = Table(
     Column("decided_ms", BigInteger),
     Column("used_ms", BigInteger),
     Column("created_ms", BigInteger, nullable=False),
+    partial_index("ix_approvals_open", "created_ms", "id", where="decision IS NULL"),
 )
 
 timers = Table(

@@ -16,7 +16,7 @@ DECLARED: list[tuple[type[Record], type[BaseModel]]] = [
     (Message, thread.Message),
     (Agent, agent.AgentSummary),
     (AgentProblem, agent.BrokenAgent),
-    (Approval, approval.Approval),
+    (Approval, approval.ListedApproval),
     (Decided, approval.DecidedApproval),
 ]
 RUN = {"run_id": "run_1", "thread_id": "sums", "agent": "assistant", "status": "waiting"}

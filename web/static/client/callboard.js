@@ -27,6 +27,10 @@ export class Callboard {
     getRun(runId) {
         return this.handle(runId).get();
     }
+    /** Return a page of the open questions that you may answer, over all runs, the newest first. */
+    approvals(query = {}) {
+        return this.#http.call("GET", "/v1/approvals", { query: { ...query } });
+    }
     /** Return a page of threads, the last used one first. */
     threads(query = {}) {
         return this.#http.call("GET", "/v1/threads", { query: { ...query } });

@@ -12,7 +12,7 @@ from callboard_client import calls
 from callboard_client.address import Address
 from callboard_client.asynchronous.handle import AsyncRunHandle
 from callboard_client.asynchronous.transport import AsyncTransport
-from callboard_client.records import Agent, AgentProblem, Message, Page, Run, Thread
+from callboard_client.records import Agent, AgentProblem, Approval, Message, Page, Run, Thread
 from callboard_client.retrying import Timeouts
 
 
@@ -38,6 +38,7 @@ class AsyncCallboard:
         self._address = Address(base_url, api_key)
         self._transport = AsyncTransport(self._address, timeouts, http_client)
         self.runs = AsyncRuns(self._transport)
+        self.approvals = AsyncApprovals(self._transport)
         self.threads = AsyncThreads(self._transport)
         self.agents = AsyncAgents(self._transport)
 
@@ -119,6 +120,17 @@ class AsyncRuns:
     async def delete(self, run_id: str) -> None:
         """Delete an ended run permanently; its thread keeps the messages."""
         await self._transport.send(calls.delete_run(run_id))
+
+
+class AsyncApprovals:
+    """The questions of runs that the key's owner may answer; a run's handle answers them (``decide``)."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def list(self, *, limit: int = 50, before: str | None = None) -> Page[Approval]:
+        """Return a page of the open questions, the newest first, each with its ``run_id``."""
+        return await self._transport.send(calls.list_open_approvals(limit, before))
 
 
 class AsyncThreads:

@@ -11,7 +11,7 @@ import httpx
 
 from callboard_client import calls
 from callboard_client.address import Address
-from callboard_client.records import Agent, AgentProblem, Message, Page, Run, Thread
+from callboard_client.records import Agent, AgentProblem, Approval, Message, Page, Run, Thread
 from callboard_client.retrying import Timeouts
 from callboard_client.synchronous.handle import RunHandle
 from callboard_client.synchronous.transport import Transport
@@ -39,6 +39,7 @@ class Callboard:
         self._address = Address(base_url, api_key)
         self._transport = Transport(self._address, timeouts, http_client)
         self.runs = Runs(self._transport)
+        self.approvals = Approvals(self._transport)
         self.threads = Threads(self._transport)
         self.agents = Agents(self._transport)
 
@@ -120,6 +121,17 @@ class Runs:
     def delete(self, run_id: str) -> None:
         """Delete an ended run permanently; its thread keeps the messages."""
         self._transport.send(calls.delete_run(run_id))
+
+
+class Approvals:
+    """The questions of runs that the key's owner may answer; a run's handle answers them (``decide``)."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, *, limit: int = 50, before: str | None = None) -> Page[Approval]:
+        """Return a page of the open questions, the newest first, each with its ``run_id``."""
+        return self._transport.send(calls.list_open_approvals(limit, before))
 
 
 class Threads:

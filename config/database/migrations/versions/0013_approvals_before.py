@@ -1,4 +1,4 @@
-"""Add what an approval before a call is bound to: the tool's version, and the schema that edited arguments fit."""
+"""Add what an approval before a call is bound to, and an index of the open questions."""
 
 from __future__ import annotations
 
@@ -12,3 +12,5 @@ down_revision = "0012"
 def upgrade() -> None:
     op.add_column("approvals", sa.Column("tool_digest", sa.String(64)))
     op.add_column("approvals", sa.Column("schema_json", sa.Text()))
+    where = sa.text("decision IS NULL")
+    op.create_index("ix_approvals_open", "approvals", ["created_ms", "id"], sqlite_where=where, postgresql_where=where)

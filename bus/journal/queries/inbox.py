@@ -1,0 +1,38 @@
+"""The open questions of all runs that a principal may decide about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from bus.journal.approvals import UNANSWERED, shown
+from bus.journal.log.pages import Pages
+from bus.journal.queries.lists import newest_first, present
+from config.database.tables import approvals, runs
+from config.identity.access import rows_for
+from config.identity.principal import Principal, Verb
+
+_ORDER = (approvals.c.created_ms.desc(), approvals.c.id.desc())
+_RUN = (runs.c.thread_id, runs.c.agent_id, runs.c.principal, runs.c.title, runs.c.private)
+
+
+def inbox(
+    connection: Connection, principal: Principal, *, limit: int, before_ms: int | None = None, before_id: str = ""
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return open questions, the newest first, each with its run; and whether the page was shortened for its size.
+
+    They are those of waiting runs that the principal may decide about: its own, and with the role ``approver`` or
+    ``admin`` others' of its tenant.
+    """
+    query = select(approvals, *_RUN).join(runs, runs.c.id == approvals.c.run_id)
+    query = query.where(UNANSWERED, runs.c.status == "waiting", rows_for(principal, Verb.DECIDE, runs))
+    time_ms, id_ = approvals.c.created_ms, approvals.c.id
+    query = newest_first(query, time_ms, id_, limit=limit, before_ms=before_ms, before_id=before_id)
+    rows, is_cut = Pages(query=query, text=approvals.c.arguments_json, order=_ORDER).read(connection)
+    return [_with_run(row) for row in rows], is_cut
+
+
+def _with_run(row: Any) -> dict[str, Any]:
+    run = {"run_id": row.run_id, "thread_id": row.thread_id, "agent": row.agent_id, "principal": row.principal}
+    return shown(row) | run | present({"title": row.title, "private": row.private or None})
