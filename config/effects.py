@@ -48,6 +48,17 @@ class Recovery(Enum):
     """The outcome stays ``unknown``; the agent's ``on_unknown`` decides how the run continues."""
 
 
+class OnExpiry(StrEnum):
+    """What is done about a call that waits for an approval when no person has answered in time."""
+
+    FAIL = "fail"
+    """The run fails. The default."""
+    REJECT = "reject"
+    """The call is rejected; the run continues."""
+    TAKE_DEFAULT = "take_default"
+    """The call is not made, and its result is the default that the tool names; the run continues."""
+
+
 class Changes(Enum):
     """How often calls under one idempotency key change something."""
 

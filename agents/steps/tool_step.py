@@ -137,6 +137,10 @@ class ToolStep:
         return self._decision is not None and self._decision.decision == "reject"
 
     @property
+    def _is_taken(self) -> bool:
+        return self._decision is not None and self._decision.decision == "take_as_done"
+
+    @property
     def edited_digest(self) -> str | None:
         """The digest of the arguments where a person changed them."""
         return canonical_digest(self.arguments) if self._answered.edited is not None else None
@@ -191,7 +195,8 @@ class ToolStep:
             return asked
         assert self._tool is not None
         version, schema = version_of(self._tool), self._tool.parameters
-        return replace(asked, kind="call", decisions=BEFORE, tool_digest=version, schema=schema)
+        silent = {"on_expiry": self._tool.on_expiry, "default": self._tool.default}
+        return replace(asked, kind="call", decisions=BEFORE, tool_digest=version, schema=schema, **silent)
 
     # --- making the call
 
@@ -202,7 +207,7 @@ class ToolStep:
             return False
         prior = self._prior
         if prior is None or prior.status == "planned":
-            return not self._is_rejected
+            return not (self._is_rejected or self._is_taken)
         if prior.status == "unknown":
             return self._decision is not None and self._decision.decision == "run_again"
         return self.effect.policy.when_lost is not Recovery.LEAVE
@@ -221,7 +226,7 @@ class ToolStep:
             if not is_checked or await self._took_no_effect():
                 await self._call()
         elif not self.is_settled:
-            if self._decision is not None and self._decision.decision == "take_as_done":
+            if self._decision is not None and self._is_taken:
                 self._settle("done", self._decision.taken)
             elif self._decision is not None and self._is_rejected:
                 self._settle("refused", self._decision.refusal)

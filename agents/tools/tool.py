@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 
 from agents.tools.isolation.sandbox import Quota
 from config.definitions.errors import ToolUnknown
-from config.effects import Effect
+from config.effects import Effect, OnExpiry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,7 +29,11 @@ class Tool:
     timeout_s: float | None = None
     """Seconds a call may take; None takes the agent's ``timeouts.tool_s``."""
     confirm: bool = False
-    """Whether a person has to agree to each call."""
+    """Whether a person has to approve each call."""
+    on_expiry: OnExpiry = OnExpiry.FAIL
+    """What is done about a call that no person approves or rejects in time."""
+    default: Any = None
+    """The result, as JSON data, that ``OnExpiry.TAKE_DEFAULT`` takes."""
     check: Callable[[str], Any] | None = None
     """For ``checkable`` tools: takes the idempotency key, and returns the call's result, or None without effect."""
 
@@ -107,6 +111,8 @@ def tool(
     effect: Effect | str = Effect.UNSAFE,
     timeout_s: float | None = None,
     confirm: bool = False,
+    on_expiry: OnExpiry | str = OnExpiry.FAIL,
+    default: Any = None,
     check: Callable[[str], Any] | None = None,
 ) -> Callable[[F], F]: ...
 def tool(
@@ -117,6 +123,8 @@ def tool(
     effect: Effect | str = Effect.UNSAFE,
     timeout_s: float | None = None,
     confirm: bool = False,
+    on_expiry: OnExpiry | str = OnExpiry.FAIL,
+    default: Any = None,
     check: Callable[[str], Any] | None = None,
 ) -> Any:
     """Mark a function as a tool; it stays an ordinary function.
@@ -126,10 +134,13 @@ def tool(
         name: what the model calls it; the function's name by default.
         effect: the effect class (docs/glossary.md), by which retries are decided; ``unsafe`` by default.
         timeout_s: seconds a call may take.
-        confirm: whether a person has to agree to each call.
+        confirm: whether a person has to approve each call.
+        on_expiry: what is done without an answer in time: ``fail``, ``reject`` or ``take_default``.
+        default: the call's result with ``take_default``.
         check: for ``checkable`` tools, see ``Tool.check``.
     """
     marks = {"name": name, "effect": Effect(effect), "timeout_s": timeout_s, "confirm": confirm, "check": check}
+    marks |= {"on_expiry": OnExpiry(on_expiry), "default": default}
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
         setattr(target, MARKS, marks)

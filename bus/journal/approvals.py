@@ -18,6 +18,7 @@ from bus.journal.errors import ApprovalDecided
 from bus.payloads import ApprovalPayload
 from config.clock import epoch_ms, stamp
 from config.database.tables import approvals, timers
+from config.effects import OnExpiry
 
 UNKNOWN = ("run_again", "take_as_done", "fail")
 """The answers to a question about a call whose outcome is unknown."""
@@ -55,6 +56,10 @@ class Question:
     reason: str
     """Why a person is asked, as a sentence."""
     expires_ms: int
+    on_expiry: OnExpiry = OnExpiry.FAIL
+    """What is done without an answer."""
+    default: Any = None
+    """The call's result with ``take_default``."""
 
     def payload(self) -> ApprovalPayload:
         """Return the event that asks."""
@@ -67,6 +72,7 @@ class Question:
             decisions=self.decisions,
             reason=self.reason,
             expires_at=stamp(self.expires_ms),
+            on_expiry=None if self.on_expiry is OnExpiry.FAIL else str(self.on_expiry),
         )
 
 
@@ -120,6 +126,8 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
                 arguments_json=orjson.dumps(dict(question.arguments)).decode(),
                 decisions_json=orjson.dumps(question.decisions).decode(),
                 expires_ms=question.expires_ms,
+                on_expiry=None if question.on_expiry is OnExpiry.FAIL else str(question.on_expiry),
+                default_json=orjson.dumps(question.default).decode() if question.default is not None else None,
                 created_ms=now + place,  # those asked at once keep their order
             )
         )
@@ -234,5 +242,6 @@ def shown(row: Row[Any]) -> dict[str, Any]:
         "decisions": orjson.loads(row.decisions_json),
         "reason": row.reason,
         "expires_at": stamp(row.expires_ms),
+        "on_expiry": row.on_expiry or OnExpiry.FAIL,
         "asked_at": stamp(row.created_ms),
     }

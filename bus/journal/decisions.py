@@ -20,10 +20,14 @@ from config.clock import epoch_ms
 from config.database.engine import Database, wall_ms
 from config.database.tables import approvals
 from config.definitions.json_schema import schema_errors
+from config.effects import OnExpiry
 from config.failpoints import failpoint
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import record
 from config.identity.principal import Principal, Verb
+
+BY_EXPIRY = "expiry"
+"""Who decided, where it was the end of the time for an answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,6 +85,16 @@ def decide(
         record(connection, principal, Action.APPROVAL_DECIDED, "approval", approval_id, **facts)
     failpoint("unowned")
     return decided(decision=answer.decision, by=by, written=written)
+
+
+def decide_by_expiry(connection: Connection, run: Row[Any], question: Row[Any]) -> CommitResult:
+    """Record what a question says about its expiry as its answer; the run is queued once none is open."""
+    taken = orjson.loads(question.default_json) if question.default_json is not None else None
+    answers = {
+        OnExpiry.REJECT: Decision(decision="reject", message="no person answered in time"),
+        OnExpiry.TAKE_DEFAULT: Decision(decision="take_as_done", result=taken),
+    }
+    return _answer(connection, run, question, answers[OnExpiry(question.on_expiry)], BY_EXPIRY)
 
 
 def _require_open(connection: Connection, run: Row[Any], question: Row[Any], answer: Decision) -> None:

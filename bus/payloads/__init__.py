@@ -126,6 +126,8 @@ class ApprovalPayload(Payload):
     digest: str | None = None
     decisions: Sequence[str] | None = None
     expires_at: str | None = None
+    on_expiry: str | None = None
+    """What is done without an answer: ``reject`` or ``take_default``; absent: the run fails."""
     reason: str | None = None
     decision: str | None = None
     by: str | None = None

@@ -16,13 +16,19 @@ MEANINGS = {
     "take_as_done": "The call is not made again; the agent continues with the result you give, if you give one.",
     "fail": "Nothing more is done; the run ends as failed.",
 }
+EXPIRIES = {
+    "fail": "the run fails",
+    "reject": "the call is rejected",
+    "take_default": "the call is not made and gets its default result",
+}
+"""What is done without an answer."""
 INDENT = "    "
 MAX_LINE_CHARS = 80
 
 
 def of_payload(payload: ApprovalPayload) -> Mapping[str, Any]:
     """Return an approval event in the form of the list of open questions."""
-    names = ("approval_id", "name", "arguments", "decisions", "reason", "expires_at")
+    names = ("approval_id", "name", "arguments", "decisions", "reason", "expires_at", "on_expiry")
     return {name: getattr(payload, name) for name in names}
 
 
@@ -31,7 +37,8 @@ def question_lines(asked: Mapping[str, Any]) -> list[str]:
     reason = asked.get("reason") or "A decision is needed."
     lines = [f"{asked.get('name') or 'the run'} asks: {reason}", *_arguments(asked.get("arguments") or {})]
     if until := asked.get("expires_at"):
-        lines.append(f"  Without an answer by {until[:16].replace('T', ' ')} UTC the run fails.")
+        what = EXPIRIES.get(asked.get("on_expiry") or "fail", "the run continues")
+        lines.append(f"  Without an answer by {until[:16].replace('T', ' ')} UTC {what}.")
     return lines
 
 

@@ -19,7 +19,7 @@ from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.json_schema import SchemaRefused, check_schema
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
-from config.effects import Effect
+from config.effects import Effect, OnExpiry
 from config.identity.principal import NAME, NAME_FORM, Role
 from config.redaction import register_secrets, secrets_in_url
 from config.settings import QUEUE_NAME, QUEUE_NAME_FORM
@@ -66,7 +66,11 @@ class ToolOverride(_Section):
     timeout_s: Seconds | None = None
     """Seconds a call may take."""
     confirm: Annotated[bool, Field(strict=True)] | None = None
-    """Whether a person has to agree to each call."""
+    """Whether a person has to approve each call."""
+    on_expiry: OnExpiry | None = None
+    """What is done about a call that no person approves or rejects in time."""
+    default: Any = None
+    """The call's result with ``on_expiry: take_default``."""
 
 
 class Timeouts(_Section):

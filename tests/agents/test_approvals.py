@@ -11,6 +11,7 @@ from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
 from bus.journal import Decision, DecisionRefused, EditRefused, steps_of
+from bus.journal.ownership.reaper import fire
 from bus.payloads import ApprovalPayload, ToolResultPayload
 
 made: list[tuple[str, int]] = []
@@ -168,6 +169,34 @@ def test_a_run_that_is_stopped_while_it_waits_makes_no_call(kit: AgentKit) -> No
 
     assert handle.result(30).status == "cancelled"
     assert (results(handle), made) == ([("order", "failed")], [])
+
+
+@pytest.mark.parametrize(
+    ("on_expiry", "outcome", "said"),
+    [("reject", "refused", "no person answered in time"), ("take_default", "done", "not ordered")],
+)
+def test_without_an_answer_in_time_the_run_continues_where_the_tool_says_so(
+    kit: AgentKit, on_expiry: str, outcome: str, said: str
+) -> None:
+    @tool(name="order", effect="unsafe", confirm=True, on_expiry=on_expiry, default="not ordered")
+    def order_in_time(item: str, boxes: int = 1) -> str:
+        """Order something.
+
+        Args:
+            item: what to order.
+            boxes: how many boxes.
+        """
+        return order(item, boxes)
+
+    handle = begin(kit, tools=(order_in_time,))
+    asked = question(handle)
+
+    assert asked["on_expiry"] == on_expiry
+    fire(kit.runner.journal.database, handle.run_id, asked["approval_id"])
+
+    assert handle.result(30).status == "succeeded"
+    assert (results(handle), made) == ([("order", outcome)], [])
+    assert said in sent_last(kit)
 
 
 def test_another_version_of_the_tool_needs_another_approval(kit: AgentKit) -> None:

@@ -59,7 +59,7 @@ SCHEMA = {
 }
 
 
-def question_before() -> Question:
+def question_before(**fields: Any) -> Question:
     """Return a question before a call, whose arguments may be changed to what ``SCHEMA`` describes."""
     return question(
         kind="call",
@@ -67,6 +67,7 @@ def question_before() -> Question:
         schema=SCHEMA,
         tool_digest="0" * 64,
         reason="This tool needs a person's approval for each call.",
+        **fields,
     )
 
 
@@ -118,6 +119,7 @@ def _step(one: Question) -> StepStarted:
         name=one.name,
         arguments_digest=one.digest,
         idempotency_key=one.step_id,
+        status="planned" if one.kind == "call" else "started",
         effect="unsafe",
         call_id=one.call_id,
     )

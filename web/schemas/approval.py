@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bus.journal import RunStatus
+from config.effects import OnExpiry
 from web.calls.fields import Answer, Maybe
 
 
@@ -27,6 +28,8 @@ class Approval(Answer):
     """The answers that may be given."""
     reason: str
     """Why a person is asked, as a sentence."""
+    on_expiry: OnExpiry
+    """What is done without an answer: ``fail`` ends the run, ``reject`` and ``take_default`` let it continue."""
     expires_at: str
     """When the question ends unanswered, UTC."""
     asked_at: str

@@ -54,7 +54,7 @@ class OpenStep:
     def may_be_called(self) -> bool:
         """Whether resuming may call the tool: the call was valid, and it neither waits for a person nor is settled."""
         decision = self.decision.decision if self.decision is not None else None
-        is_settled = decision == "reject" or (self.status == "unknown" and decision != "run_again")
+        is_settled = decision in ("reject", "take_as_done") or (self.status == "unknown" and decision != "run_again")
         return bool(self.effect) and not is_settled
 
 

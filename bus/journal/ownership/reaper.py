@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from bus.journal.approvals import EXPIRY
+from bus.journal.decisions import decide_by_expiry
 from bus.journal.endings import end_run
 from bus.journal.errors import ApprovalExpired, CodeVersion, RunCrashed
 from bus.journal.ownership.crashes import GRACE_BEATS, LEASE_EXPIRED, LeaseGrace, crash, is_suspect, suspect_beside
@@ -221,15 +222,24 @@ def due(database: Database) -> list[tuple[str, str]]:
 
 
 def fire(database: Database, run_id: str, timer_id: str) -> CommitResult | None:
-    """Delete a due timer, and end its run if that still waits for the timer's question or for compatible code."""
+    """Delete a due timer, and end its run if that still waits for the timer's question or for compatible code.
+
+    A question may have an answer for this case instead (``OnExpiry``), with which the run continues.
+    """
     with database.write() as connection:
         row = lock_run(connection, run_id)
         timer = connection.execute(select(timers).where(timers.c.id == timer_id)).first()
         if row is None or timer is None:
             return None
         connection.execute(timers.delete().where(timers.c.id == timer_id))
+        question = connection.execute(_UNANSWERED, {"id_": timer.id}).first()
+        if row.status == "waiting" and question is not None and question.on_expiry is not None:
+            return decide_by_expiry(connection, row, question)
         error = _expired(connection, row, timer)
         return end_run(connection, row, Ending.failed(error)) if error is not None else None
+
+
+_UNANSWERED = select(approvals).where(approvals.c.id == bindparam("id_"), approvals.c.decision.is_(None))
 
 
 def _expired(connection: Connection, run: Row[Any], timer: Row[Any]) -> CallboardError | None:
@@ -238,7 +248,6 @@ def _expired(connection: Connection, run: Row[Any], timer: Row[Any]) -> Callboar
         return None
     if timer.kind == CODE and run.reason == CodeVersion.code:
         return CodeVersion(f"no worker came whose code fits this run: {run.detail}")
-    unanswered = select(approvals.c.id).where(approvals.c.id == timer.id, approvals.c.decision.is_(None))
-    if timer.kind == EXPIRY and connection.execute(unanswered).first() is not None:
+    if timer.kind == EXPIRY and connection.execute(_UNANSWERED, {"id_": timer.id}).first() is not None:
         return ApprovalExpired()
     return None

@@ -101,6 +101,8 @@ class ApprovalEvent(Event):
     digest: str | None = None
     decisions: Sequence[str] | None = None
     expires_at: str | None = None
+    on_expiry: str | None = None
+    """What is done without an answer: reject or take_default (the call); absent: the run fails."""
     reason: str | None = None
     decision: str | None = None
     by: str | None = None

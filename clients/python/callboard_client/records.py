@@ -56,6 +56,8 @@ class Approval(Record):
     digest: str | None = None
     asked_at: str | None = None
     expires_at: str | None = None
+    on_expiry: str = "fail"
+    """What is done without an answer: fail (the run), reject or take_default (the call)."""
     run_id: str | None = None
     """The run that asks, in a list over all runs; so are those below."""
     thread_id: str | None = None

@@ -68,6 +68,8 @@ export interface components {
             kind: string;
             /** @description The tool. */
             name: string;
+            /** @description What is done without an answer: ``fail`` ends the run, ``reject`` and ``take_default`` let it continue. */
+            on_expiry: components["schemas"]["OnExpiry"];
             /** @description Why a person is asked, as a sentence. */
             reason: string;
         };
@@ -86,6 +88,8 @@ export interface components {
             digest?: string;
             expires_at?: string;
             name?: string;
+            /** @description What is done without an answer: ``reject`` or ``take_default``; absent: the run fails. */
+            on_expiry?: string;
             reason?: string;
             run_id: string;
             /** @description Its number in its run, from 1; the cursor of a reader that has it. */
@@ -460,6 +464,8 @@ export interface components {
             kind: string;
             /** @description The tool. */
             name: string;
+            /** @description What is done without an answer: ``fail`` ends the run, ``reject`` and ``take_default`` let it continue. */
+            on_expiry: components["schemas"]["OnExpiry"];
             /** @description Whom the run belongs to. */
             principal: string;
             /** @description True where the agent's definition hides the run from the other principals of the tenant. */
@@ -634,6 +640,11 @@ export interface components {
             /** @constant */
             status: "unavailable";
         };
+        /**
+         * @description What is done about a call that waits for an approval when no person has answered in time.
+         * @enum {string}
+         */
+        OnExpiry: "fail" | "reject" | "take_default";
         /** @description An OpenAPI 3.1 document. */
         OpenApi: {
             info: {

@@ -42,6 +42,8 @@ approvals = Table(
     Column("tool_digest", String(64)),  # the version of the tool that a person was asked about
     Column("schema_json", Text),  # what edited arguments have to fit; NULL: they cannot be edited
     Column("decisions_json", Text, nullable=False),
+    Column("on_expiry", String(16)),  # NULL: the run fails
+    Column("default_json", Text),  # the call's result where an expiry takes it
     Column("reason", Text),
     Column("expires_ms", BigInteger),
     Column("decision", String(16)),

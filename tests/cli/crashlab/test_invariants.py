@@ -150,7 +150,7 @@ BROKEN: dict[str, Change] = {
     "is about another call than its step's": approval(
         arguments_json='{"value": "a million"}', digest=canonical_digest({"value": "a million"})
     ),
-    "was begun without the approval it needs": approval(kind="call"),
+    "was begun without the approval it needs": approval(kind="call", decision="reject"),
     "a call has no result before the next answer": messages(lambda said: [m for m in said if m["role"] != "tool"]),
     "a call has no result": messages(lambda said: said[:2]),
     "a result belongs to no call": messages(lambda said: [said[0], *said[2:]]),

@@ -17,6 +17,7 @@ const MEANINGS = {
   approve: "The call is made with exactly these arguments.",
   reject: "The call is not made, and the agent is informed.",
 };
+const EXPIRIES = { reject: "the call is rejected", take_default: "the call is not made and gets its default result" };
 const FIELDS = {
   take_as_done: () => ({ label: "What did the call return?", hint: "JSON or text, as the agent should read it. Leave it empty if you do not know.", confirm: "Take as done" }),
   reject: () => ({ label: "Why?", hint: "The agent gets this. Leave it empty to give no reason.", confirm: "Reject", isText: true }),
@@ -91,7 +92,7 @@ export class ConfirmInline {
   }
 
   #question(item) {
-    const until = item.expires_at && `Without an answer by ${deadline(item.expires_at)} the run fails.`;
+    const until = item.expires_at && `Without an answer by ${deadline(item.expires_at)} ${EXPIRIES[item.on_expiry] ?? "the run fails"}.`;
     return [
       h("div", {}, h("p.ask-title", {}, titleOf(this.#offered())), item.reason && h("p", {}, visible(item.reason))),
       this.#field?.decision === "edit" ? null : ArgumentList(item.arguments),

@@ -122,7 +122,7 @@ function foldApproval(story, event) {
   const fields = pick(event, "approval_id", "call_id", "name", "decision", "by");
   const said = event.decision
     ? { word: event.reason, edited: event.arguments }
-    : pick(event, "arguments", "digest", "decisions", "expires_at", "reason");
+    : pick(event, "arguments", "digest", "decisions", "expires_at", "on_expiry", "reason");
   const item = putItem(story, `approval:${event.approval_id}`, { kind: "approval", ...fields, ...said }, event.seq);
   const call = itemOf(story, `tool:${event.call_id}`);
   if (call && !call.outcome) call.asked = event.decision ? null : event.decisions?.includes("approve") ? "call" : "unknown";

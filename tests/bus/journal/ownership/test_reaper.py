@@ -30,16 +30,17 @@ from bus.journal.retention.retention import Pause
 from bus.journal.states.unowned import CommitResult
 from bus.journal.states.unowned_runs import UnownedRuns
 from bus.journal.steps import StepEnded, StepStarted, end_steps, steps_of
-from bus.payloads import EndPayload, ErrorPayload, ToolResultPayload, decode
+from bus.payloads import ApprovalPayload, EndPayload, ErrorPayload, ToolResultPayload, decode
 from bus.queues import ServedQueues
 from config.database.engine import Database
 from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
 from config.database.tables import outbox, runs, timers
+from config.effects import OnExpiry
 from config.errors import CallboardError
 from config.identity.principal import Principal
 from config.settings import Settings
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel, claim
-from tests.bus.questions import asks, question
+from tests.bus.questions import answer_of, asks, question, question_before
 from tests.bus.racing import at_once
 
 ME = Principal()
@@ -377,6 +378,31 @@ def test_an_unanswered_question_ends_its_run_with_a_result_for_the_call(harness:
     assert [item["role"] for item in items] == ["user", "assistant", "tool", "error"]
     assert due(harness.database) == []
     assert fire(harness.database, accepted.run_id, one.id) is None
+
+
+@pytest.mark.parametrize(
+    ("on_expiry", "decision"),
+    [
+        (OnExpiry.REJECT, Decision(decision="reject", message="no person answered in time")),
+        (OnExpiry.TAKE_DEFAULT, Decision(decision="take_as_done", result={"sent": False})),
+    ],
+)
+def test_an_unanswered_question_may_have_an_answer_for_that_case(
+    harness: JournalHarness, on_expiry: OnExpiry, decision: Decision
+) -> None:
+    run_id = harness.accept().run_id
+    default = {"sent": False} if on_expiry is OnExpiry.TAKE_DEFAULT else None
+    one = question_before(expires_in_s=-1, on_expiry=on_expiry, default=default)
+    asks(harness.database, run_id, one)
+
+    assert fire(harness.database, run_id, one.id) is not None
+
+    assert answer_of(harness.database, run_id) == decision
+    assert harness.run_row(run_id).status == "queued"
+    (*_, said, _) = (decode(line.data) for line in harness.lines(run_id))
+    assert isinstance(said, ApprovalPayload)
+    assert said.by == "expiry"
+    assert (due(harness.database), fire(harness.database, run_id, one.id)) == ([], None)
 
 
 def test_a_question_answered_in_time_ends_nothing(harness: JournalHarness) -> None:
