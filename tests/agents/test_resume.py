@@ -88,9 +88,12 @@ class Lives:
 
     @staticmethod
     def _answer(run: RunHandle, file: Path) -> None:
-        """Answer as a person who looked at the target system."""
+        """Answer as a person who looked at the target system, and who changes what is asked before a call."""
         returned = {entry.call_id: entry.result for entry in ledger.read(file) if entry.mark == ledger.RETURNED}
         for asked in run.approvals():
+            if asked["kind"] == "call":
+                run.decide(asked["approval_id"], Decision(decision="approve", arguments={"value": "another"}))
+                continue
             call_id = asked["call_id"]
             done = Decision(decision="take_as_done", result=returned.get(call_id))
             run.decide(asked["approval_id"], done if call_id in returned else Decision(decision="run_again"))
