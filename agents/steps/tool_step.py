@@ -195,8 +195,8 @@ class ToolStep:
             return asked
         assert self._tool is not None
         version, schema = version_of(self._tool), self._tool.parameters
-        silent = {"on_expiry": self._tool.on_expiry, "default": self._tool.default}
-        return replace(asked, kind="call", decisions=BEFORE, tool_digest=version, schema=schema, **silent)
+        rules = {name: getattr(self._tool, name) for name in ("on_expiry", "default", "approvers")}
+        return replace(asked, kind="call", decisions=BEFORE, tool_digest=version, schema=schema, **rules)
 
     # --- making the call
 

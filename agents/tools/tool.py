@@ -32,6 +32,8 @@ class Tool:
     """Whether a person has to approve each call."""
     on_expiry: OnExpiry = OnExpiry.FAIL
     """What is done about a call that no person approves or rejects in time."""
+    approvers: int = 1
+    """How many persons have to approve a call; from two on, the run's own principal is none of them."""
     default: Any = None
     """The result, as JSON data, that ``OnExpiry.TAKE_DEFAULT`` takes."""
     check: Callable[[str], Any] | None = None
@@ -113,6 +115,7 @@ def tool(
     confirm: bool = False,
     on_expiry: OnExpiry | str = OnExpiry.FAIL,
     default: Any = None,
+    approvers: int = 1,
     check: Callable[[str], Any] | None = None,
 ) -> Callable[[F], F]: ...
 def tool(
@@ -125,6 +128,7 @@ def tool(
     confirm: bool = False,
     on_expiry: OnExpiry | str = OnExpiry.FAIL,
     default: Any = None,
+    approvers: int = 1,
     check: Callable[[str], Any] | None = None,
 ) -> Any:
     """Mark a function as a tool; it stays an ordinary function.
@@ -137,10 +141,11 @@ def tool(
         confirm: whether a person has to approve each call.
         on_expiry: what is done without an answer in time: ``fail``, ``reject`` or ``take_default``.
         default: the call's result with ``take_default``.
+        approvers: how many persons have to approve; from two on, the run's own principal is none of them.
         check: for ``checkable`` tools, see ``Tool.check``.
     """
     marks = {"name": name, "effect": Effect(effect), "timeout_s": timeout_s, "confirm": confirm, "check": check}
-    marks |= {"on_expiry": OnExpiry(on_expiry), "default": default}
+    marks |= {"on_expiry": OnExpiry(on_expiry), "default": default, "approvers": approvers}
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
         setattr(target, MARKS, marks)

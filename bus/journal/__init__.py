@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         ApprovalDecided,
         ApprovalOver,
         ApprovalUnknown,
+        ApproverRefused,
         CodeVersion,
         CursorAhead,
         CursorInvalid,
@@ -74,8 +75,9 @@ _NAMES = {
     "decisions": "Decided",
     "endings": "end_commit end_event result_of_cut_off",
     "errors": (
-        "ApprovalDecided ApprovalOver ApprovalUnknown CodeVersion CursorAhead CursorInvalid DecisionRefused "
-        "EditRefused IdempotencyConflict RunOpen RunUnknown StaleOwner ThreadOfOtherAgent ThreadUnknown TooManyRuns"
+        "ApprovalDecided ApprovalOver ApprovalUnknown ApproverRefused CodeVersion CursorAhead CursorInvalid "
+        "DecisionRefused EditRefused IdempotencyConflict RunOpen RunUnknown StaleOwner ThreadOfOtherAgent "
+        "ThreadUnknown TooManyRuns"
     ),
     "idempotency": "IdempotencyKey canonical_digest",
     "journal": "Journal",

@@ -60,6 +60,8 @@ class Question:
     """What is done without an answer."""
     default: Any = None
     """The call's result with ``take_default``."""
+    approvers: int = 1
+    """How many persons have to approve; from two on, the run's own principal is none of them."""
 
     def payload(self) -> ApprovalPayload:
         """Return the event that asks."""
@@ -73,6 +75,7 @@ class Question:
             reason=self.reason,
             expires_at=stamp(self.expires_ms),
             on_expiry=None if self.on_expiry is OnExpiry.FAIL else str(self.on_expiry),
+            approvers=None if self.approvers == 1 else self.approvers,
         )
 
 
@@ -126,6 +129,7 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
                 arguments_json=orjson.dumps(dict(question.arguments)).decode(),
                 decisions_json=orjson.dumps(question.decisions).decode(),
                 expires_ms=question.expires_ms,
+                approvers=None if question.approvers == 1 else question.approvers,
                 on_expiry=None if question.on_expiry is OnExpiry.FAIL else str(question.on_expiry),
                 default_json=orjson.dumps(question.default).decode() if question.default is not None else None,
                 created_ms=now + place,  # those asked at once keep their order
@@ -221,6 +225,11 @@ def use(connection: Connection, approval_ids: Sequence[str]) -> None:
         )
 
 
+def approved_by(row: Row[Any]) -> list[str]:
+    """Return the principals that have approved a call which several have to approve, in order."""
+    return orjson.loads(row.approved_json) if row.approved_json is not None else []
+
+
 def _decision(row: Row[Any]) -> Decision | None:
     if row.decision is None:
         return None
@@ -243,5 +252,7 @@ def shown(row: Row[Any]) -> dict[str, Any]:
         "reason": row.reason,
         "expires_at": stamp(row.expires_ms),
         "on_expiry": row.on_expiry or OnExpiry.FAIL,
+        "approvers": row.approvers or 1,
+        "approved_by": approved_by(row),
         "asked_at": stamp(row.created_ms),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,8 +10,15 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, Row, func, select, update
 
-from bus.journal.approvals import Decision
-from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown, DecisionRefused, EditRefused
+from bus.journal.approvals import Decision, approved_by
+from bus.journal.errors import (
+    ApprovalDecided,
+    ApprovalOver,
+    ApprovalUnknown,
+    ApproverRefused,
+    DecisionRefused,
+    EditRefused,
+)
 from bus.journal.idempotency import IdempotencyKey, canonical_digest, remember, used_before
 from bus.journal.states.unowned import CommitResult, lock_allowed_run, untouched
 from bus.journal.states.unowned import answer as record_answer
@@ -36,6 +43,7 @@ class Decided:
 
     approval_id: str
     decision: str
+    """The answer that was given; it counts once as many have approved as have to."""
     by: str
     written: CommitResult
     is_new: bool = True
@@ -63,7 +71,8 @@ def decide(
         ApprovalDecided: the question was answered before; has the decision and who made it.
         ApprovalOver: the run ended or was stopped, or the time for an answer is over.
         DecisionRefused: the answer is not one of those offered.
-        EditRefused: the arguments given with it do not fit the tool's schema.
+        EditRefused: the arguments given with it do not fit the tool's schema, or several have to approve the call.
+        ApproverRefused: several have to approve the call, and the principal has, or it is the one whose run it is.
         IdempotencyConflict: the key was used with another body.
     """
     decided = partial(Decided, approval_id=approval_id)
@@ -74,9 +83,13 @@ def decide(
         if question is None:
             raise ApprovalUnknown(approval_id=approval_id[:80])
         if idempotency is not None and used_before(connection, principal, idempotency) is not None:
-            return decided(decision=question.decision, by=question.decided_by, written=untouched(row), is_new=False)
+            known = question.decision or "approve", question.decided_by or by  # one of several approvals
+            return decided(decision=known[0], by=known[1], written=untouched(row), is_new=False)
         _require_open(connection, row, question, answer)
-        written = _answer(connection, row, question, answer, by)
+        if answer.decision == "approve" and question.approvers is not None:
+            written = _approve(connection, row, question, answer, by, principal)
+        else:
+            written = _answer(connection, row, question, answer, by)
         if idempotency is not None:
             remember(connection, principal, idempotency, run_id)
         facts = {"run": run_id, "decision": answer.decision, "call": question.name, "arguments": question.digest}
@@ -85,6 +98,27 @@ def decide(
         record(connection, principal, Action.APPROVAL_DECIDED, "approval", approval_id, **facts)
     failpoint("unowned")
     return decided(decision=answer.decision, by=by, written=written)
+
+
+def _approve(
+    connection: Connection, run: Row[Any], question: Row[Any], answer: Decision, by: str, principal: Principal
+) -> CommitResult:
+    """Record one of several approvals; the last one that is needed is the answer."""
+    names = approved_by(question)
+    if principal.id == run.principal:
+        raise ApproverRefused("the run is yours, and others have to approve this call.")
+    if principal.id in names:
+        raise ApproverRefused("you have approved this call already, and another person has to.")
+    if answer.arguments is not None:
+        raise EditRefused(problems="several persons have to approve this call, so it is made as it is or rejected")
+    names.append(principal.id)
+    kept = update(approvals).where(approvals.c.id == question.id).values(approved_json=orjson.dumps(names).decode())
+    connection.execute(kept)
+    if len(names) >= question.approvers:
+        return _answer(connection, run, question, answer, by, names)
+    ids = {"approval_id": question.id, "call_id": question.call_id, "name": question.name}
+    event = ApprovalPayload(**ids, approvers=question.approvers, approved_by=names, reason=answer.message)
+    return record_answer(connection, run, event, is_last=False)
 
 
 def decide_by_expiry(connection: Connection, run: Row[Any], question: Row[Any]) -> CommitResult:
@@ -127,7 +161,14 @@ def _digest(answer: Decision) -> str | None:
     return canonical_digest(dict(answer.arguments)) if answer.arguments is not None else None
 
 
-def _answer(connection: Connection, run: Row[Any], question: Row[Any], answer: Decision, by: str) -> CommitResult:
+def _answer(
+    connection: Connection,
+    run: Row[Any],
+    question: Row[Any],
+    answer: Decision,
+    by: str,
+    approved: Sequence[str] | None = None,
+) -> CommitResult:
     arguments = dict(answer.arguments) if answer.arguments is not None else None
     given = {"result": answer.result, "message": answer.message, "arguments": arguments, "digest": _digest(answer)}
     connection.execute(
@@ -145,6 +186,7 @@ def _answer(connection: Connection, run: Row[Any], question: Row[Any], answer: D
         digest=given["digest"],
         decision=answer.decision,
         by=by,
+        approved_by=approved,
         reason=answer.message,
     )
     still_open = select(func.count()).select_from(approvals)

@@ -153,6 +153,13 @@ class DecisionRefused(Permanent):
     text = "'{answer:.40}' is not among the answers to this; give one of: {offered}."
 
 
+class ApproverRefused(Permanent):
+    """The principal cannot be one of the several that have to approve a call."""
+
+    code = "approver_refused"
+    status = 409
+
+
 class EditRefused(Permanent):
     """The arguments that a person gives with an approval do not fit the tool's schema."""
 

@@ -128,6 +128,10 @@ class ApprovalPayload(Payload):
     expires_at: str | None = None
     on_expiry: str | None = None
     """What is done without an answer: ``reject`` or ``take_default``; absent: the run fails."""
+    approvers: int | None = None
+    """How many persons have to approve; absent: one."""
+    approved_by: Sequence[str] | None = None
+    """Those that have approved so far, where several have to; without ``decision`` more have to."""
     reason: str | None = None
     decision: str | None = None
     by: str | None = None
@@ -136,6 +140,8 @@ class ApprovalPayload(Payload):
     def log_line(record: Record) -> str:
         if "decision" in record:
             return f"{record['decision']} by {record.get('by', 'unknown')}"
+        if "approved_by" in record:
+            return f"approved by {', '.join(record['approved_by'])}, of {record.get('approvers')}"
         return f"asked: {_call(record.get('name', 'the run'), record.get('arguments'))}"
 
 

@@ -132,7 +132,11 @@ def _steps(record: RunRecord) -> Iterator[str]:
 def _approvals(record: RunRecord) -> Iterator[str]:
     steps = {step["id"]: step for step in record.steps}
     for row in record.approvals:
-        logged = [e.get("decision", "asked") for e in record.events if e.get("approval_id") == row["id"]]
+        logged = [
+            event.get("decision", "asked")
+            for event in record.events
+            if event.get("approval_id") == row["id"] and ("decision" in event or "approved_by" not in event)
+        ]
         if logged != ["asked", *([row["decision"]] if row["decision"] else [])]:
             yield f"its approval {row['id']} was decided {row['decision']}, and its log has {logged}"
         if row["used_ms"] is not None and (row["decided_ms"] is None or row["used_ms"] < row["decided_ms"]):

@@ -28,7 +28,17 @@ MAX_LINE_CHARS = 80
 
 def of_payload(payload: ApprovalPayload) -> Mapping[str, Any]:
     """Return an approval event in the form of the list of open questions."""
-    names = ("approval_id", "name", "arguments", "decisions", "reason", "expires_at", "on_expiry")
+    names = (
+        "approval_id",
+        "name",
+        "arguments",
+        "decisions",
+        "reason",
+        "expires_at",
+        "on_expiry",
+        "approvers",
+        "approved_by",
+    )
     return {name: getattr(payload, name) for name in names}
 
 
@@ -36,6 +46,9 @@ def question_lines(asked: Mapping[str, Any]) -> list[str]:
     """Return a question's lines with the whole call, since the answer applies to exactly this call."""
     reason = asked.get("reason") or "A decision is needed."
     lines = [f"{asked.get('name') or 'the run'} asks: {reason}", *_arguments(asked.get("arguments") or {})]
+    if (asked.get("approvers") or 1) > 1:
+        names = ", ".join(asked.get("approved_by") or ()) or "none yet"
+        lines.append(f"  {asked['approvers']} persons have to approve it, not the run's owner; approved by: {names}.")
     if until := asked.get("expires_at"):
         what = EXPIRIES.get(asked.get("on_expiry") or "fail", "the run continues")
         lines.append(f"  Without an answer by {until[:16].replace('T', ' ')} UTC {what}.")

@@ -116,7 +116,10 @@ class Transcript:
 
     @take.register
     def _(self, payload: ApprovalPayload) -> None:
-        if payload.decision is None:
+        if payload.decision is None and payload.approved_by:
+            names = ", ".join(payload.approved_by)
+            self._note(f"→ approved by {names}; {payload.approvers} have to approve", "yellow")
+        elif payload.decision is None:
             first, *rest = question.question_lines(question.of_payload(payload))
             self._note("\n".join(["? " + first, *rest]), "yellow")
         else:

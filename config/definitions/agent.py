@@ -71,6 +71,8 @@ class ToolOverride(_Section):
     """What is done about a call that no person approves or rejects in time."""
     default: Any = None
     """The call's result with ``on_expiry: take_default``."""
+    approvers: Annotated[int, Field(strict=True, ge=1, le=5)] | None = None
+    """How many persons have to approve a call; from two on, the run's own principal is none of them."""
 
 
 class Timeouts(_Section):

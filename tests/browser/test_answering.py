@@ -207,6 +207,30 @@ def test_a_call_is_rejected_with_a_reason(visitor: Visitor, counter: Counter) ->
     assert answer_of(counter.journal.database, run_id) == Decision(decision="reject", message="12 are enough")
 
 
+def test_a_call_that_two_have_to_approve_waits_for_the_second(browser: Browser, guarded: Counter) -> None:
+    run_id, _ = guarded.waiting(question_before(approvers=2))
+    context, other = (browser.new_context(viewport={"width": 1440, "height": 900}) for _ in range(2))
+
+    for place, name in ((context, "ann"), (other, "ben")):
+        visitor = Visitor(place, guarded.url).opens(f"#token={guarded.key(name, Role.APPROVER)}")
+        visitor.page.locator(f"a.run[data-run={run_id}]").click()
+        card = visitor.page.locator(".ask")
+        expect(card.locator(".choices button")).to_have_text(["Approve", "Reject"], timeout=PATIENCE_MS)
+        if name == "ann":
+            expect(card).to_contain_text("2 persons have to approve it. The owner of the run is none of them.")
+        else:
+            expect(card).to_contain_text("1 of 2 have approved it: ann.")
+        button(card, "Approve").click()
+        if name == "ann":
+            expect(card).to_contain_text("1 of 2 have approved it: ann.")
+            expect(card.locator(".choices button")).to_have_text(["Approve", "Reject"])
+
+    expect(card).to_contain_text("Approve — decided by ben.")
+    for each in (context, other):
+        each.close()
+    assert answer_of(guarded.journal.database, run_id) == Decision(decision="approve")
+
+
 def test_keys_lead_to_approve_edit_and_reject(visitor: Visitor, counter: Counter) -> None:
     run_id, thread_id = counter.waiting(question_before())
     card = looks_at(visitor, thread_id)

@@ -12,6 +12,7 @@ from bus.journal import (
     ApprovalDecided,
     ApprovalOver,
     ApprovalUnknown,
+    ApproverRefused,
     Decision,
     DecisionRefused,
     EditRefused,
@@ -94,6 +95,7 @@ class Decide(Input):
 @call(
     {200: DecidedApproval},
     problems=(
+        ApproverRefused,
         RunUnknown,
         ApprovalUnknown,
         ApprovalDecided,

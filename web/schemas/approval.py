@@ -28,6 +28,10 @@ class Approval(Answer):
     """The answers that may be given."""
     reason: str
     """Why a person is asked, as a sentence."""
+    approvers: int
+    """How many persons have to approve; from two on, the run's own principal is none of them."""
+    approved_by: list[str]
+    """Those that have approved so far, where several have to."""
     on_expiry: OnExpiry
     """What is done without an answer: ``fail`` ends the run, ``reject`` and ``take_default`` let it continue."""
     expires_at: str
@@ -73,4 +77,4 @@ class DecidedApproval(Answer):
     by: str
     """Who answered."""
     status: RunStatus
-    """The state of the run now: ``queued`` to continue, or ``waiting`` while another question is open."""
+    """The state of the run now: ``queued`` to continue, or ``waiting`` for another question or another approval."""

@@ -103,6 +103,10 @@ class ApprovalEvent(Event):
     expires_at: str | None = None
     on_expiry: str | None = None
     """What is done without an answer: reject or take_default (the call); absent: the run fails."""
+    approvers: int | None = None
+    """How many persons have to approve; absent: one."""
+    approved_by: Sequence[str] | None = None
+    """Those that have approved so far, where several have to; without ``decision`` more have to."""
     reason: str | None = None
     decision: str | None = None
     by: str | None = None

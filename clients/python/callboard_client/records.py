@@ -56,6 +56,10 @@ class Approval(Record):
     digest: str | None = None
     asked_at: str | None = None
     expires_at: str | None = None
+    approvers: int = 1
+    """How many persons have to approve; from two on, the run's own principal is none of them."""
+    approved_by: Sequence[str] = ()
+    """Those that have approved so far, where several have to."""
     on_expiry: str = "fail"
     """What is done without an answer: fail (the run), reject or take_default (the call)."""
     run_id: str | None = None

@@ -48,6 +48,10 @@ export interface components {
         /** @description A question that a run asks before it continues. */
         Approval: {
             approval_id: string;
+            /** @description Those that have approved so far, where several have to. */
+            approved_by: string[];
+            /** @description How many persons have to approve; from two on, the run's own principal is none of them. */
+            approvers: number;
             /** @description The arguments of the exact call that is asked about. */
             arguments: {
                 [key: string]: unknown;
@@ -76,6 +80,10 @@ export interface components {
         /** @description A question to a person, or its answer. */
         ApprovalEvent: {
             approval_id: string;
+            /** @description Those that have approved so far, where several have to; without ``decision`` more have to. */
+            approved_by?: string[];
+            /** @description How many persons have to approve; absent: one. */
+            approvers?: number;
             arguments?: {
                 [key: string]: unknown;
             };
@@ -248,7 +256,7 @@ export interface components {
             by: string;
             decision: string;
             run_id: string;
-            /** @description The state of the run now: ``queued`` to continue, or ``waiting`` while another question is open. */
+            /** @description The state of the run now: ``queued`` to continue, or ``waiting`` for another question or another approval. */
             status: components["schemas"]["RunStatus"];
         };
         /** @description The last event. */
@@ -444,6 +452,10 @@ export interface components {
             /** @description The agent that asks. */
             agent: string;
             approval_id: string;
+            /** @description Those that have approved so far, where several have to. */
+            approved_by: string[];
+            /** @description How many persons have to approve; from two on, the run's own principal is none of them. */
+            approvers: number;
             /** @description The arguments of the exact call that is asked about. */
             arguments: {
                 [key: string]: unknown;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, PrimaryKeyConstraint, String, Table, Text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, PrimaryKeyConstraint, String, Table, Text
 
 from config.database.tables.columns import Id, Key, metadata, partial_index
 
@@ -44,6 +44,8 @@ approvals = Table(
     Column("decisions_json", Text, nullable=False),
     Column("on_expiry", String(16)),  # NULL: the run fails
     Column("default_json", Text),  # the call's result where an expiry takes it
+    Column("approvers", Integer),  # how many persons have to approve; NULL: one
+    Column("approved_json", Text),  # the principals that have approved, where several have to
     Column("reason", Text),
     Column("expires_ms", BigInteger),
     Column("decision", String(16)),

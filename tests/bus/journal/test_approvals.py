@@ -14,7 +14,9 @@ from bus.journal.errors import (
     ApprovalDecided,
     ApprovalOver,
     ApprovalUnknown,
+    ApproverRefused,
     DecisionRefused,
+    EditRefused,
     IdempotencyConflict,
     RunUnknown,
     StaleOwner,
@@ -22,11 +24,11 @@ from bus.journal.errors import (
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
-from bus.payloads import MessagePayload
-from config.database.tables import outbox
-from config.identity.principal import Principal
+from bus.payloads import ApprovalPayload, MessagePayload, decode
+from config.database.tables import approvals, outbox
+from config.identity.principal import Principal, Role
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel
-from tests.bus.questions import asks, owned_again, question
+from tests.bus.questions import answer_of, asks, owned_again, question, question_before
 from tests.bus.racing import at_once
 from tests.examples import examples
 
@@ -166,6 +168,75 @@ def test_only_the_answer_that_does_something_outside_is_used_up(
 
     assert (used.approval_id, used.decision) == (approval_id, answer)
     assert (left.decision is None) is is_used_up
+
+
+# --- several approvers ----------------------------------------------------------------------------
+
+ANA, BEN = (Principal(id=name, roles=frozenset({Role.APPROVER})) for name in ("ana", "ben"))
+APPROVE = Decision(decision="approve")
+
+
+def test_the_last_approval_that_is_needed_decides(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness, question_before(approvers=2))
+
+    first = decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana")
+    (asked,) = Runs(harness.database).questions(ME, run_id)
+    second = decide(harness.database, BEN, run_id, approval_id, APPROVE, by="ben")
+
+    assert (first.written.status, second.written.status) == ("waiting", "queued")
+    assert (asked["approvers"], asked["approved_by"]) == (2, ["ana"])
+    assert answer_of(harness.database, run_id) == APPROVE
+    events = [decode(line.data) for line in harness.lines(run_id)]
+    said = [(event.decision, event.approved_by) for event in events if isinstance(event, ApprovalPayload)]
+    assert said == [(None, None), (None, ["ana"]), ("approve", ["ana", "ben"])]
+    finish(harness, run_id)
+    assert_whole(harness.lines(run_id))
+
+
+@pytest.mark.parametrize(
+    ("who", "answer", "refused"),
+    [
+        (ME, APPROVE, ApproverRefused),
+        (ANA, APPROVE, ApproverRefused),
+        (BEN, Decision(decision="approve", arguments={"order": 7}), EditRefused),
+    ],
+    ids=["owner", "twice", "edited"],
+)
+def test_an_approval_that_does_not_count_changes_nothing(
+    harness: JournalHarness, who: Principal, answer: Decision, refused: type[Exception]
+) -> None:
+    run_id, (approval_id,) = waiting(harness, question_before(approvers=2))
+    decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana")
+    before = harness.run_row(run_id)
+
+    with pytest.raises(refused):
+        decide(harness.database, who, run_id, approval_id, answer, by=who.id)
+
+    assert harness.run_row(run_id) == before
+
+
+def test_one_rejection_suffices(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness, question_before(approvers=2))
+    decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana")
+
+    decided = decide(harness.database, ME, run_id, approval_id, Decision(decision="reject"), by="local")
+
+    assert decided.written.status == "queued"
+    assert answer_of(harness.database, run_id).decision == "reject"
+
+
+def test_of_many_approvals_at_once_as_many_count_as_are_needed(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness, question_before(approvers=3))
+    people = [Principal(id=f"p{number}", roles=frozenset({Role.APPROVER})) for number in range(8)]
+
+    def approve(number: int) -> object:
+        return decide(harness.database, people[number], run_id, approval_id, APPROVE, by=people[number].id)
+
+    done = at_once(len(people), approve)
+
+    assert sorted(type(one).__name__ for one in done) == ["ApprovalDecided"] * 5 + ["Decided"] * 3
+    (said,) = harness.rows(select(approvals.c.approved_json).where(approvals.c.id == approval_id))
+    assert len(set(orjson.loads(said.approved_json))) == 3
 
 
 # --- what is refused ------------------------------------------------------------------------------

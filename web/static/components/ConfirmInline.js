@@ -43,7 +43,7 @@ export class ConfirmInline {
 
   update(item) {
     this.#item = item;
-    const key = JSON.stringify([item.decision, item.by, item.mine, item.late, item.over, item.arguments, item.edited, item.word]);
+    const key = JSON.stringify([item.decision, item.by, item.mine, item.late, item.over, item.arguments, item.edited, item.word, item.approved_by]);
     if (key === this.#shown) return;
     this.#shown = key;
     if (!isOpen(item)) this.#field = this.#error = null;
@@ -54,7 +54,7 @@ export class ConfirmInline {
   press(decision) {
     if (!isOpen(this.#item)) return;
     if (!this.#mayAnswer()) this.element.focus();
-    else if (decision === "edit" && this.#offered().includes("approve")) this.#open("edit");
+    else if (decision === "edit" && this.#offered().includes("approve") && !(this.#item.approvers > 1)) this.#open("edit");
     else if (FIELDS[decision] && this.#offered().includes(decision)) this.#open(decision);
     else (this.element.querySelector(`[data-key="${decision}"]`) ?? this.element.querySelector("button, textarea"))?.focus();
     this.element.scrollIntoView({ block: "nearest" });
@@ -96,6 +96,7 @@ export class ConfirmInline {
     return [
       h("div", {}, h("p.ask-title", {}, titleOf(this.#offered())), item.reason && h("p", {}, visible(item.reason))),
       this.#field?.decision === "edit" ? null : ArgumentList(item.arguments),
+      item.approvers > 1 && h("p", {}, approvalsOf(item)),
       this.#answers(),
       this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
       until && !this.#field && h("p.hint", {}, until),
@@ -109,7 +110,7 @@ export class ConfirmInline {
 
   #choice(decision) {
     const look = decision === "approve" ? "btn.go" : "btn";
-    const edit = decision === "approve" && h("button.btn", { type: "button", dataset: { key: "edit" }, onclick: () => this.#open("edit") }, "Edit");
+    const edit = decision === "approve" && !(this.#item.approvers > 1) && h("button.btn", { type: "button", dataset: { key: "edit" }, onclick: () => this.#open("edit") }, "Edit");
     return [h("div.row", {}, h(`button.${look}`, { type: "button", dataset: { key: decision }, onclick: () => this.#choose(decision) }, decisionWords(decision)), edit), h("p", {}, MEANINGS[decision] ?? "")];
   }
 
@@ -151,6 +152,7 @@ export class ConfirmInline {
     this.#busy(true);
     try {
       const { by } = await sendConfirm({ runId: this.story.run_id, approvalId: item.approval_id, decision, ...more, key: this.#keyOf(decision, more) });
+      if (decision === "approve" && item.approvers > 1) return; // it may not be the last one needed: its event says so
       this.#answered({ decision, by, mine: true, edited: more.args, word: more.message });
     } catch (error) {
       if (error.code === "approval_decided") return this.#answered({ decision: error.facts.decision, by: error.facts.by, late: true });
@@ -186,6 +188,11 @@ export class ConfirmInline {
 /** True while an approval can still be answered. */
 export function isOpen(item) {
   return item.kind === "approval" && !item.decision && !item.over;
+}
+
+function approvalsOf({ approvers, approved_by: names = [] }) {
+  const given = names.length ? `${names.length} of ${approvers} have approved it: ${names.map(visible).join(", ")}.` : `${approvers} persons have to approve it.`;
+  return `${given} The owner of the run is none of them.`;
 }
 
 function stateOf(item) {

@@ -58,6 +58,7 @@ export function isPiece(event) {
 }
 
 function approvalSpoken(event, agent) {
+  if (event.approved_by && !event.decision) return `${event.name}: approved by ${event.approved_by.join(", ")}, and others have to approve it`;
   if (event.decision) return `${event.name}: ${decisionWords(event.decision)}, decided ${byWords(event)}`;
   return `${agent} needs an answer about ${event.name}. ${event.reason ?? ""}`;
 }
@@ -117,15 +118,15 @@ function foldToolResult(story, event) {
 }
 
 // A question comes once without and once with the decision; the reason then is the word of the person who decided, and
-// the arguments are those the person changed.
+// the arguments are those the person changed. Between them come the approvals of those before the last one needed.
 function foldApproval(story, event) {
   const fields = pick(event, "approval_id", "call_id", "name", "decision", "by");
-  const said = event.decision
-    ? { word: event.reason, edited: event.arguments }
-    : pick(event, "arguments", "digest", "decisions", "expires_at", "on_expiry", "reason");
+  const said = event.decision || event.approved_by
+    ? { word: event.reason, edited: event.arguments, ...pick(event, "approved_by") }
+    : pick(event, "arguments", "digest", "decisions", "expires_at", "on_expiry", "approvers", "reason");
   const item = putItem(story, `approval:${event.approval_id}`, { kind: "approval", ...fields, ...said }, event.seq);
   const call = itemOf(story, `tool:${event.call_id}`);
-  if (call && !call.outcome) call.asked = event.decision ? null : event.decisions?.includes("approve") ? "call" : "unknown";
+  if (call && !call.outcome && !(event.approved_by && !event.decision)) call.asked = event.decision ? null : event.decisions?.includes("approve") ? "call" : "unknown";
   if (call && event.decision && event.arguments) Object.assign(call, { arguments: event.arguments, edited: true });
   return [item, call];
 }

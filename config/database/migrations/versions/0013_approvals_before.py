@@ -14,5 +14,7 @@ def upgrade() -> None:
     op.add_column("approvals", sa.Column("schema_json", sa.Text()))
     op.add_column("approvals", sa.Column("on_expiry", sa.String(16)))
     op.add_column("approvals", sa.Column("default_json", sa.Text()))
+    op.add_column("approvals", sa.Column("approvers", sa.Integer()))
+    op.add_column("approvals", sa.Column("approved_json", sa.Text()))
     where = sa.text("decision IS NULL")
     op.create_index("ix_approvals_open", "approvals", ["created_ms", "id"], sqlite_where=where, postgresql_where=where)
