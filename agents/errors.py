@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from config.errors import Permanent
+from config.errors import Internal, Permanent, Topic
 from config.spelling import did_you_mean
 
 
 class InputEmpty(Permanent):
+    """The input is empty."""
+
     code = "input_empty"
+    remedy = "Send a message."
     text = "the input is empty; send a sentence for the agent to work on."
 
 
 class InputTooLarge(Permanent):
+    """The input is longer than `CALLBOARD_MAX_INPUT_CHARS`."""
+
     code = "input_too_large"
     status = 413
+    remedy = "Put long material in a file the agent can read."
     text = (
         "the input has {size:,} characters and the limit is {limit:,}; put long material in a file the agent can read, "
         "and name the file."
@@ -23,8 +29,11 @@ class InputTooLarge(Permanent):
 
 
 class AgentUnknown(Permanent):
+    """No folder has an agent with that id."""
+
     code = "agent_unknown"
     status = 404
+    remedy = "Use the nearest name that the sentence suggests, or add the file."
 
     def __init__(self, agent_id: str, known: Iterable[str], folder: str = "config/agents") -> None:
         names = sorted(known)
@@ -43,13 +52,19 @@ class AgentUnknown(Permanent):
 
 
 class GrantRefused(Permanent):
+    """A privilege grant was given; there are none yet."""
+
     code = "grant_refused"
     status = 403
+    remedy = "Start the run without one."
     text = "privilege grants are not available yet, so none can be verified; start the run without one."
 
 
 class ObserverTravels(Permanent):
+    """An observer object was given for a run that a worker executes."""
+
     code = "observer_travels"
+    remedy = "Name it in the agent's `observers:`."
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(
@@ -59,22 +74,26 @@ class ObserverTravels(Permanent):
 
 
 class OutcomeUnknown(Permanent):
-    """The outcome of an unsafe tool call is unknown, and the agent is configured to fail then."""
+    """An unsafe call was interrupted, its outcome is unknown, and the agent has `on_unknown: fail`."""
 
     code = "outcome_unknown"
     status = 502
+    topic = Topic.RUN
+    over_http = False
+    remedy = "Check the other system, then start a new run."
 
 
 class OutputInvalid(Permanent):
-    """The answer fails the agent's output schema, also after one repair."""
+    """The answer does not fit the schema."""
 
     code = "output_invalid"
     status = 502
+    topic = Topic.RUN
+    over_http = False
+    remedy = "One repair, then the run fails; a simpler schema or another model may help."
 
 
-class RunFailed(Permanent):
-    """An unexpected exception; the worker's log has the traceback."""
+class RunFailed(Internal):
+    """A run met an unexpected exception; the worker's log has the traceback."""
 
-    code = "internal"
-    status = 500
     text = "the run failed with an unexpected error; the worker's log has the details."

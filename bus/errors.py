@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from config.errors import Permanent, Retryable
+from config.errors import Permanent, Retryable, Topic
 
 
 class LoopBlocked(Permanent):
+    """Code waits for a result on the event loop's own thread."""
+
     code = "loop_blocked"
     status = 500
+    remedy = "Call it from a plain thread."
     text = "{what} would block the event loop it was called on; call it from a plain thread."
 
 
 class OpenedBeforeFork(Permanent):
+    """An iteration over events that began before a fork continues in the child."""
+
     code = "opened_before_fork"
     status = 500
+    remedy = "Get a new handle in the child: `runner.handle(run_id)`."
     text = (
         "this was opened by process {opened_by}, and a process forked from it has none of its threads, so nothing "
         "would ever answer; call Runner.open() in this process and take the handle from there."
@@ -21,11 +27,18 @@ class OpenedBeforeFork(Permanent):
 
 
 class BrokerMissing(Retryable):
-    """No broker is configured, so no wake-up can be published."""
+    """No Redis and no other broker is configured, so no wake-up can be published."""
 
     code = "broker_missing"
+    topic = Topic.MACHINE
+    remedy = "Set `CALLBOARD_REDIS_URL`, or let `./callboard up` start one. Runs are accepted nevertheless."
 
 
 class PoolRefused(Permanent):
+    """A worker was started with a pool that does not work."""
+
     code = "pool_refused"
+    topic = Topic.CONFIGURATION
+    over_http = False
+    remedy = "Use `--pool threads`, `prefork` or `solo`."
     public_text = "a worker was started with a pool that does not work; the server's log names those that do."

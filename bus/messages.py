@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from config.errors import Permanent
+from config.errors import Permanent, Topic
 
 
 class MessageInvalid(Permanent):
-    """A message that Callboard did not send; it is counted and dropped."""
+    """An item of the queue is not a message of Callboard."""
 
     code = "message_invalid"
+    topic = Topic.RUN
+    over_http = False
+    remedy = "It is logged and dropped; find out which program writes to this queue."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,6 @@
 """The documents name what the code has, their links lead somewhere, and their examples work."""
 
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,22 +12,14 @@ from bus.payloads import EVENT_TYPES
 from cli.main import COMMANDS
 from config.database.migrate import migrate
 from config.definitions.agent import DefinitionFields, Timeouts, load_definition
-from config.errors import CallboardError
-from config.folders import FOLDERS, ROOT
+from config.folders import ROOT
 from config.settings import Settings
 from tests.bench.processes import clean_environment
 from tests.processes import run_python
-from web.problems import SENTENCES, SERVER_ERRORS
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 PAGES += sorted((ROOT / "clients").rglob("*.md"))
-ERRORS = [
-    import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
-    for room in FOLDERS
-    for path in (ROOT / room).rglob("errors.py")
-]
-"""The modules with error classes."""
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 
 
@@ -66,33 +57,6 @@ def test_every_event_type_is_explained_with_its_hook(kind):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_explained(command):
     assert re.search(rf"^\| `{command}[ `]", page("terminal.md"), re.MULTILINE)
-
-
-def error_codes() -> set[str]:
-    """Return the code of every error class in every room."""
-    sources = (path.read_text() for room in FOLDERS for path in (ROOT / room).rglob("*.py"))
-    return {code for source in sources for code in re.findall(r'^    code = "(\w+)"$', source, re.MULTILINE)}
-
-
-def test_every_error_is_explained_with_its_code():
-    explained = set(re.findall(r"^\| `(\w+)` \|", page("errors.md"), re.MULTILINE))
-    raised_by_doors = {code for code, _ in SENTENCES.values()} | {"run_failed"}
-
-    assert explained == error_codes() | raised_by_doors
-
-
-def test_the_statuses_in_the_table_are_those_doors_answer_with():
-    said = dict(re.findall(r"^\| `(\w+)` \| (\d{3}) \|", page("errors.md"), re.MULTILINE))
-    statuses = {
-        kind.code: 500 if issubclass(kind, SERVER_ERRORS) else kind.status
-        for module in ERRORS
-        for kind in vars(module).values()
-        if isinstance(kind, type) and issubclass(kind, CallboardError)
-    }
-
-    assert {
-        code: int(status) for code, status in said.items() if code in statuses and int(status) != statuses[code]
-    } == {}
 
 
 @pytest.mark.parametrize("field", [*DefinitionFields.model_fields, *Timeouts.model_fields])

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from bus.errors import PoolRefused
-from config.errors import CallboardError, Retryable, RoomTaken, SettingInvalid
+from config.errors import BadRequest, CallboardError, Internal
 from config.ids import new_id
 from config.redaction import redact
+from web.errors import (
+    ExpectRefused,
+    HeadersTooLarge,
+    MediaTypeRefused,
+    MethodNotAllowed,
+    NotFound,
+    Overloaded,
+    RequestBodyTooLarge,
+    RequestTimeout,
+    TransferEncodingRefused,
+    UriTooLong,
+)
 
 log = logging.getLogger(__name__)
 
@@ -21,21 +33,14 @@ SAFE_FACTS = frozenset(
     "agent_id run_id thread_id cursor last size limit field line found wanted approval_id decision by".split()
 )
 """Facts of an error that the response includes; others may reveal details of this machine."""
-SERVER_ERRORS = (SettingInvalid, RoomTaken, PoolRefused)
-"""Permanent errors that the client did not cause."""
-
-SENTENCES = {
-    400: ("bad_request", "the request cannot be read; send a plain HTTP request with a JSON body."),
-    404: ("not_found", "there is nothing at this address; docs/http.md lists what there is."),
-    405: ("method_not_allowed", "this address does not take that method; the Allow header says which it takes."),
-    408: ("request_timeout", "the request did not arrive in time; send it again."),
-    413: ("body_too_large", "the body is larger than 2 MiB; put long material in a file the agent can read."),
-    414: ("uri_too_long", "the request line is longer than 4094 bytes; send long values in a body."),
-    415: ("media_type_refused", "send JSON, with the header Content-Type: application/json."),
-    431: ("headers_too_large", "the headers are too many or too long: 100, of 8190 bytes each, 64 KiB in all."),
-    500: ("internal", "something went wrong inside the server; its log has the details under the error_id."),
-    503: ("overloaded", "too much is being sent to this server at once; send the request again in a moment."),
+BY_STATUS: Mapping[int, type[CallboardError]] = {
+    kind.status: kind
+    for kind in (
+        *(BadRequest, NotFound, MethodNotAllowed, RequestTimeout, RequestBodyTooLarge, UriTooLong, MediaTypeRefused),
+        *(ExpectRefused, HeadersTooLarge, Internal, TransferEncodingRefused, Overloaded),
+    )
 }
+"""The errors of requests that no function saw, of which the server knows the status alone."""
 
 
 def register(app: Flask) -> None:
@@ -45,28 +50,33 @@ def register(app: Flask) -> None:
     app.register_error_handler(Exception, of_unexpected)
 
 
-def problem(status: int, code: str, detail: str, **facts: Any) -> Response:
+def problem(
+    status: int, code: str, detail: str, *, retryable: bool, retry_after_s: float = RETRY_AFTER_S, **facts: Any
+) -> Response:
+    """Return a problem; one that is ``retryable`` says when to try again."""
     body = {
         "type": f"urn:callboard:problem:{code}",
         "title": code.replace("_", " ").capitalize(),
         "status": status,
         "code": code,
         "detail": redact(detail),
+        "retryable": retryable,
         **facts,
     }
-    return Response(orjson.dumps(body), status, content_type="application/problem+json")
+    answer = Response(orjson.dumps(body), status, content_type="application/problem+json")
+    if retryable:
+        answer.headers["Retry-After"] = str(retry_after_s)
+    return answer
 
 
 def of_error(error: CallboardError) -> Response:
-    status = 500 if isinstance(error, SERVER_ERRORS) else error.status
-    if status >= 500:
+    if error.status >= 500:
         log.warning("request refused: %s", error, extra={"code": error.code, "path": request.path})
     shown = {name: value for name, value in error.facts.items() if name in SAFE_FACTS and value is not None}
     facts = {name: redact(value) if isinstance(value, str) else value for name, value in shown.items()}
-    answer = problem(status, error.code, error.public, **facts)
-    if isinstance(error, Retryable) or status == 503:
-        answer.headers["Retry-After"] = str(error.facts.get("retry_after_s", RETRY_AFTER_S))
-    if status == 401:
+    pause_s = error.facts.get("retry_after_s", RETRY_AFTER_S)
+    answer = problem(error.status, error.code, error.public, retryable=error.retryable, retry_after_s=pause_s, **facts)
+    if error.status == 401:
         answer.headers["WWW-Authenticate"] = "Bearer"
     return answer
 
@@ -81,12 +91,12 @@ def of_http(error: HTTPException) -> Response:
 
 
 def of_status(status: int, otherwise: str = "", *, sentence: str | None = None, **facts: Any) -> Response:
-    """Return the problem of a request that no handler saw."""
-    code, usual = SENTENCES.get(status, (f"http_{status}", otherwise or "the server does not take such a request."))
-    answer = problem(status, code, sentence or usual, **facts)
-    if status == 503:
-        answer.headers["Retry-After"] = str(RETRY_AFTER_S)
-    return answer
+    """Return the problem of a request that no function saw; ``otherwise`` is said of a status that is not ours."""
+    kind = BY_STATUS.get(status)
+    if kind is None:
+        otherwise = otherwise or "the server does not take such a request."
+        return problem(status, f"http_{status}", sentence or otherwise, retryable=False, **facts)
+    return problem(status, kind.code, sentence or kind.text, retryable=kind.retryable, **facts)
 
 
 def of_unexpected(error: Exception) -> Response:
@@ -95,4 +105,4 @@ def of_unexpected(error: Exception) -> Response:
     facts = {"error_id": error_id, "method": request.method, "path": request.path}
     log.error("request failed: %s", type(error).__name__, exc_info=error, extra=facts)
     sentence = f"something went wrong inside the server; its log has the details under {error_id}."
-    return problem(500, "internal", sentence, error_id=error_id)
+    return problem(500, Internal.code, sentence, retryable=Internal.retryable, error_id=error_id)

@@ -4,29 +4,50 @@ from __future__ import annotations
 
 from typing import Any
 
-from config.errors import Permanent, Retryable
+from config.errors import Permanent, Retryable, Topic
 
 
 class ModelUnknown(Permanent):
+    """LiteLLM or the provider does not know the model."""
+
     code = "model_unknown"
+    topic = Topic.CONFIGURATION
+    over_http = False
+    remedy = "Write `provider/model`."
 
 
 class ModelKeyMissing(Permanent):
+    """The model's key is not in the worker's environment."""
+
     code = "model_key_missing"
+    topic = Topic.CONFIGURATION
+    over_http = False
+    remedy = "Set the variable that the sentence names."
 
 
 class ReleaseRefused(Permanent):
-    """The installed release of a library is known to be malicious, so it is not imported."""
+    """A release of LiteLLM that steals keys (1.82.7, 1.82.8) is installed; nothing imports it and no worker starts."""
 
     code = "release_refused"
     status = 500
+    topic = Topic.CONFIGURATION
+    remedy = "Change every key that the machine could read, remove `.venv`, run `./callboard` again."
 
 
 class ModelFailed(Retryable):
-    """The provider failed temporarily; ``retry_after_s`` is the wait that it asked for."""
+    """The provider failed temporarily (429, 5xx, a lost connection), or LiteLLM cannot be imported in the worker.
+
+    ``retry_after_s`` is the wait that the provider asked for.
+    """
 
     code = "model_failed"
     status = 502
+    topic = Topic.RUN
+    over_http = False
+    remedy = (
+        "Up to three attempts, then the run fails; start a new one later. Without LiteLLM it fails at once and "
+        "names what to install."
+    )
 
     def __init__(self, message: str, *, retry_after_s: float | None = None, **facts: Any) -> None:
         super().__init__(message, **facts)
@@ -34,15 +55,26 @@ class ModelFailed(Retryable):
 
 
 class ModelTimeout(Retryable):
+    """A timeout of the agent's `timeouts` expired."""
+
     code = "model_timeout"
     status = 504
+    topic = Topic.RUN
+    over_http = False
+    remedy = "Up to three attempts, then the run fails; start a new one later, or allow more time."
 
 
 class ModelRefused(Permanent):
-    """The provider refused the request (4xx); a retry would fail too."""
+    """The provider refuses this request permanently.
+
+    It answered with a 4xx.
+    """
 
     code = "model_refused"
     status = 502
+    topic = Topic.RUN
+    over_http = False
+    remedy = "The run fails; the sentence has the provider's reason."
 
 
 def is_temporary(status: int) -> bool:

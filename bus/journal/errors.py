@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from config.errors import Permanent, Retryable
+from config.errors import Permanent, Retryable, Topic
 from config.identity.principal import Principal
 from config.limits import LimitName
 
@@ -10,8 +10,11 @@ RETRY_AFTER_S = 5
 
 
 class RunUnknown(Permanent):
+    """There is no such run, or the caller does not see it."""
+
     code = "run_unknown"
     status = 404
+    remedy = "`./callboard runs` lists the runs."
     text = "there is no run '{run_id:.80}'; `./callboard runs` lists the runs."
 
     @property
@@ -20,8 +23,13 @@ class RunUnknown(Permanent):
 
 
 class ThreadUnknown(Permanent):
+    """There is no such thread, or the caller does not see it. A start has it only for an id that Callboard made
+    (`thr_…`).
+    """
+
     code = "thread_unknown"
     status = 404
+    remedy = "`./callboard threads` lists the threads."
     text = "there is no thread '{thread_id:.80}'; `./callboard threads` lists the threads."
 
     @property
@@ -30,10 +38,14 @@ class ThreadUnknown(Permanent):
 
 
 class ThreadOfOtherAgent(Permanent):
-    """The principal's credential is not for the thread's agent, whose messages the run would read."""
+    """The credential is not for the agent that began the thread, or for one that ran in it.
+
+    The run would read that agent's messages.
+    """
 
     code = "thread_of_other_agent"
     status = 403
+    remedy = "Use another `thread_id`."
     text = (
         "thread '{thread_id:.80}' has an agent that this credential is not for; continue it with another "
         "credential, or name a new thread."
@@ -41,10 +53,11 @@ class ThreadOfOtherAgent(Permanent):
 
 
 class RunOpen(Permanent):
-    """A run that has not ended cannot be removed."""
+    """The run to delete has not ended, or the thread to delete has an open run."""
 
     code = "run_open"
     status = 409
+    remedy = "`./callboard cancel` the run first. Nothing was deleted."
 
     def __init__(self, run_id: str, status: str, thread_id: str | None = None) -> None:
         what = f"thread '{thread_id[:80]}' has a run that is {status}" if thread_id else f"run '{run_id}' is {status}"
@@ -60,6 +73,7 @@ class TooManyRuns(Retryable):
 
     code = "too_many_runs"
     status = 429
+    remedy = "Wait until one has ended or begun, or stop one."
 
     def __init__(self, principal: Principal, name: LimitName, limit: int) -> None:
         scope, kind, _ = name.split("_")
@@ -73,7 +87,10 @@ class TooManyRuns(Retryable):
 
 
 class CursorInvalid(Permanent):
+    """The cursor is not a valid number."""
+
     code = "cursor_invalid"
+    remedy = "Send the id of the last event you got, or none."
     text = (
         "'{cursor:.40}' is not a cursor; send back the id of the last event you saw, or leave it out to read from the "
         "beginning."
@@ -81,21 +98,30 @@ class CursorInvalid(Permanent):
 
 
 class CursorAhead(Permanent):
+    """The cursor is beyond the run's last number."""
+
     code = "cursor_ahead"
     status = 409
+    remedy = "Read again from the number that the sentence names."
     text = "cursor {cursor} is beyond the last event of this run, {last}; read again from {last} or earlier."
 
 
 class IdempotencyConflict(Permanent):
+    """The key was used with another body."""
+
     code = "idempotency_conflict"
     status = 409
+    remedy = "Send the same body, or a new key."
     text = "the idempotency key '{key:.80}' was used with another body; send the same body again, or a new key."
 
 
 class StaleOwner(Permanent):
-    """Another worker owns the run now; stop writing."""
+    """Another worker owns the run now."""
 
     code = "stale_owner"
+    topic = Topic.RUN
+    over_http = False
+    remedy = "This one stops writing; the run continues there."
 
     def __init__(self, run_id: str, fence: int) -> None:
         super().__init__(
@@ -104,17 +130,24 @@ class StaleOwner(Permanent):
 
 
 class CodeVersion(Permanent):
-    """The run's journal is not compatible with this worker's code or tools; the run waits for a worker that is."""
+    """The run's journal needs code or tools that this worker does not have."""
 
     code = "code_version"
     status = 503
+    topic = Topic.RUN
+    over_http = False
+    retryable = True
+    remedy = "The run waits; start a worker that has them. A week later (`CALLBOARD_APPROVAL_TTL_S`) it fails."
 
 
 class RunCrashed(Permanent):
-    """The run lost too many owners, so it is not tried again."""
+    """The run lost three workers."""
 
     code = "crashed"
     status = 502
+    topic = Topic.RUN
+    over_http = False
+    remedy = "It ends as `dead` and is not retried; `crashes` of the run says what was in flight."
     text = (
         "{crashes} workers were lost while they worked on this run (at work: {during}), so it is not tried again. Find "
         "out what that does to a worker's process, then start a new run."
@@ -122,47 +155,62 @@ class RunCrashed(Permanent):
 
 
 class ApprovalExpired(Permanent):
+    """The run's question was not answered in time."""
+
     code = "approval_expired"
     status = 410
+    topic = Topic.RUN
+    over_http = False
+    remedy = "The run fails; start a new one."
     text = "no person answered this run's question in time, so it ended; start a new run."
 
 
 class ApprovalUnknown(Permanent):
+    """The run has no question with this id."""
+
     code = "approval_unknown"
     status = 404
+    remedy = "Read the run's `approvals`."
     text = "this run asks nothing with the id '{approval_id:.80}'; look at what it waits for and answer that."
 
 
 class ApprovalDecided(Permanent):
-    """The question was answered before; the facts have that decision."""
+    """The question was answered before; `decision` and `by` are the answer and its author."""
 
     code = "approval_decided"
     status = 409
+    remedy = "Nothing; the first answer counts."
     text = "this was decided already: {decision}, by {by}; nothing was changed."
 
 
 class ApprovalOver(Permanent):
-    """The run no longer waits for this answer: it ended, is being stopped, or the question expired."""
+    """The run ended or is being stopped, or the question has expired."""
 
     code = "approval_over"
     status = 409
+    remedy = "Start a new run."
 
 
 class DecisionRefused(Permanent):
+    """The answer is not one of those offered."""
+
     code = "decision_refused"
+    remedy = "Use one that the message names."
     text = "'{answer:.40}' is not among the answers to this; give one of: {offered}."
 
 
 class ApproverRefused(Permanent):
-    """The principal cannot be one of the several that have to approve a call."""
+    """Several persons have to approve the call, and you have done so or the run is yours."""
 
     code = "approver_refused"
     status = 409
+    remedy = "Another person has to."
 
 
 class EditRefused(Permanent):
-    """The arguments that a person gives with an approval do not fit the tool's schema."""
+    """The arguments given with an approval do not fit the tool's schema."""
 
     code = "edit_refused"
     status = 422
+    remedy = "The sentence names each place; send others, or none."
     text = "the call cannot be made with these arguments: {problems:.2000}."

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from config.errors import Permanent, SettingInvalid
+from config.errors import Permanent, SettingInvalid, Topic
 from config.folders import ROOT
 from config.identity.certificates import read_rules
 from config.identity.local_token import local_token
@@ -31,10 +31,13 @@ ROOT_WARNING = "ignore:You're running the worker with superuser privileges"
 
 
 class PortInUse(Permanent):
-    """Another process listens on the port."""
+    """Another process listens there."""
 
     code = "port_in_use"
     status = 500
+    topic = Topic.MACHINE
+    over_http = False
+    remedy = "The sentence names a free port."
 
 
 def require_loopback(settings: Settings) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from cli.supervisor.child import guarded
 from cli.supervisor.liveness_pipe import START_S, ChildPipe
 from config.clock import stamp
-from config.errors import CallboardError
+from config.errors import CallboardError, Topic
 
 STEADY_S = 5.0
 """A child that ran longer is restarted at once: its end is unrelated to its start."""
@@ -38,9 +38,12 @@ Sink = Callable[[str, str], None]
 
 
 class ChildHopeless(CallboardError):
-    """An essential child ends at each start."""
+    """`up`: a process ends as soon as it is started."""
 
     code = "child_hopeless"
+    topic = Topic.MACHINE
+    over_http = False
+    remedy = "Its last output is shown, and says why."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

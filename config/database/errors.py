@@ -2,68 +2,101 @@
 
 from __future__ import annotations
 
-from config.errors import Permanent, Retryable
+from config.errors import Permanent, Retryable, Topic
 
 
 class InstallationMissing(Permanent):
-    """The state folder has no database, and this command does not create one."""
+    """The state folder has no database, and the command only reads."""
 
     code = "installation_missing"
     status = 404
+    topic = Topic.MACHINE
+    over_http = False
+    remedy = "Correct `--state-dir`, or start `./callboard up`."
 
 
 class StateDirUnwritable(Permanent):
+    """The state folder cannot be written to."""
+
     code = "state_dir_unwritable"
     status = 500
+    topic = Topic.MACHINE
+    remedy = "Use another `--state-dir`, or change the folder's rights."
     public_text = "the server's state folder cannot be written to; the server's log says why."
 
 
 class BackupFailed(Permanent):
-    """No copy of the database was made; an existing file is unchanged."""
+    """The database could not be copied; nothing was written."""
 
     code = "backup_failed"
     status = 500
+    topic = Topic.MACHINE
+    remedy = "The sentence says what is missing."
 
 
 class BackupExists(Permanent):
-    """The file to write exists already."""
+    """The backup file exists already, or is the database itself."""
 
     code = "backup_exists"
     status = 409
+    topic = Topic.MACHINE
+    remedy = "Use another name, or `--force`."
 
 
 class SchemaOld(Permanent):
+    """The database is older than this code, or empty."""
+
     code = "schema_old"
     status = 503
+    topic = Topic.MACHINE
+    retryable = True
+    remedy = "Run `./callboard migrate`."
 
 
 class SchemaNew(Permanent):
+    """The database is newer than this code."""
+
     code = "schema_new"
     status = 503
+    topic = Topic.MACHINE
+    retryable = True
+    remedy = "Update the code on this machine."
 
 
 class DatabaseUnreachable(Retryable):
+    """The database does not answer."""
+
     code = "database_unreachable"
+    topic = Topic.MACHINE
+    remedy = "Start it, or correct the URL."
     public_text = "the database does not answer the server, whose log says why; try again in a moment."
 
 
 class DatabaseBusy(Retryable):
+    """The database is locked, or every connection is in use."""
+
     code = "database_busy"
+    topic = Topic.MACHINE
+    remedy = "Try again in a moment."
     public_text = "the database is busy; try again in a moment."
 
 
 class DatabaseFull(Retryable):
-    """The database has no space until a person makes room; nothing was changed."""
+    """The database's disk is full; nothing was changed."""
 
     code = "database_full"
     status = 507
+    topic = Topic.MACHINE
+    remedy = "Free space on it."
     public_text = "the database is full and nothing was changed; make space on its disk and try again."
 
 
 class DatabaseReadOnly(Retryable):
-    """The database answers and accepts no writes; nothing was changed."""
+    """The database is read-only (rights, a standby, its administrator); nothing was changed."""
 
     code = "database_read_only"
+    topic = Topic.MACHINE
+    remedy = "Grant this user write access, or name the primary."
     public_text = (
         "the database can only be read and nothing was changed; its administrator has to allow writes, and the "
         "server's log says why."
@@ -71,8 +104,11 @@ class DatabaseReadOnly(Retryable):
 
 
 class DatabaseDamaged(Permanent):
-    """The database's file or its server's data are damaged; a person has to restore a backup."""
+    """The database's file or its server's data are damaged."""
 
     code = "database_damaged"
     status = 503
+    topic = Topic.MACHINE
+    retryable = True
+    remedy = "Stop Callboard, keep a copy, restore a [backup](operations.md#backup)."
     public_text = "the database is damaged; its administrator has to stop Callboard and restore a backup."

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from config.errors import Permanent
+from config.errors import Permanent, Topic
 
 
 class DefinitionInvalid(Permanent):
-    """An agent's YAML cannot be used; the message has file, line, field and remedy."""
+    """An agent's file cannot be used."""
 
     code = "definition_invalid"
     status = 422
+    topic = Topic.CONFIGURATION
+    remedy = "The sentence names file, line and field; `./callboard agents` shows all of them."
 
     def __init__(self, file: str, line: int | None, field: str | None, problem: str) -> None:
         file = file.encode("utf-8", "backslashreplace").decode()  # a file's name may be no text
@@ -19,8 +21,19 @@ class DefinitionInvalid(Permanent):
 
 
 class ToolUnknown(Permanent):
+    """A tool cannot be found, imported or described."""
+
     code = "tool_unknown"
+    topic = Topic.CONFIGURATION
+    over_http = False
+    seed_name = "NOT_CONFIGURED"
+    remedy = "`./callboard agents` says why."
 
 
 class PluginUnknown(Permanent):
+    """An observer cannot be found or imported."""
+
     code = "plugin_unknown"
+    topic = Topic.CONFIGURATION
+    over_http = False
+    remedy = "`./callboard agents` says why."

@@ -16,10 +16,11 @@ _WORDS = {
 
 
 class Forbidden(Permanent):
-    """The principal sees the object, and may not do this with it."""
+    """The caller sees the run or thread, and may not do this with it; the message names the roles that may."""
 
     code = "forbidden"
     status = 403
+    remedy = "Use a credential with such a role."
 
     def __init__(self, principal: Principal, verb: Verb, what: str) -> None:
         if verb is Verb.ADMINISTER:
@@ -32,10 +33,11 @@ class Forbidden(Permanent):
 
 
 class AgentForbidden(Permanent):
-    """The agent's definition, or the credential, does not let this principal start it."""
+    """The agent's `access:`, or a credential without the verb `start`, does not let the caller start it."""
 
     code = "agent_forbidden"
     status = 403
+    remedy = "Change [`access:`](agents.md), or use another [key](authentication.md#api-keys)."
 
     def __init__(self, principal: Principal, agent_id: str) -> None:
         if Verb.START in principal.verbs:
@@ -47,18 +49,20 @@ class AgentForbidden(Permanent):
 
 
 class ScopeExceeded(Permanent):
-    """A key was to have more than its creator."""
+    """A key was to have more than the credential that creates it: verbs, agents, or a later end."""
 
     code = "scope_exceeded"
     status = 403
+    remedy = "Ask for less."
     text = "a key has no more than the credential that creates it, which does not have {what}."
 
 
 class NameReserved(Permanent):
-    """A key was to act as the installation's own principal."""
+    """A key was to act as the installation's own principal (`CALLBOARD_PRINCIPAL` in `CALLBOARD_TENANT`)."""
 
     code = "name_reserved"
     status = 400
+    remedy = "Give the key another name; the role `admin` reaches that principal's runs too."
     text = (
         "'{name}' in tenant '{tenant}' is this installation's own principal (CALLBOARD_PRINCIPAL), whose runs are the "
         "terminal's; give the key another name."
@@ -70,4 +74,5 @@ class KeyUnknown(Permanent):
 
     code = "key_unknown"
     status = 404
+    remedy = "`./callboard keys list` lists the ids."
     text = "there is no API key '{id:.80}'; `./callboard keys list` lists the ids."

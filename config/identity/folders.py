@@ -6,14 +6,19 @@ import hashlib
 import re
 from pathlib import Path
 
-from config.errors import Permanent
+from config.errors import Permanent, Topic
 from config.identity.principal import LOCAL, NAME, NAME_FORM
 
 _AGENT = r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}"
 
 
 class NameUnsafe(Permanent):
+    """The name of a tenant, a principal or an agent would become a path and is not a name."""
+
     code = "name_unsafe"
+    topic = Topic.RUN
+    over_http = False
+    remedy = "The run fails; rename the tenant or principal."
     text = "'{name:.80}' cannot be part of a path; it has to be {form}."
 
 

@@ -168,6 +168,7 @@ ELSEWHERE = {
     "agents/tools/isolation/sandbox.py": "beneath a descriptor, O_NOFOLLOW and 0600 itself",
     "bus/journal/states/document.py": "a document of the checkout",
     "cli/commands/bench.py": "a document of the checkout",
+    "cli/error_catalogue.py": "a document of the checkout",
     "cli/commands/lock.py": "files of the checkout",
 }
 """Files that may make files without ``open_private``, and why."""

@@ -150,6 +150,7 @@ def test_errors_behind_the_door(app: Flask, caplog, error: Exception, status: in
 
     assert (answer.status_code, answer.json["code"]) == (status, code)
     assert ("Retry-After" in answer.headers) is retry
+    assert answer.json["retryable"] is retry
     assert "Traceback" not in answer.text
     assert "secret-detail" not in answer.text
     assert "CALLBOARD_X" not in answer.text

@@ -96,7 +96,14 @@ def test_every_call_says_how_it_refuses_and_when_to_try_again(doc) -> None:
             found = {status: resolved(doc, one) for status, one in operation["responses"].items()}
             assert {"400", "401", "403", "429", "500", "503", "507"} <= set(found), operation["operationId"]
             assert found["401"]["headers"]["WWW-Authenticate"]["required"]
-            assert all(found[status]["headers"]["Retry-After"]["required"] for status in ("429", "503", "507"))
+            assert all(found[status]["headers"]["Retry-After"]["required"] for status in ("408", "429", "503", "507"))
+
+
+def test_every_problem_says_whether_the_request_may_succeed_later(doc) -> None:
+    problem = doc["components"]["schemas"]["ProblemDetails"]
+
+    assert problem["properties"]["retryable"]["type"] == "boolean"
+    assert "retryable" in problem["required"]
 
 
 def resolved(doc: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:

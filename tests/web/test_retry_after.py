@@ -10,23 +10,17 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from config.errors import CallboardError
+from cli.error_catalogue import error_kinds
 from config.settings import Settings
-from tests.test_docs import ERRORS
 from tests.web.conftest import opened, process_of
 from web.app import create_app
 from web.auth.authentication import HEALTH_ENDPOINTS, OPEN_ENDPOINTS
 from web.calls.document import Operation, operations_of
-from web.problems import SENTENCES, of_error
+from web.problems import BY_STATUS, of_error
 from web.server.refusals import refusal
 
 BUSY = (429, 503)
-KINDS = {
-    kind.code: kind
-    for module in ERRORS
-    for kind in vars(module).values()
-    if isinstance(kind, type) and issubclass(kind, CallboardError) and kind.status in BUSY
-}
+KINDS = {kind.code: kind for kind in error_kinds() if kind.status in BUSY}
 
 
 def ask(client: FlaskClient, one: Operation) -> Any:
@@ -77,9 +71,22 @@ def test_every_error_of_such_a_status_says_when_to_try_again(app: Flask, code: s
         answer = of_error(error)
 
     assert answer.status_code in BUSY
+    assert answer.json is not None
+    assert answer.json["retryable"] is True
     assert int(answer.headers["Retry-After"]) >= 1
 
 
-@pytest.mark.parametrize("status", sorted(SENTENCES.keys() & set(BUSY)))
+@pytest.mark.parametrize("status", sorted(BY_STATUS.keys() & {408, *BUSY}))
 def test_what_the_server_refuses_by_itself_says_when_to_try_again(status: int) -> None:
-    assert re.search(rb"\r\nRetry-After: [1-9][0-9]*\r\n", refusal(status))
+    answer = refusal(status)
+
+    assert re.search(rb"\r\nRetry-After: [1-9][0-9]*\r\n", answer)
+    assert b'"retryable":true' in answer
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 414, 417, 426, 431, 500, 501])
+def test_what_fails_again_has_no_time_for_another_try(status: int) -> None:
+    answer = refusal(status)
+
+    assert b"Retry-After" not in answer
+    assert b'"retryable":false' in answer

@@ -111,7 +111,21 @@ def test_a_failure_is_sent_with_the_runs_own_code_and_sentence(client, journal) 
 
     detail = "the model needs a key: set OPENAI_API_KEY."
     assert (answer.json["code"], answer.json["detail"]) == ("model_key_missing", detail)
+    assert (answer.json["retryable"], "Retry-After" in answer.headers) == (False, False)
     assert '"code":"model_key_missing","message":"the model needs a key: set OPENAI_API_KEY."' in stream
+
+
+def test_a_failure_that_may_pass_is_retryable(client, journal) -> None:
+    def fail(owner: RunOwner) -> None:
+        owner.commit(ErrorPayload(code="model_timeout", message="the model did not answer in 60 s."))
+        owner.finish("", status="failed", reason="model_timeout")
+
+    worker = work_off(client, journal, fail)
+    answer = client.post("/process", json={"thread_id": "t", "message": "?"})
+    worker.join()
+
+    assert (answer.status_code, answer.json["code"], answer.json["retryable"]) == (502, "model_timeout", True)
+    assert int(answer.headers["Retry-After"]) >= 1
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,15 @@ from flask import Blueprint, Response, url_for
 from pydantic import ConfigDict, Field
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
-from bus.journal import ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
+from agents.models.errors import ModelFailed, ModelTimeout
+from bus.journal import CodeVersion, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
 from config.definitions.errors import DefinitionInvalid
 from config.identity.errors import AgentForbidden
 from web.api.answers import answer, end_of, status_of
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
-from web.errors import TooManyViewers
+from web.errors import RunNotSucceeded, TooManyViewers
 from web.feeds.seed import SeedFeed, as_text, reason_of
 from web.problems import problem
 from web.process import current_process
@@ -37,6 +38,8 @@ REFUSALS = (
     *(AgentUnknown, AgentForbidden, DefinitionInvalid, InputEmpty, InputTooLarge),
     *(ThreadOfOtherAgent, ThreadUnknown, TooManyRuns),
 )
+PASSING = frozenset({ModelFailed.code, ModelTimeout.code, CodeVersion.code})
+"""The errors of runs after which a new run may succeed."""
 CorrelationId = Annotated[str, Field(max_length=128)]
 
 
@@ -122,8 +125,9 @@ def _failed(event: Mapping[str, Any], handle: RunHandle, ids: Mapping[str, str])
     """Return the problem of a run that did not succeed: its last error, if any."""
     is_failed = event["status"] == "failed"
     error = current_process().journal.runs.last_error(handle.run_id) if is_failed else None
-    code, why = (error.code, error.message) if error is not None else ("run_failed", reason_of(event))
-    return problem(502, code, why, run_id=handle.run_id, run_status=event["status"], **ids)
+    code, why = (error.code, error.message) if error is not None else (RunNotSucceeded.code, reason_of(event))
+    facts = {"run_id": handle.run_id, "run_status": event["status"], **ids}
+    return problem(502, code, why, retryable=code in PASSING, **facts)
 
 
 def _start(body: RunAgent | ProcessMessage, message: str, agent_id: str | None = None) -> RunHandle:

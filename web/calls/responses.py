@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from config.database import errors as database
-from config.errors import BadRequest, CallboardError
+from config.errors import BadRequest, CallboardError, RoomTaken, SettingInvalid
 from config.identity.errors import Forbidden
 from web.calls.call import HttpCall, Media
 from web.errors import (
@@ -21,7 +21,7 @@ from web.errors import (
     TooManyRequests,
     Unauthenticated,
 )
-from web.problems import SENTENCES, SERVER_ERRORS
+from web.problems import BY_STATUS
 from web.schemas.problem import ProblemDetails
 
 Json = dict[str, Any]
@@ -43,6 +43,8 @@ EVERYWHERE: tuple[type[CallboardError], ...] = (
     database.DatabaseFull,
     database.DatabaseReadOnly,
     database.DatabaseDamaged,
+    SettingInvalid,
+    RoomTaken,
 )
 """The errors that every call may have."""
 UNSEEN = (400, 408, 414, 431, 500, 503)
@@ -57,10 +59,9 @@ def codes_of(call: HttpCall | None) -> dict[int, list[str]]:
     if call is not None:
         statuses += [404] * bool(call.path) + [413, 415] * (call.body is not None)
         errors += [*call.problems, *([MediaTypeRefused] if call.body is not None else [])]
-    pairs = [(one.status, one.code) for one in errors] + [(status, SENTENCES[status][0]) for status in statuses]
-    for status, code in [*pairs, *((500, one.code) for one in SERVER_ERRORS)]:
-        if code not in found[status]:
-            found[status].append(code)
+    for one in [*errors, *(BY_STATUS[status] for status in statuses)]:
+        if one.code not in found[one.status]:
+            found[one.status].append(one.code)
     return dict(sorted(found.items()))
 
 
@@ -105,6 +106,7 @@ def common_responses(schema_of: SchemaOf) -> Json:
 _RETRY_AFTER = {"Retry-After": _header("Seconds to wait before another try.", "integer", required=True)}
 HEADERS_OF_PROBLEMS: Mapping[int, Json] = {
     401: {"WWW-Authenticate": _header("The way to send a credential.", required=True)},
+    408: _RETRY_AFTER,
     429: _RETRY_AFTER,
     503: _RETRY_AFTER,
     507: _RETRY_AFTER,

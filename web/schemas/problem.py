@@ -20,3 +20,5 @@ class ProblemDetails(Answer):
     """Stable across releases; programs compare this."""
     detail: str
     """A sentence: what is wrong, the fact, the remedy."""
+    retryable: bool
+    """Whether the same request may succeed later, unchanged; then ``Retry-After`` says when to try again."""

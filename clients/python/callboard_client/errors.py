@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 TEMPORARY = frozenset({429, 502, 503, 504})
-"""Statuses of a server, or of a proxy before it, that has no room or is being restarted."""
+"""Statuses of a proxy whose server has no room or is being restarted."""
 
 
 class CallboardError(Exception):
     """The base of all errors of the client."""
 
-    is_temporary: bool = False
-    """Whether the same request may succeed a moment later."""
+    retryable: bool = False
+    """Whether the same request may succeed later, unchanged."""
     retry_after_s: float | None = None
     """Seconds that the server wants to be left alone."""
     may_have_arrived: bool = False
@@ -23,7 +23,7 @@ class CallboardError(Exception):
 class Unreachable(CallboardError):
     """No connection to the server, or none that lasted until it had answered."""
 
-    is_temporary = True
+    retryable = True
 
     def __init__(self, address: str, problem: str, may_have_arrived: bool = False) -> None:
         super().__init__(address, problem, may_have_arrived)
@@ -61,12 +61,13 @@ class RequestRefused(CallboardError):
         self.facts = {name: value for name, value in problem.items() if name not in _OF_EVERY_PROBLEM}
         """What the problem says besides, such as ``agent_id``."""
         self.retry_after_s = retry_after_s
-        self.is_temporary = status in TEMPORARY
-        self.may_have_arrived = self.is_temporary and status != 429
+        said = problem.get("retryable")
+        self.retryable = said if isinstance(said, bool) else status in TEMPORARY
+        self.may_have_arrived = status in TEMPORARY and status != 429
 
     def __str__(self) -> str:
         return f"{self.detail} ({self.code}, HTTP {self.status})"
 
 
 _NO_REASON = "the answer is that of a proxy or another server, not of Callboard; check base_url"
-_OF_EVERY_PROBLEM = frozenset({"type", "title", "status", "code", "detail"})
+_OF_EVERY_PROBLEM = frozenset({"type", "title", "status", "code", "detail", "retryable"})

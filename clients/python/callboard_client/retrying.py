@@ -61,7 +61,7 @@ class Patience:
         Raises:
             CallboardError: ``error`` itself, where another attempt makes no sense or comes too late.
         """
-        if not error.is_temporary:
+        if not error.retryable:
             raise error
         most_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**self._failures)
         self._failures = min(self._failures + 1, 10)

@@ -20,8 +20,9 @@ export class ApiError extends Error {
     return this.status === 0;
   }
 
-  /** True where a later attempt may succeed. */
+  /** True where the same request may succeed later: as the problem says, else by the status, such as a proxy's. */
   get retryable(): boolean {
+    if (typeof this.facts.retryable === "boolean") return this.facts.retryable;
     return this.unreachable || this.status >= 500 || [408, 425, 429].includes(this.status);
   }
 }

@@ -110,7 +110,8 @@ export class Feed {
       const failure = await (this.heldBack ? this.#poll() : this.#attempt());
       if (this.stopped || opened !== this.#opened) return;
       if (failure === "ended") return this.#finish({ name: "ended" });
-      if (failure instanceof ApiError && !failure.retryable) return this.#finish({ name: "refused", error: failure });
+      // A defect of the server may be gone at the next attempt; a stream is for as long as the page is open.
+      if (failure instanceof ApiError && !failure.retryable && failure.status < 500) return this.#finish({ name: "refused", error: failure });
       if (failure !== "again") await this.#pause(failure);
     }
   }

@@ -675,6 +675,8 @@ export interface components {
             code: string;
             /** @description A sentence: what is wrong, the fact, the remedy. */
             detail: string;
+            /** @description Whether the same request may succeed later, unchanged; then ``Retry-After`` says when to try again. */
+            retryable: boolean;
             status: number;
             title: string;
             /** @description ``urn:callboard:problem:`` and the code. */

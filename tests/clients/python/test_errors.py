@@ -24,6 +24,7 @@ UNKNOWN = {
     "status": 404,
     "code": "agent_unknown",
     "detail": "agent 'asistant' is not configured; GET /v1/agents lists those that are.",
+    "retryable": False,
     "agent_id": "asistant",
 }
 
@@ -43,15 +44,34 @@ def test_a_problem_becomes_an_error_with_its_facts() -> None:
     assert isinstance(error, RequestRefused)
     assert (error.status, error.code, error.facts) == (404, "agent_unknown", {"agent_id": "asistant"})
     assert str(error) == f"{UNKNOWN['detail']} (agent_unknown, HTTP 404)"
-    assert not error.is_temporary
+    assert not error.retryable
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_a_server_without_room_is_temporary(status: int) -> None:
+def test_a_proxy_whose_server_has_no_room_may_be_asked_again(status: int) -> None:
     error = refusal(status, headers={"Retry-After": "7"}, text="<h1>Bad gateway</h1>")
 
     assert isinstance(error, RequestRefused)
-    assert (error.is_temporary, error.retry_after_s, error.code) == (True, 7.0, f"http_{status}")
+    assert (error.retryable, error.retry_after_s, error.code) == (True, 7.0, f"http_{status}")
+
+
+@pytest.mark.parametrize(
+    ("status", "retryable", "may_have_arrived"),
+    [
+        (408, True, False),
+        (429, True, False),
+        (507, True, False),
+        (503, True, True),
+        (502, False, True),
+        (500, False, False),
+    ],
+)
+def test_a_problem_says_itself_whether_it_may_be_asked_again(
+    status: int, retryable: bool, may_have_arrived: bool
+) -> None:
+    error = refusal(status, json=UNKNOWN | {"status": status, "retryable": retryable})
+
+    assert (error.retryable, error.may_have_arrived) == (retryable, may_have_arrived)
 
 
 @pytest.mark.parametrize("value", ["Wed, 21 Oct 2026 07:28:00 GMT", "soon", ""])
@@ -90,7 +110,7 @@ def test_an_error_of_tls_is_not_tried_again_and_says_what_to_change(cause: ssl.S
     found = unanswered(error, ADDRESS)
 
     assert isinstance(found, UnexpectedAnswer)
-    assert not found.is_temporary
+    assert not found.retryable
     assert words in str(found)
 
 

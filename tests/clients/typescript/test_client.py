@@ -53,6 +53,35 @@ console.log(JSON.stringify({
 """
 
 
+REFUSED = """
+import { createServer } from "node:http";
+import { Callboard } from "%(client)s/index.js";
+const answers = %(answers)s;
+const [counts, said] = [[], []];
+let answer, count = 0;
+const server = createServer((request, response) => {
+  count += 1;
+  const [status, body] = request.headers.accept === "text/event-stream" && count > 1 ? [204, ""] : answer;
+  response.writeHead(status).end(body && JSON.stringify(body));
+});
+await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+const callboard = new Callboard({ baseUrl: `http://127.0.0.1:${server.address().port}`, attempts: 2 });
+for (answer of answers) {
+  count = 0;
+  const error = await callboard.getRun("run_1").catch((error) => error);
+  counts.push(count);
+  said.push(error.retryable);
+}
+count = 0;
+answer = answers[0];
+const end = await new Promise((resolve) => {
+  const onState = ({ name }) => ["refused", "ended"].includes(name) && resolve(name);
+  callboard.board({ onEvent() {}, onState }).start();
+});
+server.close();
+console.log(JSON.stringify({ counts, said, end }));
+"""
+
 WRONG = """
 import { Callboard } from "%(client)s/index.js";
 const said = [], keys = [];
@@ -145,6 +174,24 @@ def test_runs_threads_and_agents_are_reached(client: Path, web: Web) -> None:
     assert found["messages"][0] == "user"
     assert "assistant" in found["agents"]
     assert found["refused"] == [True, "run_unknown", 404]
+
+
+def test_a_problem_says_whether_the_request_is_repeated_and_a_stream_outlasts_a_defect(client: Path) -> None:
+    defect, full = {"code": "internal", "retryable": False}, {"code": "database_full", "retryable": True}
+    answers = [
+        [500, defect],
+        [507, full],
+        [408, {"retryable": True}],
+        [404, {"retryable": False}],
+        [502, ""],
+        [400, ""],
+    ]
+
+    found = in_node(REFUSED, client=client / "dist", answers=json.dumps(answers))
+
+    assert found["said"] == [False, True, True, False, True, False]
+    assert found["counts"] == [2 if said else 1 for said in found["said"]]
+    assert found["end"] == "ended"
 
 
 def test_a_wrong_address_or_key_is_refused_with_the_remedy(client: Path, closed_port: int) -> None:

@@ -1,0 +1,158 @@
+"""The catalogue of all errors: what each means, what to do, and what follows for clients.
+
+``python -m cli.error_catalogue`` writes docs/errors.md from it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+from config.errors import CallboardError, Topic
+from config.folders import ROOT
+
+PAGE = ROOT / "docs" / "errors.md"
+MODULES = tuple(
+    """
+    agents.errors agents.models.errors agents.tools.errors bus.errors bus.journal.errors bus.messages
+    cli.supervisor.serving cli.supervisor.supervisor config.database.errors config.definitions.errors config.errors
+    config.identity.errors config.identity.folders config.redis.errors web.errors web.oidc.errors
+    """.split()
+)
+"""The modules with error classes; a test compares them with the sources."""
+HEAD = """# Errors
+
+`python -m cli.error_catalogue` writes this page from the classes of the errors; a test compares them.
+
+Every error has a stable code, and a sentence that says what is wrong and what to do. The terminal prints both, HTTP
+answers `application/problem+json` with them ([http.md](http.md)), and a run's `error` event and `reason` contain them.
+Programs should use the code, never the text. Errors of the machine, the database and the settings have a general
+sentence over HTTP, without addresses, folders and the words of a driver; the terminal and the log of the web process
+have the details.
+
+*Status* is the HTTP status; a dash means that no request is refused with this code. `POST /process`, which waits for a
+run, answers 502 with the code of the run's error.
+
+*Retryable* says that the same request may succeed later, unchanged; for some errors only after an administrator has
+acted. A problem has it as `retryable`, and says in the header `Retry-After` when to try again. Errors with the status
+408, 429, 503 or 507 always are retryable. For a run's error it says that a new run may succeed.
+"""
+TAIL = """`callboard_error` is the code of the base class of all errors; it is never raised."""
+INTRODUCTIONS = {
+    Topic.RUN: "These are `error` events; the last one is the run's `reason`.",
+    Topic.CALL: "A tool's error is the result of its call; the run continues.",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorEntry:
+    """What is said of an error in general."""
+
+    code: str
+    topic: Topic
+    status: int | None
+    """The HTTP status; None: no request is refused with it."""
+    retryable: bool
+    """Whether the same request may succeed later, unchanged."""
+    meaning: str
+    """One sentence or two, as Markdown."""
+    remedy: str
+    """What to do about it, as Markdown."""
+    seed_name: str | None
+    """Its name in one of the designs which Callboard grew from."""
+
+
+Columns = Mapping[str, Callable[[ErrorEntry], str]]
+USUAL: Columns = {
+    "code": lambda entry: f"`{entry.code}`",
+    "status": lambda entry: "–" if entry.status is None else str(entry.status),
+    "retryable": lambda entry: "yes" if entry.retryable else "",
+    "meaning": lambda entry: entry.meaning,
+    "remedy": lambda entry: entry.remedy,
+}
+OTHER_COLUMNS: Mapping[Topic, Columns] = {
+    Topic.RUN: {
+        "code": USUAL["code"],
+        "retryable": USUAL["retryable"],
+        "meaning": USUAL["meaning"],
+        "what happens, and what to do": USUAL["remedy"],
+    },
+    Topic.CALL: {"code": USUAL["code"], "meaning": USUAL["meaning"], "remedy": USUAL["remedy"]},
+}
+SEED = """## Names of the capability design
+
+One of the [designs](decisions/0007-names-kept-technologies-replaced.md) which Callboard grew from has names for errors
+of its tools. What stands for them:"""
+NO_ERROR: Mapping[str, str] = {
+    "APPROVAL_REQUIRED": "No error: the run waits with the reason `approval` until a person answers "
+    "([tools](tools.md#asking-a-person)).",
+    "DAGGER_E2E_DISABLED": "No tool runs in a container yet.",
+    "GoldenContext not set in workflow memo": "Cannot happen: an accepted run is stored with all that it needs.",
+    "SecurityContext not set in workflow memo": "Cannot happen: its tenant and principal are stored, too.",
+}
+"""What stands for a name of that design which no error has."""
+
+
+def catalogue() -> dict[str, ErrorEntry]:
+    """Return the entry of every error by its code, in the order of the codes."""
+    kinds = sorted(error_kinds(), key=lambda kind: kind.code)
+    return {kind.code: _entry(kind) for kind in kinds}
+
+
+def error_kinds() -> Iterator[type[CallboardError]]:
+    """Yield the class of every code; one without a code of its own is its parent's."""
+    for name in MODULES:
+        for kind in vars(import_module(name)).values():
+            is_error = isinstance(kind, type) and issubclass(kind, CallboardError) and kind.__module__ == name
+            if is_error and kind is not CallboardError and "code" in vars(kind):
+                yield kind
+
+
+def _entry(kind: type[CallboardError]) -> ErrorEntry:
+    return ErrorEntry(
+        code=kind.code,
+        topic=kind.topic,
+        status=kind.status if kind.over_http else None,
+        retryable=kind.retryable,
+        meaning=_first_paragraph(kind).replace("``", "`"),
+        remedy=kind.remedy,
+        seed_name=kind.seed_name,
+    )
+
+
+def _first_paragraph(kind: type[CallboardError]) -> str:
+    return " ".join(inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].split())
+
+
+def document() -> str:
+    found = [*catalogue().values()]
+    return "\n".join(
+        [HEAD, *(line for topic in Topic for line in _section(topic, found)), *_names(found), "", TAIL, ""]
+    )
+
+
+def _section(topic: Topic, found: list[ErrorEntry]) -> list[str]:
+    columns = OTHER_COLUMNS.get(topic, USUAL)
+    rows = [[cell(entry) for cell in columns.values()] for entry in found if entry.topic is topic]
+    introduction = [INTRODUCTIONS[topic], ""] if topic in INTRODUCTIONS else []
+    return [f"## {topic}", "", *introduction, *_table([*columns], rows), ""]
+
+
+def _names(found: list[ErrorEntry]) -> list[str]:
+    here = {entry.seed_name: f"`{entry.code}`" for entry in found if entry.seed_name is not None}
+    here |= NO_ERROR
+    return [SEED, "", *_table(["there", "here"], [[f"`{name}`", here[name]] for name in sorted(here)])]
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    return [_line(head), _line(["---"] * len(head)), *map(_line, rows)]
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(document())
