@@ -26,6 +26,7 @@ from agents.models.streams.wire import carried_error, load, malformed, not_a_str
 from agents.steps.output import parse_output
 from agents.tools.arguments import parse_arguments
 from agents.tools.calculator import calculator
+from agents.tools.http import to_result as http_result
 from agents.tools.results import MAX_BYTES, to_result
 from agents.tools.schema import describe
 from bus.envelope import command_of, rewrite_item
@@ -37,6 +38,10 @@ from config.database.error_codes import named_error
 from config.definitions.credentials import require_no_credentials
 from config.definitions.json_schema import check_schema, schema_errors
 from config.definitions.yaml_lines import read_yaml
+from config.egress.errors import UrlRefused
+from config.egress.exchange import HttpAnswer, Limits
+from config.egress.request import checked_headers
+from config.egress.target import parse_target
 from config.logs import one_line
 from config.redaction import Redactor, redact_start, secrets_in_url
 from config.redis.url import each_url, without_password
@@ -141,6 +146,20 @@ def _yaml(text: str) -> object:
         return read_yaml(path)
 
 
+def _target(text: str) -> None:
+    for url in (text, "https://" + text, "https://example.org/" + text, "https://[" + text):
+        with suppress(UrlRefused):
+            parse_target(url)
+    with suppress(UrlRefused):
+        parse_target("https://example.org/a/b").joined(text)
+
+
+def _answered(text: str) -> None:
+    body = text.encode("utf-8", "replace")[: Limits().max_bytes]
+    for kind in ("application/json", "text/plain; charset=gb18030", text[:8192]):
+        http_result(HttpAnswer(status=200, url="", headers={"content-type": kind, "link": text}, body=body))
+
+
 ON_THE_LOOP: Mapping[str, Callable[[str], object]] = {
     "a result of a tool": to_result,
     "an expression": calculator,
@@ -174,6 +193,9 @@ ON_THE_LOOP: Mapping[str, Callable[[str], object]] = {
     "a result for the demo model": lambda text: demo_answer(_asked("Where is it?", text[:MAX_BYTES])),
     "a line of a log file": lambda text: (logfiles._TEXT.match(text), logfiles._JSON.match(text)),
     "a near line of a log file": lambda text: logfiles._TEXT.match("2026-11-21T10:00:00Z  run_1  1  a" + text),
+    "an address to ask": _target,
+    "an answer over HTTP": _answered,
+    "a header to send": lambda text: checked_headers([("X-A", text), (text, "a")]),
     "a schema": lambda text: check_schema({"type": "object", "description": text}),
 }
 """What the loop of a worker or the web process does at once."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from config.egress.policy import allowed_in
 from config.origins import listed
 from config.settings.sources import ROOT, Part
 
@@ -22,6 +23,9 @@ class AgentSettings(Part):
     tool_modules: str = Field(default=".", pattern=r"^\s*(\.|[A-Za-z_][\w.]*)?(\s*,\s*(\.|[A-Za-z_][\w.]*)?)*\s*$")
     """Comma-separated modules a definition may name by dotted path: ``.`` allows those of the working folder, a package
     allows all in it. Installed plugins and ``plugins`` are always allowed."""
+    http_allowed_hosts: str = ""
+    """Comma-separated hosts that the tools ``http_get`` and ``http_request`` may ask: names, ``*.example.org``, ``*``
+    for every public host, networks; empty: every public host, and no private one."""
     builtins: bool = True
     """Whether the built-in observers and tools are available."""
     max_result_chars: int = Field(default=64_000, ge=1_000)
@@ -30,6 +34,12 @@ class AgentSettings(Part):
     """Longest input of a run."""
     fast_stream: bool = True
     """Whether model streams use the fast path; ``0`` sends all of them through LiteLLM's wrapper."""
+
+    @field_validator("http_allowed_hosts")
+    @classmethod
+    def _are_hosts(cls, value: str) -> str:
+        allowed_in(value)
+        return value
 
     @property
     def agent_folders(self) -> list[Path]:

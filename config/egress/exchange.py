@@ -1,0 +1,153 @@
+"""One request on one connection: to an address by number, with the host's name in ``Host`` and in TLS."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from config.egress.addresses import Address
+from config.egress.body import Body
+from config.egress.errors import HostUnreachable
+from config.egress.request import REDIRECTS, Outgoing
+from config.errors import ModelVisible, ToolCutOff
+
+if TYPE_CHECKING:
+    import httpx2
+
+_ALWAYS = {"User-Agent": "Callboard", "Accept": "*/*"}
+_NEVER_CONNECTED = "ConnectError ConnectTimeout PoolTimeout UnsupportedProtocol".split()
+"""Exceptions of httpx that are raised before a request is sent."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """How long a request may take, and how much an answer may have. An answer's headers have 100 KiB at most."""
+
+    total_s: float = 30.0
+    """Seconds for everything, redirects included."""
+    connect_s: float = 10.0
+    """Seconds for each address of a host."""
+    max_bytes: int = 1024 * 1024
+    """Bytes of the body, decompressed; the rest is not read."""
+    max_redirects: int = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HttpAnswer:
+    """What a server answered; ``notes`` say what of it is missing."""
+
+    status: int
+    url: str
+    """The address that answered, after redirects."""
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    body: bytes = b""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def location(self) -> str | None:
+        """Where it redirects to, if it does."""
+        return self.headers.get("location") if self.status in REDIRECTS else None
+
+
+class Exchange:
+    """One request on its way, with the connection that it uses."""
+
+    def __init__(self, request: Outgoing, limits: Limits, tls: ssl.SSLContext) -> None:
+        import httpx2  # takes 60 ms
+
+        self._request = request
+        self._limits = limits
+        self._is_sent = False
+        self._transport = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, http2=False, retries=0)
+
+    async def first_of(self, addresses: Sequence[Address]) -> httpx2.Response:
+        """Send the request to the first address that accepts a connection, and return the head of its answer."""
+        import httpx2
+
+        for number, address in enumerate(addresses, start=1):
+            try:
+                return await self._transport.handle_async_request(self._to(address))
+            except httpx2.TransportError as error:
+                is_unsent = not self._is_sent and type(error).__name__ in _NEVER_CONNECTED
+                if number < len(addresses) and is_unsent:
+                    continue
+                raise self.failed(_problem(error)) from error
+        raise AssertionError("the policy refuses a host without addresses")
+
+    def failed(self, problem: str) -> ModelVisible:
+        """Return the error that says whether the request may have arrived."""
+        host = self._request.target.host
+        if not self._is_sent:
+            return HostUnreachable(f"{host} {problem}; the request was not sent.")
+        return ToolCutOff(f"{host} {problem}, after the request was sent.")
+
+    async def read(self, answer: httpx2.Response, until_s: float) -> HttpAnswer:
+        """Return the answer with its body; of a redirect the body is not read."""
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        body = Body(headers.get("content-encoding", "").strip().lower(), self._limits.max_bytes)
+        whole = HttpAnswer(status=answer.status_code, url=str(self._request.target), headers=headers)
+        try:
+            if whole.location is None and self._request.method != "HEAD":
+                await body.read(answer.aiter_raw(), until_s)
+        finally:
+            await answer.aclose()
+        return replace(whole, body=bytes(body.data), notes=() if body.note is None else (body.note,))
+
+    async def close(self) -> None:
+        await self._transport.aclose()
+
+    def _to(self, address: Address) -> httpx2.Request:
+        """Return the request to one address of the host, with the host's name in ``Host`` and in TLS."""
+        import httpx2
+
+        one, limits = self._request, self._limits
+        chosen = {name.lower() for name, _ in one.headers}
+        headers = [("Host", one.target.authority), ("Accept-Encoding", "gzip, deflate"), *one.headers]
+        headers += [(name, value) for name, value in _ALWAYS.items() if name.lower() not in chosen]
+        host = f"[{address}]" if address.version == 6 else str(address)
+        times = dict.fromkeys(("read", "write", "pool"), limits.total_s) | {"connect": limits.connect_s}
+        extensions = {
+            "sni_hostname": one.target.host,
+            "target": one.target.path.encode(),  # httpx would remove dots from the path of a URL
+            "timeout": times,
+            "trace": self._trace,
+        }
+        return httpx2.Request(
+            one.method,
+            httpx2.URL(scheme=one.target.scheme, host=host, port=one.target.port),
+            headers=headers,
+            content=one.body or None,
+            extensions=extensions,
+        )
+
+    async def _trace(self, event: str, facts: Mapping[str, Any]) -> None:
+        self._is_sent = self._is_sent or event == "http11.send_request_headers.started"
+
+
+def _problem(error: BaseException) -> str:
+    """Return what happened without addresses and the words of libraries."""
+    causes: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and len(causes) < 8:
+        causes.append(one)
+        one = one.__cause__ or one.__context__
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        return "has a TLS certificate that is not valid for it, or not signed by a trusted authority"
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return "could not agree on TLS"
+    kind = type(error).__name__
+    if kind == "ConnectError":
+        return "accepts no connection"
+    return "did not accept a connection in time" if kind == "ConnectTimeout" else f"broke the connection ({kind})"
+
+
+@lru_cache(maxsize=1)
+def trusted() -> ssl.SSLContext:
+    """Return the authorities that this machine trusts, read once: that takes 20 ms."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
