@@ -20,6 +20,8 @@ from config.definitions.errors import DefinitionInvalid
 from config.definitions.json_schema import SchemaRefused, check_schema
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.effects import Effect, OnExpiry
+from config.egress.errors import UrlRefused
+from config.egress.target import parse_target
 from config.identity.principal import NAME, NAME_FORM, Role
 from config.redaction import register_secrets, secrets_in_url
 from config.settings import QUEUE_NAME, QUEUE_NAME_FORM
@@ -146,10 +148,13 @@ class DefinitionFields(_Section):
         if value is None:
             return None
         parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("has to be an address like http://127.0.0.1:9000/v1")
         if parts.username or parts.password:
             raise ValueError("may not hold a password; name the variable that holds the key as `api_key_env:`")
+        try:
+            parse_target(value)
+        except UrlRefused as error:
+            problem = str(error).rstrip(".")
+            raise ValueError(f"has to be an address like http://127.0.0.1:9000/v1: {problem}") from error
         return value
 
     @field_validator("params")

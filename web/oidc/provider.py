@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx2
 from authlib.common.errors import AuthlibBaseError
@@ -17,6 +16,8 @@ from authlib.integrations.httpx_client import OAuth2Client
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
+from config.egress.errors import UrlRefused
+from config.egress.target import parse_target
 from config.settings import Settings
 from web.errors import Overloaded
 from web.oidc.attempt import Attempt
@@ -118,7 +119,10 @@ class Provider:
 
     def _is_address(self, value: object) -> bool:
         schemes = ("https",) if self._issuer.startswith("https:") else ("https", "http")
-        return isinstance(value, str) and urlsplit(value).scheme in schemes and bool(urlsplit(value).hostname)
+        try:
+            return isinstance(value, str) and parse_target(value).scheme in schemes
+        except UrlRefused:
+            return False
 
     def _keys_for(self, client: OAuth2Client, key_id: str | None) -> KeySet:
         with self._lock:

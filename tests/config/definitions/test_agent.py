@@ -112,6 +112,8 @@ def test_a_definition_cannot_be_changed(file):
         ("name: 5\nmodel: auto\nsystem_prompt: x\n", 1, "name", "has to be text"),
         (BASE + "api_base: file:///etc/passwd\n", 4, "api_base", "http://127.0.0.1:9000/v1"),
         (BASE + "api_base: https://me:secret@host/v1\n", 4, "api_base", "may not hold a password"),
+        (BASE + "api_base: http://2130706433/v1\n", 4, "api_base", "four decimal numbers"),
+        (BASE + "api_base: http://host\\other/v1\n", 4, "api_base", "backslash"),
         ('name: "A\\0B"\nmodel: auto\nsystem_prompt: x\n', 1, "name", "the character NUL"),
         (BASE + 'params:\n  user: a\n  stop: [a, "\\0"]\n', 6, "params.stop[1]", "the character NUL"),
         (BASE + 'params:\n  a: {"\\0": 1}\n', 5, "params.a.\\0", "the character NUL"),
