@@ -291,7 +291,7 @@ def test_reading_a_body_stops_at_a_limit(pieces, forever, note):
 
             answer = await fetch(shop.url("shop.example"), limits=limits)
 
-            assert time.perf_counter() - began < 2
+            assert time.perf_counter() - began < 4
             assert len(answer.body) <= 100_000
             assert [note in said for said in answer.notes] == [True]
 
@@ -305,7 +305,7 @@ def test_a_body_that_drips_is_read_for_as_long_as_it_may_take():
 
             answer = await fetch(shop.url("shop.example"), limits=Limits(total_s=0.4))
 
-            assert time.perf_counter() - began < 2
+            assert time.perf_counter() - began < 4
             assert "did not end in time" in answer.notes[0]
             assert answer.body.startswith(b"a")
 
@@ -333,7 +333,7 @@ def test_an_answer_without_a_usable_head_leaves_the_outcome_open(pieces, forever
             with pytest.raises(ToolCutOff, match="after the request was sent"):
                 await fetch(shop.url("shop.example"), "POST", limits=Limits(total_s=0.5))
 
-            assert time.perf_counter() - began < 2
+            assert time.perf_counter() - began < 4
 
     asyncio.run(run())
 
