@@ -17,8 +17,9 @@ PAGE = ROOT / "docs" / "errors.md"
 MODULES = tuple(
     """
     agents.errors agents.models.errors agents.tools.errors bus.errors bus.journal.errors bus.messages
-    cli.supervisor.serving cli.supervisor.supervisor config.database.errors config.definitions.errors config.errors
-    config.identity.errors config.identity.folders config.redis.errors web.errors web.oidc.errors
+    cli.supervisor.serving cli.supervisor.supervisor config.database.errors config.definitions.errors
+    config.egress.errors config.errors config.identity.errors config.identity.folders config.redis.errors web.errors
+    web.oidc.errors
     """.split()
 )
 """The modules with error classes; a test compares them with the sources."""

@@ -26,16 +26,17 @@ ENDED = (
     ("assistant", "What is 17 * 23, and what time is it in Tokyo?"),
     ("calendar", "Lunch with Mia and Jonas on Friday at 12:30 in Lisbon"),
     ("assistant", "Write buy milk and eggs to shopping.txt, then read it"),
-    ("office", "Order 3 boxes of paper"),
     ("assistant", "fail"),
 )
 """Agent and message of the runs that the board shows as ended, the oldest first."""
 OPEN = (
-    ("Think hard and write 300 words slowly", "pictures-1"),
-    ("Write 200 words slowly", "pictures-2"),
-    ("And then 50 more", "pictures-2"),
+    ("office", "Order 3 boxes of paper", "pictures-3"),
+    ("assistant", "Think hard and write 300 words slowly", "pictures-1"),
+    ("assistant", "Write 200 words slowly", "pictures-2"),
+    ("assistant", "And then 50 more", "pictures-2"),
 )
-"""Message and thread of the runs that are open while the pictures are made; the last waits for the one before it."""
+"""Agent, message and thread of the runs that are open while the pictures are made: the first waits for a person, the
+last for the one before it."""
 DEMO = {**dict.fromkeys(BY_KEY, ""), "CALLBOARD_NO_CONFIG": "1"}
 """Variables with which ``model: auto`` is the demo model, whatever this shell has set."""
 WIDE, PHONE = (1440, 900), (390, 844)
@@ -52,8 +53,8 @@ def main(folder: Path, *, is_preview: bool) -> None:
             for agent, text in ENDED:
                 up.ask(agent, text)
             visitor = Visitor(browser.new_context(reduced_motion="reduce"), up.address).opens()
-            for text, thread_id in OPEN:
-                start(visitor.url, text, thread_id)
+            for agent, text, thread_id in OPEN:
+                start(visitor.url, agent, text, thread_id)
             take_all(visitor, converse(visitor), folder, is_preview=is_preview)
             browser.close()
             up.stop()
@@ -84,9 +85,9 @@ def take_all(visitor: Visitor, conversation: str, folder: Path, *, is_preview: b
             visitor.page.screenshot(path=folder / f"{name}{dark}.png")
 
 
-def start(address: str, text: str, thread_id: str) -> None:
-    """Start a run of the assistant."""
-    body = json.dumps({"agent": "assistant", "input": text, "thread_id": thread_id}).encode()
+def start(address: str, agent: str, text: str, thread_id: str) -> None:
+    """Start a run."""
+    body = json.dumps({"agent": agent, "input": text, "thread_id": thread_id}).encode()
     request = urllib.request.Request(f"{address}/v1/runs", body, {"Content-Type": "application/json"})
     urllib.request.urlopen(request, timeout=30).close()
 

@@ -96,14 +96,26 @@ def test_thinking_is_one_line_that_unfolds(visitor: Visitor) -> None:
     expect(thinking.locator(".think-body .prose")).to_have_text(re.compile(r"\w+"))
 
 
-def test_a_tool_that_asks_first_is_refused_and_says_so(visitor: Visitor) -> None:
+def test_a_call_that_a_person_approves_is_made(visitor: Visitor) -> None:
     visitor.opens()
 
-    visitor.says("Order 3 boxes of paper", agent="office").waits_for_end()
+    visitor.says("Order 3 boxes of paper", agent="office")
+    visitor.turns.last.locator(".ask [data-key=approve]").click(timeout=PATIENCE_MS)
+    visitor.waits_for_end()
+
+    card = visitor.turns.last.locator(".tool:not(.ask)").first
+    expect(card).to_contain_text("total_eur")
+    expect(card.locator(".badge")).to_have_text(re.compile(r"unsafe · \d+ ms"))
+
+
+def test_a_call_that_a_person_rejects_is_not_made(visitor: Visitor) -> None:
+    visitor.opens()
+
+    visitor.says("Order 3 boxes of paper", agent="office").rejects("we have enough").waits_for_end()
 
     card = visitor.turns.last.locator(".tool.is-refused").first
     expect(card).to_contain_text("unsafe · refused")
-    expect(card).to_contain_text("Nothing was done")
+    expect(card).to_contain_text("we have enough")
 
 
 def test_a_structured_answer_is_a_list_of_terms(visitor: Visitor) -> None:
@@ -185,12 +197,12 @@ def test_an_old_thread_opens_at_its_end(visitor: Visitor, browser: Browser, size
     visitor.opens()
     visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
     visitor.says("Compare Norway, Sweden and Finland", agent="atlas").waits_for_end(2)
-    visitor.says("Order 3 boxes of paper", agent="office").waits_for_end(3)
+    visitor.says("Order 3 boxes of paper", agent="office").rejects().waits_for_end(3)
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce")
 
     other = Visitor(context, visitor.url).opens(f"#/thread/{visitor.thread_id}")
 
-    expect(other.turns.last.locator(".tool .badge")).to_have_text("unsafe · refused")
+    expect(other.turns.last.locator(".tool:not(.ask) .badge")).to_have_text("unsafe · refused")
     other.page.wait_for_function(IS_AT_END)
     context.close()
 

@@ -67,7 +67,7 @@ def test_every_text_has_the_contrast_of_aa(browser: Browser, callboard_url: str)
     context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
     visitor = Visitor(context, callboard_url).opens()
     visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
-    visitor.says("Order 3 boxes of paper", agent="office").waits_for_end(2)
+    visitor.says("Order 3 boxes of paper", agent="office").rejects().waits_for_end(2)
     visitor.says("fail", agent="assistant").waits_for_end(3)
 
     grounds = {

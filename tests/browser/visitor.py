@@ -64,6 +64,14 @@ class Visitor:
         expect(self.page.locator(".end")).to_have_count(runs, timeout=PATIENCE_MS)
         return self
 
+    def rejects(self, reason: str = "") -> Visitor:
+        """Reject the call that the last run asks about."""
+        card = self.turns.last.locator(".ask")
+        card.locator("[data-key=reject]").click(timeout=PATIENCE_MS)
+        card.locator("textarea").fill(reason)
+        card.locator("[data-key=confirm]").click()
+        return self
+
     def presses(self, *keys: str) -> Visitor:
         """Press keys, one after the other."""
         for key in keys:

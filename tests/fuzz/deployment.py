@@ -10,7 +10,7 @@ from pathlib import Path
 
 from config.identity.principal import Principal, Role
 from config.settings import Settings
-from tests.bus.questions import asks
+from tests.bus.questions import asks, question, question_before
 from tests.credentials import key_of
 from tests.identity_provider.provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider
 from tests.journeys.up import Up
@@ -74,15 +74,16 @@ def _environment(folder: Path, provider: IdentityProvider) -> dict[str, str]:
     return {f"CALLBOARD_{name.upper()}": value for name, value in chosen.items()}
 
 
-def _questions(settings: Settings) -> list[tuple[str, str]]:
-    """Return run and question of some runs that wait for an answer; no worker takes them afterwards."""
+def _questions(settings: Settings) -> list[tuple[str, str, list[str]]]:
+    """Return run, question and possible answers of some runs that wait; no worker takes them afterwards."""
     found = []
     with opened(settings) as runner:
-        for _ in range(WAITING_RUNS):
+        for number in range(WAITING_RUNS):
             run_id = runner.run("Refund the order.", "asking", principal=OWNER).run_id
-            runner.journal.publish(asks(runner.journal.database, run_id))
+            one = question() if number % 2 else question_before()
+            runner.journal.publish(asks(runner.journal.database, run_id, one))
             (asked,) = runner.journal.runs.get(OWNER, run_id)["approvals"]
-            found.append((run_id, asked["approval_id"]))
+            found.append((run_id, asked["approval_id"], asked["decisions"]))
     return found
 
 

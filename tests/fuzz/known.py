@@ -15,6 +15,8 @@ from schemathesis import Case
 
 from tests.identity_provider.provider import pass_forms
 
+FITTING = {"order": 7}
+"""Arguments that the questions before calls take."""
 EVERY = 4
 """One of so many requests gets what is known."""
 
@@ -44,7 +46,11 @@ class Known:
             change(case)
 
     def _answer_a_question(self, case: Case) -> None:
-        case.path_parameters["run_id"], case.path_parameters["approval_id"] = next(self._questions)
+        decision = case.body["decision"]
+        run_id, approval_id, _ = next(one for one in self._questions if decision in one[2])
+        case.path_parameters |= {"run_id": run_id, "approval_id": approval_id}
+        if "arguments" in case.body:
+            case.body["arguments"] = FITTING
 
     def _sign_in(self, case: Case) -> None:
         origin = str(case.operation.base_url).rstrip("/")
