@@ -210,9 +210,10 @@ def _answered(row: Row[Any], before: Answered) -> Answered:
 
 
 def give_back(connection: Connection, step_ids: Sequence[str]) -> None:
-    """Mark the answers about these steps as not used: the owner that used them has not made the calls."""
+    """Mark the approvals of these steps as not used: the owner that used them has not made the calls."""
     if step_ids:
-        connection.execute(update(approvals).where(approvals.c.step_id.in_(step_ids)).values(used_ms=None))
+        given = approvals.c.step_id.in_(step_ids) & (approvals.c.decision == "approve")
+        connection.execute(update(approvals).where(given).values(used_ms=None))
 
 
 def use(connection: Connection, approval_ids: Sequence[str]) -> None:

@@ -11,15 +11,16 @@ import orjson
 import pytest
 
 from agents.handle import RunHandle
-from bus.payloads import Payload, ResponsePayload, ToolPayload, encode
+from bus.journal import Decision
+from bus.payloads import ApprovalPayload, Payload, ResponsePayload, ToolPayload, encode
 from tests.app_harness import AppHarness
 from tests.fleet import Worker
 from tests.model_server import Call, Turn
 
 pytestmark = pytest.mark.journey
 
-_ID = re.compile(r"\b(run|thr|msg|step|call|key)_[0-9a-z]{26}\b")
-_VOLATILE = ("at", "duration_ms", "retry_in_ms")
+_ID = re.compile(r"\b(run|thr|msg|step|call|key|apr)_[0-9a-z]{26}\b")
+_VOLATILE = ("at", "duration_ms", "retry_in_ms", "expires_at")
 _HOST = re.compile(r"127\.0\.0\.1:\d+")
 
 
@@ -51,6 +52,11 @@ def _stop_in_tool(event: Payload, handle: RunHandle) -> None:
         handle.cancel(by="ann")
 
 
+def _reject(event: Payload, handle: RunHandle) -> None:
+    if isinstance(event, ApprovalPayload) and event.decision is None:
+        handle.decide(event.approval_id, Decision(decision="reject", message="not today"), by="ann")
+
+
 SAMPLE = "tests.agents.sample_tools"
 SCHEMA = "output_schema: {type: object, properties: {city: {type: string}}, required: [city]}"
 SCENARIOS: dict[str, Scenario] = {
@@ -75,8 +81,10 @@ SCENARIOS: dict[str, Scenario] = {
     "a tool that fails": Scenario(
         agent=f"tools: ['{SAMPLE}:explode']", turns=[Turn(calls=[Call(name="explode")]), Turn(text="It blew up.")]
     ),
-    "a tool that is refused": Scenario(
-        agent=f"tools: ['{SAMPLE}:launch']", turns=[Turn(calls=[Call(name="launch")]), Turn(text="Not done.")]
+    "a call that a person rejects": Scenario(
+        agent=f"tools: ['{SAMPLE}:launch']",
+        turns=[Turn(calls=[Call(name="launch")]), Turn(text="Not done.")],
+        meanwhile=_reject,
     ),
     "a broken stream": Scenario(turns=[Turn(text=["lost ", "words"], disconnect_after=2), Turn(text="Kept words.")]),
     "a failing model": Scenario(turns=[Turn(status=500)] * 3),
