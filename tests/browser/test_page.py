@@ -178,6 +178,7 @@ def test_reload_in_the_middle_continues_and_repeats_nothing(visitor: Visitor, re
 
     messages = visitor.asks(f"/v1/threads/{visitor.thread_id}/messages")["messages"]
     said = [message["content"] for message in messages if message["role"] == "assistant"][-1]
+    expect(visitor.answer.last).to_contain_text(said.split()[-1], timeout=PATIENCE_MS)  # which is typed out
     assert _words(visitor.answer.last.inner_text()) == _words(said)
 
 
