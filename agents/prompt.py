@@ -45,7 +45,7 @@ def _conversation(history: Sequence[HistoryItem], max_result_chars: int) -> Iter
     for item in history:
         if item.role == "tool":
             if unanswered.pop(item.data["call_id"], None) is not None:
-                shown = _edited(item.data.get("edited")) + _shown(item.data.get("result"), max_result_chars)
+                shown = _shown(item.data.get("result"), max_result_chars, item.data.get("edited"))
                 yield _tool_message(item.data["call_id"], item.data.get("name", ""), shown)
             continue
         if item.role == "error":
@@ -84,9 +84,12 @@ def _assistant_message(data: Mapping[str, Any]) -> Message | None:
     return message if message["content"] or calls else None
 
 
-def _shown(result: Any, max_chars: int) -> str:
-    """Return a result as it is sent to the model, truncated with a note where it is longer than ``max_chars``."""
-    text = result if isinstance(result, str) else orjson.dumps(result).decode()
+def _shown(result: Any, max_chars: int, edited: Mapping[str, Any] | None) -> str:
+    """Return a result as it is sent to the model, truncated with a note where it is longer than ``max_chars``.
+
+    Before it comes a note of the arguments where a person changed them.
+    """
+    text = _edited(edited) + (result if isinstance(result, str) else orjson.dumps(result).decode())
     return text if len(text) <= max_chars else text[:max_chars] + RESULT_CUT.format(shown=max_chars, whole=len(text))
 
 

@@ -97,7 +97,7 @@ class ToolStep:
             return
         if prior is not None and not prior.effect:  # a call that was invalid is not tried with other code
             self._settle("failed", NEVER_MADE)
-        elif self._tool.confirm and (prior is None or prior.status == "planned"):
+        elif self._tool.needs_approval and (prior is None or prior.status == "planned"):
             self.approval_reason = self._missing_approval(self._tool)
 
     def _missing_approval(self, tool: Tool) -> str | None:

@@ -54,6 +54,11 @@ class Tool:
             )
 
     @property
+    def needs_approval(self) -> bool:
+        """Whether a person has to approve each call: also where only their number is given."""
+        return self.confirm or self.approvers > 1
+
+    @property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
 

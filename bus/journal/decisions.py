@@ -33,6 +33,7 @@ from config.identity.audit.entry import Action
 from config.identity.audit.recording import record
 from config.identity.principal import Principal, Verb
 
+NOT_MADE = "Not done: no person answered in time, and the tool has no default result."
 BY_EXPIRY = "expiry"
 """Who decided, where it was the end of the time for an answer."""
 
@@ -123,7 +124,7 @@ def _approve(
 
 def decide_by_expiry(connection: Connection, run: Row[Any], question: Row[Any]) -> CommitResult:
     """Record what a question says about its expiry as its answer; the run is queued once none is open."""
-    taken = orjson.loads(question.default_json) if question.default_json is not None else None
+    taken = orjson.loads(question.default_json) if question.default_json is not None else NOT_MADE
     answers = {
         OnExpiry.REJECT: Decision(decision="reject", message="no person answered in time"),
         OnExpiry.TAKE_DEFAULT: Decision(decision="take_as_done", result=taken),

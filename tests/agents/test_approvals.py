@@ -119,6 +119,31 @@ def test_edited_arguments_are_those_of_the_call_and_the_model_gets_a_note(kit: A
     assert step["arguments_digest"] == decided.digest != original
 
 
+def test_long_edited_arguments_are_cut_for_the_model_as_a_result_is(kit: AgentKit) -> None:
+    handle = begin(kit)
+
+    answered(handle, decision="approve", arguments={"item": "tea" * 60_000})
+
+    assert len(sent_last(kit)) < 65_000
+
+
+def test_the_number_of_approvers_alone_asks_for_approval(kit: AgentKit) -> None:
+    @tool(name="order", effect="unsafe", approvers=2)
+    def order_by_two(item: str, boxes: int = 1) -> str:
+        """Order something.
+
+        Args:
+            item: what to order.
+            boxes: how many boxes.
+        """
+        return order(item, boxes)
+
+    handle = begin(kit, tools=(order_by_two,))
+
+    assert (question(handle)["approvers"], made) == (2, [])
+    handle.cancel()
+
+
 @pytest.mark.parametrize(
     "arguments", [{"item": "tea", "boxes": "many"}, {"boxes": 1}, {"item": "tea", "boxes": 1, "to": "me"}, {}]
 )

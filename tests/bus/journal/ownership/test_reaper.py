@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from bus.journal.approvals import Decision
-from bus.journal.decisions import decide
+from bus.journal.decisions import NOT_MADE, decide
 from bus.journal.endings import NOT_KNOWN
 from bus.journal.errors import StaleOwner
 from bus.journal.log.commit import Commit
@@ -381,17 +381,17 @@ def test_an_unanswered_question_ends_its_run_with_a_result_for_the_call(harness:
 
 
 @pytest.mark.parametrize(
-    ("on_expiry", "decision"),
+    ("on_expiry", "default", "decision"),
     [
-        (OnExpiry.REJECT, Decision(decision="reject", message="no person answered in time")),
-        (OnExpiry.TAKE_DEFAULT, Decision(decision="take_as_done", result={"sent": False})),
+        (OnExpiry.REJECT, None, Decision(decision="reject", message="no person answered in time")),
+        (OnExpiry.TAKE_DEFAULT, {"sent": False}, Decision(decision="take_as_done", result={"sent": False})),
+        (OnExpiry.TAKE_DEFAULT, None, Decision(decision="take_as_done", result=NOT_MADE)),
     ],
 )
 def test_an_unanswered_question_may_have_an_answer_for_that_case(
-    harness: JournalHarness, on_expiry: OnExpiry, decision: Decision
+    harness: JournalHarness, on_expiry: OnExpiry, default: Any, decision: Decision
 ) -> None:
     run_id = harness.accept().run_id
-    default = {"sent": False} if on_expiry is OnExpiry.TAKE_DEFAULT else None
     one = question_before(expires_in_s=-1, on_expiry=on_expiry, default=default)
     asks(harness.database, run_id, one)
 
