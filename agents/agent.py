@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from agents.context import RunContext
-from agents.errors import OutcomeUnknown, OutputInvalid
+from agents.errors import OutcomeUnknown, OutputInvalid, PolicyRefused
 from agents.models.call import ModelCall
 from agents.models.streams.tool_calls import ToolCall
 from agents.prompt import FINAL_TURN_PROMPT, messages_for, offered
@@ -73,6 +73,7 @@ class Agent:
         self._context = context
         self._progress = progress
         self._spent = progress.totals
+        context.totals = lambda: self._total
         self._rounds = progress.rounds
         self._step: ModelStep | None = None
         self._calls: list[ToolStep] = []
@@ -90,11 +91,13 @@ class Agent:
             self._calls = [self._resumed(step) for step in progress.calls]
             used = [step.approval_id for step in progress.calls if step.approval_id and step.decision]
             begun = [call for call in self._calls if call.will_run]
+            decided = {call.id: call.decision for call in self._calls if call.decision is not None}
             edited = {call.id: call.edited_digest for call in begun if call.edited_digest is not None}
-            return FirstCommit(restarted=[call.id for call in begun], edited=edited, answers_used=used)
+            restarted = [call.id for call in begun]
+            return FirstCommit(restarted=restarted, edited=edited, decided=decided, answers_used=used)
         if progress.asking is not None:
             self._step = self._model_step(prior=progress.asking)
-            return FirstCommit(restarted=[self._step.id])
+            return FirstCommit(restarted=[self._step.id], decided={self._step.id: self._step.decision})
         return FirstCommit(started=[self._begin(self._model_step()).started()])
 
     def _resumed(self, step: OpenStep) -> ToolStep:
@@ -136,13 +139,15 @@ class Agent:
         messages += self._repair
         if self._is_last:
             messages.append({"role": "system", "content": FINAL_TURN_PROMPT})
+        roles = context.lease.roles
+        offered_tools = {name: tool for name, tool in self._tools.items() if tool.may_be_called_with(roles)}
         call = ModelCall(
             model=context.lease.model,
             messages=messages,
-            tools=offered(self._tools) or None,
-            effects={name: tool.effect for name, tool in self._tools.items()},
+            tools=offered(offered_tools) or None,
+            effects={name: tool.effect for name, tool in offered_tools.items()},
             starters=definition.starters,
-            tool_choice="none" if self._is_last and self._tools else None,
+            tool_choice="none" if self._is_last and offered_tools else None,
             params=definition.params,
             response_format=response_format(definition.output_schema) if definition.output_schema else None,
             api_base=definition.api_base,
@@ -219,6 +224,9 @@ class Agent:
         """
         if any(call.is_given_up for call in self._calls):
             raise OutcomeUnknown("a call was cut off, and a person decided that the run fails for it.")
+        halting = next((call.decision for call in self._calls if call.is_halted and call.decision is not None), None)
+        if halting is not None:
+            raise PolicyRefused(rule=halting.rule, reason=halting.reason)
         limit, open_calls = asyncio.Semaphore(CALLS_AT_ONCE), len(self._calls)
         tasks = [asyncio.create_task(_run(call, limit)) for call in self._calls]
         try:

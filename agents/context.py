@@ -7,15 +7,20 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 from sqlalchemy import Row
 
 from agents.tools.isolation.sandbox import Quota
 from agents.window import Window
-from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner
+from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner, Totals
 from bus.payloads import Payload
+from config.capabilities import Classification
+from config.effects import Effect
+from config.guardrails.guardrails import UNGUARDED, Guardrails
 from config.identity.folders import sandbox_folder
+from config.policy.decision import ALLOW_ALL, CallFacts, Policy
 from config.private_files import private_folder
 from config.settings import Settings
 from observers.base import AgentFacts, AgentObserver, RunFacts
@@ -54,6 +59,13 @@ class RunContext:
         self._invoker = ObserverInvoker(observers)
         self._agent_facts, self._run_facts = facts_of(lease, lease.run_id, lease.metadata)
         self.writer: RunWriter = journal.writer(lease, self.notify)
+        self.policy: Policy = ALLOW_ALL
+        """Decides about each call of a model or a tool."""
+        self.guardrails: Guardrails = UNGUARDED
+        self.labels = set(lease.labels)
+        """What the run has read so far, as the labels of its tools."""
+        self.totals: Callable[[], Totals] = Totals
+        """What the run has used so far; set by what executes it."""
         self.is_stopped = False
         """Whether a client asked this run to stop."""
         self.release_as: Release | None = None
@@ -69,6 +81,33 @@ class RunContext:
     def duration_ms(self) -> int:
         """Milliseconds since the run was accepted, by a monotonic clock since the claim."""
         return self.lease.age_ms + round((time.monotonic() - self._claimed_s) * 1000)
+
+    def call_facts(
+        self,
+        point: Literal["model", "tool"],
+        name: str,
+        arguments: Mapping[str, Any] = MappingProxyType({}),
+        effect: Effect = Effect.PURE,
+        classification: Classification = Classification.INTERNAL,
+    ) -> CallFacts:
+        """Return what the policy may look at of a call that is about to be made."""
+        lease, totals = self.lease, self.totals()
+        return CallFacts(
+            point=point,
+            name=name,
+            arguments=arguments,
+            effect=effect,
+            classification=classification,
+            labels=frozenset(self.labels),
+            principal=lease.principal,
+            roles=lease.roles,
+            tenant=lease.tenant,
+            agent_id=lease.agent_id,
+            model=lease.model,
+            cost_usd=totals.cost_usd or 0.0,
+            tokens=sum(totals.usage.get(name, 0) for name in ("input_tokens", "output_tokens")),
+            steps=totals.steps,
+        )
 
     @property
     def sandbox(self) -> Path:

@@ -83,6 +83,17 @@ class OutcomeUnknown(Permanent):
     remedy = "Check the other system, then start a new run."
 
 
+class PolicyRefused(Permanent):
+    """The policy does not let the run call its model, or ends the run because of a call."""
+
+    code = "policy_refused"
+    status = 403
+    topic = Topic.RUN
+    over_http = False
+    remedy = "Read the rule that the sentence names; it, or the request, has to change."
+    text = "the policy's rule '{rule}' ends the run. {reason}"
+
+
 class OutputInvalid(Permanent):
     """The answer does not fit the schema."""
 

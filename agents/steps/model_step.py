@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.context import RunContext
+from agents.errors import PolicyRefused
 from agents.models.call import ModelCall
 from agents.models.cost import cost_of
 from agents.models.open import open_stream
@@ -19,6 +20,9 @@ from bus.journal import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, T
 from bus.payloads import ErrorPayload, MessagePayload, ReasoningPayload, ResponsePayload, ToolNamePayload
 from config.errors import CallboardError
 from config.ids import new_id
+from config.policy.decision import Verdict
+
+_REFUSING = (Verdict.BLOCK, Verdict.HALT, Verdict.REQUIRE_APPROVAL)
 
 
 class ModelStep:
@@ -37,20 +41,31 @@ class ModelStep:
         self._is_answered = False
         self._pieces = 0
 
+        self.decision = context.policy.decide(context.call_facts("model", call.model))
+        """What the policy decides about the call."""
+
     def started(self) -> StepStarted:
         """Return the journal's entry that has to be committed before ``ask``."""
         asked = {"model": self._call.model, "messages": self._call.messages, "tools": self._call.tools}
         digest, key = canonical_digest(asked), new_id("key")
         return StepStarted(
-            id=self.id, kind="model", name=self._call.model, arguments_digest=digest, idempotency_key=key
+            id=self.id,
+            kind="model",
+            name=self._call.model,
+            arguments_digest=digest,
+            idempotency_key=key,
+            decision=self.decision,
         )
 
     async def ask(self) -> StreamedResponseWrapper:
         """Call the model and return the answer; it was streamed as deltas, and failed attempts' deltas are withdrawn.
 
         Raises:
+            PolicyRefused: the policy does not allow the call.
             CallboardError: the error of the last attempt that the retry policy allows.
         """
+        if self.decision.verdict in _REFUSING:
+            raise PolicyRefused(rule=self.decision.rule, reason=self.decision.reason)
         timeouts = self._call.timeouts
         while True:
             try:

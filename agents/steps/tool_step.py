@@ -1,9 +1,9 @@
-"""One tool call of a run: validated, recorded before it begins, and its outcome committed."""
+"""One tool call of a run, whichever caller asks for it: decided about, recorded, made, and its outcome committed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +11,14 @@ import orjson
 
 from agents.context import RunContext
 from agents.models.streams.tool_calls import ToolCall
-from agents.tools.arguments import parse_arguments, validate_arguments
+from agents.steps.preflight import Preflight, version_of
 from agents.tools.errors import ToolTimeout
 from agents.tools.executor import call_tool, check_call
+from agents.tools.results import validate_output
 from agents.tools.tool import Tool, ToolContext
 from bus.journal import (
     BEFORE,
     NOTHING_SAID,
-    USED_UP,
     Commit,
     HistoryItem,
     OpenStep,
@@ -33,12 +33,8 @@ from config.effects import Effect, Recovery
 from config.errors import ModelVisible, ToolCutOff
 from config.failpoints import failpoint
 from config.ids import new_id
-from config.spelling import did_you_mean
 
-NEEDS_APPROVAL = "This tool needs a person's approval for each call."
-CHANGED = "The tool has changed since this call was approved, so it needs another approval."
 LOST = "The worker was lost while this call was under way, and it is not known whether it took effect."
-NEVER_MADE = "The call was not made: when the model asked for it, its tool or its arguments did not fit."
 NO_EFFECT = "It did not take effect: the other side was asked and knows nothing of this call."
 NOT_YET = "The other side was asked and knows nothing of this call so far, but it may still be under way."
 MAX_SHOWN = 400
@@ -46,7 +42,11 @@ MAX_SHOWN = 400
 
 
 class ToolStep:
-    """One tool call by the model, from its text to its result."""
+    """One tool call, from its text to its result; every call of every tool is made here.
+
+    Before the call: it is authorised, validated, judged by the policy and approved (``Preflight``), and its start is
+    committed together with what was decided. After it: its result is validated and redacted, and committed.
+    """
 
     def __init__(
         self,
@@ -62,53 +62,33 @@ class ToolStep:
         self.call = call
         self._context = context
         self._tool = tools.get(call.name)
-        self._timeout_s = (self._tool.timeout_s if self._tool else None) or default_timeout_s
         self._prior = prior
         self._answered = prior.answered if prior else NOTHING_SAID
         self._decision = self._answered.decision
         self._attempts = prior.attempt + 1 if prior else 1
-        self.arguments: dict[str, Any] = {}
+        self._preflight = preflight = Preflight(context, call, tools, prior)
+        self.arguments = preflight.arguments
+        self.decision = preflight.decision
+        """What the policy decides about it; None where it is not asked."""
+        self._timeout_s = self._limit(default_timeout_s)
         self._started_s = 0.0
         self._repeats = 1
         self.is_begun = False
         """Whether the tool may have been called by this owner."""
-        self.approval_reason: str | None = None
+        self.approval_reason = preflight.approval_reason
         """Why a person has to approve the call before it is made, as a sentence; None where it may be made."""
         self._item_id = new_id("msg")
         self._outcome: Outcome | None = None
         self._result: Any = None
         self._duration_ms: int | None = None
-        self._check(tools)
+        if preflight.refusal is not None:
+            self._settle(*preflight.refusal)
 
-    def _check(self, tools: Iterable[str]) -> None:
-        """Set the outcome of a call that may not be made; leave it open where it may, or where a person decides."""
-        prior = self._prior
-        try:
-            edited = self._answered.edited
-            self.arguments = parse_arguments(self.call.arguments_text) if edited is None else dict(edited)
-            if prior is not None and prior.effect and not prior.may_be_called:
-                return
-            if self._tool is None:
-                self._settle("failed", f"There is no tool '{self.call.name}'.{did_you_mean(self.call.name, tools)}")
-                return
-            validate_arguments(self._tool, self.arguments)
-        except ModelVisible as error:
-            self._settle("failed", f"The call was not made: {error}")
-            return
-        if prior is not None and not prior.effect:  # a call that was invalid is not tried with other code
-            self._settle("failed", NEVER_MADE)
-        elif self._tool.needs_approval and (prior is None or prior.status == "planned"):
-            self.approval_reason = self._missing_approval(self._tool)
-
-    def _missing_approval(self, tool: Tool) -> str | None:
-        """Return why a call that is not begun needs a person's approval; None where it has one for exactly this."""
-        said, decision = self._answered, self._decision
-        if decision is None or decision.decision not in USED_UP:
-            return NEEDS_APPROVAL
-        if decision.decision == "run_again":
-            return None
-        is_this = said.digest == canonical_digest(self.arguments) and said.tool_digest == version_of(tool)
-        return None if is_this else CHANGED
+    def _limit(self, default_s: float) -> float:
+        """Return the seconds that the call may take: the tool's, the agent's, or fewer where the policy says so."""
+        limit_s = (self._tool.timeout_s if self._tool is not None else None) or default_s
+        constrained_s = self.decision.timeout_s if self.decision is not None else None
+        return limit_s if constrained_s is None else min(limit_s, constrained_s)
 
     @property
     def effect(self) -> Effect:
@@ -146,6 +126,11 @@ class ToolStep:
         return canonical_digest(self.arguments) if self._answered.edited is not None else None
 
     @property
+    def is_halted(self) -> bool:
+        """Whether the policy ends the run because of it."""
+        return self._preflight.is_halted
+
+    @property
     def is_given_up(self) -> bool:
         """Whether a person decided that the run fails for it."""
         return self._decision is not None and self._decision.decision == "fail"
@@ -164,19 +149,21 @@ class ToolStep:
         )
 
     def started(self, status: str = "started") -> StepStarted:
-        """Return the journal's entry that has to be committed before ``run``; an invalid call has no effect class.
+        """Return the journal's entry that has to be committed before ``run``, with what the policy decided.
 
-        A call that a person has to approve is planned: it begins when its run is resumed.
+        A call that may not be made has no effect class. One that a person has to approve is planned: it begins when
+        its run is resumed.
         """
         return StepStarted(
             id=self.id,
             kind="tool",
             name=self.call.name,
             call_id=self.call.id,
-            effect=None if self._outcome == "failed" else str(self.effect),
+            effect=None if self.is_settled else str(self.effect),
             arguments_digest=canonical_digest(self.arguments),
             idempotency_key=self.key,
             status="planned" if self.approval_reason is not None else status,
+            decision=self.decision,
         )
 
     def question(self, expires_ms: int) -> Question:
@@ -196,7 +183,8 @@ class ToolStep:
         assert self._tool is not None
         version, schema = version_of(self._tool), self._tool.parameters
         rules = {name: getattr(self._tool, name) for name in ("on_expiry", "default", "approvers")}
-        return replace(asked, kind="call", decisions=BEFORE, tool_digest=version, schema=schema, **rules)
+        rules |= {"schema": schema, "policy_version": self._preflight.policy_version}
+        return replace(asked, kind="call", decisions=BEFORE, tool_digest=version, **rules)
 
     # --- making the call
 
@@ -242,7 +230,7 @@ class ToolStep:
                 failpoint("tool")
                 result = await call_tool(self._tool, self.arguments, self._tool_context(), self._timeout_s)
                 failpoint("tool-after")
-            self._settle("done", result)
+            await self._keep(result)
         except (ToolTimeout, ToolCutOff) as error:
             await self._without_reply(error)
         except ModelVisible as error:
@@ -275,8 +263,17 @@ class ToolStep:
             self._settle("unknown", f"Whether it took effect could not be found out: {error}")
             return False
         if result is not None:
-            self._settle("done", result)
+            await self._keep(result)
         return result is None
+
+    async def _keep(self, result: Any) -> None:
+        """Set the outcome of a call that was made: its result, validated and redacted, or why that is kept back."""
+        assert self._tool is not None
+        try:
+            validate_output(self._tool, result)
+            self._settle("done", self._context.guardrails.output(self._tool.name, result))
+        except ModelVisible as error:
+            self._settle("failed", f"The call was made, and its result is kept back: {error}")
 
     def cut_off(self) -> None:
         """Set the outcome of a call that is open when the run ends; an outcome that is set already stays."""
@@ -310,12 +307,6 @@ class ToolStep:
         ended = StepEnded(id=self.id, status=self._outcome, result=self._result, attempts=self._attempts)
         kept = call if self._answered.edited is None else call | {"edited": self.arguments}
         return Commit(events=[event], ended=[ended], history=[HistoryItem(id=self._item_id, role="tool", data=kept)])
-
-
-def version_of(tool: Tool) -> str:
-    """Return the SHA-256 of what a person approves of a tool: its name, description, arguments and effect class."""
-    shown = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-    return canonical_digest(shown | {"effect": str(tool.effect)})
 
 
 def readable_call(name: str, arguments: Mapping[str, Any]) -> str:

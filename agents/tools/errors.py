@@ -32,3 +32,10 @@ class PathRefused(ModelVisible):
 
     code = "path_refused"
     remedy = "The model names a plain file in the sandbox."
+
+
+class OutputUnfit(ModelVisible):
+    """The tool returned something that does not fit its output schema; the call was made."""
+
+    code = "output_unfit"
+    remedy = "Mend the tool, or its `output_schema`; look at the other side before you call it again."

@@ -11,10 +11,25 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import BaseModel
 
+from agents.tools.errors import OutputUnfit
+from agents.tools.tool import Tool
+from config.definitions.json_schema import schema_errors
+
 T = TypeVar("T")
 
 MAX_BYTES = 256 * 1024
 """Longest result, as UTF-8 text."""
+
+
+def validate_output(tool: Tool, result: Any) -> None:
+    """Check that a result, JSON data, fits the tool's output schema, where it has one.
+
+    Raises:
+        OutputUnfit: the message names the place of each problem and what is expected there.
+    """
+    found = schema_errors(tool.output_schema, result) if tool.output_schema is not None else []
+    if found:
+        raise OutputUnfit(f"the result of {tool.name} does not fit its output schema: {'; '.join(found)}.")
 
 
 def to_result(value: Any) -> Any:

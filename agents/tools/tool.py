@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from agents.tools.isolation.sandbox import Quota
+from config.capabilities import CapabilityKind, Classification
 from config.definitions.errors import ToolUnknown
 from config.effects import Effect, OnExpiry
+from config.identity.principal import Role
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +40,23 @@ class Tool:
     """The result, as JSON data, that ``OnExpiry.TAKE_DEFAULT`` takes."""
     check: Callable[[str], Any] | None = None
     """For ``checkable`` tools: takes the idempotency key, and returns the call's result, or None without effect."""
+    version: str = "1.0.0"
+    """Of the tool, as its maintainer counts; an approval holds for one version."""
+    maintainer: str = ""
+    """Who answers for it: a name or an address."""
+    kind: CapabilityKind | None = None
+    classification: Classification = Classification.INTERNAL
+    """Of its data; a person has to approve each call of a ``RESTRICTED`` one."""
+    roles: frozenset[Role] = frozenset()
+    """The roles of which a run's principal needs one to call it; none: all principals may."""
+    output_schema: Mapping[str, Any] | None = None
+    """JSON Schema 2020-12 of its result; None accepts any."""
+    hosts: tuple[str, ...] | None = None
+    """The hosts to which its calls may connect, as ``CALLBOARD_HTTP_ALLOWED_HOSTS`` writes them; None: no own limit."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Its name for a secret -> the deployment's reference, resolved at the call."""
+    labels: frozenset[str] = frozenset()
+    """What its result is, for policies: ``untrusted``, ``sensitive``, or a label of the deployment's own."""
 
     def __post_init__(self) -> None:
         """Refuse, before any call, an effect whose recovery asks a ``check`` that is not there.
@@ -55,8 +74,12 @@ class Tool:
 
     @property
     def needs_approval(self) -> bool:
-        """Whether a person has to approve each call: also where only their number is given."""
-        return self.confirm or self.approvers > 1
+        """Whether a person has to approve each call: also of restricted data, and where only a number is given."""
+        return self.confirm or self.approvers > 1 or self.classification is Classification.RESTRICTED
+
+    def may_be_called_with(self, roles: Collection[Role]) -> bool:
+        """Return whether a principal with these roles may call it."""
+        return not self.roles or not self.roles.isdisjoint(roles)
 
     @property
     def is_async(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,6 +135,7 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
         "turn": turn,
         "tenant": new.principal.tenant,
         "principal": new.principal.id,
+        "roles_json": _names(new.principal.roles),
         "private": is_private,
         "kind": "agent",
         "agent_id": new.agent_id,
@@ -164,6 +165,10 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
     first = StatusPayload(seq=1, at=stamp(now), status="queued", agent=new.agent_id)
     connection.execute(_INSERT_EVENT, event_row(first, run_id, thread_id, 0))
     return run
+
+
+def _names(roles: Collection[str]) -> str | None:
+    return orjson.dumps(sorted(roles)).decode() if roles else None
 
 
 def _columns_of(metadata: Mapping[str, Any]) -> dict[str, str | None]:

@@ -51,6 +51,8 @@ class Question:
     """The answers that may be given."""
     tool_digest: str | None = None
     """With ``call``: the version of the tool, for which the answer holds."""
+    policy_version: str | None = None
+    """With ``call``, where a policy requires the approval: its version, for which the answer holds."""
     schema: Mapping[str, Any] | None = None
     """With ``call``: the JSON Schema that arguments edited by a person have to fit."""
     reason: str
@@ -124,6 +126,7 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
                 kind=question.kind,
                 digest=question.digest,
                 tool_digest=question.tool_digest,
+                policy_version=question.policy_version,
                 schema_json=orjson.dumps(dict(question.schema)).decode() if question.schema is not None else None,
                 reason=question.reason,
                 arguments_json=orjson.dumps(dict(question.arguments)).decode(),
@@ -179,6 +182,8 @@ class Answered:
     """With ``approve``: the digest of the arguments that were approved."""
     tool_digest: str | None = None
     """With ``approve``: the version of the tool that was approved."""
+    policy_version: str | None = None
+    """With ``approve``: the version of the policy that required it; None where the tool did."""
     edited: Mapping[str, Any] | None = None
     """The arguments as a person changed them, also where that answer is used up."""
 
@@ -205,8 +210,14 @@ def _answered(row: Row[Any], before: Answered) -> Answered:
     if row.used_ms is not None and row.decision in USED_UP:
         return Answered(edited=edited)
     given = orjson.loads(row.decision_json) if decision is not None else {}
-    digest, tool_digest = given.get("digest") or row.digest, row.tool_digest
-    return Answered(approval_id=row.id, decision=decision, digest=digest, tool_digest=tool_digest, edited=edited)
+    return Answered(
+        approval_id=row.id,
+        decision=decision,
+        digest=given.get("digest") or row.digest,
+        tool_digest=row.tool_digest,
+        policy_version=row.policy_version,
+        edited=edited,
+    )
 
 
 def give_back(connection: Connection, step_ids: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -11,11 +11,12 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from config.database.engine import WALL_MS
 from config.database.tables import steps
+from config.policy.decision import PolicyDecision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepStarted:
-    """A step that begins with the commit that has it; each field is named like its column."""
+    """A step that begins with the commit that has it."""
 
     id: str
     kind: str
@@ -29,6 +30,20 @@ class StepStarted:
     call_id: str | None = None
     status: str = "started"
     """``planned`` where the next owner will begin it: this one releases the run between two steps."""
+    decision: PolicyDecision | None = None
+    """What the policy decides about the call; None where the call is not valid, so that it is not made."""
+
+    def row(self) -> dict[str, Any]:
+        """Return its columns."""
+        values = {name: getattr(self, name) for name in _ROW}
+        return values | {"decision_json": _json(self.decision)}
+
+
+_ROW = "id kind name arguments_digest idempotency_key effect call_id status".split()
+
+
+def _json(decision: PolicyDecision | None) -> str | None:
+    return orjson.dumps(decision.as_json()).decode() if decision is not None else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +70,7 @@ def start_steps(connection: Connection, run_id: str, fence: int, started: Sequen
     """Insert steps, numbered after those that the run has."""
     for step in started:
         row = {"run_": run_id, "run_id": run_id, "attempt": 1, "fence": fence}
-        connection.execute(_START, row | asdict(step))
+        connection.execute(_START, row | step.row())
 
 
 def restart_steps(connection: Connection, fence: int, step_ids: Sequence[str]) -> None:
@@ -69,6 +84,12 @@ def edit_steps(connection: Connection, digests: Mapping[str, str]) -> None:
     """Record the digests of arguments that a person changed, by the ids of their steps."""
     for step_id, digest in digests.items():
         connection.execute(update(steps).where(steps.c.id == step_id).values(arguments_digest=digest))
+
+
+def decide_steps(connection: Connection, decisions: Mapping[str, PolicyDecision]) -> None:
+    """Record what the policy decides about steps that are resumed, by their ids."""
+    for step_id, decision in decisions.items():
+        connection.execute(update(steps).where(steps.c.id == step_id).values(decision_json=_json(decision)))
 
 
 def leave_steps(connection: Connection, step_ids: Sequence[str], status: str) -> None:

@@ -32,6 +32,8 @@ class OpenStep:
     arguments_digest: str
     answered: Answered = NOTHING_SAID
     """What a person has said about it."""
+    constrained: Mapping[str, Any] | None = None
+    """The arguments as a policy rewrote them before the call was begun."""
     arguments_text: str | None = None
     """The arguments as the model wrote them; None where the message that made the call cannot be read."""
 
@@ -95,7 +97,8 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
 
 
 _STEP_COLUMNS = (
-    "id kind name call_id effect status attempt idempotency_key arguments_digest ended_ms usage_json cost_usd"
+    "id kind name call_id effect status attempt idempotency_key arguments_digest decision_json ended_ms usage_json "
+    "cost_usd"
 )
 _STEPS = (
     select(
@@ -127,5 +130,6 @@ def _open(row: Any, answered: Answered | None = None, text: str | None = None) -
         attempt=row.attempt,
         arguments_digest=row.arguments_digest,
         answered=answered or NOTHING_SAID,
+        constrained=orjson.loads(row.decision_json).get("arguments") if row.decision_json is not None else None,
         arguments_text=text,
     )

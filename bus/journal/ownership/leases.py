@@ -16,12 +16,14 @@ from bus.journal.log.progress import Progress, read_progress
 from bus.journal.ownership.crashes import SUSPECT_AFTER, is_suspect
 from bus.journal.states import owned
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
-from bus.journal.steps import StepStarted, edit_steps, restart_steps, start_steps
+from bus.journal.steps import StepStarted, decide_steps, edit_steps, restart_steps, start_steps
 from bus.journal.threads import Past, history
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import Database
 from config.database.tables import controls, runs, threads
+from config.identity.principal import Role
+from config.policy.decision import PolicyDecision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +36,10 @@ class Lease:
     turn: int
     tenant: str
     principal: str
+    roles: frozenset[Role]
+    """With which its principal started it."""
+    labels: frozenset[str]
+    """What it has read so far, as its tools label it."""
     agent_id: str
     agent_name: str
     definition_digest: str
@@ -92,6 +98,8 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
         run_id=run_id,
         owner=owner,
         age_ms=max(0, row["age_ms"]),
+        roles=_roles(row["roles_json"]),
+        labels=frozenset(orjson.loads(row["labels_json"] or "[]")),
         observers=tuple(orjson.loads(row["observers_json"])),
         metadata=orjson.loads(row["metadata_json"]) if row["metadata_json"] else {},
         next_seq=used_before + 1 + len(first_events),
@@ -99,6 +107,12 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
         first_events=tuple(first_events),
         is_suspect=is_suspect(row["crashes"], orjson.loads(row["crashes_json"] or "[]")),
     )
+
+
+def _roles(roles_json: str | None) -> frozenset[Role]:
+    """Return the roles that this code knows among a run's."""
+    names = orjson.loads(roles_json) if roles_json is not None else []
+    return frozenset(Role(name) for name in names if name in set(Role))
 
 
 _OPEN_THREAD = update(threads).where(threads.c.key == bindparam("key_")).values(open_run=bindparam("run_"))
@@ -124,6 +138,8 @@ class FirstCommit:
     """Ids of steps of an earlier owner that are resumed."""
     edited: Mapping[str, str] = field(default_factory=dict)
     """Step id -> digest of the arguments as a person changed them."""
+    decided: Mapping[str, PolicyDecision] = field(default_factory=dict)
+    """Step id -> what the policy decides now about a step that is resumed."""
     answers_used: Sequence[str] = ()
     """Ids of approvals whose decision is used now."""
 
@@ -148,6 +164,7 @@ class Claim:
         start_steps(self.connection, self.lease.run_id, self.lease.fence, first.started)
         restart_steps(self.connection, self.lease.fence, first.restarted)
         edit_steps(self.connection, first.edited)
+        decide_steps(self.connection, first.decided)
         use(self.connection, first.answers_used)
 
 

@@ -65,7 +65,8 @@ LEASE_COLUMNS = tuple(
     """.split()
 )
 """What a lease says of its run, each under the column's name."""
-_CLAIMED = ("id", "observers_json", "metadata_json", "declared_to", "owned_fence", "crashes_json", *LEASE_COLUMNS)
+_DECODED = ("roles_json", "labels_json", "observers_json", "metadata_json", "crashes_json")
+_CLAIMED = ("id", "declared_to", "owned_fence", *_DECODED, *LEASE_COLUMNS)
 
 
 def note_owner(connection: Connection, run_id: str, upto: int) -> None:

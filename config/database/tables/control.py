@@ -40,6 +40,7 @@ approvals = Table(
     Column("arguments_json", Text),
     Column("digest", String(64)),
     Column("tool_digest", String(64)),  # the version of the tool that a person was asked about
+    Column("policy_version", String(64)),  # of the policy that requires the approval; NULL: the tool does
     Column("schema_json", Text),  # what edited arguments have to fit; NULL: they cannot be edited
     Column("decisions_json", Text, nullable=False),
     Column("on_expiry", String(16)),  # NULL: the run fails

@@ -57,6 +57,8 @@ runs = Table(
     Column("turn", Integer, nullable=False),  # the number of the user's message it answers
     Column("tenant", Id, nullable=False),
     Column("principal", Id, nullable=False),
+    Column("roles_json", Text),  # the roles with which its principal started it; NULL: none
+    Column("labels_json", Text),  # what it has read, as its tools label it; NULL: nothing that has a label
     Column("private", Boolean, nullable=False, server_default=false()),  # seen by its principal and admins only
     Column("parent_id", Id),
     Column("kind", String(16), nullable=False),
@@ -145,10 +147,12 @@ steps = Table(
     Column("effect", String(16)),
     Column("status", String(16), nullable=False),  # planned, started; done, failed, refused, cancelled or unknown
     Column("arguments_digest", String(64), nullable=False),
+    Column("decision_json", Text),  # what the policy decided before the call (config/policy/decision.py)
     Column("idempotency_key", Id, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("fence", Integer, nullable=False),
     Column("result_json", Text),
+    Column("spans_json", Text),  # the HTTP requests, statements and file operations of the call
     Column("usage_json", Text),
     Column("cost_usd", Float),
     Column("started_ms", BigInteger, nullable=False),

@@ -1,0 +1,144 @@
+"""What a tool call passes before it may be made: it is authorised, validated, judged by the policy, and approved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from agents.context import RunContext
+from agents.models.streams.tool_calls import ToolCall
+from agents.tools.arguments import parse_arguments, validate_arguments
+from agents.tools.errors import ArgumentsInvalid
+from agents.tools.tool import Tool
+from bus.journal import NOTHING_SAID, USED_UP, OpenStep, canonical_digest
+from bus.payloads import Outcome
+from config.errors import ModelVisible
+from config.policy.decision import PolicyDecision, Verdict
+from config.spelling import did_you_mean
+
+NEEDS_APPROVAL = "This tool needs a person's approval for each call."
+CHANGED = "The tool has changed since this call was approved, so it needs another approval."
+POLICY_CHANGED = "The policy has changed since this call was approved, so it needs another approval."
+NEVER_MADE = "The call was not made: when the model asked for it, its tool or its arguments did not fit."
+
+
+class Preflight:
+    """The stages before one call, in their order; a stage that refuses the call is the last one.
+
+    A call that an earlier owner began, or that a person has settled, is not decided about again.
+    """
+
+    def __init__(
+        self, context: RunContext, call: ToolCall, tools: Mapping[str, Tool], prior: OpenStep | None = None
+    ) -> None:
+        """``prior``: the call's step as an earlier owner left it."""
+        self._context, self._call, self._tools, self._prior = context, call, tools, prior
+        self._said = prior.answered if prior is not None else NOTHING_SAID
+        self.arguments: dict[str, Any] = {}
+        """Decoded, as a person or the policy changed them."""
+        self.refusal: tuple[Outcome, str] | None = None
+        """The outcome, and the result for the model, of a call that may not be made."""
+        self.decision: PolicyDecision | None = None
+        """What the policy decides; None where it is not asked."""
+        self.approval_reason: str | None = None
+        """Why a person has to approve the call before it is made, as a sentence."""
+        try:
+            self._pass()
+        except ModelVisible as error:
+            self.refusal = ("failed", f"The call was not made: {error}")
+
+    def _pass(self) -> None:
+        if self._prior is not None and self._prior.effect and not self._prior.may_be_called:
+            self.arguments = self._written()
+            return
+        tool = self._authorised()
+        if tool is None:
+            return
+        self._validate(tool)
+        if self._prior is not None and not self._prior.effect:  # a call that was invalid is not tried with other code
+            self.refusal = ("failed", NEVER_MADE)
+        elif self._prior is None or self._prior.status == "planned":
+            self._judge(tool)
+            if self.refusal is None and not self.is_halted:
+                self.approval_reason = self._missing_approval(tool)
+
+    @property
+    def is_halted(self) -> bool:
+        """Whether the policy ends the run."""
+        return self.decision is not None and self.decision.verdict is Verdict.HALT
+
+    @property
+    def policy_version(self) -> str | None:
+        """The version of the policy where it requires the approval; None where the tool does."""
+        return self.decision.version if self.decision is not None and self._is_required_by_policy else None
+
+    @property
+    def _is_required_by_policy(self) -> bool:
+        return self.decision is not None and self.decision.verdict is Verdict.REQUIRE_APPROVAL
+
+    # --- the stages
+
+    def _authorised(self) -> Tool | None:
+        """Return the tool where there is one that the run's principal may call."""
+        tool, name = self._tools.get(self._call.name), self._call.name
+        if tool is None:
+            self.refusal = ("failed", f"There is no tool '{name}'.{did_you_mean(name, self._tools)}")
+        elif not tool.may_be_called_with(self._context.lease.roles):
+            needed = ", ".join(sorted(tool.roles))
+            self.refusal = ("refused", f"Not done: '{name}' may be called by principals with the role {needed} only.")
+        else:
+            return tool
+        with suppress(ModelVisible):
+            self.arguments = self._written()  # for the log
+        return None
+
+    def _validate(self, tool: Tool) -> None:
+        self.arguments = self._written()
+        validate_arguments(tool, self.arguments)
+
+    def _written(self) -> dict[str, Any]:
+        """Return the arguments: as a person or a policy has changed them before, else as the model wrote them."""
+        changed = self._said.edited
+        if changed is None and self._prior is not None and self._prior.status != "planned":
+            changed = self._prior.constrained
+        return parse_arguments(self._call.arguments_text) if changed is None else dict(changed)
+
+    def _judge(self, tool: Tool) -> None:
+        """Ask the policy about the call, and make its changes."""
+        facts = self._context.call_facts("tool", tool.name, self.arguments, tool.effect, tool.classification)
+        self.decision = decision = self._context.policy.decide(facts)
+        if decision.verdict is Verdict.BLOCK:
+            self.refusal = ("refused", f"Not done: the policy's rule '{decision.rule}' blocks it. {decision.reason}")
+        if decision.arguments is not None:
+            self.arguments = dict(decision.arguments)
+            try:
+                validate_arguments(tool, self.arguments)
+            except ArgumentsInvalid as error:
+                problem = f"the policy's rule '{decision.rule}' rewrote the arguments, and they do not fit: {error}"
+                self.refusal = ("refused", f"Not done: {problem}")
+
+    def _missing_approval(self, tool: Tool) -> str | None:
+        """Return why the call needs a person's approval; None where it needs none, or has one for exactly this."""
+        if not (tool.needs_approval or self._is_required_by_policy):
+            return None
+        said = self._said
+        if said.decision is None or said.decision.decision not in USED_UP:
+            return self._reason
+        if said.decision.decision == "run_again":
+            return None
+        if said.digest != canonical_digest(self.arguments) or said.tool_digest != version_of(tool):
+            return CHANGED
+        return None if said.policy_version == self.policy_version else POLICY_CHANGED
+
+    @property
+    def _reason(self) -> str:
+        if self.decision is None or not self._is_required_by_policy:
+            return NEEDS_APPROVAL
+        return self.decision.reason or f"The policy's rule '{self.decision.rule}' requires a person's approval."
+
+
+def version_of(tool: Tool) -> str:
+    """Return the SHA-256 of what a person approves of a tool: its version, description, arguments and effect class."""
+    shown = {"name": tool.name, "version": tool.version, "description": tool.description}
+    return canonical_digest(shown | {"parameters": dict(tool.parameters), "effect": str(tool.effect)})

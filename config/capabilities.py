@@ -1,0 +1,26 @@
+"""What a tool says of itself besides its schema: how its data is classified, and what kind of capability it is."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Classification(StrEnum):
+    """How sensitive the data is that a tool reads or changes."""
+
+    PUBLIC = "PUBLIC"
+    INTERNAL = "INTERNAL"
+    """The default."""
+    RESTRICTED = "RESTRICTED"
+    """A person has to approve each call."""
+
+
+class CapabilityKind(StrEnum):
+    """What a capability is for."""
+
+    CONNECTOR = "connector"
+    """It reads from, or writes to, another system."""
+    TRANSFORMER = "transformer"
+    """It computes its result from its input."""
+    COMMANDER = "commander"
+    """It makes another system act."""

@@ -1,0 +1,1 @@
+"""Policies: what is decided about each model call and each tool call before it is made."""

@@ -1,0 +1,101 @@
+"""What a policy decides about a call, from which facts; recorded with the call's step before the call is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+from config.capabilities import Classification
+from config.effects import Effect
+from config.identity.principal import Role
+
+
+class Verdict(StrEnum):
+    """What becomes of a call, from the mildest to the strictest."""
+
+    ALLOW = "allow"
+    """It is made."""
+    CONSTRAIN = "constrain"
+    """It is made with other arguments, or within other limits."""
+    REQUIRE_APPROVAL = "require_approval"
+    """It is made when a person has approved it."""
+    BLOCK = "block"
+    """It is not made; the model gets the reason, and the run continues."""
+    HALT = "halt"
+    """It is not made, and the run ends."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallFacts:
+    """What a policy may look at: the call, and the run that makes it."""
+
+    point: Literal["model", "tool"]
+    name: str
+    """The tool's name, or the model's."""
+    arguments: Mapping[str, Any]
+    """Of a tool call, valid ones; of a model call none."""
+    effect: Effect = Effect.PURE
+    classification: Classification = Classification.INTERNAL
+    labels: frozenset[str] = frozenset()
+    """What the run has read so far, as the labels of the tools that returned it."""
+    principal: str
+    roles: frozenset[Role]
+    tenant: str
+    agent_id: str
+    model: str
+    is_privileged: bool = False
+    cost_usd: float = 0.0
+    """What the run has cost so far."""
+    tokens: int = 0
+    """What the run has used so far, input and output."""
+    steps: int = 0
+    """Calls of models and tools that the run has made so far."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PolicyDecision:
+    """What a policy has decided about one call."""
+
+    verdict: Verdict
+    rule: str
+    """The name of the rule that decided."""
+    reason: str = ""
+    """Why, as a sentence; empty where no rule says."""
+    version: str
+    """The version of the policy: an approval that it requires holds for this one only."""
+    arguments: Mapping[str, Any] | None = None
+    """With ``constrain``: the arguments with which the call is made instead of its own."""
+    timeout_s: float | None = None
+    """With ``constrain``: the most seconds that the call may take."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the decision as it is recorded, without the fields that say nothing."""
+        shown = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in shown.items() if value not in (None, "")}
+
+
+class Policy(Protocol):
+    """Decides about calls; local and without waiting, since it is asked on the event loop."""
+
+    @property
+    def version(self) -> str: ...
+
+    def decide(self, facts: CallFacts) -> PolicyDecision:
+        """Return what becomes of the call. Never raises: a rule that fails is decided by its own setting."""
+        ...
+
+
+class _AllowAll:
+    """The policy of a process that has none."""
+
+    version = "none"
+    _decision = PolicyDecision(verdict=Verdict.ALLOW, rule="no policy", version=version)
+
+    def decide(self, facts: CallFacts) -> PolicyDecision:
+        del facts
+        return self._decision
+
+
+ALLOW_ALL: Policy = _AllowAll()

@@ -1,0 +1,218 @@
+"""What a call passes before it is made, in order: roles, arguments, the policy, a person's approval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import select
+
+from agents.context import RunContext
+from agents.models.streams.tool_calls import ToolCall
+from agents.steps.preflight import CHANGED, NEEDS_APPROVAL, POLICY_CHANGED, Preflight, version_of
+from agents.steps.tool_step import ToolStep
+from agents.testing import AgentKit
+from agents.tools import Tool, tool
+from agents.tools.catalogue import as_tool
+from agents.window import Window
+from bus.journal import Answered, Commit, Decision, OpenStep, Past, canonical_digest
+from config.capabilities import Classification
+from config.database.tables import steps
+from config.identity.principal import Role
+from config.policy.decision import CallFacts, PolicyDecision, Verdict
+from tests.bus.journal_harness import new_run
+
+BOOK = '{"room": "A 12", "seats": 4}'
+
+
+@tool(effect="keyed")
+def book(room: str, seats: int) -> dict[str, Any]:
+    """Book a room."""
+    return {"room": room, "seats": seats}
+
+
+BOOKING = as_tool(book)
+
+
+class Rule:
+    """A policy that decides every call alike."""
+
+    def __init__(self, verdict: Verdict, version: str = "v1", **more: Any) -> None:
+        self.version = version
+        self.asked: list[CallFacts] = []
+        self._decision = PolicyDecision(verdict=verdict, rule="rooms", reason="Ask Ann.", version=version, **more)
+
+    def decide(self, facts: CallFacts) -> PolicyDecision:
+        self.asked.append(facts)
+        return self._decision
+
+
+@pytest.fixture
+def context(kit: AgentKit) -> RunContext:
+    journal = kit.runner.journal
+    lease = journal.loop.run(journal.claim(journal.accept(new_run()).run_id))
+    assert lease is not None
+    return RunContext(journal, lease, (), Window(Past(items=()), 1000))
+
+
+def preflight(
+    context: RunContext, booking: Tool = BOOKING, text: str = BOOK, prior: OpenStep | None = None
+) -> Preflight:
+    return Preflight(context, ToolCall(id="call_1", name="book", arguments_text=text), {"book": booking}, prior)
+
+
+def approved(arguments: Mapping[str, Any], booking: Tool = BOOKING, policy_version: str | None = None) -> OpenStep:
+    said = Answered(
+        approval_id="apr_1",
+        decision=Decision(decision="approve"),
+        digest=canonical_digest(arguments),
+        tool_digest=version_of(booking),
+        policy_version=policy_version,
+    )
+    return OpenStep(
+        id="step_1",
+        name="book",
+        call_id="call_1",
+        effect="keyed",
+        status="planned",
+        key="key_1",
+        attempt=1,
+        arguments_digest="",
+        arguments_text=BOOK,
+        answered=said,
+    )
+
+
+def test_a_principal_without_the_role_is_refused_before_its_arguments_are_read(context: RunContext) -> None:
+    context.policy = rule = Rule(Verdict.ALLOW)
+    context.lease = replace(context.lease, roles=frozenset({Role.VIEWER}))
+
+    found = preflight(context, replace(BOOKING, roles=frozenset({Role.OPERATOR})), "no JSON")
+
+    assert found.refusal is not None
+    assert found.refusal[0] == "refused"
+    assert "operator" in found.refusal[1]
+    assert rule.asked == []
+
+
+def test_the_policy_is_asked_about_valid_arguments_only(context: RunContext) -> None:
+    context.policy = rule = Rule(Verdict.ALLOW)
+
+    found = preflight(context, text='{"room": "A 12", "seats": "four"}')
+
+    assert found.refusal is not None
+    assert found.refusal[0] == "failed"
+    assert (rule.asked, found.decision) == ([], None)
+
+
+def test_the_policy_sees_the_call_and_its_run(context: RunContext) -> None:
+    context.policy = rule = Rule(Verdict.ALLOW)
+    context.labels.add("untrusted")
+
+    found = preflight(context)
+
+    (facts,) = rule.asked
+    assert (facts.name, facts.arguments) == ("book", {"room": "A 12", "seats": 4})
+    assert facts.labels == {"untrusted"}
+    assert (facts.principal, facts.roles) == (context.lease.principal, context.lease.roles)
+    assert (found.refusal, found.approval_reason) == (None, None)
+
+
+def test_a_blocked_call_is_not_made_and_needs_no_approval(context: RunContext) -> None:
+    context.policy = Rule(Verdict.BLOCK)
+
+    found = preflight(context, replace(BOOKING, confirm=True))
+
+    assert found.refusal == ("refused", "Not done: the policy's rule 'rooms' blocks it. Ask Ann.")
+    assert found.approval_reason is None
+
+
+def test_a_constrained_call_is_made_with_other_arguments(context: RunContext) -> None:
+    context.policy = Rule(Verdict.CONSTRAIN, arguments={"room": "B 1", "seats": 2}, timeout_s=0.5)
+
+    step = ToolStep(context, ToolCall(id="call_1", name="book", arguments_text=BOOK), {"book": BOOKING}, 5.0)
+    context.loop.run(step.run())
+
+    assert step.outcome("msg_1").ended[0].result == {"room": "B 1", "seats": 2}
+    assert step.call_event("msg_1").arguments == {"room": "B 1", "seats": 2}
+
+
+def test_arguments_that_a_rule_breaks_are_refused(context: RunContext) -> None:
+    context.policy = Rule(Verdict.CONSTRAIN, arguments={"room": "B 1"})
+
+    found = preflight(context)
+
+    assert found.refusal is not None
+    assert "'rooms' rewrote the arguments" in found.refusal[1]
+
+
+def test_a_policy_requires_an_approval_that_holds_for_its_version(context: RunContext) -> None:
+    arguments, given = {"room": "A 12", "seats": 4}, Rule(Verdict.REQUIRE_APPROVAL).version
+    context.policy = Rule(Verdict.REQUIRE_APPROVAL)
+
+    assert preflight(context).approval_reason == "Ask Ann."
+    assert preflight(context).policy_version == given
+    assert preflight(context, prior=approved(arguments, policy_version=given)).approval_reason is None
+    assert preflight(context, prior=approved(arguments)).approval_reason == POLICY_CHANGED
+    assert preflight(context, prior=approved({}, policy_version=given)).approval_reason == CHANGED
+
+
+def test_restricted_data_needs_an_approval(context: RunContext) -> None:
+    restricted = replace(BOOKING, classification=Classification.RESTRICTED)
+
+    assert preflight(context, restricted).approval_reason == NEEDS_APPROVAL
+
+
+def test_the_decision_is_committed_with_the_start(kit: AgentKit, context: RunContext) -> None:
+    context.policy = Rule(Verdict.CONSTRAIN, arguments={"room": "B 1", "seats": 2})
+    step = ToolStep(context, ToolCall(id="call_1", name="book", arguments_text=BOOK), {"book": BOOKING}, 5.0)
+
+    context.loop.run(context.save(Commit(started=[step.started()])))
+
+    with kit.runner.journal.database.read() as connection:
+        recorded = connection.execute(select(steps.c.decision_json).where(steps.c.id == step.id)).scalar_one()
+    assert orjson.loads(recorded)["rule"] == "rooms"
+    assert orjson.loads(recorded)["arguments"] == {"room": "B 1", "seats": 2}
+
+
+def test_a_call_that_was_begun_keeps_the_arguments_of_its_start(context: RunContext) -> None:
+    context.policy = rule = Rule(Verdict.BLOCK)
+    begun = replace(approved({}), status="started", answered=Answered(), constrained={"room": "B 1", "seats": 2})
+
+    found = preflight(context, prior=begun)
+
+    assert (found.arguments, found.refusal, rule.asked) == ({"room": "B 1", "seats": 2}, None, [])
+
+
+class Kept:
+    """Guardrails that keep one word back."""
+
+    def output(self, tool: str, result: Any) -> Any:
+        return {name: "[redacted]" if value == "A 12" else value for name, value in result.items()}
+
+
+def test_a_result_is_validated_and_then_redacted(context: RunContext, made: Callable[[Tool], Any]) -> None:
+    context.guardrails = Kept()
+    schema = {"type": "object", "properties": {"room": {"const": "A 12"}}, "required": ["room", "seats"]}
+
+    assert made(replace(BOOKING, output_schema=schema)).result == {"room": "[redacted]", "seats": 4}
+
+
+def test_a_result_that_does_not_fit_is_kept_back(made: Callable[[Tool], Any]) -> None:
+    ended = made(replace(BOOKING, output_schema={"type": "object", "required": ["number"]}))
+
+    assert ended.status == "failed"
+    assert ended.result.startswith("The call was made, and its result is kept back: the result of book does not fit")
+
+
+@pytest.fixture
+def made(context: RunContext) -> Callable[[Tool], Any]:
+    def make(booking: Tool) -> Any:
+        step = ToolStep(context, ToolCall(id="call_1", name="book", arguments_text=BOOK), {"book": booking}, 5.0)
+        context.loop.run(step.run())
+        return step.outcome("msg_1").ended[0]
+
+    return make
