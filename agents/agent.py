@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from agents.context import RunContext
-from agents.errors import OutcomeUnknown, OutputInvalid, PolicyRefused
+from agents.errors import OutputInvalid
 from agents.models.call import ModelCall
 from agents.models.streams.tool_calls import ToolCall
 from agents.prompt import FINAL_TURN_PROMPT, messages_for, offered
+from agents.steps import open_calls
 from agents.steps.large_text import in_thread_if_large
 from agents.steps.model_step import ModelStep
 from agents.steps.output import parse_output, repair_messages, response_format
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
 from bus.journal import (
-    DRAINED,
     Commit,
     Ending,
     FirstCommit,
     OpenStep,
     Progress,
     Reason,
-    Release,
     Totals,
     end_commit,
     end_event,
 )
-from bus.payloads import Payload, StatusPayload
 from config.definitions.agent import AgentDefinition
 
 CALLS_AT_ONCE = 16
@@ -88,22 +86,14 @@ class Agent:
         """
         progress = self._progress
         if progress.calls:
-            self._calls = [self._resumed(step) for step in progress.calls]
-            used = [step.approval_id for step in progress.calls if step.approval_id and step.decision]
-            begun = [call for call in self._calls if call.will_run]
-            decided = {call.id: call.decision for call in self._calls if call.decision is not None}
-            edited = {call.id: call.edited_digest for call in begun if call.edited_digest is not None}
-            restarted = [call.id for call in begun]
-            return FirstCommit(restarted=restarted, edited=edited, decided=decided, answers_used=used)
+            self._calls = [
+                open_calls.resumed(self._context, self._definition, self._tools, step) for step in progress.calls
+            ]
+            return open_calls.first_commit(self._calls, progress.calls)
         if progress.asking is not None:
             self._step = self._model_step(prior=progress.asking)
             return FirstCommit(restarted=[self._step.id], decided={self._step.id: self._step.decision})
         return FirstCommit(started=[self._begin(self._model_step()).started()])
-
-    def _resumed(self, step: OpenStep) -> ToolStep:
-        """Return the open call of an earlier owner, as the model wrote it."""
-        call = ToolCall(id=step.call_id, name=step.name, arguments_text=step.arguments_text or "")
-        return ToolStep(self._context, call, self._tools, self._definition.timeouts.tool_s, prior=step)
 
     async def run(self) -> None:
         """Execute the run from its present state until it has ended or is released.
@@ -194,7 +184,7 @@ class Agent:
         call_events = (call.call_event(step.message_id) for call in calls)
         change = replace(
             message,
-            events=[*message.events, *call_events, *_moved(release)],
+            events=[*message.events, *call_events, *open_calls.moved(release)],
             started=[call.started("planned" if release else "started") for call in calls],
             release=release,
         )
@@ -222,30 +212,27 @@ class Agent:
 
         Returns None where the run was released: this process ends, or the outcome of a call is unknown.
         """
-        if any(call.is_given_up for call in self._calls):
-            raise OutcomeUnknown("a call was cut off, and a person decided that the run fails for it.")
-        halting = next((call.decision for call in self._calls if call.is_halted and call.decision is not None), None)
-        if halting is not None:
-            raise PolicyRefused(rule=halting.rule, reason=halting.reason)
-        limit, open_calls = asyncio.Semaphore(CALLS_AT_ONCE), len(self._calls)
+        open_calls.require_wanted(self._calls)
+        limit, left = asyncio.Semaphore(CALLS_AT_ONCE), len(self._calls)
         tasks = [asyncio.create_task(_run(call, limit)) for call in self._calls]
         try:
             for finished in asyncio.as_completed(tasks):
                 call = await finished
-                open_calls -= 1
+                left -= 1
                 if self._waits_for_a_person(call):
                     continue
-                if open_calls == 0 and self._calls == [call]:
-                    return await self._continue(self._outcomes([call]))
+                outcome = open_calls.outcomes([call], self._calls_of)
+                if left == 0 and self._calls == [call]:
+                    return await self._continue(outcome)
                 self._calls.remove(call)
-                await self._context.save(self._outcomes([call]))
+                await self._context.save(outcome)
         except BaseException:  # a stop, or another worker owns the run: every call is cancelled
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
         if self._calls:
-            await self._ask_a_person()
+            await open_calls.ask_a_person(self._context, self._calls, self._definition.on_unknown)
             return None
         return await self._continue(Commit())
 
@@ -261,53 +248,22 @@ class Agent:
         if release is None:
             following = self._begin(self._model_step())
         started = [following.started()] if following is not None else []
-        events = [*change.events, *_moved(release)]
+        events = [*change.events, *open_calls.moved(release)]
         await self._context.writer.commit(replace(change, events=events, started=started, release=release))
         await self._context.note_calls_over()
         return following
-
-    async def _ask_a_person(self) -> None:
-        """Release the run until a person has approved these calls, or decided about those with an unknown outcome."""
-        unknown = [call for call in self._calls if call.is_unknown]
-        if unknown and self._definition.on_unknown == "fail":
-            raise OutcomeUnknown(
-                f"it is not known whether {_names(unknown)} took effect, and the agent is configured to fail then; "
-                "look at the other side before you start a new run."
-            )
-        expires_ms = await self._context.wait_expiry_ms()
-        questions = [call.question(expires_ms) for call in self._calls if not call.is_asked]
-        release = Release(
-            status="waiting", reason=Reason.APPROVAL, questions=tuple(questions), detail=_asked_of(self._calls)
-        )
-        waits = StatusPayload(status="waiting", reason="approval")
-        change = Commit(
-            events=[*(question.payload() for question in questions), waits],
-            unknown=[call.id for call in unknown],
-            release=release,
-        )
-        await self._context.save(change)
 
     # --- ending early
 
     async def release(self) -> None:
         """Release the run in the middle of a step; results of completed calls are committed."""
-        done = [call for call in self._calls if call.is_settled and not call.is_unknown]
-        unbegun = [call.id for call in self._calls if not call.is_settled and call.will_run and not call.is_begun]
-        results = self._outcomes(done)
-        change = replace(results, events=[*results.events, *_moved(DRAINED)], planned=unbegun, release=DRAINED)
-        await self._context.save(change)
+        await self._context.save(open_calls.given_back(self._calls, self._calls_of))
 
     async def finish(self, ending: Ending) -> None:
         """End a run early: partial text is kept and marked, and every open call gets a result."""
-        for call in self._calls:
-            call.cut_off()
         parts = [self._step.cut_off(ending.step_status)] if self._step is not None else []
-        closed = _joined([*parts, self._outcomes(self._calls)])
+        closed = open_calls.joined([*parts, open_calls.cut_off(self._calls, self._calls_of)])
         await self._context.save(end_commit(ending, closed, self._total, self._context.duration_ms))
-
-    def _outcomes(self, calls: Sequence[ToolStep]) -> Commit:
-        """Return the ends of these calls as one commit."""
-        return _joined([call.outcome(self._calls_of) for call in calls])
 
     @property
     def _total(self) -> Totals:
@@ -319,34 +275,3 @@ async def _run(call: ToolStep, limit: asyncio.Semaphore) -> ToolStep:
     async with limit:
         await call.run()
     return call
-
-
-def _names(calls: Iterable[ToolStep]) -> str:
-    return ", ".join(call.call.name for call in calls)
-
-
-def _asked_of(calls: Sequence[ToolStep]) -> str:
-    """Return what a person is asked, as a sentence for lists of runs."""
-    unknown, before = ([call for call in calls if call.is_unknown is kind] for kind in (True, False))
-    sentences = []
-    if before:
-        sentences.append(f"A person has to approve {_names(before)} before it is called.")
-    if unknown:
-        sentences.append(f"It is not known whether {_names(unknown)} took effect; a person has to say how to continue.")
-    return " ".join(sentences)
-
-
-def _moved(release: Release | None) -> list[Payload]:
-    """Return the event that says that another worker takes the run over, or that the run waits."""
-    if release is None:
-        return []
-    return [StatusPayload(status="moved" if release.status == "queued" else release.status, reason=release.reason)]
-
-
-def _joined(parts: Sequence[Commit]) -> Commit:
-    """Return the ends of several steps as one commit."""
-    return Commit(
-        events=[event for part in parts for event in part.events],
-        ended=[ended for part in parts for ended in part.ended],
-        history=[item for part in parts for item in part.history],
-    )

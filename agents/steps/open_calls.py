@@ -1,0 +1,120 @@
+"""What becomes of a run's open tool calls: resumed, asked about, given back, or ended with the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from agents.context import RunContext
+from agents.errors import OutcomeUnknown, PolicyRefused
+from agents.models.streams.tool_calls import ToolCall
+from agents.steps.tool_step import ToolStep
+from agents.tools.tool import Tool
+from bus.journal import DRAINED, Commit, FirstCommit, OpenStep, Reason, Release
+from bus.payloads import Payload, StatusPayload
+from config.definitions.agent import AgentDefinition
+
+
+def resumed(context: RunContext, definition: AgentDefinition, tools: Mapping[str, Tool], step: OpenStep) -> ToolStep:
+    """Return the open call of an earlier owner, as it was asked for."""
+    call = ToolCall(id=step.call_id, name=step.name, arguments_text=step.arguments_text or "")
+    return ToolStep(context, call, tools, definition.timeouts.tool_s, prior=step)
+
+
+def first_commit(calls: Sequence[ToolStep], steps: Sequence[OpenStep]) -> FirstCommit:
+    """Return what has to be committed before an owner resumes the calls of these steps."""
+    used = [step.approval_id for step in steps if step.approval_id and step.decision]
+    begun = [call for call in calls if call.will_run]
+    decided = {call.id: call.decision for call in calls if call.decision is not None}
+    edited = {call.id: call.edited_digest for call in begun if call.edited_digest is not None}
+    restarted = [call.id for call in begun]
+    return FirstCommit(restarted=restarted, edited=edited, decided=decided, answers_used=used)
+
+
+def require_wanted(calls: Sequence[ToolStep]) -> None:
+    """Return unless a person or the policy decided that the run ends for one of the calls.
+
+    Raises:
+        OutcomeUnknown: a person did.
+        PolicyRefused: the policy did.
+    """
+    if any(call.is_given_up for call in calls):
+        raise OutcomeUnknown("a call was cut off, and a person decided that the run fails for it.")
+    halting = next((call.decision for call in calls if call.is_halted and call.decision is not None), None)
+    if halting is not None:
+        raise PolicyRefused(rule=halting.rule, reason=halting.reason)
+
+
+def outcomes(calls: Iterable[ToolStep], message_id: str) -> Commit:
+    """Return the ends of calls as one commit; ``message_id`` is the message that asked for them."""
+    return joined([call.outcome(message_id) for call in calls])
+
+
+async def ask_a_person(context: RunContext, calls: Sequence[ToolStep], on_unknown: str) -> None:
+    """Release the run until a person has approved these calls, or decided about those with an unknown outcome.
+
+    Raises:
+        OutcomeUnknown: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
+    """
+    unknown = [call for call in calls if call.is_unknown]
+    if unknown and on_unknown == "fail":
+        raise OutcomeUnknown(
+            f"it is not known whether {_names(unknown)} took effect, and the agent is configured to fail then; "
+            "look at the other side before you start a new run."
+        )
+    expires_ms = await context.wait_expiry_ms()
+    questions = [call.question(expires_ms) for call in calls if not call.is_asked]
+    release = Release(status="waiting", reason=Reason.APPROVAL, questions=tuple(questions), detail=_asked_of(calls))
+    waits = StatusPayload(status="waiting", reason="approval")
+    change = Commit(
+        events=[*(question.payload() for question in questions), waits],
+        unknown=[call.id for call in unknown],
+        release=release,
+    )
+    await context.save(change)
+
+
+def given_back(calls: Sequence[ToolStep], message_id: str) -> Commit:
+    """Return the commit that releases a run in the middle of its calls; results of completed calls are in it."""
+    done = [call for call in calls if call.is_settled and not call.is_unknown]
+    unbegun = [call.id for call in calls if not call.is_settled and call.will_run and not call.is_begun]
+    results = outcomes(done, message_id)
+    return replace(results, events=[*results.events, *moved(DRAINED)], planned=unbegun, release=DRAINED)
+
+
+def cut_off(calls: Sequence[ToolStep], message_id: str) -> Commit:
+    """Return the ends of calls that are open when the run ends early; each gets a result."""
+    for call in calls:
+        call.cut_off()
+    return outcomes(calls, message_id)
+
+
+def moved(release: Release | None) -> list[Payload]:
+    """Return the event that says that another worker takes the run over, or that the run waits."""
+    if release is None:
+        return []
+    return [StatusPayload(status="moved" if release.status == "queued" else release.status, reason=release.reason)]
+
+
+def joined(parts: Sequence[Commit]) -> Commit:
+    """Return the ends of several steps as one commit."""
+    return Commit(
+        events=[event for part in parts for event in part.events],
+        ended=[ended for part in parts for ended in part.ended],
+        history=[item for part in parts for item in part.history],
+    )
+
+
+def _names(calls: Iterable[ToolStep]) -> str:
+    return ", ".join(call.call.name for call in calls)
+
+
+def _asked_of(calls: Sequence[ToolStep]) -> str:
+    """Return what a person is asked, as a sentence for lists of runs."""
+    unknown, before = ([call for call in calls if call.is_unknown is kind] for kind in (True, False))
+    sentences = []
+    if before:
+        sentences.append(f"A person has to approve {_names(before)} before it is called.")
+    if unknown:
+        sentences.append(f"It is not known whether {_names(unknown)} took effect; a person has to say how to continue.")
+    return " ".join(sentences)
