@@ -6,13 +6,15 @@ that grows faster than its size.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
-from typing import Any, NoReturn
+from math import inf
+from typing import Any
 
 import jsonschema_rs
 import orjson
+
+from config.definitions.schema_validator import SchemaValidator, compile_schema, count_values, inside
 
 MAX_BYTES = 64 * 1024
 """Largest schema, as JSON."""
@@ -22,24 +24,18 @@ MAX_BRANCHES = 4096
 """Subschemas that one value may be validated against; `$ref` and `allOf` can double them at each level."""
 MAX_CHAIN = 128
 """Longest chain of subschemas that apply to the same value; each costs stack when a schema is walked."""
-MAX_ERRORS = 5
-"""Most validation errors that are reported at once."""
-MAX_VALUES = 100_000
-"""Most values in data whose errors are named; the library copies what does not fit, and keeps other threads waiting."""
 
 _DIALECTS = ("https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#")
 _MOVING = ("$ref", "$dynamicRef", "$id", "$anchor", "$dynamicAnchor")
 """Keywords that resolve references. All but plain $ref would bypass the checks below."""
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE = ("not", "if", "then", "else")
+_COPIED = ("enum", "const", "required", "not", "dependentRequired")
+"""Keywords whose values an error copies, or of which each may be an error."""
 
 
 class SchemaRefused(ValueError):
     """A schema cannot be used; the message does not name the schema."""
-
-
-def _never(uri: str) -> NoReturn:
-    raise ValueError("remote references are not followed")
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
@@ -61,9 +57,10 @@ def check_schema(schema: Mapping[str, Any]) -> None:
             raise SchemaRefused(f"{keyword} is not supported inside a schema; use $ref with #/$defs/name.")
         if value != "#" and not value.startswith("#/"):
             raise SchemaRefused(f"$ref {value[:80]!r} is not local; put it under $defs and write #/$defs/name.")
-    _check_branches(schema)
     try:
-        _compile(_encode(schema))
+        compiled(schema)
+    except SchemaRefused:
+        raise
     except jsonschema_rs.ValidationError as error:
         at = ".".join(str(part) for part in error.instance_path)
         raise SchemaRefused(f"it is not a JSON Schema{f' at {at}' if at else ''}: {error.message[:300]}.") from error
@@ -72,17 +69,14 @@ def check_schema(schema: Mapping[str, Any]) -> None:
 
 
 def schema_errors(schema: Mapping[str, Any], value: Any) -> list[str]:
-    """Return the validation errors as readable sentences, at most ``MAX_ERRORS``; empty when ``value`` conforms."""
-    validator = compiled(schema)
-    if validator.is_valid(value):
-        return []
-    if _has_more_values(value, MAX_VALUES):
-        return [f"there are more than {MAX_VALUES:,} values, too many to name what does not fit"]
-    errors = islice(validator.iter_errors(value), MAX_ERRORS)
-    return [f"{_path(error.instance_path)}{error.message[:300]}" for error in errors]
+    """Return the validation errors as readable sentences, at most five; empty when ``value`` conforms.
+
+    Also data that is too much for the schema is an error: see ``SchemaValidator``.
+    """
+    return compiled(schema).errors(value)
 
 
-def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
+def compiled(schema: Mapping[str, Any]) -> SchemaValidator:
     """Return the validator of ``schema``, made once per process and content."""
     return _compile(_encode(schema))
 
@@ -95,25 +89,10 @@ def _encode(schema: Mapping[str, Any]) -> bytes:
 
 
 @lru_cache(maxsize=512)
-def _compile(schema: bytes) -> jsonschema_rs.Draft202012Validator:
-    # RegexOptions is the linear-time engine: no pattern can run for ever.
-    return jsonschema_rs.Draft202012Validator(
-        orjson.loads(schema), retriever=_never, pattern_options=jsonschema_rs.RegexOptions()
-    )
-
-
-def _path(parts: list[str | int]) -> str:
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
-    return f"{text}: " if text else ""
-
-
-def _has_more_values(value: Any, limit: int) -> bool:
-    count, waiting = 0, [value]
-    while waiting and count <= limit:
-        inner = _inside(waiting.pop())
-        count += len(inner)
-        waiting.extend(inner if count <= limit else ())
-    return count > limit
+def _compile(schema: bytes) -> SchemaValidator:
+    parsed = orjson.loads(schema)
+    branches = _most(parsed, lambda part: 1, MAX_BRANCHES)
+    return compile_schema(schema, branches, _most(parsed, _copied))
 
 
 def _depth_of(value: Any) -> int:
@@ -123,14 +102,8 @@ def _depth_of(value: Any) -> int:
         deepest = max(deepest, depth)
         if depth > 1000:
             return depth
-        waiting.extend((part, depth + 1) for part in _inside(item))
+        waiting.extend((part, depth + 1) for part in inside(item))
     return deepest
-
-
-def _inside(value: Any) -> Collection[Any]:
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, list | tuple) else ()
 
 
 def _references(schema: Any) -> Iterator[tuple[str, str]]:
@@ -141,33 +114,45 @@ def _references(schema: Any) -> Iterator[tuple[str, str]]:
             # A property may be named $ref; then its value is a schema, not a string.
             keywords = _MOVING if item is not schema else ("$ref", "$dynamicRef")
             yield from ((key, item[key]) for key in keywords if isinstance(item.get(key), str))
-        waiting.extend(_inside(item))
+        waiting.extend(inside(item))
 
 
-def _check_branches(schema: Mapping[str, Any]) -> None:
-    """Count the subschemas that one value is validated against, and refuse loops that never descend into the value."""
-    counts: dict[int, int] = {}
+def _copied(part: Mapping[str, Any]) -> int:
+    """Return how many values of a subschema an error has, or is made for."""
+    return 1 + sum(count_values(part[keyword]) for keyword in _COPIED if keyword in part)
+
+
+def _most(schema: Mapping[str, Any], weigh: Callable[[Mapping[str, Any]], int], limit: float = inf) -> int:
+    """Return the greatest weight of all subschemas together that one value is validated against.
+
+    Raises:
+        SchemaRefused: it exceeds the limit, or a loop of references never descends into the value.
+    """
+    weights: dict[int, int] = {}
     open_now: set[int] = set()
 
-    def count(part: Any) -> int:
+    def weight(part: Any) -> int:
         if not isinstance(part, Mapping):
             return 1
         if id(part) in open_now:
             raise SchemaRefused("a $ref refers to itself without descending into the value.")
-        if id(part) not in counts:
+        if id(part) not in weights:
             if len(open_now) == MAX_CHAIN:
                 raise SchemaRefused(f"its $ref and allOf follow one another more than {MAX_CHAIN} times; shorten them.")
             open_now.add(id(part))
-            counts[id(part)] = 1 + sum(count(inner) for inner in _in_place(part, schema))
+            weights[id(part)] = weigh(part) + sum(weight(inner) for inner in _in_place(part, schema))
             open_now.discard(id(part))
-        return counts[id(part)]
+        return weights[id(part)]
 
-    waiting: list[Any] = [schema]
+    most, waiting = 1, [schema]
     while waiting:
-        part = waiting.pop()
-        if isinstance(part, Mapping) and count(part) > MAX_BRANCHES:
-            raise SchemaRefused("its allOf, anyOf and $ref multiply into too many checks.")
-        waiting.extend(_inside(part))
+        part: Any = waiting.pop()
+        if isinstance(part, Mapping):
+            most = max(most, weight(part))
+            if most > limit:
+                raise SchemaRefused("its allOf, anyOf and $ref multiply into too many checks.")
+        waiting.extend(inside(part))
+    return most
 
 
 def _in_place(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Any]:
