@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from agents.tools.schema import build_tool
-from agents.tools.tool import Tool
+from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins
 from config.definitions.agent import AgentDefinition
 from config.definitions.dotted_path import NotImportable, reason_of, require_own
@@ -101,6 +101,8 @@ def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, 
     tools: dict[str, Tool] = {}
     for position, path in enumerate(definition.tools):
         tool = given[path] if path in given else find_tool(path, settings)
+        for_agent = getattr(tool.function, FOR_AGENT, None)
+        tool = tool if for_agent is None else for_agent(tool, definition, settings)
         if tool.name in tools:
             raise DefinitionInvalid(
                 definition.file, None, f"tools[{position}]", f"'{path}' is another tool called '{tool.name}'; keep one."

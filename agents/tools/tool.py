@@ -128,6 +128,9 @@ def enter_call(context: ToolContext) -> None:
     _current.set(context)
 
 
+FOR_AGENT = "__callboard_for_agent__"
+"""The attribute of a function that makes its tool another one for each agent: it takes the built tool, the agent's
+definition and the settings, and returns the agent's own."""
 MARKS = "__callboard_tool__"
 """The attribute of a function with what ``@tool`` says of it: fields of its ``Tool``, kept until that is built."""
 

@@ -179,13 +179,13 @@ def child_environment(inherited: Mapping[str, str] = os.environ, **extra: str) -
 
 
 def web_environment(settings: Settings) -> dict[str, str]:
-    """Return this environment without the providers' keys, for a web process (docs/decisions/0026)."""
+    """Return this environment without the workers' secrets, for a web process (docs/decisions/0026)."""
     from agents.registry import AgentRegistry  # imports jsonschema and yaml, which most commands do not need
     from config.definitions.agent import AgentDefinition
 
     agents = AgentRegistry(settings.agent_folders).all()
     named = {agent.api_key_env for agent in agents if isinstance(agent, AgentDefinition) and agent.api_key_env}
-    return without_keys(os.environ, named)
+    return without_keys(os.environ, named | {*settings.sql_variables.values()})
 
 
 def clean_environment() -> dict[str, str]:

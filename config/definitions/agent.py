@@ -125,6 +125,8 @@ class DefinitionFields(_Section):
     """Names of built-in tools, or ``package.module:function``."""
     tool_overrides: dict[str, ToolOverride] = Field(default_factory=dict)
     """By the tool's name."""
+    databases: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")], ...] = ()
+    """The databases of the deployment that the agent's ``sql_query`` may ask, by name."""
     max_iterations: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 8
     """Most model calls with tools, before a last one without."""
     history_chars: Annotated[int, Field(strict=True, ge=1000, le=100_000_000)] = 200_000
@@ -166,7 +168,7 @@ class DefinitionFields(_Section):
         require_no_credentials(value)
         return value
 
-    @field_validator("tools", "observers")
+    @field_validator("tools", "observers", "databases")
     @classmethod
     def _named_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for name in value:
@@ -283,6 +285,7 @@ _SENTENCES = {
     "string_pattern_mismatch api_key_env": (
         "has to be the name of an environment variable, like OPENAI_API_KEY, and never the key itself."
     ),
+    "string_pattern_mismatch databases": "has to be the name of a database, as CALLBOARD_SQL_DATABASES has it.",
     "string_pattern_mismatch queue": f"has to be {QUEUE_NAME_FORM}.",
     "tuple_type": "has to be a list, for example `{name}: [one, two]`.",
     "list_type": "has to be a list, for example `{name}: [one, two]`.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field, field_validator
@@ -9,6 +11,8 @@ from pydantic import Field, field_validator
 from config.egress.policy import allowed_in
 from config.origins import listed
 from config.settings.sources import ROOT, Part
+
+_DATABASE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]{0,63})\s*=\s*((?!CALLBOARD_)[A-Za-z_][A-Za-z0-9_]{0,127})")
 
 
 class AgentSettings(Part):
@@ -26,6 +30,13 @@ class AgentSettings(Part):
     http_allowed_hosts: str = ""
     """Comma-separated hosts that the tools ``http_get`` and ``http_request`` may ask: names, ``*.example.org``, ``*``
     for every public host, networks; empty: every public host, and no private one."""
+    sql_databases: str = ""
+    """Comma-separated databases that the tool ``sql_query`` may ask: ``name=VARIABLE``, each with the variable of the
+    workers that holds its URL."""
+    sql_timeout_s: float = Field(default=10.0, gt=0, le=50)
+    """Seconds that one query of ``sql_query`` may take."""
+    sql_max_rows: int = Field(default=200, ge=1, le=10_000)
+    """Rows of one answer of ``sql_query``."""
     builtins: bool = True
     """Whether the built-in observers and tools are available."""
     max_result_chars: int = Field(default=64_000, ge=1_000)
@@ -40,6 +51,24 @@ class AgentSettings(Part):
     def _are_hosts(cls, value: str) -> str:
         allowed_in(value)
         return value
+
+    @field_validator("sql_databases")
+    @classmethod
+    def _are_databases(cls, value: str) -> str:
+        for part in listed(value):
+            if not _DATABASE.fullmatch(part):
+                raise ValueError(
+                    f"'{part.partition('=')[0][:60]}' has to be a name, '=' and the name of a variable that holds the "
+                    "database's URL, such as shop=SHOP_DATABASE_URL; never the URL itself, and no variable of "
+                    "Callboard's own"
+                )
+        return value
+
+    @property
+    def sql_variables(self) -> Mapping[str, str]:
+        """The databases of ``sql_query``: each name's variable."""
+        found = (_DATABASE.fullmatch(part) for part in listed(self.sql_databases))
+        return {match[1]: match[2] for match in found if match is not None}
 
     @property
     def agent_folders(self) -> list[Path]:

@@ -82,7 +82,8 @@ def read_settings(**overrides: object) -> Settings:
 def _shown(error: Mapping[str, Any]) -> str:
     """Return the invalid value if it is short, and not a URL."""
     value = error.get("input")
-    is_url = "url" in "".join(map(str, error["loc"]))  # it may hold a password
+    name = "".join(map(str, error["loc"]))
+    is_url = "url" in name or "databases" in name  # it may hold a password
     return f" ('{value}')" if isinstance(value, str | int | float) and len(str(value)) <= 60 and not is_url else ""
 
 

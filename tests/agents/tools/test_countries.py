@@ -159,13 +159,13 @@ def test_a_large_answer_is_cut_before_it_leaves_the_process():
 @pytest.mark.parity
 def test_the_process_gets_no_environment(monkeypatch):
     seen = {}
-    real = subprocess.run
+    real = subprocess.Popen
 
-    def run(*arguments, **options):
+    def popen(*arguments, **options):
         seen.update(options)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "Popen", popen)
     query_countries("SELECT 1")
 
     assert seen["env"] == {}

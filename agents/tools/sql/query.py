@@ -1,0 +1,82 @@
+"""The tool ``sql_query``: one SELECT over a database that the deployment names and the agent's definition allows."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from agents.tools.sql.answer import SqlQuery, SqlRefused
+from agents.tools.sql.databases import place_of
+from agents.tools.sql.postgres import ask_postgres
+from agents.tools.sql.sqlite import ask_sqlite
+from agents.tools.tool import FOR_AGENT, Tool, tool
+from config.definitions.agent import AgentDefinition
+from config.definitions.errors import DefinitionInvalid
+from config.settings import Settings
+from config.spelling import did_you_mean
+
+MAX_SQL = 10_000
+"""Characters of the longest query."""
+_ODD = re.compile("[\0\ud800-\udfff]")
+
+
+@tool(effect="pure", timeout_s=60)
+async def sql_query(database: str, sql: str) -> dict[str, Any]:
+    """Query a database with one SELECT statement and get columns and rows. Nothing can be changed.
+
+    Args:
+        database: the name of the database.
+        sql: one SELECT in the database's own dialect, with a LIMIT where there may be many rows.
+    """
+    raise SqlRefused("no database can be asked without an agent whose definition lists it under `databases:`.")
+
+
+def _limited(built: Tool, definition: AgentDefinition, settings: Settings) -> Tool:
+    """Return the tool for the agent's databases only: its schema names them, so another name fails before the call.
+
+    Raises:
+        DefinitionInvalid: the definition has no databases, or one that the settings do not have.
+    """
+    names = definition.databases
+    if not names:
+        problem = "is missing, and the tool sql_query needs it; add the databases that it may ask, `databases: [shop]`."
+        raise DefinitionInvalid(definition.file, None, "databases", problem)
+    for position, name in enumerate(names):
+        if name not in settings.sql_variables:
+            known = ", ".join(settings.sql_variables) or "none"
+            meant = did_you_mean(name, settings.sql_variables)
+            problem = f"'{name}' is not in CALLBOARD_SQL_DATABASES.{meant} It has: {known}."
+            raise DefinitionInvalid(definition.file, None, f"databases[{position}]", problem)
+
+    async def ask_one(database: str, sql: str) -> dict[str, Any]:
+        if database not in names:  # the schema says so too
+            raise SqlRefused(f"the agent may not ask '{database[:80]}'; its databases: {', '.join(names)}.")
+        return await query(database, sql, settings)
+
+    schema = dict(built.parameters)
+    properties = schema["properties"]
+    schema["properties"] = properties | {"database": properties["database"] | {"enum": list(names)}}
+    return dataclasses.replace(built, parameters=schema, function=ask_one)
+
+
+setattr(sql_query, FOR_AGENT, _limited)
+
+
+async def query(database: str, sql: str, settings: Settings) -> dict[str, Any]:
+    """Return the columns and rows of one SELECT.
+
+    Raises:
+        SqlRefused: the query is no text, or the database refused it; see ``ask_sqlite`` and ``ask_postgres``.
+        ToolFailed: the database has no address.
+    """
+    if len(sql) > MAX_SQL:
+        raise SqlRefused(f"the query has {len(sql):,} characters and the limit is {MAX_SQL:,}.")
+    if not sql.strip() or _ODD.search(sql):
+        raise SqlRefused("the query is empty, or has characters that are no text; write one SELECT.")
+    asked = SqlQuery(database=database, sql=sql, time_s=settings.sql_timeout_s, max_rows=settings.sql_max_rows)
+    place = place_of(database, settings)
+    if place.file is not None:
+        return (await ask_sqlite(place.file, asked)).as_result()
+    assert place.url is not None
+    return (await ask_postgres(place.url, asked)).as_result()
