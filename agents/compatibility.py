@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Protocol
 
 from agents.agent import Agent
 from agents.context import RunContext
 from agents.errors import AgentUnknown, RunFailed
 from agents.process import Process
+from agents.tool_run import ToolRun
 from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.catalogue import tools_of
 from agents.tools.errors import ArgumentsInvalid
 from agents.tools.tool import Tool
-from bus.journal import CodeVersion, OpenStep, Progress
+from bus.journal import AcceptedCall, CodeVersion, Ending, FirstCommit, OpenStep, Progress
 from config.definitions.agent import AgentDefinition, pinned_definition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.effects import POLICIES, Effect
@@ -76,8 +78,26 @@ def _load_recorded(process: Process, agent_id: str, digest: str) -> LoadedAgent 
         raise CodeVersion(f"this worker lacks what the definition the run began with names: {error}") from error
 
 
-def compatible_agent(loaded: LoadedAgent | CallboardError, context: RunContext, progress: Progress) -> Agent:
-    """Return the agent that begins or resumes the run.
+class RunWork(Protocol):
+    """What an owner does about its run: an agent's turn, or one call of a tool."""
+
+    def begin(self) -> FirstCommit:
+        """Return what has to be committed before ``run``, with the claim."""
+
+    async def run(self) -> None:
+        """Work until the run has ended or is released; an error ends it by ``finish``."""
+
+    async def release(self) -> None:
+        """Give the run back in the middle of its work, for the next owner to resume."""
+
+    async def finish(self, ending: Ending) -> None:
+        """End the run early; every open step and call gets a result."""
+
+
+def compatible_work(
+    loaded: LoadedAgent | CallboardError, context: RunContext, progress: Progress, asked: AcceptedCall | None
+) -> RunWork:
+    """Return what begins or resumes the run: its agent, or for a run of kind ``tool`` the call that it asks for.
 
     Raises:
         CodeVersion: the run's journal is not compatible with this code; another worker may be.
@@ -90,7 +110,7 @@ def compatible_agent(loaded: LoadedAgent | CallboardError, context: RunContext, 
     problem = incompatibility(loaded, context.lease.definition_digest, progress)
     if problem is not None:
         raise CodeVersion(problem)
-    return Agent(*loaded, context, progress)
+    return Agent(*loaded, context, progress) if asked is None else ToolRun(*loaded, context, asked, progress)
 
 
 def incompatibility(loaded: LoadedAgent, digest: str, progress: Progress) -> str | None:

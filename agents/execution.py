@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from agents.agent import Agent
-from agents.compatibility import LoadedAgent, compatible_agent
+from agents.compatibility import LoadedAgent, RunWork, compatible_work
 from agents.context import RunContext
 from agents.errors import RunFailed
 from agents.models.call import is_in_process
@@ -17,6 +17,7 @@ from agents.models.lite import is_imported, litellm_module
 from agents.process import Process
 from agents.window import Window
 from bus.journal import (
+    NO_MODEL,
     STOPPED,
     Claim,
     CodeVersion,
@@ -31,7 +32,7 @@ from bus.journal import (
     end_commit,
     require_readable_journal,
 )
-from bus.payloads import StatusPayload
+from bus.payloads import Payload, StatusPayload
 from config.errors import CallboardError
 from config.logs import acting_for
 from observers.discovery import resolve_observers
@@ -43,11 +44,13 @@ NEW_OWNER = "run left to its new owner run_id=%s"
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRun:
-    """A claimed run with its agent, or with the error because of which it cannot be executed."""
+    """A claimed run with what works on it, or with the error because of which it cannot be executed."""
 
     context: RunContext
-    agent: Agent | None
+    agent: RunWork | None
     error: CallboardError | None = None
+    events: Sequence[Payload] = ()
+    """Events that the claim committed for the agent, after the lease's own; observers get them next."""
     held: ExitStack = field(default_factory=ExitStack)
     """What this process holds for the run, such as the quarantine of a suspect; closed when the run leaves it."""
 
@@ -72,7 +75,7 @@ def import_for(process: Process, run_id: str) -> CallboardError | None:
     if is_imported():
         return None
     model = process.journal.runs.model(run_id)
-    if model is None or is_in_process(model):
+    if model is None or model == NO_MODEL or is_in_process(model):
         return None
     try:
         litellm_module()
@@ -96,18 +99,20 @@ def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardErr
     window = Window(claim.history(history_chars), history_chars)
     context = RunContext(process.journal, lease, observers, window)
     progress = claim.progress()
+    asked = claim.call()
     try:
         if missing is not None:
             raise missing
-        agent = compatible_agent(loaded, context, progress)
+        agent = compatible_work(loaded, context, progress, asked)
         first = agent.begin()
     except CallboardError as error:
         return ClaimedRun(context, None, error)
     except Exception:
         log.exception("agent could not begin run_id=%s", lease.run_id)
         return ClaimedRun(context, None, RunFailed())
+    first = replace(first, events=context.writer.number(first.events))
     claim.write(first)  # an error from here on is the database's and rolls the claim back
-    return ClaimedRun(context, agent)
+    return ClaimedRun(context, agent, events=first.events)
 
 
 async def execute(journal: Journal, claimed: ClaimedRun) -> None:
@@ -115,7 +120,7 @@ async def execute(journal: Journal, claimed: ClaimedRun) -> None:
     context, lease = claimed.context, claimed.context.lease
     before = acting_for.set((lease.tenant, lease.principal))
     try:
-        _notify_of_claim(journal, context)
+        _notify_of_claim(journal, context, claimed.events)
         if claimed.agent is not None:
             await _work(journal, claimed.agent, claimed)
         else:
@@ -129,7 +134,7 @@ async def execute(journal: Journal, claimed: ClaimedRun) -> None:
         acting_for.reset(before)
 
 
-def _notify_of_claim(journal: Journal, context: RunContext) -> None:
+def _notify_of_claim(journal: Journal, context: RunContext, committed: Sequence[Payload]) -> None:
     """Deliver to observers the events that were written without an owner (such as a person's answer), and the claim's.
 
     If this process crashes before, observers miss these events: the next owner delivers only those after this claim,
@@ -139,12 +144,12 @@ def _notify_of_claim(journal: Journal, context: RunContext) -> None:
     for payload in lease.undelivered:  # not to the hot log: the process that wrote them has put them there
         context.notify(payload)
     journal.begin_writing(lease, context.writer)
-    for payload in lease.first_events:
+    for payload in (*lease.first_events, *committed):
         context.notify(payload)
     journal.hot_log.nudge(journal.keys.board(lease.tenant), lease.run_id)
 
 
-async def _work(journal: Journal, agent: Agent, claimed: ClaimedRun) -> None:
+async def _work(journal: Journal, agent: RunWork, claimed: ClaimedRun) -> None:
     context = claimed.context
     work = asyncio.create_task(agent.run(), name=f"run {context.lease.run_id}")
     context.halt = context.writer.on_lost = work.cancel

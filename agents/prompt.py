@@ -52,13 +52,17 @@ def _conversation(history: Sequence[HistoryItem], max_result_chars: int) -> Iter
             continue
         yield from _lost(unanswered)
         unanswered = {}
+        calls = item.data.get("tool_calls") or ()
         if item.role == "user":
             yield {"role": "user", "content": item.data.get("content") or ""}
+            if calls:  # made by a run of kind ``tool``
+                yield {"role": "assistant", "content": None, "tool_calls": _functions(calls)}
         elif item.role == "assistant":
             message = _assistant_message(item.data)
-            if message is not None:
-                unanswered = {call["call_id"]: call["name"] for call in item.data.get("tool_calls") or ()}
-                yield message
+            if message is None:
+                continue
+            yield message
+        unanswered = {call["call_id"]: call["name"] for call in calls}
     yield from _lost(unanswered)
 
 
@@ -71,17 +75,21 @@ def _assistant_message(data: Mapping[str, Any]) -> Message | None:
     message: Message = {"role": "assistant", "content": data.get("content") or None}
     calls = data.get("tool_calls")
     if calls:
-        message["tool_calls"] = [
-            {
-                "id": call["call_id"],
-                "type": "function",
-                "function": {"name": call["name"], "arguments": call["arguments_text"] or "{}"},
-            }
-            for call in calls
-        ]
+        message["tool_calls"] = _functions(calls)
     if data.get("thinking_blocks"):
         message["thinking_blocks"] = data["thinking_blocks"]
     return message if message["content"] or calls else None
+
+
+def _functions(calls: Iterable[Mapping[str, Any]]) -> list[Message]:
+    return [
+        {
+            "id": call["call_id"],
+            "type": "function",
+            "function": {"name": call["name"], "arguments": call["arguments_text"] or "{}"},
+        }
+        for call in calls
+    ]
 
 
 def _shown(result: Any, max_chars: int, edited: Mapping[str, Any] | None) -> str:

@@ -12,10 +12,11 @@ from agents.handle import RunHandle
 from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
 from agents.registry import AgentRegistry
-from agents.texts import check_objective, check_thread_id
+from agents.texts import check_call, check_objective, check_thread_id
 from bus.dispatcher import INLINE, OTHERS, Dispatcher
-from bus.journal import IdempotencyKey, Journal, NewRun, RunUnknown
+from bus.journal import NO_MODEL, IdempotencyKey, Journal, NewCall, NewRun, RunUnknown
 from bus.routes import BrokerTransport, InlineTransport
+from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.forks import leave_to_parent
 from config.identity.principal import Principal, Verb
@@ -120,32 +121,78 @@ class Runner:
         try:
             self._check(objective, thread_id)
             definition = self.registry.startable(principal, agent_id)
-        except CallboardError:  # a repeated request has its run, even if the agent's file was moved since
-            earlier = None
-            if idempotency is not None and Verb.START in principal.verbs:
-                earlier = self.journal.runs.started_before(principal, idempotency)
-            if earlier is not None:
-                with suppress(RunUnknown):  # another credential's, of an agent that this one is not for
-                    return self.handle(earlier, principal)
-            raise
-        named = [name for name in observers if isinstance(name, str)]
+        except CallboardError:
+            earlier = self._earlier(principal, idempotency)
+            if earlier is None:
+                raise
+            return earlier
         new = NewRun(
+            **_fields_of(definition, observers),
             objective=objective,
-            agent_id=definition.id,
-            agent_name=definition.name,
-            definition_digest=definition.digest,
-            definition_json=definition.content_json,
             model=resolve_model(definition.model, os.environ),
-            observers=tuple(dict.fromkeys([*definition.observers, *named])),
-            queue=definition.queue,
             thread_id=thread_id,
             principal=principal,
-            is_private=definition.access.runs == "private",
             detached=detached,
             metadata=metadata,
             idempotency=idempotency,
         )
         return self._accept(new, tuple(one for one in observers if isinstance(one, AgentObserver)))
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        agent_id: str | None = None,
+        detached: bool = False,
+        principal: Principal | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        idempotency: IdempotencyKey | None = None,
+    ) -> RunHandle:
+        """Accept a run of kind ``tool``: one call of one tool of an agent, without a model.
+
+        The call is checked, approved, recorded, retried and stopped like a call of the agent's model. The run's output
+        is the tool's result. Its thread is a new one.
+
+        Args:
+            name: the tool's name, as the agent's model would write it.
+            arguments: the arguments, JSON data.
+            agent_id: the agent whose tool, overrides and sandbox are used; None is ``CALLBOARD_DEFAULT_AGENT``.
+            detached, principal, metadata, idempotency: see ``run``.
+
+        Raises:
+            AgentUnknown, DefinitionInvalid, AgentForbidden: see ``run``.
+            BadRequest, InputTooLarge: the name or the arguments cannot be kept.
+        """
+        principal = principal or self.principal
+        try:
+            objective = check_call(name, arguments)
+            definition = self.registry.startable(principal, agent_id or self.settings.default_agent)
+        except CallboardError:
+            earlier = self._earlier(principal, idempotency)
+            if earlier is None:
+                raise
+            return earlier
+        new = NewRun(
+            **_fields_of(definition),
+            objective=objective,
+            call=NewCall(name=name, arguments=arguments),
+            model=NO_MODEL,
+            principal=principal,
+            detached=detached,
+            metadata=metadata,
+            idempotency=idempotency,
+        )
+        return self._accept(new, ())
+
+    def _earlier(self, principal: Principal, idempotency: IdempotencyKey | None) -> RunHandle | None:
+        """Return the run of a repeated request, which it has even if the agent's file was moved since."""
+        if idempotency is None or Verb.START not in principal.verbs:
+            return None
+        earlier = self.journal.runs.started_before(principal, idempotency)
+        with suppress(RunUnknown):  # another credential's, of an agent that this one is not for
+            return self.handle(earlier, principal) if earlier is not None else None
+        return None
 
     def _accept(self, new: NewRun, local: tuple[AgentObserver, ...]) -> RunHandle:
         """Commit a run and send its message, unless an earlier request made the run."""
@@ -185,3 +232,17 @@ class Runner:
         check_objective(objective, self.settings.max_input_chars)
         if thread_id is not None:
             check_thread_id(thread_id)
+
+
+def _fields_of(definition: AgentDefinition, observers: Sequence[AgentObserver | str] = ()) -> dict[str, Any]:
+    """Return what a new run takes from its agent's definition; ``observers`` are named besides those of it."""
+    named = [name for name in observers if isinstance(name, str)]
+    return {
+        "agent_id": definition.id,
+        "agent_name": definition.name,
+        "definition_digest": definition.digest,
+        "definition_json": definition.content_json,
+        "observers": tuple(dict.fromkeys([*definition.observers, *named])),
+        "queue": definition.queue,
+        "is_private": definition.access.runs == "private",
+    }

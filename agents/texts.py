@@ -1,11 +1,21 @@
-"""The texts that callers give a run: its input and the name of its thread."""
+"""The texts that callers give a run: its input, the name of its thread, or the call that it makes."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
 
 from agents.errors import InputEmpty, InputTooLarge
 from config.errors import BadRequest
 
 MAX_THREAD_ID = 128
+MAX_TOOL_NAME = 128
+MAX_ARGUMENTS_BYTES = 1024 * 1024
+"""Largest arguments of a call, as JSON; as large as a model's may be."""
+MAX_SHOWN = 400
+"""Characters of the arguments in the readable form of a call."""
 
 
 def check_thread_id(thread_id: str) -> str:
@@ -37,6 +47,30 @@ def check_objective(objective: str, max_chars: int) -> None:
     if len(objective) > max_chars:
         raise InputTooLarge(size=len(objective), limit=max_chars)
     _check_text(objective, "the input")
+
+
+def check_call(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return the readable form of a call that a run can make.
+
+    Raises:
+        BadRequest: the name or the arguments are no text, or no JSON object.
+        InputTooLarge: the arguments are larger than a model's may be.
+    """
+    if not 0 < len(name) <= MAX_TOOL_NAME or not name.isprintable():
+        raise BadRequest(f"the name of a tool has 1 to {MAX_TOOL_NAME} printable characters.")
+    try:
+        text = orjson.dumps(dict(arguments))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadRequest("the arguments are no JSON data: use text, numbers, lists and objects.") from error
+    if len(text) > MAX_ARGUMENTS_BYTES:
+        raise InputTooLarge(size=len(text), limit=MAX_ARGUMENTS_BYTES)
+    return readable_call(name, arguments)
+
+
+def readable_call(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return a call in readable form: ``calculator(expression="17 * 23")``."""
+    shown = ", ".join(f"{key}={orjson.dumps(value).decode()}" for key, value in arguments.items())
+    return f"{name}({shown if len(shown) <= MAX_SHOWN else shown[: MAX_SHOWN - 1] + '…'})"
 
 
 def _check_text(text: str, what: str) -> None:

@@ -43,7 +43,9 @@ acted. A problem has it as `retryable`, and says in the header `Retry-After` whe
 TAIL = """`callboard_error` is the code of the base class of all errors; it is never raised."""
 INTRODUCTIONS = {
     Topic.RUN: "These are `error` events; the last one is the run's `reason`.",
-    Topic.CALL: "A tool's error is the result of its call; the run continues.",
+    Topic.CALL: "A tool's error is the result of its call, and the run continues. A run of kind `tool`, which makes "
+    "one call without a model, ends with it; the status is that of a request that is refused for it before the tool is "
+    "called.",
 }
 
 
@@ -80,7 +82,12 @@ OTHER_COLUMNS: Mapping[Topic, Columns] = {
         "meaning": USUAL["meaning"],
         "what happens, and what to do": USUAL["remedy"],
     },
-    Topic.CALL: {"code": USUAL["code"], "meaning": USUAL["meaning"], "remedy": USUAL["remedy"]},
+    Topic.CALL: {
+        "code": USUAL["code"],
+        "status": USUAL["status"],
+        "meaning": USUAL["meaning"],
+        "remedy": USUAL["remedy"],
+    },
 }
 SEED = """## Names of the capability design
 

@@ -9,13 +9,12 @@ from typing import Any
 from agents.context import RunContext
 from agents.models.streams.tool_calls import ToolCall
 from agents.tools.arguments import parse_arguments, validate_arguments
-from agents.tools.errors import ArgumentsInvalid
+from agents.tools.errors import ArgumentsInvalid, CallBlocked, RoleMissing, ToolNotOffered
 from agents.tools.tool import Tool
 from bus.journal import NOTHING_SAID, USED_UP, OpenStep, canonical_digest
 from bus.payloads import Outcome
 from config.errors import ModelVisible
 from config.policy.decision import PolicyDecision, Verdict
-from config.spelling import did_you_mean
 
 NEEDS_APPROVAL = "This tool needs a person's approval for each call."
 CHANGED = "The tool has changed since this call was approved, so it needs another approval."
@@ -37,8 +36,8 @@ class Preflight:
         self._said = prior.answered if prior is not None else NOTHING_SAID
         self.arguments: dict[str, Any] = {}
         """Decoded, as a person or the policy changed them."""
-        self.refusal: tuple[Outcome, str] | None = None
-        """The outcome, and the result for the model, of a call that may not be made."""
+        self.refusal: tuple[Outcome, str, ModelVisible] | None = None
+        """The outcome, the result for the model, and the error of a call that may not be made."""
         self.decision: PolicyDecision | None = None
         """What the policy decides; None where it is not asked."""
         self.approval_reason: str | None = None
@@ -46,7 +45,7 @@ class Preflight:
         try:
             self._pass()
         except ModelVisible as error:
-            self.refusal = ("failed", f"The call was not made: {error}")
+            self._refuse(error, f"The call was not made: {error}", "failed")
 
     def _pass(self) -> None:
         if self._prior is not None and self._prior.effect and not self._prior.may_be_called:
@@ -57,11 +56,14 @@ class Preflight:
             return
         self._validate(tool)
         if self._prior is not None and not self._prior.effect:  # a call that was invalid is not tried with other code
-            self.refusal = ("failed", NEVER_MADE)
+            self._refuse(ArgumentsInvalid(NEVER_MADE), NEVER_MADE, "failed")
         elif self._prior is None or self._prior.status == "planned":
             self._judge(tool)
             if self.refusal is None and not self.is_halted:
                 self.approval_reason = self._missing_approval(tool)
+
+    def _refuse(self, error: ModelVisible, result: str | None = None, outcome: Outcome = "refused") -> None:
+        self.refusal = (outcome, str(error) if result is None else result, error)
 
     @property
     def is_halted(self) -> bool:
@@ -83,10 +85,10 @@ class Preflight:
         """Return the tool where there is one that the run's principal may call."""
         tool, name = self._tools.get(self._call.name), self._call.name
         if tool is None:
-            self.refusal = ("failed", f"There is no tool '{name}'.{did_you_mean(name, self._tools)}")
+            error = ToolNotOffered(name, self._tools)
+            self._refuse(error, str(error), "failed")
         elif not tool.may_be_called_with(self._context.lease.roles):
-            needed = ", ".join(sorted(tool.roles))
-            self.refusal = ("refused", f"Not done: '{name}' may be called by principals with the role {needed} only.")
+            self._refuse(RoleMissing(name, tool.roles))
         else:
             return tool
         with suppress(ModelVisible):
@@ -109,14 +111,14 @@ class Preflight:
         facts = self._context.call_facts("tool", tool.name, self.arguments, tool.effect, tool.classification)
         self.decision = decision = self._context.policy.decide(facts)
         if decision.verdict is Verdict.BLOCK:
-            self.refusal = ("refused", f"Not done: the policy's rule '{decision.rule}' blocks it. {decision.reason}")
+            self._refuse(CallBlocked(f"Not done: the policy's rule '{decision.rule}' blocks it. {decision.reason}"))
         if decision.arguments is not None:
             self.arguments = dict(decision.arguments)
             try:
                 validate_arguments(tool, self.arguments)
             except ArgumentsInvalid as error:
                 problem = f"the policy's rule '{decision.rule}' rewrote the arguments, and they do not fit: {error}"
-                self.refusal = ("refused", f"Not done: {problem}")
+                self._refuse(CallBlocked(f"Not done: {problem}"))
 
     def _missing_approval(self, tool: Tool) -> str | None:
         """Return why the call needs a person's approval; None where it needs none, or has one for exactly this."""

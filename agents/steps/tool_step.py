@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import orjson
-
 from agents.context import RunContext
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.preflight import Preflight, version_of
-from agents.tools.errors import ToolTimeout
+from agents.texts import readable_call
+from agents.tools.errors import CallRejected, ToolTimeout
 from agents.tools.executor import call_tool, check_call
 from agents.tools.results import validate_output
 from agents.tools.tool import Tool, ToolContext
@@ -37,8 +36,6 @@ from config.ids import new_id
 LOST = "The worker was lost while this call was under way, and it is not known whether it took effect."
 NO_EFFECT = "It did not take effect: the other side was asked and knows nothing of this call."
 NOT_YET = "The other side was asked and knows nothing of this call so far, but it may still be under way."
-MAX_SHOWN = 400
-"""Characters of the arguments in the readable form of a call."""
 
 
 class ToolStep:
@@ -80,6 +77,8 @@ class ToolStep:
         self._item_id = new_id("msg")
         self._outcome: Outcome | None = None
         self._result: Any = None
+        self.error: ModelVisible | None = None
+        """Why the call was refused or has failed; None where it was done, was cut off, or its outcome is unknown."""
         self._duration_ms: int | None = None
         if preflight.refusal is not None:
             self._settle(*preflight.refusal)
@@ -101,6 +100,11 @@ class ToolStep:
     def is_unknown(self) -> bool:
         """Whether its outcome is unknown."""
         return self._outcome == "unknown"
+
+    @property
+    def result(self) -> Any:
+        """The call's result as JSON data, once it is settled; a sentence where it is not done."""
+        return self._result
 
     @property
     def is_settled(self) -> bool:
@@ -217,7 +221,7 @@ class ToolStep:
             if self._decision is not None and self._is_taken:
                 self._settle("done", self._decision.taken)
             elif self._decision is not None and self._is_rejected:
-                self._settle("refused", self._decision.refusal)
+                self._settle("refused", self._decision.refusal, CallRejected(self._decision.refusal))
             else:
                 self._settle("unknown", LOST)
 
@@ -234,19 +238,19 @@ class ToolStep:
         except (ToolTimeout, ToolCutOff) as error:
             await self._without_reply(error)
         except ModelVisible as error:
-            self._settle("failed", f"Error: {error}")
+            self._settle("failed", f"Error: {error}", error)
 
     async def _without_reply(self, error: ModelVisible) -> None:
         """Set the outcome of a call without a reply, which may have taken effect, by its effect's policy."""
         recovery = self.effect.policy.when_no_reply
         if recovery is Recovery.FAIL:
-            self._settle("failed", f"Error: {error}")
+            self._settle("failed", f"Error: {error}", error)
         elif recovery is Recovery.CHECK:
             if await self._took_no_effect():
                 if isinstance(error, ToolTimeout):  # its thread cannot be ended, and may still run
                     self._settle("unknown", NOT_YET)
                 else:
-                    self._settle("failed", NO_EFFECT)
+                    self._settle("failed", NO_EFFECT, error)
         elif recovery is Recovery.REPEAT and self._repeats:
             self._repeats -= 1
             await self._call()  # with the same key, so that the other side does it once
@@ -273,7 +277,7 @@ class ToolStep:
             validate_output(self._tool, result)
             self._settle("done", self._context.guardrails.output(self._tool.name, result))
         except ModelVisible as error:
-            self._settle("failed", f"The call was made, and its result is kept back: {error}")
+            self._settle("failed", f"The call was made, and its result is kept back: {error}", error)
 
     def cut_off(self) -> None:
         """Set the outcome of a call that is open when the run ends; an outcome that is set already stays."""
@@ -281,8 +285,8 @@ class ToolStep:
             is_begun = self.is_begun or (self._prior is not None and self._prior.status != "planned")
             self._settle(*result_of_cut_off(str(self.effect), self._decision, is_begun=is_begun))
 
-    def _settle(self, outcome: Outcome, result: Any) -> None:
-        self._outcome, self._result = outcome, result
+    def _settle(self, outcome: Outcome, result: Any, error: ModelVisible | None = None) -> None:
+        self._outcome, self._result, self.error = outcome, result, error
         if self.is_begun:
             self._duration_ms = round((time.monotonic() - self._started_s) * 1000)
 
@@ -303,13 +307,11 @@ class ToolStep:
         """Return the commit that ends the call: its event, its step's end, and the result for the history."""
         assert self._outcome is not None, "run() or cut_off() comes first"
         call = {"call_id": self.call.id, "name": self.call.name, "outcome": self._outcome, "result": self._result}
-        event = ToolResultPayload(**call, duration_ms=self._duration_ms, message_id=message_id, step_id=self.id)
+        facts: dict[str, Any] = {
+            "duration_ms": self._duration_ms,
+            "code": self.error.code if self.error is not None else None,
+        }
+        event = ToolResultPayload(**call, **facts, message_id=message_id, step_id=self.id)
         ended = StepEnded(id=self.id, status=self._outcome, result=self._result, attempts=self._attempts)
         kept = call if self._answered.edited is None else call | {"edited": self.arguments}
         return Commit(events=[event], ended=[ended], history=[HistoryItem(id=self._item_id, role="tool", data=kept)])
-
-
-def readable_call(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return a call in readable form: ``calculator(expression="17 * 23")``."""
-    shown = ", ".join(f"{key}={orjson.dumps(value).decode()}" for key, value in arguments.items())
-    return f"{name}({shown if len(shown) <= MAX_SHOWN else shown[: MAX_SHOWN - 1] + '…'})"

@@ -2,15 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from config.errors import ModelVisible
+from config.spelling import did_you_mean
 
 
 class ArgumentsInvalid(ModelVisible):
     """The arguments are not JSON or do not fit the schema; the function was not called."""
 
     code = "arguments_invalid"
+    status = 422
+    over_http = True
     seed_name = "INPUT_VALIDATION_FAILED"
     remedy = "The model corrects what the sentence names, and calls again."
+
+
+class ToolNotOffered(ModelVisible):
+    """The agent has no tool of this name."""
+
+    code = "tool_not_offered"
+    status = 404
+    over_http = True
+    remedy = "Use a name that `./callboard tools` lists for the agent."
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"There is no tool '{name}'.{did_you_mean(name, known)}", name=name)
+
+
+class RoleMissing(ModelVisible):
+    """The tool may be called by principals with certain roles only, and the run's has none of them."""
+
+    code = "role_missing"
+    status = 403
+    over_http = True
+    remedy = "A principal with one of the roles that the sentence names may call it."
+
+    def __init__(self, name: str, needed: Iterable[str]) -> None:
+        roles = ", ".join(sorted(needed))
+        super().__init__(f"Not done: '{name}' may be called by principals with the role {roles} only.", name=name)
+
+
+class CallBlocked(ModelVisible):
+    """The policy blocks the call; the tool was not called."""
+
+    code = "call_blocked"
+    status = 403
+    over_http = True
+    remedy = "Read the rule that the sentence names; it, or the call, has to change."
+
+
+class CallRejected(ModelVisible):
+    """A person rejected the call; the tool was not called."""
+
+    code = "call_rejected"
+    status = 403
+    over_http = True
+    remedy = "Ask the person, or make another call."
 
 
 class ToolTimeout(ModelVisible):

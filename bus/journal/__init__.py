@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from bus.journal.log.pages import PAGE_BYTES
     from bus.journal.log.progress import OpenStep, Progress
     from bus.journal.log.writer import RunWriter
+    from bus.journal.new_call import NO_MODEL, TOOL, AcceptedCall, NewCall
     from bus.journal.new_internal_event import MAX_CORRELATION_CHARS, NewInternalEvent
     from bus.journal.ownership.leases import Claim, FirstCommit, Lease
     from bus.journal.ownership.tools import LoadedTool
@@ -87,6 +88,7 @@ _NAMES = {
     "log.pages": "PAGE_BYTES",
     "log.progress": "OpenStep Progress",
     "log.writer": "RunWriter",
+    "new_call": "NO_MODEL TOOL AcceptedCall NewCall",
     "new_internal_event": "MAX_CORRELATION_CHARS NewInternalEvent",
     "ownership.leases": "Claim FirstCommit Lease",
     "ownership.tools": "LoadedTool",

@@ -16,12 +16,13 @@ from bus.journal.definition_store import pin, remember_pinned
 from bus.journal.errors import ThreadOfOtherAgent, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.events import event_row
+from bus.journal.new_call import AGENT, TOOL, NewCall
 from bus.journal.new_internal_event import MAX_CORRELATION_CHARS
 from bus.journal.outbox import announce
 from bus.journal.queries.lists import agents_beside
 from bus.journal.run_limits import RunLimits, require_room
 from bus.journal.states.rows import insert_run
-from bus.journal.version import JOURNAL_VERSION
+from bus.journal.version import OF_KIND
 from bus.messages import FIELDS, RunAgentMessage
 from bus.payloads import StatusPayload
 from config.clock import epoch_ms, stamp
@@ -57,8 +58,14 @@ class NewRun:
     detached: bool = False
     queue: str | None = None
     """The queue that its agent names; None is the deployment's."""
+    call: NewCall | None = None
+    """The one call of a run of kind ``tool``; None: the run is an agent's turn."""
     metadata: Mapping[str, Any] | None = None
     idempotency: IdempotencyKey | None = None
+
+    @property
+    def kind(self) -> str:
+        return AGENT if self.call is None else TOOL
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +144,7 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
         "principal": new.principal.id,
         "roles_json": _names(new.principal.roles),
         "private": is_private,
-        "kind": "agent",
+        "kind": new.kind,
         "agent_id": new.agent_id,
         "agent_name": new.agent_name,
         "definition_digest": new.definition_digest,
@@ -147,9 +154,10 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
         "queue": new.queue,
         "observers_json": orjson.dumps(new.observers).decode(),
         **_columns_of(new.metadata or {}),
-        "journal": JOURNAL_VERSION,
+        "journal": OF_KIND[new.kind],
     }
     insert_run(connection, run)
+    asked = {} if new.call is None else new.call.message_fields()
     user_message = {
         "thread_key": thread_key,
         "number": turn,
@@ -157,7 +165,7 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
         "run_id": run_id,
         "id": new_id("msg"),
         "role": "user",
-        "data_json": orjson.dumps({"content": new.objective}).decode(),
+        "data_json": orjson.dumps({"content": new.objective, **asked}).decode(),
         "partial": False,
         "created_ms": now,
     }

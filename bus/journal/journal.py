@@ -41,6 +41,7 @@ from bus.journal.ownership.workers import Workers
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.run_limits import run_limits
+from bus.journal.states.codes import RunStatus
 from bus.journal.states.unowned import CommitResult
 from bus.journal.states.unowned_runs import UnownedRuns
 from bus.journal.write_probe import WriteProbe
@@ -265,6 +266,16 @@ class Journal:
                 if batch[-1].is_end:
                     return batch[-1]
         raise AssertionError("a log ends with its end")
+
+    async def wait_until_idle(self, tenant: str, run_id: str, thread_id: str) -> None:
+        """Return when the run has ended, or waits for a person or for other code."""
+        cursor = await self.loop.read(self._read, last_committed, run_id)
+        if await self.loop.read(self.runs.status, run_id) not in (RunStatus.QUEUED, RunStatus.RUNNING):
+            return  # read after the cursor: what changes from now on is in the log behind it
+        async with aclosing(self.follow(tenant, run_id, thread_id, cursor)) as batches:
+            async for batch in batches:
+                if any(line.is_end or line.is_waiting for line in batch):
+                    return
 
     def page(self, run_id: str, thread_id: str, cursor: int) -> tuple[list[Line], bool]:
         """Return a page of SQL's events after ``cursor`` (500 rows or 1 MB), and whether there may be more."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from bus.journal.errors import CodeVersion
+from collections.abc import Mapping
 
-JOURNAL_VERSION = 1
+from bus.journal.errors import CodeVersion
+from bus.journal.new_call import AGENT, TOOL
+
+JOURNAL_VERSION = 2
 """To be raised when the format of steps, events or history changes so that older code would misread it."""
+OF_KIND: Mapping[str, int] = {AGENT: 1, TOOL: 2}
+"""The version that each kind of run is written in: code of version 1 would begin an agent's turn for a tool's call."""
 
 
 def require_readable_journal(journal: int) -> None:

@@ -103,6 +103,8 @@ class ToolResultPayload(Payload):
     call_id: str
     name: str
     outcome: Outcome
+    code: str | None = None
+    """Of the error because of which the call was refused or failed."""
     result: Any = None
     duration_ms: int | None = None
     message_id: str = ""

@@ -170,7 +170,7 @@ def _decided_digest(approval: Facts) -> str:
 def _history(record: RunRecord) -> Iterator[str]:
     open_calls: list[str] = []
     for message in record.messages:
-        if message["role"] == "assistant":
+        if message["role"] == "assistant" or (message.get("tool_calls") and record.steps):  # of a run of kind ``tool``
             if open_calls:
                 yield f"a call has no result before the next answer: {open_calls[:3]}"
             open_calls = [call["call_id"] for call in message.get("tool_calls") or ()]

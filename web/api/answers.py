@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from bus.journal import Line
 
 log = logging.getLogger(__name__)
+
+SMALL_CHARS = 16 * 1024
+"""A run with a shorter output is read without a slot for large work."""
 
 
 def answer(body: Any, status: int = 200, **headers: str) -> Response:
@@ -44,6 +49,23 @@ def accepted(handle: RunHandle, status: str, **headers: str) -> Response:
     events_url = url_for("events.of_run", run_id=handle.run_id)
     facts = {"run_id": handle.run_id, "thread_id": handle.thread_id, "status": status, "events_url": events_url}
     return answer(facts, 202, Location=url_for("runs.one", run_id=handle.run_id), **headers)
+
+
+@contextmanager
+def run_with_questions(run_id: str) -> Iterator[dict[str, Any]]:
+    """Yield a run with its open questions; a large one within a slot for large work.
+
+    Raises:
+        RunUnknown: there is none, or the caller does not see it.
+    """
+    process, principal = current_process(), current_principal()
+    with process.measuring():
+        found = process.journal.runs.get_small(principal, run_id, SMALL_CHARS)
+    if found is not None:
+        yield found
+        return
+    with process.large_work():
+        yield process.journal.runs.get(principal, run_id)
 
 
 def status_of(handle: RunHandle) -> str:

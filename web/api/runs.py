@@ -21,7 +21,7 @@ from bus.journal import (
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.identity.errors import AgentForbidden
-from web.api.answers import accepted, answer, end_of, status_of
+from web.api.answers import accepted, answer, end_of, run_with_questions, status_of
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
@@ -38,8 +38,6 @@ runs = Blueprint("runs", __name__)
 
 STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputEmpty, InputTooLarge)
 
-SMALL_CHARS = 16 * 1024
-"""A run with a shorter output is read without a slot for large work."""
 MAX_METADATA_BYTES = 16 * 1024
 
 
@@ -146,14 +144,8 @@ def one(run_id: RunId, query: HowMuch, headers: RunHeaders) -> Response:
     """
     if headers.wait_s:
         _wait_for_end(run_id, headers.wait_s)
-    process = current_process()
-    with process.measuring():
-        found = process.journal.runs.get_small(current_principal(), run_id, SMALL_CHARS)
-    if found is None:
-        with process.large_work():
-            found = process.journal.runs.get(current_principal(), run_id)
-            return _tagged(found | _why(run_id, query.why), headers)
-    return _tagged(found | _why(run_id, query.why), headers)
+    with run_with_questions(run_id) as found:
+        return _tagged(found | _why(run_id, query.why), headers)
 
 
 def _wait_for_end(run_id: str, wait_s: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from bus.journal import RunStatus
 from web.calls.fields import Answer, Maybe
@@ -14,11 +14,13 @@ class RunSummary(Answer):
 
     run_id: str
     thread_id: str
+    kind: Literal["agent", "tool"]
+    """``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model."""
     agent: str
     """The id of its agent."""
     agent_name: str
     model: str
-    """The model that it was accepted with."""
+    """The model that it was accepted with; empty for a call of a tool."""
     title: str
     """The beginning of its input, on one line."""
     status: RunStatus

@@ -28,6 +28,11 @@ class Line(NamedTuple):
         return self.type == "end"
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether the run waits from this event on."""
+        return self.type == "status" and b',"status":"waiting"' in self.data
+
+    @property
     def withdrawn_ranges(self) -> list[tuple[int, int]]:
         """The closed ranges of numbers that a ``withdrawn`` event declares; empty for other events."""
         if self.type != "withdrawn":

@@ -10,6 +10,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, case, select
 
 from bus.journal.approvals import NOTHING_SAID, Answered, Decision, answers
+from bus.journal.new_call import read_call
 from bus.journal.steps import Totals, total_of
 from config.database.tables import messages, steps
 
@@ -85,6 +86,9 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
     tools = [row for row in unended if row.kind == "tool"]
     answered = answers(connection, run_id) if tools else {}
     calls_of = results[-1].get("message_id", "") if results else ""
+    if tools and not results:  # a run of kind ``tool``: the user's message has its call
+        asked = read_call(connection, run_id)
+        calls_of = asked.message_id if asked is not None else ""
     written = _written(connection, run_id, calls_of) if tools else {}
     return Progress(
         totals=total_of(rows),

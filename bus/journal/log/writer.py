@@ -180,6 +180,13 @@ class RunWriter:
 
     # --- commits
 
+    def number(self, events: Sequence[Payload]) -> list[Payload]:
+        """Return events with the numbers after those of the claim, for the claim's transaction to commit."""
+        at = stamp()
+        numbered = [replace(payload, seq=self._next + i, at=at) for i, payload in enumerate(events)]
+        self._next += len(numbered)
+        return numbered
+
     async def commit(self, change: Commit) -> list[Payload]:
         """Commit the change, deliver its events to the observers, and return them with their numbers.
 

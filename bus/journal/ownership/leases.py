@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row, RowMapping, bindparam, select, update
 from bus.journal.approvals import use
 from bus.journal.log.events import event_row, insert_rows, undeclared, undelivered
 from bus.journal.log.progress import Progress, read_progress
+from bus.journal.new_call import TOOL, AcceptedCall, read_call
 from bus.journal.ownership.crashes import SUSPECT_AFTER, is_suspect
 from bus.journal.states import owned
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
@@ -31,6 +32,8 @@ class Lease:
     """A claimed run as its owner sees it: the run's row, its fence, and the event numbers reserved for it."""
 
     run_id: str
+    kind: str
+    """``agent`` or ``tool`` (``bus.journal.new_call``)."""
     thread_id: str
     thread_key: int
     turn: int
@@ -133,6 +136,8 @@ def _first_events(connection: Connection, row: RowMapping, used_before: int) -> 
 class FirstCommit:
     """What an owner commits in the claim's transaction, before it begins to work."""
 
+    events: Sequence[Payload] = ()
+    """With the numbers that follow those of the claim (``RunWriter.number``)."""
     started: Sequence[StepStarted] = ()
     restarted: Sequence[str] = ()
     """Ids of steps of an earlier owner that are resumed."""
@@ -159,8 +164,17 @@ class Claim:
         """Return how far earlier owners came; of a new run, nothing."""
         return read_progress(self.connection, self.lease.run_id) if self.lease.fence > 1 else Progress()
 
+    def call(self) -> AcceptedCall | None:
+        """Return the call that a run of kind ``tool`` was accepted with; None of a run of another kind."""
+        if self.lease.kind != TOOL:
+            return None
+        return read_call(self.connection, self.lease.run_id)
+
     def write(self, first: FirstCommit) -> None:
-        """Record the steps that begin or are resumed, and the approvals that are used."""
+        """Record the events, the steps that begin or are resumed, and the approvals that are used."""
+        lease = self.lease
+        rows = [event_row(payload, lease.run_id, lease.thread_id, lease.fence) for payload in first.events]
+        insert_rows(self.connection, rows)
         start_steps(self.connection, self.lease.run_id, self.lease.fence, first.started)
         restart_steps(self.connection, self.lease.fence, first.restarted)
         edit_steps(self.connection, first.edited)

@@ -255,6 +255,7 @@ def _brief(row: Any) -> dict[str, Any]:
     fields = {
         "run_id": row.id,
         "thread_id": row.thread_id,
+        "kind": row.kind,
         "agent": row.agent_id,
         "principal": row.principal,
         "private": row.private or None,

@@ -60,7 +60,7 @@ def _claim(database: Database) -> Any:
 
 LEASE_COLUMNS = tuple(
     """
-    thread_id thread_key turn tenant principal agent_id agent_name definition_digest queue model detached title
+    kind thread_id thread_key turn tenant principal agent_id agent_name definition_digest queue model detached title
     fence reserved_to stop_requested created_ms steps commits crashes journal
     """.split()
 )

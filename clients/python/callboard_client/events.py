@@ -84,6 +84,8 @@ class ToolResultEvent(Event):
     name: str
     outcome: str
     """done, failed, refused or unknown."""
+    code: str | None = None
+    """Of the error because of which the call was refused or failed."""
     result: Any = None
     duration_ms: int | None = None
     message_id: str = ""

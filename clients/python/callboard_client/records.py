@@ -93,6 +93,8 @@ class Run(Record):
     agent: str
     status: str
     """queued, running, waiting, moved, succeeded, failed, cancelled or dead."""
+    kind: str = "agent"
+    """``agent``: an agent's turn. ``tool``: one call of one of its tools, without a model."""
     title: str = ""
     agent_name: str = ""
     model: str | None = None

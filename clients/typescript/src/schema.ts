@@ -512,11 +512,16 @@ export interface components {
             ended_at?: string;
             /** @description The code of the error that ended it. */
             error?: string;
+            /**
+             * @description ``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model.
+             * @enum {string}
+             */
+            kind: "agent" | "tool";
             /** @description What was stored with it at its start. */
             metadata?: {
                 [key: string]: unknown;
             };
-            /** @description The model that it was accepted with. */
+            /** @description The model that it was accepted with; empty for a call of a tool. */
             model: string;
             /** @description Its answer: text, or JSON where its agent has an output schema. */
             output?: unknown;
@@ -801,11 +806,16 @@ export interface components {
             ended_at?: string;
             /** @description The code of the error that ended it. */
             error?: string;
+            /**
+             * @description ``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model.
+             * @enum {string}
+             */
+            kind: "agent" | "tool";
             /** @description What was stored with it at its start. */
             metadata?: {
                 [key: string]: unknown;
             };
-            /** @description The model that it was accepted with. */
+            /** @description The model that it was accepted with; empty for a call of a tool. */
             model: string;
             /** @description Its answer: text, or JSON where its agent has an output schema. */
             output?: unknown;
@@ -904,7 +914,12 @@ export interface components {
             ended_at?: string;
             /** @description The code of the error that ended it. */
             error?: string;
-            /** @description The model that it was accepted with. */
+            /**
+             * @description ``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model.
+             * @enum {string}
+             */
+            kind: "agent" | "tool";
+            /** @description The model that it was accepted with; empty for a call of a tool. */
             model: string;
             /** @description Whom it belongs to. */
             principal: string;
@@ -1209,6 +1224,8 @@ export interface components {
             /** @description When it was numbered, UTC. */
             at: string;
             call_id: string;
+            /** @description Of the error because of which the call was refused or failed. */
+            code?: string;
             duration_ms?: number;
             message_id?: string;
             name: string;
