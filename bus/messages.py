@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from config.errors import Permanent, Topic
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class MessageInvalid(Permanent):
@@ -66,10 +69,15 @@ class RunAgentMessage:
         if not isinstance(wire, Mapping) or wire.get("v") != cls.version:
             raise MessageInvalid("this is not a message of version 1; it was dropped.")
         texts = {name: wire.get(name, "") for name in ("run_id", "agent_id", "thread_id", "definition_digest")}
-        if not all(isinstance(text, str) and len(text) <= 128 for text in texts.values()) or not texts["run_id"]:
+        if not all(_is_name(text) for text in texts.values()) or not texts["run_id"]:
             raise MessageInvalid("a field of the message is missing, too long or not text; it was dropped.")
-        optional = {name: value for name in ("queue", "grant") if isinstance(value := wire.get(name), str)}
+        optional = {name: value for name in ("queue", "grant") if _is_name(value := wire.get(name))}
         return cls(**texts, **optional, detached=wire.get("detached") is True)
+
+
+def _is_name(value: object) -> TypeGuard[str]:
+    """Return whether a field is text that a database can keep: no NUL, no half of a surrogate pair, not too long."""
+    return isinstance(value, str) and len(value) <= 128 and "\0" not in value and not _SURROGATE.search(value)
 
 
 FIELDS = ("tenant", "agent_id", "thread_id", "detached", "definition_digest", "queue")

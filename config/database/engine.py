@@ -196,6 +196,7 @@ def open_database(url: str, *, pool_size: int = 20, max_overflow: int = 10) -> D
         parsed = make_url(url)
         options: dict[str, Any] = {"pool_size": pool_size, "max_overflow": max_overflow}
         options["pool_timeout"] = BUSY_TIMEOUT_MS / 1000
+        options["hide_parameters"] = True  # values of a statement that fails have no place in logs
         options["pool_use_lifo"] = True  # every SQLite connection has its own page cache, so reuse few connections
         if parsed.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}

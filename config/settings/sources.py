@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic_settings import (
     BaseSettings,
@@ -12,6 +14,8 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+
+from config.redaction import Redactor
 
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout's folder, from which Callboard runs."""
@@ -22,6 +26,9 @@ SEED_NAMES = {
     "DATABASE_MAX_OVERFLOW": "database_max_overflow",
 }
 """Variables of Callboard's predecessors -> the setting that each one sets."""
+
+_PLAIN = Redactor({})
+"""Replaces secrets of known forms, such as a password in a URL."""
 
 
 class Part(BaseSettings):
@@ -38,6 +45,11 @@ class Part(BaseSettings):
 
     no_config: bool = False
     """Ignore ``.env`` and ``callboard.toml``; can be set in the environment only."""
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield the fields of ``repr``, which a traceback with local variables has, without the passwords of URLs."""
+        for name, value in super().__repr_args__():
+            yield name, _PLAIN(value) if isinstance(value, str) else value
 
     @classmethod
     def settings_customise_sources(

@@ -126,21 +126,21 @@ def test_this_process_reads_its_environment_once(monkeypatch):
         forget()
 
 
+HOSTILE = [
+    "sk-" * 70_000,
+    "-----BEGIN " * 20_000,
+    "://" * 70_000,
+    "a" * 200_000 + "://",
+    "password " * 20_000,
+    "eyJ" * 70_000,
+    "x-api-key" * 20_000,
+    "-" * 200_000 + "token",
+    " " * 200_000 + "secret=",
+]
+
+
 @pytest.mark.timeout(10)
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        "sk-" * 70_000,
-        "-----BEGIN " * 20_000,
-        "://" * 70_000,
-        "a" * 200_000 + "://",
-        "password " * 20_000,
-        "eyJ" * 70_000,
-        "x-api-key" * 20_000,
-        "-" * 200_000 + "token",
-        " " * 200_000 + "secret=",
-    ],
-)
+@pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_text_of_200_kb_ends(plain, hostile):
     assert plain(hostile) is not None  # a quadratic pattern would take minutes, and the time limit stops the test
 

@@ -8,6 +8,7 @@ import threading
 import time
 import unicodedata
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -22,9 +23,8 @@ SECRET = "the secret outside"
 OPENERS = [open_by_walk, *([open_by_kernel] if best_opener() is open_by_kernel else [])]
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A sandbox with neighbours that would like to be read."""
+def furnish(tmp_path):
+    """Return a sandbox's folder with neighbours that would like to be read."""
     inside = tmp_path / "sandbox"
     (inside / "deep").mkdir(parents=True)
     (inside / "notes.txt").write_text("inside")
@@ -51,6 +51,11 @@ def folder(tmp_path):
     return inside
 
 
+@pytest.fixture
+def folder(tmp_path):
+    return furnish(tmp_path)
+
+
 @pytest.fixture(params=OPENERS, ids=lambda opener: opener.__name__)
 def sandbox(folder, request):
     return Sandbox(folder, opener=request.param, quota=Quota(max_bytes=0))  # one file is a terabyte of zeros
@@ -67,9 +72,10 @@ THROUGH_LINKS = """
     to-file to-folder/secret.txt to-folder/sandbox-evil/s relative itself to-notes to-root/etc/passwd to-self/environ
 """.split()
 NO_FILES = "hard fifo socket deep deep/ notes.txt/x".split()
+RESERVED = [".callboard-1", "deep/.callboard-0123456789abcdef"]
 UNREADABLE = ["", "a\0b", "notes.txt\0", "notes.txt\n", "\x1b[31mred", "half \ud800", "gpj.\u202etxt"]
 TOO_LONG = ["x" * 256, "a/" * 600 + "b", "a/" * 3000 + "b", "x" * 5000]
-OUTSIDE = [*UPWARDS, *ABSOLUTE, *THROUGH_LINKS, *NO_FILES, *UNREADABLE, *TOO_LONG]
+OUTSIDE = [*UPWARDS, *ABSOLUTE, *THROUGH_LINKS, *NO_FILES, *UNREADABLE, *TOO_LONG, *RESERVED]
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: ascii(path)[:40])
@@ -193,6 +199,13 @@ def test_writing_through_an_unpacked_link_is_refused(sandbox, folder, tmp_path):
     with pytest.raises(PathRefused):
         sandbox.write_text("docs/planted.txt", "x")
     assert not (tmp_path / "planted.txt").exists()
+
+
+@pytest.mark.parametrize("opener", OPENERS)
+def test_another_file_system_below_the_folder_is_not_entered(opener):
+    for path in ("proc/version", "proc/self/environ", "proc/self/root/etc/hostname", "proc/1/fd/0", "dev/shm/x"):
+        with pytest.raises(PathRefused):
+            Sandbox(Path("/"), opener=opener).read_text(path)
 
 
 def test_the_sandbox_folder_itself_may_be_behind_a_link(folder, tmp_path):
