@@ -16,7 +16,8 @@ from config.folders import ROOT
 PAGE = ROOT / "docs" / "errors.md"
 MODULES = tuple(
     """
-    agents.errors agents.models.errors agents.tools.errors bus.errors bus.journal.errors bus.messages
+    agents.capabilities.errors agents.errors agents.models.errors agents.tools.errors bus.errors bus.journal.errors
+    bus.messages
     cli.supervisor.serving cli.supervisor.supervisor config.database.errors config.definitions.errors
     config.egress.errors config.errors config.identity.errors config.identity.folders config.redis.errors web.errors
     web.oidc.errors
@@ -96,7 +97,6 @@ of its tools. What stands for them:"""
 NO_ERROR: Mapping[str, str] = {
     "APPROVAL_REQUIRED": "No error: the run waits with the reason `approval` until a person answers "
     "([tools](tools.md#asking-a-person)).",
-    "DAGGER_E2E_DISABLED": "No tool runs in a container yet.",
     "GoldenContext not set in workflow memo": "Cannot happen: an accepted run is stored with all that it needs.",
     "SecurityContext not set in workflow memo": "Cannot happen: its tenant and principal are stored, too.",
 }

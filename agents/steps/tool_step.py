@@ -301,6 +301,9 @@ class ToolStep:
             principal=lease.principal,
             sandbox=self._context.sandbox,
             quota=self._context.quota,
+            timeout_s=self._timeout_s,
+            hosts=self._tool.hosts if self._tool is not None else None,
+            secrets=self._tool.secrets if self._tool is not None else {},
         )
 
     def outcome(self, message_id: str) -> Commit:

@@ -1,7 +1,8 @@
 """The tools that definitions name, and each agent's tools as its definition changes them.
 
-A tool is an entry point of the group ``callboard.tools``, a plugin of the settings, or a dotted path,
-``package.module:function`` (``config/definitions/plugins.py``).
+A tool is a capability that a YAML file declares (``agents/capabilities``), an entry point of the group
+``callboard.tools``, a plugin of the settings, or a dotted path, ``package.module:function``
+(``config/definitions/plugins.py``).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from agents.capabilities import folder
+from agents.capabilities.folder import find_capability
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins
@@ -46,12 +49,26 @@ def find_tool(path: str, settings: Settings) -> Tool:
         ToolUnknown: there is none, or it cannot be imported or described; the message says what to change.
     """
     try:
-        return TOOLS.find(path, settings)
+        return _declared(path, settings) or TOOLS.find(path, settings)
     except ToolUnknown:
         raise
     except Exception as error:  # a foreign object may raise anything at any attribute
         problem = f"tool '{path[:200]}' cannot be described ({reason_of(error)}); name a plain Python function."
         raise ToolUnknown(problem, name=path) from error
+
+
+def _declared(name: str, settings: Settings) -> Tool | None:
+    """Return the capability with this id; None where no file declares one.
+
+    Raises:
+        ToolUnknown: it cannot be used, or its id is a registered tool's name.
+    """
+    tool = find_capability(name, settings)
+    registered = TOOLS.entries(settings).get(name)
+    if tool is not None and registered is not None:
+        problem = f"'{name}' is a capability's id and also the name of the tool {registered.value}; rename the file."
+        raise ToolUnknown(problem, name=name)
+    return tool
 
 
 def tools_of(
@@ -95,6 +112,7 @@ def forget() -> None:
     with _lock:
         _kept.clear()
         plugins.forget()
+        folder.forget()
 
 
 def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, Tool]) -> dict[str, Tool]:
@@ -148,4 +166,5 @@ TOOLS: PluginLoader[Tool] = PluginLoader(
     accepts=_accepts,
     build=_as_tool,
     name_of=lambda tool: tool.name,
+    others=folder.declared,
 )

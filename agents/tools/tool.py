@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from agents.tools.isolation.sandbox import Quota
 from config.capabilities import CapabilityKind, Classification
-from config.definitions.errors import ToolUnknown
+from config.definitions.errors import SecretMissing, ToolUnknown
+from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, resolve_secret
 from config.effects import Effect, OnExpiry
 from config.identity.principal import Role
 
@@ -101,6 +102,24 @@ class ToolContext:
     """The folder of the principal's files with this agent, shared by its runs; it exists."""
     quota: Quota = field(default_factory=Quota)
     """How much the sandbox may hold."""
+    timeout_s: float = 60.0
+    """Seconds that the call may take."""
+    hosts: tuple[str, ...] | None = None
+    """The tool's ``hosts``."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """The tool's references to secrets."""
+
+    def secret(self, name: str) -> str:
+        """Return a secret that the tool's ``secrets`` name; it is redacted from now on where this process writes.
+
+        Raises:
+            SecretMissing: there is no such reference, or it leads to nothing.
+        """
+        reference = self.secrets.get(name)
+        value = resolve_secret(reference) if reference is not None else None
+        if value is None:
+            raise SecretMissing(name=name, reference=reference or "a line under the tool's `secrets`")
+        return value
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -135,6 +154,20 @@ MARKS = "__callboard_tool__"
 """The attribute of a function with what ``@tool`` says of it: fields of its ``Tool``, kept until that is built."""
 
 
+class Metadata(TypedDict, total=False):
+    """What ``@tool`` may say besides how a call is treated; see the fields of ``Tool``."""
+
+    version: str
+    maintainer: str
+    kind: CapabilityKind | str
+    classification: Classification | str
+    roles: Collection[Role | str]
+    output_schema: Mapping[str, Any]
+    hosts: Collection[str]
+    secrets: Mapping[str, str]
+    labels: Collection[str]
+
+
 @overload
 def tool(function: F, /) -> F: ...
 @overload
@@ -148,6 +181,7 @@ def tool(
     default: Any = None,
     approvers: int = 1,
     check: Callable[[str], Any] | None = None,
+    **metadata: Unpack[Metadata],
 ) -> Callable[[F], F]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -161,6 +195,7 @@ def tool(
     default: Any = None,
     approvers: int = 1,
     check: Callable[[str], Any] | None = None,
+    **metadata: Unpack[Metadata],
 ) -> Any:
     """Mark a function as a tool; it stays an ordinary function.
 
@@ -174,12 +209,39 @@ def tool(
         default: the call's result with ``take_default``.
         approvers: how many persons have to approve; from two on, the run's own principal is none of them.
         check: for ``checkable`` tools, see ``Tool.check``.
+        metadata: further fields of ``Tool``: its version, its maintainer, the classification of its data, and so on.
     """
     marks = {"name": name, "effect": Effect(effect), "timeout_s": timeout_s, "confirm": confirm, "check": check}
-    marks |= {"on_expiry": OnExpiry(on_expiry), "default": default, "approvers": approvers}
+    marks |= {"on_expiry": OnExpiry(on_expiry), "default": default, "approvers": approvers, **_checked(metadata)}
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
         setattr(target, MARKS, marks)
         return target
 
     return mark if function is None else mark(function)
+
+
+_MADE_OF: Mapping[str, Callable[[Any], Any]] = {
+    "kind": CapabilityKind,
+    "classification": Classification,
+    "roles": lambda roles: frozenset(Role(role) for role in roles),
+    "hosts": tuple,
+    "labels": frozenset,
+    "secrets": dict,
+}
+
+
+def _checked(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata as fields of ``Tool``.
+
+    Raises:
+        ValueError: a classification, role or kind that is none, or a secret that is no reference.
+        TypeError: there is no such field.
+    """
+    unknown = set(metadata) - Metadata.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"@tool has no argument {', '.join(sorted(unknown))}")
+    for name, reference in metadata.get("secrets", {}).items():
+        if not REFERENCE.fullmatch(reference):
+            raise ValueError(f"the secret {name} has to be {REFERENCE_FORM}, and never the secret itself")
+    return {name: _MADE_OF[name](value) if name in _MADE_OF else value for name, value in metadata.items()}

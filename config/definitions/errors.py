@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from config.errors import Permanent, Topic
+from config.errors import ModelVisible, Permanent, Topic
 
 
 class DefinitionInvalid(Permanent):
@@ -37,3 +37,11 @@ class PluginUnknown(Permanent):
     topic = Topic.CONFIGURATION
     over_http = False
     remedy = "`./callboard agents` says why."
+
+
+class SecretMissing(ModelVisible):
+    """A secret that the tool refers to is not there, so the call was not made."""
+
+    code = "secret_missing"
+    text = "the secret {name} is not set for the worker: {reference} is missing or empty."
+    remedy = "Set the variable, or write the file, for the workers."

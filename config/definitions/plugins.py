@@ -6,7 +6,7 @@ Shipped ones use the same entry-point group as other packages; ``CALLBOARD_BUILT
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint
@@ -39,6 +39,8 @@ class PluginLoader(Generic[T]):
     """Returns the plugin made of an imported object, its path and the name it is registered under, or raises."""
     name_of: Callable[[T], str]
     """Returns the name a plugin gives itself, by which ``CALLBOARD_PLUGINS`` makes it known."""
+    others: Callable[[Settings], Iterable[str]] = lambda settings: ()
+    """Returns the short names that definitions may use besides, for lists and suggestions."""
 
     def find(self, name: str, settings: Settings) -> T:
         """Return the plugin with this short name or dotted path.
@@ -55,11 +57,11 @@ class PluginLoader(Generic[T]):
         listed = self.listed(settings)
         if name in listed:
             return listed[name]
-        raise self._unknown(name, sorted({*entries, *listed}), settings)
+        raise self._unknown(name, sorted({*entries, *listed, *self.others(settings)}), settings)
 
     def names(self, settings: Settings) -> list[str]:
         """Return the short names a definition may use, sorted; only what the settings list is imported."""
-        return sorted({*self.entries(settings), *self.listed(settings)})
+        return sorted({*self.entries(settings), *self.listed(settings), *self.others(settings)})
 
     def entries(self, settings: Settings) -> dict[str, EntryPoint]:
         """Return what is registered, by name; a shipped name cannot be taken while the shipped ones are on."""

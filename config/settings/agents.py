@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import Field, field_validator
 
 from config.egress.policy import allowed_in
+from config.engine import engine_of, is_image
 from config.origins import listed
 from config.settings.sources import ROOT, Part
 
@@ -37,6 +38,13 @@ class AgentSettings(Part):
     """Seconds that one query of ``sql_query`` may take."""
     sql_max_rows: int = Field(default=200, ge=1, le=10_000)
     """Rows of one answer of ``sql_query``."""
+    capabilities_dir: str = "config/capabilities"
+    """One or more folders of capability definitions, separated by ``:``."""
+    containers: str = ""
+    """The command that starts containers: ``podman`` or ``docker``, with options of its own where it needs some; empty:
+    no container is started."""
+    shell_image: str = ""
+    """The container image of the tool ``shell``; empty: the tool cannot be used."""
     builtins: bool = True
     """Whether the built-in observers and tools are available."""
     max_result_chars: int = Field(default=64_000, ge=1_000)
@@ -70,10 +78,28 @@ class AgentSettings(Part):
         found = (_DATABASE.fullmatch(part) for part in listed(self.sql_databases))
         return {match[1]: match[2] for match in found if match is not None}
 
+    @field_validator("containers")
+    @classmethod
+    def _is_an_engine(cls, value: str) -> str:
+        engine_of(value)
+        return value
+
+    @field_validator("shell_image")
+    @classmethod
+    def _is_an_image(cls, value: str) -> str:
+        if value and not is_image(value):
+            raise ValueError("has to be an image's name, like registry.example.org/tools:1.0")
+        return value
+
     @property
     def agent_folders(self) -> list[Path]:
         """The folders of agent definitions, absolute, in order."""
         return [(ROOT / part).resolve() for part in self.agents_dir.split(":") if part]
+
+    @property
+    def capability_folders(self) -> list[Path]:
+        """The folders of capability definitions, absolute, in order."""
+        return [(ROOT / part).resolve() for part in self.capabilities_dir.split(":") if part]
 
     @property
     def plugin_paths(self) -> list[str]:

@@ -34,6 +34,7 @@ from config.logs import configure_logging
 from config.project import own_version
 from config.redis.socket import with_running_redis
 from config.settings import settings
+from handlers.worker.containers import watch_containers
 from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_teardown
 from handlers.worker.maintenance import maintain
 from handlers.worker.poller import Poller
@@ -195,6 +196,7 @@ def take_up_work(process: Process, number: int) -> Drain:
     journal.reaper.start()
     journal.loop.submit(Poller(process, slots).run())
     journal.loop.submit(maintain(process))
+    journal.loop.submit(watch_containers(process.settings))
     return own
 
 

@@ -1,0 +1,139 @@
+"""Makes the tool of a capability's definition."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agents.capabilities.errors import CapabilityFailed
+from agents.capabilities.runners.container import Container, ContainerRunner
+from agents.capabilities.runners.endpoint import EndpointRunner
+from agents.capabilities.runners.limits import ProcessLimits
+from agents.capabilities.runners.process import ProcessRunner
+from agents.tools.schema import build_tool
+from agents.tools.tool import Tool
+from config.definitions.capability import CapabilityDefinition, RetryRule
+from config.definitions.dotted_path import NotImportable, import_path, require_own
+from config.definitions.errors import ToolUnknown
+from config.definitions.runner_spec import ContainerSpec, EndpointSpec, FunctionSpec, ProcessSpec, RunnerLimits
+from config.egress.errors import HostUnreachable
+from config.engine import engine_of
+from config.errors import ToolCutOff
+from config.settings import Settings
+
+SAME = (
+    "description version maintainer kind effect classification roles output_schema secrets hosts timeout_s confirm "
+    "approvers on_expiry default labels"
+).split()
+"""Fields that a definition and a tool have alike."""
+
+
+def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Tool:
+    """Return a capability as a tool, which is called by its id.
+
+    Raises:
+        ToolUnknown: its function, or a file that it names, is not there.
+    """
+    fields = {name: getattr(definition, name) for name in SAME}
+    if isinstance(definition.runner, FunctionSpec):
+        return dataclasses.replace(_function_tool(definition, definition.runner, settings), **fields)
+    call = _calling(definition, settings)
+    if definition.retry.attempts > 1:
+        call = _repeated(call, definition.retry)
+    assert definition.input_schema is not None
+    return Tool(name=definition.id, parameters=definition.input_schema, function=call, **fields)
+
+
+def _calling(definition: CapabilityDefinition, settings: Settings) -> Callable[..., Any]:
+    runner, secrets, config = definition.runner, definition.secrets, definition.config
+    if isinstance(runner, EndpointSpec):
+        return EndpointRunner(
+            url=runner.url, hosts=definition.hosts or (), headers=runner.headers, secrets=secrets
+        ).call
+    if isinstance(runner, ContainerSpec):
+        box = Container(
+            image=runner.image,
+            command=runner.command,
+            user=runner.user,
+            environment=runner.environment,
+            has_network=bool(definition.hosts),
+            limits=_limits(runner.limits),
+        )
+        engine = engine_of(settings.containers)
+        return ContainerRunner(engine=engine, container=box, secrets=secrets, config=config).call
+    assert isinstance(runner, ProcessSpec)
+    command = [_beside(word, definition) for word in runner.command]
+    limits, environment = _limits(runner.limits), runner.environment
+    return ProcessRunner(command=command, environment=environment, secrets=secrets, config=config, limits=limits).call
+
+
+def _limits(limits: RunnerLimits) -> ProcessLimits:
+    return ProcessLimits(**limits.model_dump())
+
+
+def _beside(word: str, definition: CapabilityDefinition) -> str:
+    """Return a word of a command; ``./name`` is the file of that name beside the definition."""
+    if not word.startswith("./"):
+        return word
+    path = Path(definition.file).resolve().parent / word
+    if not path.exists():
+        problem = f"capability '{definition.id}' names {word}, which is not beside {definition.file}; add the file."
+        raise ToolUnknown(problem, name=definition.id)
+    return str(path)
+
+
+# --- functions --------------------------------------------------------------------------------------
+
+
+def _function_tool(definition: CapabilityDefinition, runner: FunctionSpec, settings: Settings) -> Tool:
+    try:
+        function = import_path(runner.path, settings)
+        require_own(function, runner.path, settings)
+    except NotImportable as error:
+        raise ToolUnknown(f"capability '{definition.id}': '{runner.path}' {error}", name=definition.id) from error
+    if not callable(function) or isinstance(function, type):
+        raise ToolUnknown(f"capability '{definition.id}': '{runner.path}' is no function.", name=definition.id)
+    tool = dataclasses.replace(build_tool(function, definition.id), name=definition.id)
+    unknown = definition.config.keys() - tool.parameters["properties"].keys()
+    if unknown:
+        problem = f"capability '{definition.id}': its function has no argument '{min(unknown)}', which `config` sets."
+        raise ToolUnknown(problem, name=definition.id)
+    return _configured(tool, definition.config) if definition.config else tool
+
+
+def _configured(tool: Tool, config: Mapping[str, Any]) -> Tool:
+    """Return the tool without the arguments that ``config`` sets."""
+    schema = dict(tool.parameters)
+    schema["properties"] = {name: one for name, one in schema["properties"].items() if name not in config}
+    schema["required"] = [name for name in schema.get("required", ()) if name not in config]
+    function = tool.function
+
+    async def call_async(**arguments: Any) -> Any:
+        return await function(**arguments, **config)
+
+    def call(**arguments: Any) -> Any:
+        return function(**arguments, **config)
+
+    bound = call_async if inspect.iscoroutinefunction(function) else call
+    return dataclasses.replace(tool, parameters=schema, function=bound)
+
+
+# --- retries ----------------------------------------------------------------------------------------
+
+
+def _repeated(call: Callable[..., Any], rule: RetryRule) -> Callable[..., Any]:
+    """Return ``call`` with further attempts after a failure, all within the call's time."""
+
+    async def attempts(**arguments: Any) -> Any:
+        for attempt in range(rule.attempts - 1):
+            try:
+                return await call(**arguments)
+            except (CapabilityFailed, HostUnreachable, ToolCutOff):
+                await asyncio.sleep(rule.delay_s * 2**attempt)
+        return await call(**arguments)
+
+    return attempts

@@ -1,0 +1,71 @@
+"""The capabilities that are declared in YAML: one file each, in one or more folders, read once in a process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from agents.capabilities.build import capability_tool
+from agents.tools.tool import Tool
+from config.definitions.capability import CapabilityDefinition, load_capability
+from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.settings import Settings
+
+ENDINGS = (".yaml", ".yml")
+Declared = Mapping[str, CapabilityDefinition | DefinitionInvalid]
+
+
+def declared(settings: Settings) -> Declared:
+    """Return the capabilities of the settings' folders by id, with the error in place of an invalid one."""
+    return _read(tuple(settings.capability_folders))
+
+
+def find_capability(capability_id: str, settings: Settings) -> Tool | None:
+    """Return the tool of a capability; None where no file has this id.
+
+    Raises:
+        ToolUnknown: it is invalid, retired, or names something that is not there.
+    """
+    found = declared(settings).get(capability_id)
+    if found is None:
+        return None
+    if isinstance(found, DefinitionInvalid):
+        raise ToolUnknown(f"capability '{capability_id}' cannot be used: {found}", name=capability_id) from None
+    if found.retired is not None:
+        problem = f"capability '{capability_id}' is retired: {found.retired.rstrip('.')}."
+        raise ToolUnknown(f"{problem} Name another one in the agent's `tools:`.", name=capability_id)
+    return capability_tool(found, settings)
+
+
+def forget() -> None:
+    """Clear the cache, so that the next call reads the files again."""
+    _read.cache_clear()
+
+
+@lru_cache(maxsize=8)
+def _read(folders: Sequence[Path]) -> Declared:
+    found: dict[str, CapabilityDefinition | DefinitionInvalid] = {}
+    first: dict[str, Path] = {}
+    for path in _files(folders):
+        if path.stem in first:
+            problem = f"has the id '{path.stem}', as {first[path.stem]} has; rename one of them."
+            found[path.stem] = DefinitionInvalid(str(path), None, None, problem)
+            continue
+        first[path.stem] = path
+        try:
+            found[path.stem] = load_capability(path)
+        except DefinitionInvalid as error:
+            found[path.stem] = error.with_traceback(None)
+    return found
+
+
+def _files(folders: Sequence[Path]) -> list[Path]:
+    found: list[Path] = []
+    for folder in folders:
+        try:
+            entries = sorted(folder.iterdir())
+        except OSError:
+            continue  # a folder that is not there has no capabilities
+        found += [path for path in entries if path.suffix in ENDINGS and not path.name.startswith(".")]
+    return found

@@ -1,0 +1,82 @@
+"""What every call of a capability is given besides its arguments, and what becomes of a command's output."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from agents.capabilities.errors import CapabilityFailed, OutputNotJson, OutputTooLong
+from agents.capabilities.runners.child import Finished
+from agents.tools.tool import ToolContext
+from config.definitions.errors import SecretMissing
+from config.definitions.secret_reference import resolve_secret
+from config.errors import ToolCutOff
+from config.redaction import redact_start
+
+INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+"""The variables of the worker that a subprocess gets; no other, and so no key of a provider."""
+MAX_SHOWN = 1500
+"""Characters of a program's error text in a message."""
+
+
+def call_variables(call: ToolContext, config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables that tell a program about its call; the names begin with ``CALLBOARD_``."""
+    return {
+        "CALLBOARD_RUN_ID": call.run_id,
+        "CALLBOARD_THREAD_ID": call.thread_id,
+        "CALLBOARD_CALL_ID": call.call_id,
+        "CALLBOARD_IDEMPOTENCY_KEY": call.idempotency_key,
+        "CALLBOARD_TENANT": call.tenant,
+        "CALLBOARD_PRINCIPAL": call.principal,
+        "CALLBOARD_CONFIG": orjson.dumps(dict(config)).decode(),
+    }
+
+
+def inherited_variables() -> dict[str, str]:
+    """Return those of the worker's variables that a program may have."""
+    return {name: os.environ[name] for name in INHERITED if name in os.environ}
+
+
+def secret_values(references: Mapping[str, str]) -> dict[str, str]:
+    """Return the secrets by the names that the capability gives them.
+
+    Raises:
+        SecretMissing: a reference leads to nothing.
+    """
+    found: dict[str, str] = {}
+    for name, reference in references.items():
+        value = resolve_secret(reference)
+        if value is None:
+            raise SecretMissing(name=name, reference=reference)
+        found[name] = value
+    return found
+
+
+def result_of(done: Finished, max_output: int) -> Any:
+    """Return the JSON value that a command wrote.
+
+    Raises:
+        OutputTooLong: it wrote more than ``max_output`` bytes and was ended.
+        CapabilityFailed: it reported a failure by its exit status.
+        ToolCutOff: a signal ended it: a limit, or the machine's lack of memory.
+        OutputNotJson: it ended well and wrote something else.
+    """
+    if done.is_cut:
+        raise OutputTooLong(f"it wrote more than {max_output:,} bytes and was ended.")
+    if done.code > 128:
+        raise ToolCutOff(_with_errors(f"signal {done.code - 128} ended it, perhaps a limit of time or memory", done))
+    if done.code != 0:
+        raise CapabilityFailed(_with_errors(f"it ended with status {done.code}", done))
+    try:
+        return orjson.loads(done.output)
+    except orjson.JSONDecodeError as error:
+        what = str(error) if done.output.strip() else "it is empty"
+        raise OutputNotJson(_with_errors(f"its output is not JSON: {what[:200]}", done)) from error
+
+
+def _with_errors(problem: str, done: Finished) -> str:
+    text = redact_start(done.errors.strip(), len(done.errors))[-MAX_SHOWN:]
+    return f"{problem}: {text}" if text else f"{problem}, and wrote no error."

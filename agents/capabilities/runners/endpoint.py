@@ -1,0 +1,79 @@
+"""The runner of HTTP endpoints: POST with the arguments as JSON, and the call's idempotency key in a header."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from agents.capabilities.errors import CapabilityFailed, OutputNotJson, OutputTooLong
+from agents.capabilities.runners.calling import secret_values
+from agents.tools.tool import current_call
+from config.definitions.runner_spec import SECRET_IN_HEADER
+from config.egress.exchange import HttpAnswer, Limits
+from config.egress.fetch import Fetcher
+from config.egress.policy import EgressPolicy, allowed_in
+from config.egress.request import Outgoing, checked_body, checked_headers
+from config.egress.target import parse_target
+from config.errors import ToolCutOff
+from config.redaction import redact_start
+
+REMEDY = "Add the host to the `hosts` of the capability."
+NO_ANSWER = (502, 504)
+"""Statuses of a gateway: the request may have taken effect behind it."""
+MAX_SHOWN = 500
+"""Characters of a failed answer's body in a message."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndpointRunner:
+    """Asks a server for each call, through the guard of outgoing requests."""
+
+    url: str
+    hosts: Sequence[str] = ()
+    """What may be asked, as in ``CALLBOARD_HTTP_ALLOWED_HOSTS``; the host of ``url`` alone where it is empty."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    max_bytes: int = 1024 * 1024
+    """Bytes of the longest answer."""
+
+    async def call(self, **arguments: Any) -> Any:
+        """Return the JSON value of the answer.
+
+        Raises:
+            UrlRefused, HostNotAllowed, RequestRefused, HostUnreachable, SecretMissing: nothing was sent.
+            CapabilityFailed: the server answered with another status than a success.
+            ToolCutOff, OutputTooLong, OutputNotJson: the request may have taken effect.
+        """
+        target, call = parse_target(self.url), current_call()
+        allowed = allowed_in(",".join(self.hosts) or f"{target.authority}")
+        values = secret_values(self.secrets)
+        chosen = {
+            name: SECRET_IN_HEADER.sub(lambda found: values[found[1]], text) for name, text in self.headers.items()
+        }
+        request = Outgoing(
+            method="POST",
+            target=target,
+            headers=checked_headers({"Content-Type": "application/json", **chosen, **call.headers}.items()),
+            body=checked_body(orjson.dumps(dict(arguments))),
+        )
+        limits = Limits(total_s=call.timeout_s, max_bytes=self.max_bytes)
+        fetcher = Fetcher(policy=EgressPolicy(allowed=allowed, remedy=REMEDY), limits=limits)
+        return self._result_of(await fetcher.fetch(request))
+
+    def _result_of(self, answer: HttpAnswer) -> Any:
+        if answer.status in NO_ANSWER:
+            raise ToolCutOff(f"its server answered HTTP {answer.status}: the gateway got no answer.")
+        if not 200 <= answer.status < 300:
+            text = redact_start(answer.body.decode("utf-8", "replace"), MAX_SHOWN)
+            raise CapabilityFailed(f"its server answered HTTP {answer.status}: {text}")
+        if len(answer.body) >= self.max_bytes:
+            raise OutputTooLong(f"its answer has more than {self.max_bytes:,} bytes.")
+        if answer.notes:
+            raise ToolCutOff(f"its answer is not whole: {'; '.join(answer.notes)}.")
+        try:
+            return orjson.loads(answer.body)
+        except orjson.JSONDecodeError as error:
+            raise OutputNotJson(f"its server's answer is not JSON: {str(error)[:200]}.") from error

@@ -1,0 +1,250 @@
+"""A capability's definition: the fields of its YAML file, and their validation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from config.capabilities import CapabilityKind, Classification
+from config.definitions.dotted_path import reason_of
+from config.definitions.errors import DefinitionInvalid
+from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
+from config.definitions.runner_spec import (
+    SECRET_IN_HEADER,
+    ContainerSpec,
+    EndpointSpec,
+    FunctionSpec,
+    ProcessSpec,
+    RunnerLimits,
+    RunnerSpec,
+    Strict,
+    Text,
+    Variable,
+)
+from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM
+from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
+from config.effects import Effect, OnExpiry
+from config.egress.policy import allowed_in
+from config.engine import is_engines_own
+from config.identity.principal import Role
+from config.spelling import did_you_mean
+
+CAPABILITY_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+"""Valid names of a capability's file, without its extension: a tool's name."""
+_Reference = Annotated[str, Field(max_length=600)]
+
+
+class RetryRule(Strict):
+    """How often a call is attempted within its time; for effects that may be repeated."""
+
+    attempts: Annotated[int, Field(strict=True, ge=1, le=5)] = 1
+    delay_s: Annotated[float, Field(ge=0, le=60)] = 1.0
+    """Seconds between two attempts, doubled each time."""
+
+
+class CapabilityFields(Strict):
+    """The fields of a capability's file; its id is the file's name without its extension."""
+
+    name: Annotated[str, Field(min_length=1, max_length=80)]
+    """The name shown to people."""
+    description: Text
+    """What it does, for the model."""
+    version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]{1,40})?$")]
+    """By semantic versioning; an approval holds for one version."""
+    maintainer: Annotated[str, Field(min_length=1, max_length=200)]
+    """Who answers for it: a name or an address."""
+    kind: CapabilityKind
+    runner: RunnerSpec
+    effect: Effect = Effect.UNSAFE
+    classification: Classification = Classification.INTERNAL
+    roles: frozenset[Role] = frozenset()
+    """The roles of which a run's principal needs one; none: all principals."""
+    input_schema: dict[str, Any] | None = None
+    """JSON Schema of the arguments, an object; a ``function`` has its own, from its type hints."""
+    output_schema: dict[str, Any] | None = None
+    config: dict[str, Any] = Field(default_factory=dict)
+    """Values that the author sets and the model does not see."""
+    config_schema: dict[str, Any] | None = None
+    """JSON Schema that ``config`` has to fit."""
+    secrets: dict[Variable, _Reference] = Field(default_factory=dict)
+    """The program's name for a secret -> where the worker finds it: ``env:NAME`` or ``file:/path``."""
+    hosts: tuple[Text, ...] | None = None
+    """The hosts that a call may connect to."""
+    timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 60
+    retry: RetryRule = Field(default_factory=RetryRule)
+    confirm: Annotated[bool, Field(strict=True)] = False
+    """Whether a person has to approve each call."""
+    approvers: Annotated[int, Field(strict=True, ge=1, le=5)] = 1
+    on_expiry: OnExpiry = OnExpiry.FAIL
+    default: Any = None
+    labels: frozenset[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]] = frozenset()
+    retired: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    """Why it may no longer be named, and what to name instead; the file stays, so that its id is not taken again."""
+
+    @field_validator("input_schema", "output_schema", "config_schema")
+    @classmethod
+    def _is_a_schema(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is not None:
+            try:
+                check_schema(value)
+            except SchemaRefused as error:
+                raise ValueError(str(error).rstrip(".")) from error
+        return value
+
+    @field_validator("secrets")
+    @classmethod
+    def _are_references(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, reference in value.items():
+            if not REFERENCE.fullmatch(reference):
+                raise ValueError(f"`{name}` has to be {REFERENCE_FORM}, and never the secret itself")
+        return value
+
+    @field_validator("hosts")
+    @classmethod
+    def _are_hosts(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        allowed_in(",".join(value or ()))
+        return value
+
+    @model_validator(mode="after")
+    def _agree(self) -> CapabilityFields:
+        for field, problem in self._disagreements():
+            raise ValueError(f"`{field}` {problem}")
+        return self
+
+    def _disagreements(self) -> Iterator[tuple[str, str]]:
+        """Yield each field that does not go with the others, and why."""
+        if self.effect.policy.needs_check:
+            yield "effect", "cannot be checkable, since no file can say how to check; write another effect"
+        if self.retry.attempts > 1 and self.effect is Effect.UNSAFE:
+            yield "retry", "would repeat an unsafe call; write attempts: 1, or another effect where it is true"
+        misfits = schema_errors(self.config_schema, self.config) if self.config_schema is not None else []
+        if misfits:
+            yield "config", f"does not fit `config_schema`: {'; '.join(misfits)}"
+        if isinstance(self.runner, FunctionSpec):
+            yield from self._not_for_functions()
+        elif (self.input_schema or {}).get("type") != "object":
+            yield "input_schema", "needs `type: object` at its top, since arguments have names"
+        yield from self._not_for_runner(self.runner)
+
+    def _not_for_functions(self) -> Iterator[tuple[str, str]]:
+        if self.input_schema is not None:
+            yield "input_schema", "is not for functions, whose type hints say it; leave it out"
+        if self.retry.attempts > 1:
+            yield "retry", "is not for functions; leave it out, or repeat inside the function"
+
+    def _not_for_runner(self, runner: RunnerSpec) -> Iterator[tuple[str, str]]:
+        if isinstance(runner, EndpointSpec):
+            named = {name for text in runner.headers.values() for name in SECRET_IN_HEADER.findall(text)}
+            yield from (
+                ("secrets", f"has no {name}, which a header uses") for name in sorted(named - set(self.secrets))
+            )
+            if self.config:
+                yield "config", "does not reach a server; write the values into `url` or `headers`"
+        if isinstance(runner, ProcessSpec) and self.hosts is not None:
+            yield "hosts", "cannot be enforced for a process; leave it out, or use a container or http"
+        if isinstance(runner, ContainerSpec) and self.hosts not in (None, (), ("*",)):
+            yield "hosts", 'cannot be some hosts for a container; write [] for none, or ["*"] for all'
+        if isinstance(runner, ProcessSpec | ContainerSpec):
+            reserved = [name for name in {*self.secrets, *runner.environment} if _is_reserved(runner.type, name)]
+            yield from (("secrets", f"may not set {name}, which has a meaning already") for name in reserved)
+
+
+def _is_reserved(kind: str, name: str) -> bool:
+    return name.startswith("CALLBOARD_") or (kind == "container" and is_engines_own(name))
+
+
+class CapabilityDefinition(CapabilityFields):
+    """A valid definition, with its id and origin."""
+
+    id: str
+    file: str
+    """The file it was read from."""
+
+
+def load_capability(path: Path) -> CapabilityDefinition:
+    """Return the capability defined in ``path``.
+
+    Raises:
+        DefinitionInvalid: the message names the file, the line, the field and what to write instead.
+    """
+    if not CAPABILITY_ID.fullmatch(path.stem):
+        problem = (
+            "a capability's file name may have letters, digits, '_' and '-', at most 64, and begins with a letter."
+        )
+        raise DefinitionInvalid(str(path), None, None, problem)
+    try:
+        written = read_yaml(path)
+        fields = CapabilityFields.model_validate(written.data)
+        values = {name: getattr(fields, name) for name in fields.model_fields_set}
+        return CapabilityDefinition(**values, id=path.stem, file=str(path))
+    except DefinitionInvalid:
+        raise
+    except ValidationError as error:
+        raise _first_error(error, str(path), written) from error
+    except Exception as error:  # a library may run out of stack on input that passed the checks
+        problem = f"cannot be read ({reason_of(error)}); make it simpler."
+        raise DefinitionInvalid(str(path), None, None, problem) from error
+
+
+def _first_error(found: ValidationError, file: str, written: LinedYaml) -> DefinitionInvalid:
+    errors = found.errors(include_url=False, include_input=False)
+    # An unknown field explains a missing one (`inptu_schema`), so it is reported first.
+    error = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    place = _without_tag(tuple(error["loc"]))
+    named = re.search(r"`(\w+)`", error["msg"]) if error["type"] == "value_error" else None
+    if named and (*place, named[1]) in written.lines:
+        place = (*place, named[1])
+    return DefinitionInvalid(file, written.line_of(place), dotted(place), _problem(error, place))
+
+
+def _without_tag(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return the place without the name of the runner's type, which pydantic puts behind ``runner``."""
+    return (*place[:1], *place[2:]) if place[:1] == ("runner",) and len(place) > 1 else place
+
+
+_SENTENCES: Mapping[str, str] = {
+    "missing": "is missing; add it. `./callboard capability new NAME` writes a whole file.",
+    "union_tag_not_found": "needs a `type`: function, process, container or http.",
+    "union_tag_invalid": "has an unknown `type`; write function, process, container or http.",
+    "literal_error": "has to be {expected}.",
+    "enum": "has to be {expected}.",
+    "string_type": "has to be text; put it in quotes.",
+    "string_pattern_mismatch version": "has to be three numbers, like 1.0.0.",
+    "string_pattern_mismatch path": "has to be `package.module:function`.",
+    "string_pattern_mismatch user": 'has to be the numbers of a user and a group, like "1000:1000".',
+    "tuple_type": "has to be a list, for example `{name}: [one, two]`.",
+    "dict_type": "has to be a mapping of names to values.",
+}
+"""The remedy by pydantic's name of an error, or by that and the field's name."""
+_SECTIONS: Mapping[str, type[Strict]] = {
+    "function": FunctionSpec,
+    "process": ProcessSpec,
+    "container": ContainerSpec,
+    "http": EndpointSpec,
+}
+
+
+def _problem(error: Any, place: tuple[int | str, ...]) -> str:
+    """Return the remedy for one of pydantic's errors, without the value, which may be a secret."""
+    kind, name = error["type"], str(place[-1]) if place else ""
+    if kind == "extra_forbidden":
+        section = _section(tuple(error["loc"]))
+        known = list(section.model_fields)
+        return f"there is no such field.{did_you_mean(name, known)} Known fields: {', '.join(known)}."
+    sentence = _SENTENCES.get(f"{kind} {name}") or _SENTENCES.get(kind)
+    if sentence is not None:
+        return sentence.format(name=name, **error.get("ctx", {}))
+    text = str(error["msg"]).removeprefix("Value error, ")
+    return f"{text[0].lower()}{text[1:]}."
+
+
+def _section(place: tuple[int | str, ...]) -> type[Strict]:
+    if "limits" in place[:-1]:
+        return RunnerLimits
+    if place[0] == "runner" and len(place) > 2:
+        return _SECTIONS[str(place[1])]
+    return RetryRule if place[0] == "retry" and len(place) > 1 else CapabilityFields

@@ -1,0 +1,125 @@
+"""The four runners, each with the same behaviours, and calls of them as a step makes them."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from agents.capabilities.runners.container import Container, ContainerRunner
+from agents.capabilities.runners.endpoint import EndpointRunner
+from agents.capabilities.runners.limits import ProcessLimits
+from agents.capabilities.runners.process import ProcessRunner
+from agents.tools.executor import call_tool
+from agents.tools.tool import Tool, ToolContext
+from config.engine import engine_of
+from config.errors import ToolFailed
+from tests.agents.capabilities.runners.machines import (
+    BEHAVE,
+    container_engine,
+    containers,
+    endpoint,
+    import_image,
+    processes_with,
+)
+
+KINDS = ("function", "process", "container", "http")
+LIMITS = ProcessLimits(output_kb=1024, processes=32)
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory):
+    """A container engine of this session's own, with the image ``callboard-test:1``."""
+    folder = tmp_path_factory.mktemp("engine")
+    text = container_engine(folder)
+    import_image(text, folder, "callboard-test:1")
+    return text
+
+
+@pytest.fixture(scope="session")
+def address():
+    with endpoint() as (url, seen):
+        yield url, seen
+
+
+@dataclass
+class Bench:
+    """Calls one runner, and knows what its calls leave behind."""
+
+    kind: str
+    tool: Tool
+    context: ToolContext
+    engine: str | None = None
+    tasks: list = field(default_factory=list)
+
+    async def awaited(self, do, timeout_s=30.0, **arguments):
+        return await call_tool(self.tool, {"do": do, **arguments}, self.context, timeout_s)
+
+    def call(self, do, timeout_s=30.0, **arguments):
+        return asyncio.run(self._settled(do, timeout_s, arguments))
+
+    async def _settled(self, do, timeout_s, arguments):
+        try:
+            return await self.awaited(do, timeout_s, **arguments)
+        finally:
+            await settle()
+
+    def left(self):
+        """Return what is left of its calls: processes and containers."""
+        found = [str(one) for one in processes_with(f"CALLBOARD_RUN_ID={self.context.run_id}")]
+        return found + (containers(self.engine) if self.engine else [])
+
+
+async def settle():
+    """Wait for what a call that was given up still does."""
+    rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    if rest:
+        await asyncio.wait(rest, timeout=20)
+
+
+async def behave(do: str, **arguments: object) -> object:
+    """Do what a program does for the other runners."""
+    if do == "fail":
+        raise ToolFailed("the reason: kein Fünfer")
+    if do in ("sleep", "stubborn"):
+        await asyncio.sleep(60)
+    return {"do": do, **arguments} if do == "echo" else len(str(arguments))
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def context(tmp_path):
+    sandbox = tmp_path / "sandbox"
+    sandbox.mkdir()
+    ids: dict[str, Any] = {
+        name: f"{name}_{uuid.uuid4().hex[:8]}" for name in ("run_id", "thread_id", "call_id", "idempotency_key")
+    }
+    return ToolContext(**ids, tenant="default", principal="local", sandbox=sandbox, timeout_s=30)
+
+
+@pytest.fixture
+def bench(kind, context, request):
+    """The runner of this kind, ready to be called."""
+    engine = request.getfixturevalue("engine") if kind == "container" else None
+    secrets, config = {"SHOP_TOKEN": "env:TEST_SHOP_TOKEN"}, {"unit": "cm"}
+    request.getfixturevalue("monkeypatch").setenv("TEST_SHOP_TOKEN", "tok-en-123456789")
+    function: Callable[..., Any] = behave
+    if kind == "function":
+        pass
+    elif kind == "process":
+        runner = ProcessRunner(command=["/bin/sh", str(BEHAVE)], secrets=secrets, config=config, limits=LIMITS)
+        function = runner.call
+    elif kind == "container":
+        box = Container(image="callboard-test:1", command=("/bin/sh", "/behave.sh"), limits=LIMITS)
+        function = ContainerRunner(engine=engine_of(str(engine)), container=box, secrets=secrets, config=config).call
+    else:
+        url, _ = request.getfixturevalue("address")
+        function = EndpointRunner(url=url, headers={"Authorization": "Bearer ${SHOP_TOKEN}"}, secrets=secrets).call
+    tool = Tool(name=kind, description="Behave.", parameters={"type": "object"}, function=function)
+    return Bench(kind=kind, tool=tool, context=context, engine=engine)

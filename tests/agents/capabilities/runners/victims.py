@@ -1,0 +1,60 @@
+"""A program that forks processes which call a runner, and kills each with SIGKILL at a random moment of the call.
+
+``python victims.py SEED NUMBER MARK KIND FOLDER [ENGINE]``; the calls have ``CALLBOARD_RUN_ID=MARK``.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from agents.capabilities.runners.container import Container, ContainerRunner
+from agents.capabilities.runners.process import ProcessRunner
+from agents.tools.tool import ToolContext, enter_call
+from config.engine import engine_of
+
+BEHAVE = Path(__file__).with_name("behave.sh")
+AT_ONCE = 8
+
+
+def runner_of(kind, engine):
+    if kind == "process":
+        return ProcessRunner(command=["/bin/sh", str(BEHAVE)])
+    box = Container(image="callboard-test:1", command=("/bin/sh", "/behave.sh"))
+    return ContainerRunner(engine=engine_of(engine), container=box)
+
+
+def call_for_ever(runner, mark, folder, do):
+    ids: dict[str, Any] = {name: f"{name}_{os.getpid()}" for name in ("thread_id", "call_id", "idempotency_key")}
+    enter_call(ToolContext(run_id=mark, **ids, tenant="default", principal="local", sandbox=folder, timeout_s=60))
+    asyncio.run(runner.call(do=do))
+
+
+def main():
+    seed, number, mark, kind, folder = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:6]
+    chance, runner = random.Random(seed), runner_of(kind, sys.argv[6] if kind == "container" else "")
+    longest_s = 0.3 if kind == "process" else 2.5
+    due: dict[int, float] = {}
+    begun = 0
+    while begun < number or due:
+        while begun < number and len(due) < AT_ONCE:
+            do = chance.choice(["sleep", "family", "stubborn", "daemon"])
+            pid = os.fork()
+            if pid == 0:
+                call_for_ever(runner, mark, Path(folder), do)
+                signal.pause()
+            due[pid] = time.monotonic() + chance.uniform(0, longest_s)
+            begun += 1
+        for pid in [pid for pid, at_s in due.items() if at_s <= time.monotonic()]:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            del due[pid]
+        time.sleep(0.002)
+
+
+if __name__ == "__main__":
+    main()

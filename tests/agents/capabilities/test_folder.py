@@ -1,0 +1,153 @@
+"""Capabilities of a folder are tools: found by their ids, with everything that their files say."""
+
+import asyncio
+
+import pytest
+
+from agents.capabilities.errors import CapabilityFailed, ContainersDisabled
+from agents.testing import AgentKit, Call, Turn
+from bus.payloads import ToolResultPayload
+from config.definitions.errors import ToolUnknown
+from config.effects import Effect
+
+
+def test_a_file_becomes_a_tool_with_its_metadata(declare, find):
+    declare(
+        classification="PUBLIC",
+        roles=["operator"],
+        output_schema={"type": "object"},
+        secrets={"TOKEN": "env:COUNT_TOKEN"},
+        timeout_s=7,
+        labels=["untrusted"],
+    )
+
+    tool = find()
+
+    assert (tool.name, tool.version, tool.maintainer, str(tool.kind)) == (
+        "count_words",
+        "1.2.0",
+        "team@example.org",
+        "transformer",
+    )
+    assert (tool.effect, str(tool.classification), tool.timeout_s) == (Effect.PURE, "PUBLIC", 7)
+    assert tool.roles == {"operator"}
+    assert tool.secrets == {"TOKEN": "env:COUNT_TOKEN"}
+    assert tool.labels == {"untrusted"}
+    assert not tool.needs_approval
+
+
+def test_restricted_data_needs_an_approval(declare, find):
+    declare(classification="RESTRICTED")
+
+    assert find().needs_approval
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"version": "x"}, "cannot be used: .*count_words.yaml:.* version"),
+        ({"retired": "use count_all instead"}, "is retired: use count_all instead. Name another one"),
+        ({"runner": {"type": "process", "command": ["./gone.py"]}}, "names ./gone.py, which is not beside"),
+        ({"runner": {"type": "function", "path": "os:getcwd"}, "input_schema": None}, "'os:getcwd' is not allowed"),
+    ],
+)
+def test_a_capability_that_cannot_be_used_breaks_its_own_agent_with_a_sentence(declare, find, changes, sentence):
+    declare(**changes)
+    declare("other")
+
+    with pytest.raises(ToolUnknown, match=sentence):
+        find()
+
+    assert find("other").name == "other"
+
+
+def test_two_files_with_one_id_are_refused(declare, find):
+    declare()
+    declare(ending=".yml")
+
+    with pytest.raises(ToolUnknown, match="has the id 'count_words', as"):
+        find()
+
+
+def test_the_id_of_a_shipped_tool_cannot_be_taken(declare, find):
+    declare("calculator")
+
+    with pytest.raises(ToolUnknown, match="also the name of the tool agents"):
+        find("calculator")
+
+
+def test_an_unknown_id_is_told_from_the_known_ones(declare, find):
+    declare()
+
+    with pytest.raises(ToolUnknown, match="Did you mean 'count_words'"):
+        find("count_wrods")
+
+
+def test_a_container_is_refused_at_the_call_where_containers_are_off(declare, find):
+    declare(runner={"type": "container", "image": "tools/count:1.0"})
+    tool = find()
+
+    with pytest.raises(ContainersDisabled) as caught:
+        asyncio.run(tool.function(text="a"))
+
+    assert caught.value.seed_name == "DAGGER_E2E_DISABLED"
+
+
+def test_a_functions_config_is_set_and_hidden_from_the_model(folder, declare, find, settings, monkeypatch):
+    (folder / "shop_measures.py").write_text(
+        'def convert(length: float, unit: str) -> str:\n    """Convert."""\n    return f"{length} {unit}"\n'
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr("config.settings.agents.AgentSettings.tool_module_names", ("shop_measures",))
+    declare(runner={"type": "function", "path": "shop_measures:convert"}, input_schema=None, config={"unit": "cm"})
+
+    tool = find()
+
+    assert list(tool.parameters["properties"]) == ["length"]
+    assert tool.parameters["required"] == ["length"]
+    assert tool.function(length=2.5) == "2.5 cm"
+    assert tool.description == "Count the words of a text."
+
+
+def test_a_failed_attempt_is_repeated_as_the_file_says(declare, find, monkeypatch):
+    made = []
+
+    async def call(self, **arguments):
+        made.append(arguments)
+        if len(made) < 3:
+            raise CapabilityFailed("not yet.")
+        return "done"
+
+    monkeypatch.setattr("agents.capabilities.runners.process.ProcessRunner.call", call)
+    declare(retry={"attempts": 3, "delay_s": 0.001})
+
+    assert asyncio.run(find().function(text="a")) == "done"
+    assert len(made) == 3
+
+
+@pytest.mark.parity
+def test_an_agent_calls_a_capability_by_its_id(declare, folder):
+    declare(output_schema={"type": "object", "properties": {"words": {"type": "integer"}}, "required": ["words"]})
+    with AgentKit(settings={"capabilities_dir": str(folder)}) as kit:
+        kit.agent(tools=["count_words"])
+        kit.model.script(
+            Turn(calls=[Call(name="count_words", arguments={"text": "one two three"})]), Turn(text="Three.")
+        )
+
+        played = kit.play()
+
+    assert played.results("count_words") == [{"words": 3}]
+
+
+@pytest.mark.parity
+def test_an_output_that_does_not_fit_its_schema_is_kept_back(declare, folder):
+    declare(output_schema={"type": "object", "required": ["letters"]})
+    with AgentKit(settings={"capabilities_dir": str(folder)}) as kit:
+        kit.agent(tools=["count_words"])
+        kit.model.script(Turn(calls=[Call(name="count_words", arguments={"text": "one two three"})]), Turn(text="Oh."))
+
+        played = kit.play()
+
+    (result,) = played.of(ToolResultPayload)
+    assert result.outcome == "failed"
+    assert "does not fit its output schema" in result.result

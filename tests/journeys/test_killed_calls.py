@@ -1,0 +1,58 @@
+"""Workers that are killed in the middle of calls of programs and containers leave neither behind."""
+
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from config.folders import ROOT
+from tests.agents.capabilities.runners import machines
+from tests.agents.capabilities.runners.machines import containers, eventually, processes_with
+from tests.fleet import bare_environment
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(400)]
+
+VICTIMS = Path(machines.__file__).with_name("victims.py")
+
+
+def kill(number, kind, folder, *engine):
+    """Have so many calls killed; return the mark of their processes, and the seconds it took."""
+    mark, began_s = f"run_{uuid.uuid4().hex[:8]}", time.monotonic()
+    command = [sys.executable, str(VICTIMS), "1", str(number), mark, kind, str(folder), *engine]
+    subprocess.run(command, check=True, cwd=ROOT, env=bare_environment(PATH="/usr/bin:/bin:/usr/sbin:/sbin"))
+    return mark, time.monotonic() - began_s
+
+
+def test_200_killed_calls_of_a_program_leave_no_process(tmp_path):
+    mark, took_s = kill(200, "process", tmp_path)
+
+    left = [] if eventually(lambda: not processes_with(f"CALLBOARD_RUN_ID={mark}")) else processes_with(mark)
+
+    print(f"\n200 killed calls of programs in {took_s:.1f} s: {len(left)} processes left")
+    assert left == []
+
+
+def test_200_killed_calls_of_containers_leave_no_container_and_no_process(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("killed")
+    engine = machines.container_engine(folder)
+    machines.import_image(engine, folder, "callboard-test:1")
+
+    mark, took_s = kill(200, "container", folder, engine)
+
+    after_s = time.monotonic()
+    eventually(lambda: not containers(engine) and not processes_with(f"CALLBOARD_RUN_ID={mark}"), 90)
+    after_s = time.monotonic() - after_s
+    left, processes = containers(engine), processes_with(f"CALLBOARD_RUN_ID={mark}")
+    print(
+        f"\n200 killed calls of containers in {took_s:.1f} s: {len(left)} containers, {len(processes)} processes left"
+    )
+    assert left == []
+    assert processes == []
+    assert not any("conmon" in line and str(folder) in line for line in command_lines())
+
+
+def command_lines():
+    return subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True).stdout.splitlines()
