@@ -89,7 +89,6 @@ class PolicyRefused(Permanent):
     code = "policy_refused"
     status = 403
     topic = Topic.RUN
-    over_http = False
     remedy = "Read the rule that the sentence names; it, or the request, has to change."
     text = "the policy's rule '{rule}' ends the run. {reason}"
 

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "approve": ("cli.commands.approve:approve", "Answer a run's approval request."),
     "cancel": ("cli.commands.control:cancel", "Stop a run."),
     "agents": ("cli.commands.agents:agents", "List the agents, and check each one."),
+    "tools": ("cli.commands.tools:tools", "List the agents' tools, and call one."),
     "threads": ("cli.commands.threads:threads", "List the threads."),
     "keys": ("cli.commands.keys:keys", "Create, list and revoke API keys."),
     "principals": ("cli.commands.principals:principals", "List, disable and enable principals."),

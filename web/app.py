@@ -19,6 +19,7 @@ from web.api.context import context
 from web.api.conversation import conversation
 from web.api.document import document
 from web.api.events import events
+from web.api.execute import execute
 from web.api.health import health
 from web.api.keys import keys
 from web.api.page import page
@@ -44,6 +45,7 @@ BLUEPRINTS = (
     threads,
     agents,
     tools,
+    execute,
     health,
     seed,
     conversation,

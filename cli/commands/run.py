@@ -10,25 +10,20 @@ from typing import Any
 
 import click
 
-from agents.handle import RunHandle
 from agents.models.auto import resolve_model
 from agents.models.call import is_in_process
 from agents.models.providers import require_possible_provider
 from agents.registry import AgentRegistry
-from agents.runner import Runner
 from cli import options
 from cli.doctor.settings import broken_plugins
+from cli.leaving import leave
 from cli.opening import open_runner
 from cli.output.following import follow
-from cli.output.json import print_json
 from cli.output.transcript import fit
-from cli.output.wait_reasons import warn_of_no_worker
 from config.definitions.agent import AGENT_ID
 from config.settings import Settings
 from config.visible import visible
 
-SETTLE_S = 3.0
-"""How long to wait until a detached run's message is published; after that the relay publishes it."""
 MAX_SHOWN_CHARS = 200
 """Characters of the input that an error message repeats."""
 
@@ -61,7 +56,7 @@ def run(
     with open_runner(settings, create=True) as runner:
         handle = runner.run(objective, agent, thread_id=thread_id, detached=detach)
         if detach:
-            return _leave(runner, handle, as_json)
+            return leave(runner, handle, as_json)
         if says_more:  # if this process dies, the user still has the run's id
             click.secho(f"{handle.run_id} · Ctrl-C stops it", err=True, dim=True)
         status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
@@ -122,25 +117,3 @@ def _objective(text: str | None) -> str:
     except UnicodeDecodeError as error:
         what = f"standard input is not UTF-8 text (byte {error.start + 1:,}); convert it to UTF-8."
         raise click.UsageError(what) from error
-
-
-def _leave(runner: Runner, handle: RunHandle, as_json: bool) -> int:
-    is_published = handle.settle(SETTLE_S)
-    queue = runner.journal.runs.row(runner.principal, handle.run_id).queue
-    alive, fleet = runner.journal.workers.alive(), runner.journal.workers.serving(queue)
-    if as_json:
-        print_json({"run_id": handle.run_id, "thread_id": handle.thread_id, "workers": len(fleet)}, lines=True)
-    else:
-        click.echo(handle.run_id)
-    if alive and not fleet:
-        flag = f" --queues {queue}" if queue else ""
-        name = f"queue '{queue}'" if queue else "the default queue"
-        sentence = f"no worker serves {name}: the run is accepted and waits. Start one: ./callboard worker{flag}"
-        click.secho(sentence, err=True, fg="yellow")
-    elif not fleet:
-        warn_of_no_worker(runner.settings.state, "the run is accepted and waits")
-    elif runner.settings.redis_url is None:
-        click.secho("no Redis is configured: a worker finds the run when it next polls", err=True, fg="yellow")
-    elif not is_published:
-        click.secho("Redis does not answer: the relay publishes the run once it does", err=True, fg="yellow")
-    return 0

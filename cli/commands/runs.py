@@ -65,4 +65,5 @@ def _print(found: list[dict[str, Any]]) -> None:
         began = run["created_at"][:16].replace("T", " ")
         facts = f"{run['run_id']}  {began}  {run['agent']:<{agent_width}}  {took:>9}  {cost:>8}  "
         why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
-        click.echo(f"{mark_of(run['status'])} {facts}{fit(visible(run['title']) + why, width - len(facts) - 2)}")
+        title = f"{'⚙ ' if run['kind'] == 'tool' else ''}{visible(run['title'])}"
+        click.echo(f"{mark_of(run['status'])} {facts}{fit(title + why, width - len(facts) - 2)}")

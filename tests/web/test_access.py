@@ -77,13 +77,15 @@ NO_IDS = {
         "wait_s",
         "why",
     ),
+    *("tool_name", "timeout"),
     *("state", "code", "iss", "error", "error_description", "session_state", "to", "return_to", "everywhere"),
 }
 """Parameters and fields that name no object; a new one has to be added here or to ``UNKNOWN``."""
-FIELDS = {
+FIELDS: Mapping[str, Mapping[str, Any]] = {
     "StartRun": {"agent": "assistant", "input": "Hello"},
     "RunAgent": {"input": "Hello"},
     "ProcessMessage": {"message": "Hello"},
+    "ExecuteTool": {"tool_name": "clock", "timeout": 0},
     "SendPrompt": {"prompt": "Hello"},
     "Decide": {"decision": "fail"},
     "CreateKey": {"name": "made"},

@@ -345,6 +345,52 @@ export interface components {
             ended: boolean;
             events: components["schemas"]["Event"][];
         };
+        /** @description A call that has ended. */
+        Executed: {
+            /** @description Of the error, where it did not succeed. */
+            code?: string;
+            /** @description The id that the request had. */
+            correlation_id?: string;
+            /** @description The error, as a sentence. */
+            error?: string;
+            /** @description Milliseconds from when a worker took the call until its end. */
+            execution_time_ms: number;
+            /** @description The tool's result; null where it has none. */
+            output: unknown;
+            /** @description The run that made the call. */
+            run_id: string;
+            /**
+             * @description ``failed``: the tool was called and failed; ``cancelled``: the run was stopped.
+             * @enum {string}
+             */
+            status: "succeeded" | "failed" | "cancelled" | "dead";
+        };
+        /** @description One call of one tool. */
+        ExecuteTool: {
+            /**
+             * @description What the tool's `input_schema` describes.
+             * @example {
+             *       "expression": "17 * 23"
+             *     }
+             */
+            arguments?: {
+                [key: string]: unknown;
+            };
+            /** @description The agent whose tool is called; absent: the default agent. */
+            config?: components["schemas"]["SeedConfig"];
+            /** @description Sent back in the answer, and kept with the run. */
+            correlation_id?: string;
+            /**
+             * @description How long to wait for the result, in seconds; the call continues afterwards.
+             * @default 30
+             */
+            timeout: number;
+            /**
+             * @description The tool's name, as `GET /tools` lists it.
+             * @example calculator
+             */
+            tool_name: string;
+        };
         Found: components["schemas"]["EventFound"] | components["schemas"]["RunFound"];
         /** @description The state of each part, for people; the status alone without a credential. */
         Health: {
@@ -1121,6 +1167,27 @@ export interface components {
              * @enum {string}
              */
             type: "status";
+        };
+        /** @description A call that takes longer than the request waits, or that waits for a person. */
+        StillExecuting: {
+            /** @description The question to answer, with ``POST /v1/runs/{run_id}/approvals/{approval_id}``. */
+            approval_id?: string;
+            /**
+             * @description ``approval_required``: a person has to approve the call, or to say what became of it, before it continues.
+             * @constant
+             */
+            code?: "approval_required";
+            /** @description The id that the request had. */
+            correlation_id?: string;
+            /** @description Where its events are. */
+            events_url: string;
+            /** @description 0: the call has not ended. */
+            execution_time_ms: number;
+            /** @description Why a person is asked, as a sentence. */
+            reason?: string;
+            run_id: string;
+            /** @enum {string} */
+            status: "queued" | "running" | "waiting";
         };
         /** @description A run that takes longer than the request waits. */
         StillProcessing: {

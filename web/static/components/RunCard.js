@@ -24,7 +24,7 @@ export class RunCard {
 
   update(run) {
     this.run = run;
-    const key = JSON.stringify([run.status, run.reason, run.detail, run.title, run.agent_name, run.error, run.cost_usd]);
+    const key = JSON.stringify([run.status, run.reason, run.detail, run.title, run.agent_name, run.error, run.cost_usd, run.kind]);
     if (key !== this.#key) this.#paint(run);
     this.#key = key;
     this.tick();
@@ -52,7 +52,7 @@ export class RunCard {
     this.element.title = [visible(run.title ?? run.run_id), visible(whyOf(run)), exactly(run.created_at)].filter(Boolean).join("\n");
     fill(this.mark, icon(run.status, run.status === "running" ? "is-pulsing" : ""), h("span.offscreen", {}, stateWords(run.status, run.reason)));
     say(this.name, visible(this.nameOf(run.agent, run.agent_name)));
-    say(this.what, visible(run.title ?? run.run_id));
+    say(this.what, `${run.kind === "tool" ? "⚙ " : ""}${visible(run.title ?? run.run_id)}`);
     say(this.by, visible(ownerWords(run.principal)));
     this.by.hidden = !this.by.textContent;
     say(this.why, visible(whyOf(run)));

@@ -1,0 +1,117 @@
+"""`./callboard tools`: list the tools of the agents; `tools call` makes one call without an agent's turn."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any
+
+import click
+
+from agents.compatibility import LoadedAgent, try_load
+from agents.handle import RunHandle
+from agents.process import Process, current_process
+from agents.tools.arguments import MAX_BYTES, parse_arguments
+from agents.tools.errors import ArgumentsInvalid
+from bus.journal import LoadedTool
+from cli import options
+from cli.family import Family
+from cli.leaving import leave
+from cli.opening import open_runner
+from cli.output.following import follow
+from cli.output.json import print_json
+from cli.output.transcript import fit
+from config.visible import visible
+from handlers.worker.tool_catalogue import loaded_tools
+
+MAX_DESCRIPTION_CHARS = 80
+
+
+@click.command()
+@click.argument("name")
+@click.argument("arguments", metavar="[JSON]", default="{}")
+@click.option("--agent", "agent_id", metavar="A", help="The agent whose tool it is; default CALLBOARD_DEFAULT_AGENT.")
+@click.option("--detach", is_flag=True, help="Leave the call to the workers, print its run's id and return.")
+@click.option("--no-wait", is_flag=True, help="Return with status 3 once the call waits for a person.")
+@options.as_json
+@options.state_dir
+def call(
+    name: str, arguments: str, agent_id: str | None, detach: bool, no_wait: bool, as_json: bool, **flags: Any
+) -> int:
+    """Call the tool NAME of an agent with JSON, an object; - reads it from standard input.
+
+    The result goes to standard output, progress to standard error; --json prints the events of the call's run.
+    Ctrl-C stops the call.
+    """
+    given = _arguments(sys.stdin.read(MAX_BYTES + 1) if arguments == "-" else arguments)
+    with open_runner(options.apply(**flags), create=True) as runner:
+        handle = runner.call_tool(name, given, agent_id=agent_id, detached=detach)
+        if detach:
+            return leave(runner, handle, as_json)
+        status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
+        with contextlib.suppress(TimeoutError):
+            runner.settle(5.0)
+        if status == 0 and not as_json:
+            _print_output(handle)
+        return status
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        return parse_arguments(text)
+    except ArgumentsInvalid as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _print_output(handle: RunHandle) -> None:
+    output = handle.result(30).output
+    if isinstance(output, str):
+        click.echo(visible(output) if sys.stdout.isatty() else output)
+    else:
+        print_json(output)
+
+
+@click.command(cls=Family, members={"call": call})
+@click.option("--agent", "agent_id", metavar="A", help="Only the tools of this agent.")
+@options.as_json
+@options.state_dir
+def tools(agent_id: str | None, as_json: bool, **flags: Any) -> int:
+    """List the tools of the agents, as this process loads them, with what a call of each may change."""
+    with open_runner(options.apply(**flags), create=True) as runner:
+        if agent_id is not None:
+            runner.registry.get(agent_id)
+        chosen = [one.id for one in runner.registry.seen_by(runner.principal) if agent_id in (None, one.id)]
+        found = sorted(loaded_tools(_loadable(current_process(), chosen)), key=lambda one: (one.name, one.digest))
+    if as_json:
+        print_json([_shown(one) for one in found])
+    elif not found:
+        click.echo("These agents have no tools; name some under `tools:` of a definition.")
+    else:
+        _print(found)
+    return 0
+
+
+def _loadable(process: Process, agent_ids: list[str]) -> list[LoadedAgent]:
+    """Return the agents that can be loaded; the others are warned of."""
+    loaded = []
+    for agent_id in agent_ids:
+        one = try_load(process, agent_id)
+        if isinstance(one, tuple):
+            loaded.append(one)
+        else:
+            click.secho(visible(f"warning: agent '{agent_id}' is left out: {one}"), err=True, fg="yellow")
+    return loaded
+
+
+def _shown(tool: LoadedTool) -> dict[str, Any]:
+    facts = {name: getattr(tool, name) for name in ("name", "description", "input_schema", "effect", "timeout_s")}
+    return facts | {"agents": sorted(tool.agents)}
+
+
+def _print(found: list[LoadedTool]) -> None:
+    name_width = max(len(one.name) for one in found)
+    effect_width = max(len(one.effect) for one in found)
+    for one in found:
+        summary = fit(visible(one.description.split("\n")[0]), MAX_DESCRIPTION_CHARS)
+        agents = ", ".join(sorted(one.agents))
+        click.echo(f"{one.name:<{name_width}}  {one.effect:<{effect_width}}  {summary}  ({agents})")

@@ -1,0 +1,135 @@
+"""`POST /execute`: one call of one tool without an agent's turn, as the first orchestrator design has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+from flask import Blueprint, Response, url_for
+from pydantic import Field
+
+from agents.errors import AgentUnknown, InputTooLarge, PolicyRefused
+from agents.texts import MAX_TOOL_NAME
+from agents.tools.errors import ArgumentsInvalid, CallBlocked, CallRejected, RoleMissing, ToolNotOffered
+from bus.journal import IdempotencyConflict, RunUnknown, TooManyRuns
+from bus.payloads import TERMINAL
+from config.definitions.errors import DefinitionInvalid
+from config.errors import CallboardError
+from config.identity.errors import AgentForbidden
+from web.api.answers import answer, run_with_questions
+from web.api.seed import CorrelationId, SeedConfig
+from web.auth.authentication import require_still_valid
+from web.calls.call import call
+from web.calls.fields import Input, Maybe
+from web.conditions import MAX_WAIT_S
+from web.errors import Overloaded
+from web.parameters import Repeatable
+from web.problems import problem
+from web.process import current_process
+from web.schemas.execute import Executed, StillExecuting
+from web.security import current_principal
+
+execute = Blueprint("execute", __name__)
+
+STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputTooLarge)
+REFUSING: tuple[type[CallboardError], ...] = (
+    *(ToolNotOffered, RoleMissing, ArgumentsInvalid, CallBlocked, CallRejected, PolicyRefused),
+)
+"""The errors of calls that were not made; the request is answered as if it had been refused at once."""
+STATUS_OF = {kind.code: kind.status for kind in REFUSING}
+
+
+class ExecuteTool(Input):
+    """One call of one tool."""
+
+    tool_name: Annotated[str, Field(min_length=1, max_length=MAX_TOOL_NAME, examples=["calculator"])]
+    """The tool's name, as `GET /tools` lists it."""
+    arguments: dict[str, Any] = Field(default_factory=dict, examples=[{"expression": "17 * 23"}])
+    """What the tool's `input_schema` describes."""
+    timeout: Annotated[float, Field(ge=0, le=MAX_WAIT_S)] = 30
+    """How long to wait for the result, in seconds; the call continues afterwards."""
+    correlation_id: Maybe[CorrelationId] = None
+    """Sent back in the answer, and kept with the run."""
+    config: Maybe[SeedConfig] = None
+    """The agent whose tool is called; absent: the default agent."""
+
+
+@execute.post("/execute")
+@call(
+    {200: Executed, 202: StillExecuting},
+    problems=(*STARTING, *REFUSING, IdempotencyConflict, TooManyRuns, RunUnknown),
+    sends={"X-Run-Id": "The id of the call's run.", "Location": "The call's run."},
+)
+def run(body: ExecuteTool, headers: Repeatable) -> Response:
+    """Call a tool and wait for its result; 202 if it takes longer, or a person has to approve it first.
+
+    A call that is not made is refused with the problem that says why. One that was made and failed is 200 with the
+    status `failed` and the code of its error. The call is a run: a repeated request with the same `Idempotency-Key`
+    gets the first one's outcome, as it is now.
+    """
+    process, principal = current_process(), current_principal()
+    metadata = {"correlation_id": body.correlation_id} if body.correlation_id is not None else None
+    handle = process.runner.call_tool(
+        body.tool_name,
+        body.arguments,
+        agent_id=body.config.agent_id if body.config is not None else None,
+        principal=principal,
+        metadata=metadata,
+        idempotency=headers.idempotency(body),
+    )
+    _wait(handle.run_id, handle.thread_id, body.timeout)
+    require_still_valid()
+    echo = dict(metadata or {})
+    with run_with_questions(handle.run_id) as found:
+        if found["status"] not in TERMINAL:
+            return _unfinished(found, echo)
+        return _finished(found, echo)
+
+
+def _wait(run_id: str, thread_id: str, wait_s: float) -> None:
+    process, tenant = current_process(), current_principal().tenant
+    try:
+        process.wait(tenant, wait_s, lambda: process.journal.wait_until_idle(tenant, run_id, thread_id))
+    except Overloaded:
+        return  # the call is accepted, and the caller needs the id of its run
+
+
+def _unfinished(found: Mapping[str, Any], echo: Mapping[str, str]) -> Response:
+    """Return 202: the call is under way, or waits for a person."""
+    ids = {"run_id": found["run_id"], "events_url": url_for("events.of_run", run_id=found["run_id"])}
+    body = {"status": found["status"], "execution_time_ms": _took_ms(found), **ids, **echo}
+    if asked := found.get("approvals"):
+        first = asked[0]
+        body |= {"code": "approval_required", "approval_id": first["approval_id"], "reason": first["reason"]}
+    return answer(body, 202, **_headers(found))
+
+
+def _finished(found: Mapping[str, Any], echo: Mapping[str, str]) -> Response:
+    """Return what became of the call: its outcome, or the problem of a call that was not made."""
+    error = current_process().journal.runs.last_error(found["run_id"]) if found["status"] == "failed" else None
+    if error is not None and error.code in STATUS_OF:
+        status = STATUS_OF[error.code]
+        facts: dict[str, Any] = {"run_id": found["run_id"], **echo}
+        refused = problem(status, error.code, error.message, retryable=False, **facts)
+        refused.headers.update(_headers(found))
+        return refused
+    said: dict[str, Any] = {"run_id": found["run_id"], **echo}
+    if error is not None:
+        said |= {"code": error.code, "error": error.message}
+    elif found["status"] != "succeeded":
+        said |= {"code": found.get("reason") or found["status"]}
+    body = {"status": found["status"], "output": found.get("output"), "execution_time_ms": _took_ms(found), **said}
+    return answer(body, 200, **_headers(found))
+
+
+def _headers(found: Mapping[str, Any]) -> dict[str, str]:
+    return {"X-Run-Id": found["run_id"], "Location": url_for("runs.one", run_id=found["run_id"])}
+
+
+def _took_ms(found: Mapping[str, Any]) -> float:
+    """Return the time from when a worker took the call until its end, in ms; 0 where it has not begun or ended."""
+    began, ended = found.get("started_at"), found.get("ended_at")
+    if began is None or ended is None:
+        return 0.0
+    return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds() * 1000
