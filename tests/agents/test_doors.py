@@ -1,0 +1,300 @@
+"""Every caller's call of a tool passes the same stages in the same order, and the first that refuses it is the last."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+import bus.journal.log.writer
+import bus.journal.ownership.leases
+from agents.compatibility import compatible_work
+from agents.models.scripted.script import ScriptedModel
+from agents.runner import Runner
+from agents.steps.preflight import Preflight
+from agents.testing import Call, Turn
+from agents.tools.errors import OutputUnfit
+from agents.tools.results import validate_output
+from agents.tools.tool import Tool, tool
+from bus.journal import Commit, Decision, StepStarted
+from bus.payloads import ToolResultPayload, encode
+from cli.main import status_of
+from config.database.errors import DatabaseBusy
+from config.database.migrate import migrate
+from config.errors import ModelVisible, ToolFailed
+from config.policy.decision import CallFacts, PolicyDecision, Verdict
+from config.settings import Settings
+from web.app import create_app
+
+pytestmark = pytest.mark.parity
+
+SECRET = "violet-otter"
+STAGES = ["authorise", "validate", "policy", "approval", "journal", "act", "validate output", "redact"]
+JOURNALLING = ((bus.journal.log.writer, "record"), (bus.journal.ownership.leases, "start_steps"))
+"""What writes the start of a call, for an agent's and for a run of kind ``tool``."""
+passed: list[str] = []
+"""The stages of the present test's call, as it passes them."""
+failing: set[str] = set()
+"""The stages at which the call is refused."""
+
+
+@tool(effect="pure")
+def look(number: int) -> str:
+    """Look something up.
+
+    Args:
+        number: which one.
+    """
+    passed.append("act")
+    if "act" in failing:
+        raise ToolFailed("the shop is closed")
+    return f"{SECRET} {number}"
+
+
+class KeptBack(ModelVisible):
+    """A guardrail keeps a result back."""
+
+    code = "kept_back"
+
+
+@dataclass(frozen=True)
+class RecordingPolicy:
+    verdict: Verdict = Verdict.ALLOW
+    version: str = "1"
+
+    def decide(self, facts: CallFacts) -> PolicyDecision:
+        is_call = facts.point == "tool"
+        if is_call:
+            passed.append("policy")
+        verdict = self.verdict if is_call else Verdict.ALLOW
+        return PolicyDecision(verdict=verdict, rule="shop", version=self.version)
+
+
+class RecordingGuardrails:
+    def output(self, tool: str, result: Any) -> Any:
+        del tool
+        passed.append("redact")
+        if "redact" in failing:
+            raise KeptBack("it has a secret.")
+        return result.replace(SECRET, "[redacted]")
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Record each stage, and let it fail where ``failing`` says so."""
+    passed.clear()
+    failing.clear()
+    for name, stage in (("_authorised", "authorise"), ("_validate", "validate"), ("_missing_approval", "approval")):
+        _record(monkeypatch, Preflight, name, stage)
+    verdicts = {"policy": Verdict.BLOCK, "approval": Verdict.REQUIRE_APPROVAL}
+
+    def guarded(loaded: Any, context: Any, *more: Any) -> Any:
+        verdict = next((verdicts[stage] for stage in failing if stage in verdicts), Verdict.ALLOW)
+        context.policy, context.guardrails = RecordingPolicy(verdict), RecordingGuardrails()
+        return compatible_work(loaded, context, *more)
+
+    def checked(one: Tool, result: Any) -> None:
+        passed.append("validate output")
+        if "validate output" in failing:
+            raise OutputUnfit("the result does not fit.")
+        validate_output(one, result)
+
+    monkeypatch.setattr("agents.execution.compatible_work", guarded)
+    monkeypatch.setattr("agents.steps.tool_step.validate_output", checked)
+    monkeypatch.setattr(Tool, "may_be_called_with", lambda *_: "authorise" not in failing)
+    record, start = (getattr(module, name) for module, name in JOURNALLING)
+
+    def recording(connection: Any, run: Any, fence: int, change: Commit, *more: Any) -> Any:
+        _journal(change.started)
+        return record(connection, run, fence, change, *more)
+
+    def starting(connection: Any, run_id: str, fence: int, started: Sequence[StepStarted]) -> None:
+        _journal(started)
+        start(connection, run_id, fence, started)
+
+    monkeypatch.setattr("bus.journal.log.writer.record", recording)
+    monkeypatch.setattr("bus.journal.ownership.leases.start_steps", starting)
+
+
+def _record(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, stage: str) -> None:
+    original = getattr(owner, name)
+
+    def recording(*args: Any, **named: Any) -> Any:
+        passed.append(stage)
+        return original(*args, **named)
+
+    monkeypatch.setattr(owner, name, recording)
+
+
+def _journal(started: Sequence[StepStarted]) -> None:
+    """Record that a call's start is about to be committed, in a transaction that fails where it should."""
+    if any(step.kind == "tool" and step.status == "started" for step in started):
+        passed.append("journal")
+        if "journal" in failing:
+            failing.remove("journal")  # the second try succeeds
+            raise DatabaseBusy("the database is locked.")
+
+
+# --- the doors ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Place:
+    """An installation with one agent, and the code of the error that a call through a door ends with."""
+
+    settings: Settings
+    model: ScriptedModel
+    capture: pytest.CaptureFixture[str]
+    events: list[bytes] = field(default_factory=list)
+
+    def agents_call(self, arguments: Mapping[str, Any]) -> str | None:
+        self.model.script(Turn(calls=(Call(name="look", arguments=arguments),)), Turn(text="Done."))
+        with self.open() as runner:
+            handle = runner.run("Look.", "tester")
+            handle.result(30)
+            (result,) = [event for event in handle.events() if isinstance(event, ToolResultPayload)]
+            return result.code
+
+    def execute(self, arguments: Mapping[str, Any]) -> str | None:
+        with self.open() as runner:
+            app = create_app(self.settings, runner)
+            body = {"tool_name": "look", "arguments": arguments}
+            answer = app.test_client().post("/execute", json=body, headers={"Idempotency-Key": "one"})
+            while answer.status_code == 202:
+                answer = app.test_client().post("/execute", json=body, headers={"Idempotency-Key": "one"})
+            app.extensions["callboard"].close()
+            assert answer.json is not None
+            code = answer.json.get("code")
+            return str(code) if code is not None else None
+
+    def terminal(self, arguments: Mapping[str, Any]) -> str | None:
+        status = status_of(["tools", "call", "look", orjson.dumps(arguments).decode(), "--json"])
+        events = [orjson.loads(line) for line in self.capture.readouterr().out.splitlines()]
+        self.keep()
+        assert status == (0 if events[-1]["status"] == "succeeded" else 1)
+        return events[-1].get("reason")
+
+    def call_tool(self, arguments: Mapping[str, Any]) -> str | None:
+        with self.open() as runner:
+            return runner.call_tool("look", arguments).result(30).reason
+
+    def open(self) -> _Opened:
+        return _Opened(self)
+
+    def keep(self) -> None:
+        """Keep the events of every run, as they are stored."""
+        with self.open():
+            pass
+
+
+class _Opened:
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.runner = Runner.open(place.settings)
+
+    def __enter__(self) -> Runner:
+        return self.runner
+
+    def __exit__(self, *_: object) -> None:
+        for run in self.runner.journal.runs.newest(self.runner.principal):
+            handle = self.runner.handle(run["run_id"])
+            self.place.events += [encode(one, handle.run_id, handle.thread_id) for one in handle.events()]
+        self.runner.settle(10)
+        self.runner.close()
+
+
+DOORS = {
+    "an agent's call": Place.agents_call,
+    "POST /execute": Place.execute,
+    "the terminal": Place.terminal,
+    "Runner.call_tool": Place.call_tool,
+    # MCP's tools/call belongs here.
+}
+Door = Callable[[Place, Mapping[str, Any]], str | None]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Place]:
+    model, before = ScriptedModel(), Path.cwd()
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "tester.yaml").write_text(
+        f"name: Tester\nmodel: {model.name}\nsystem_prompt: You look.\ntools: ['{__name__}:look']\n"
+    )
+    for name, value in (("STATE_DIR", tmp_path / "state"), ("AGENTS_DIR", tmp_path / "agents")):
+        monkeypatch.setenv(f"CALLBOARD_{name}", str(value))
+    monkeypatch.setenv("CALLBOARD_DEFAULT_AGENT", "tester")
+    settings = Settings(_env_file=None)  # type: ignore[call-arg]  # pydantic-settings' own
+    migrate(settings)
+    yield Place(settings, model, capsys)
+    os.chdir(before)
+
+
+def reject_what_is_asked(settings: Settings, is_over: threading.Event) -> None:
+    """Reject the first question that a run asks, as another person would."""
+    runner = Runner.open(settings, inline=False)
+    while not is_over.wait(0.05):
+        for one in runner.journal.runs.inbox(runner.principal)[0]:
+            runner.handle(one["run_id"]).decide(one["approval_id"], Decision(decision="reject"), by="ann")
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_a_call_passes_every_stage_in_order(door: Door, place: Place) -> None:
+    assert door(place, {"number": 7}) is None
+
+    assert passed == STAGES
+    assert SECRET.encode() not in b"".join(place.events)
+
+
+REFUSED_AT = {
+    "authorise": "role_missing",
+    "validate": "arguments_invalid",
+    "policy": "call_blocked",
+    "act": "tool_failed",
+    "validate output": "output_unfit",
+    "redact": "kept_back",
+}
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+@pytest.mark.parametrize(("stage", "code"), REFUSED_AT.items())
+def test_after_the_stage_that_refuses_a_call_nothing_happens(door: Door, stage: str, code: str, place: Place) -> None:
+    failing.add(stage)
+
+    assert door(place, {"number": "seven"} if stage == "validate" else {"number": 7}) == code
+
+    expected = STAGES[: STAGES.index(stage) + 1]
+    is_made = "act" in expected
+    # A call that is refused is recorded with its refusal, without a start of its own to be resumed.
+    assert [one for one in passed if is_made or one != "journal"] == expected
+    assert SECRET.encode() not in b"".join(place.events)
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_a_call_that_a_person_rejects_is_not_made(door: Door, place: Place) -> None:
+    failing.add("approval")
+    is_over = threading.Event()
+    person = threading.Thread(target=reject_what_is_asked, args=(place.settings, is_over))
+    person.start()
+    try:
+        assert door(place, {"number": 7}) == "call_rejected"
+    finally:
+        is_over.set()
+        person.join()
+
+    assert passed == STAGES[: STAGES.index("approval") + 1]
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_a_call_is_made_only_once_its_start_is_committed(door: Door, place: Place) -> None:
+    failing.add("journal")
+
+    assert door(place, {"number": 7}) is None
+
+    assert passed.count("journal") == 2
+    assert [one for one in passed if one in ("journal", "act")] == ["journal", "journal", "act"]
