@@ -198,8 +198,8 @@ class Agent:
 
     async def _checked(self, call: ToolCall) -> ToolStep:
         """Return the call with its arguments decoded and validated against the tool's schema."""
-        timeout_s = self._definition.timeouts.tool_s
-        return await in_thread_if_large(len(call.arguments_text), ToolStep, self._context, call, self._tools, timeout_s)
+        size, needed = len(call.arguments_text), (self._context, self._definition, self._tools)
+        return await in_thread_if_large(size, open_calls.new_step, *needed, call)
 
     def _track_calls(self, calls: list[ToolStep], step: ModelStep) -> None:
         """Make these the open calls: from here on each needs a result, also if the run ends early."""
@@ -219,7 +219,7 @@ class Agent:
             for finished in asyncio.as_completed(tasks):
                 call = await finished
                 left -= 1
-                if self._waits_for_a_person(call):
+                if open_calls.waits_for_a_person(call, self._definition.on_unknown):
                     continue
                 outcome = open_calls.outcomes([call], self._calls_of)
                 if left == 0 and self._calls == [call]:
@@ -235,10 +235,6 @@ class Agent:
             await open_calls.ask_a_person(self._context, self._calls, self._definition.on_unknown)
             return None
         return await self._continue(Commit())
-
-    def _waits_for_a_person(self, call: ToolStep) -> bool:
-        """Return whether a call gets its approval, or its result, from a person's decision."""
-        return call.approval_reason is not None or (call.is_unknown and self._definition.on_unknown != "tell_model")
 
     async def _continue(self, change: Commit) -> ModelStep | None:
         """Commit ``change`` with the start of the next model step, or with the release where this process ends."""

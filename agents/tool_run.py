@@ -46,7 +46,7 @@ class ToolRun:
             self._call = open_calls.resumed(self._context, self._definition, self._tools, step)
             return open_calls.first_commit([self._call], prior)
         asked = ToolCall(id=self._asked.call_id, name=self._asked.name, arguments_text=self._asked.arguments_text)
-        self._call = ToolStep(self._context, asked, self._tools, self._definition.timeouts.tool_s)
+        self._call = open_calls.new_step(self._context, self._definition, self._tools, asked)
         return FirstCommit(events=[self._call.call_event(self._asked.message_id)], started=[self._call.started()])
 
     async def run(self) -> None:
@@ -60,7 +60,7 @@ class ToolRun:
         call = self._call
         open_calls.require_wanted([call])
         await call.run()
-        if call.approval_reason is not None or (call.is_unknown and self._definition.on_unknown != "tell_model"):
+        if open_calls.waits_for_a_person(call, self._definition.on_unknown):
             await open_calls.ask_a_person(self._context, [call], self._definition.on_unknown)
             return
         await self._context.note_calls_over()

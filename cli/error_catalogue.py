@@ -96,7 +96,7 @@ One of the [designs](decisions/0007-names-kept-technologies-replaced.md) which C
 of its tools. What stands for them:"""
 NO_ERROR: Mapping[str, str] = {
     "APPROVAL_REQUIRED": "No error: the run waits with the reason `approval` until a person answers "
-    "([tools](tools.md#asking-a-person)); `POST /execute` answers 202 with the code `approval_required`.",
+    "([approvals](approvals.md)); `POST /execute` answers 202 with the code `approval_required`.",
     "GoldenContext not set in workflow memo": "Cannot happen: an accepted run is stored with all that it needs.",
     "SecurityContext not set in workflow memo": "Cannot happen: its tenant and principal are stored, too.",
 }

@@ -18,7 +18,24 @@ from config.definitions.agent import AgentDefinition
 def resumed(context: RunContext, definition: AgentDefinition, tools: Mapping[str, Tool], step: OpenStep) -> ToolStep:
     """Return the open call of an earlier owner, as it was asked for."""
     call = ToolCall(id=step.call_id, name=step.name, arguments_text=step.arguments_text or "")
-    return ToolStep(context, call, tools, definition.timeouts.tool_s, prior=step)
+    return new_step(context, definition, tools, call, step)
+
+
+def new_step(
+    context: RunContext,
+    definition: AgentDefinition,
+    tools: Mapping[str, Tool],
+    call: ToolCall,
+    prior: OpenStep | None = None,
+) -> ToolStep:
+    """Return the step of a call as the definition wants it made; ``prior``: as an earlier owner left it."""
+    asks_missing, timeout_s = definition.ask_missing_arguments, definition.timeouts.tool_s
+    return ToolStep(context, call, tools, timeout_s, prior=prior, asks_missing=asks_missing)
+
+
+def waits_for_a_person(call: ToolStep, on_unknown: str) -> bool:
+    """Return whether a call gets what it lacks, or its result, from a person's answer."""
+    return call.approval_reason is not None or call.has_asked or (call.is_unknown and on_unknown != "tell_model")
 
 
 def first_commit(calls: Sequence[ToolStep], steps: Sequence[OpenStep]) -> FirstCommit:
@@ -51,7 +68,7 @@ def outcomes(calls: Iterable[ToolStep], message_id: str) -> Commit:
 
 
 async def ask_a_person(context: RunContext, calls: Sequence[ToolStep], on_unknown: str) -> None:
-    """Release the run until a person has approved these calls, or decided about those with an unknown outcome.
+    """Release the run until a person has answered what these calls need, and what is asked about unknown ones.
 
     Raises:
         OutcomeUnknown: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
@@ -69,6 +86,7 @@ async def ask_a_person(context: RunContext, calls: Sequence[ToolStep], on_unknow
     change = Commit(
         events=[*(question.payload() for question in questions), waits],
         unknown=[call.id for call in unknown],
+        planned=[call.id for call in calls if call.has_asked],
         release=release,
     )
     await context.save(change)
@@ -111,8 +129,11 @@ def _names(calls: Iterable[ToolStep]) -> str:
 
 def _asked_of(calls: Sequence[ToolStep]) -> str:
     """Return what a person is asked, as a sentence for lists of runs."""
-    unknown, before = ([call for call in calls if call.is_unknown is kind] for kind in (True, False))
+    unknown, forms = [call for call in calls if call.is_unknown], [call for call in calls if call.needs_form]
+    before = [call for call in calls if call not in unknown and call not in forms]
     sentences = []
+    if forms:
+        sentences.append(f"A person has to answer what {_names(forms)} asks.")
     if before:
         sentences.append(f"A person has to approve {_names(before)} before it is called.")
     if unknown:

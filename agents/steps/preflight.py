@@ -10,6 +10,7 @@ from agents.context import RunContext
 from agents.models.streams.tool_calls import ToolCall
 from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.errors import ArgumentsInvalid, CallBlocked, RoleMissing, ToolNotOffered
+from agents.tools.questions import missing_form
 from agents.tools.tool import Tool
 from bus.journal import NOTHING_SAID, USED_UP, OpenStep, canonical_digest
 from bus.payloads import Outcome
@@ -19,6 +20,7 @@ from config.policy.decision import PolicyDecision, Verdict
 NEEDS_APPROVAL = "This tool needs a person's approval for each call."
 CHANGED = "The tool has changed since this call was approved, so it needs another approval."
 POLICY_CHANGED = "The policy has changed since this call was approved, so it needs another approval."
+MISSING = "The agent called this without {names}. Fill in what is missing, or decline."
 NEVER_MADE = "The call was not made: when the model asked for it, its tool or its arguments did not fit."
 
 
@@ -29,9 +31,18 @@ class Preflight:
     """
 
     def __init__(
-        self, context: RunContext, call: ToolCall, tools: Mapping[str, Tool], prior: OpenStep | None = None
+        self,
+        context: RunContext,
+        call: ToolCall,
+        tools: Mapping[str, Tool],
+        prior: OpenStep | None = None,
+        *,
+        asks_missing: bool = False,
     ) -> None:
-        """``prior``: the call's step as an earlier owner left it."""
+        """``prior``: the call's step as an earlier owner left it. ``asks_missing``: whether a person is asked for
+        required arguments that the call lacks.
+        """
+        self._asks_missing = asks_missing
         self._context, self._call, self._tools, self._prior = context, call, tools, prior
         self._said = prior.answered if prior is not None else NOTHING_SAID
         self.arguments: dict[str, Any] = {}
@@ -41,7 +52,9 @@ class Preflight:
         self.decision: PolicyDecision | None = None
         """What the policy decides; None where it is not asked."""
         self.approval_reason: str | None = None
-        """Why a person has to approve the call before it is made, as a sentence."""
+        """Why a person has to approve or complete the call before it is made, as a sentence."""
+        self.form: Mapping[str, Any] | None = None
+        """The JSON Schema of the arguments that a person has to fill in; None where none is missing."""
         try:
             self._pass()
         except ModelVisible as error:
@@ -57,6 +70,8 @@ class Preflight:
         self._validate(tool)
         if self._prior is not None and not self._prior.effect:  # a call that was invalid is not tried with other code
             self._refuse(ArgumentsInvalid(NEVER_MADE), NEVER_MADE, "failed")
+        elif self.form is not None:
+            self.approval_reason = MISSING.format(names=" and ".join(f"'{name}'" for name in self.form["required"]))
         elif self._prior is None or self._prior.status == "planned":
             self._judge(tool)
             if self.refusal is None and not self.is_halted:
@@ -97,7 +112,13 @@ class Preflight:
 
     def _validate(self, tool: Tool) -> None:
         self.arguments = self._written()
-        validate_arguments(tool, self.arguments)
+        try:
+            validate_arguments(tool, self.arguments)
+        except ArgumentsInvalid:
+            is_first = self._said.edited is None and (self._prior is None or self._prior.status == "planned")
+            self.form = missing_form(tool.parameters, self.arguments) if self._asks_missing and is_first else None
+            if self.form is None:
+                raise
 
     def _written(self) -> dict[str, Any]:
         """Return the arguments: as a person or a policy has changed them before, else as the model wrote them."""

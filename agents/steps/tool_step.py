@@ -13,10 +13,12 @@ from agents.steps.preflight import Preflight, version_of
 from agents.texts import readable_call
 from agents.tools.errors import CallRejected, ToolTimeout
 from agents.tools.executor import call_tool, check_call
+from agents.tools.questions import CallAsks
 from agents.tools.results import validate_output
 from agents.tools.tool import Tool, ToolContext
 from bus.journal import (
     BEFORE,
+    FORM,
     NOTHING_SAID,
     Commit,
     HistoryItem,
@@ -52,8 +54,10 @@ class ToolStep:
         tools: Mapping[str, Tool],
         default_timeout_s: float,
         prior: OpenStep | None = None,
+        *,
+        asks_missing: bool = False,
     ) -> None:
-        """``prior``: the step as an earlier owner left it."""
+        """``prior``: the step as an earlier owner left it. ``asks_missing``: see ``Preflight``."""
         self.id = prior.id if prior else new_id("step")
         self.key = prior.key if prior else new_id("key")
         self.call = call
@@ -63,7 +67,7 @@ class ToolStep:
         self._answered = prior.answered if prior else NOTHING_SAID
         self._decision = self._answered.decision
         self._attempts = prior.attempt + 1 if prior else 1
-        self._preflight = preflight = Preflight(context, call, tools, prior)
+        self._preflight = preflight = Preflight(context, call, tools, prior, asks_missing=asks_missing)
         self.arguments = preflight.arguments
         self.decision = preflight.decision
         """What the policy decides about it; None where it is not asked."""
@@ -73,7 +77,8 @@ class ToolStep:
         self.is_begun = False
         """Whether the tool may have been called by this owner."""
         self.approval_reason = preflight.approval_reason
-        """Why a person has to approve the call before it is made, as a sentence; None where it may be made."""
+        """Why a person has to approve or complete the call, as a sentence; None where it may be made."""
+        self._asked: CallAsks | None = None
         self._item_id = new_id("msg")
         self._outcome: Outcome | None = None
         self._result: Any = None
@@ -110,6 +115,16 @@ class ToolStep:
     def is_settled(self) -> bool:
         """Whether there is an outcome to commit."""
         return self._outcome is not None
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether its tool asked a person instead of returning: with the answer it is called again."""
+        return self._asked is not None
+
+    @property
+    def needs_form(self) -> bool:
+        """Whether a person has to fill in a form before it is made, or made again."""
+        return self.has_asked or self._preflight.form is not None
 
     @property
     def is_asked(self) -> bool:
@@ -171,7 +186,7 @@ class ToolStep:
         )
 
     def question(self, expires_ms: int) -> Question:
-        """Return the question to a person before the call, or about a call whose outcome is unknown."""
+        """Return the question to a person: before the call, about a call whose outcome is unknown, or of the tool."""
         asked = Question(
             id=new_id("apr"),
             step_id=self.id,
@@ -182,13 +197,23 @@ class ToolStep:
             reason=self.approval_reason or str(self._result),
             expires_ms=expires_ms,
         )
-        if self.approval_reason is None:
+        if self.approval_reason is None and self._asked is None:
             return asked
         assert self._tool is not None
-        version, schema = version_of(self._tool), self._tool.parameters
-        rules = {name: getattr(self._tool, name) for name in ("on_expiry", "default", "approvers")}
-        rules |= {"schema": schema, "policy_version": self._preflight.policy_version}
-        return replace(asked, kind="call", decisions=BEFORE, tool_digest=version, **rules)
+        on_expiry, default = self._tool.on_expiry, self._tool.default
+        asked = replace(asked, tool_digest=version_of(self._tool), on_expiry=on_expiry, default=default)
+        if self._asked is not None:
+            return replace(asked, kind="input", decisions=FORM, reason=self._asked.text, schema=self._asked.form)
+        if self._preflight.form is not None:
+            return replace(asked, kind="arguments", decisions=FORM, schema=self._preflight.form)
+        return replace(
+            asked,
+            kind="call",
+            decisions=BEFORE,
+            approvers=self._tool.approvers,
+            schema=self._tool.parameters,
+            policy_version=self._preflight.policy_version,
+        )
 
     # --- making the call
 
@@ -235,6 +260,8 @@ class ToolStep:
                 result = await call_tool(self._tool, self.arguments, self._tool_context(), self._timeout_s)
                 failpoint("tool-after")
             await self._keep(result)
+        except CallAsks as asked:
+            self._asked, self.is_begun = asked, False
         except (ToolTimeout, ToolCutOff) as error:
             await self._without_reply(error)
         except ModelVisible as error:
@@ -304,6 +331,7 @@ class ToolStep:
             timeout_s=self._timeout_s,
             hosts=self._tool.hosts if self._tool is not None else None,
             secrets=self._tool.secrets if self._tool is not None else {},
+            given=self._answered.given,
         )
 
     def outcome(self, message_id: str) -> Commit:

@@ -87,3 +87,10 @@ class OutputUnfit(ModelVisible):
 
     code = "output_unfit"
     remedy = "Mend the tool, or its `output_schema`; look at the other side before you call it again."
+
+
+class QuestionInvalid(ModelVisible):
+    """A question to a person has no text, or a form that cannot be shown."""
+
+    code = "question_invalid"
+    remedy = "Ask with a text, and with a form of named fields."

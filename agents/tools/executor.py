@@ -20,6 +20,7 @@ from typing import Any
 
 from agents.tools.ambiguous_failure import is_ambiguous
 from agents.tools.errors import ToolTimeout
+from agents.tools.questions import CallAsks, QuestionAsked
 from agents.tools.results import to_result, to_result_beside_loop
 from agents.tools.tool import Tool, ToolContext, enter_call
 from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed
@@ -59,6 +60,7 @@ async def call_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolConte
         ToolCutOff: its connection broke, or timed out, after the request may have arrived.
         ToolFailed: it raised (the message has the exception's type and text, no traceback), or there was no slot.
         ModelVisible: it raised such an error itself.
+        CallAsks: it asked a person.
     """
     call = _in_task if tool.is_async else _in_thread
     if not tool.is_async:
@@ -72,7 +74,7 @@ async def call_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolConte
         raise ToolTimeout(
             f"{tool.name} did not answer within {timeout_s:g} seconds and was given up.", timeout_s=timeout_s
         ) from error
-    except ModelVisible:
+    except (ModelVisible, CallAsks):
         raise
     except Exception as error:
         raise _failed(tool, error) from error
@@ -86,7 +88,10 @@ async def check_call(tool: Tool, context: ToolContext, timeout_s: float) -> Any:
     """
     assert tool.check is not None, "a checkable tool has a check"
     asking = dataclasses.replace(tool, function=partial(tool.check, context.idempotency_key))
-    return await call_tool(asking, {}, context, timeout_s)
+    try:
+        return await call_tool(asking, {}, context, timeout_s)
+    except CallAsks as error:
+        raise ToolFailed(f"the check of {tool.name} asked a person; only the tool itself may ask.") from error
 
 
 def _failed(tool: Tool, error: BaseException) -> ModelVisible:
@@ -101,6 +106,8 @@ def _failed(tool: Tool, error: BaseException) -> ModelVisible:
 
 def _tame(error: BaseException) -> Exception:
     """Return an exception that a task may raise, in place of ``SystemExit``, ``StopIteration`` and the like."""
+    if isinstance(error, QuestionAsked):
+        return CallAsks(error.text, error.form)
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__}: {_text_of(error)}")
@@ -119,7 +126,11 @@ async def _in_task(tool: Tool, arguments: dict[str, Any], context: ToolContext) 
         enter_call(context)
         try:
             return await to_result_beside_loop(await tool.function(**arguments))
-        except (SystemExit, KeyboardInterrupt) as error:  # would end the loop, and every run on it
+        except (
+            SystemExit,
+            KeyboardInterrupt,
+            QuestionAsked,
+        ) as error:  # the first two would end the loop, and every run on it
             raise _tame(error) from error
 
     task = asyncio.create_task(run(), name=f"tool {tool.name}")

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from agents.tools.isolation.sandbox import Quota
+from agents.tools.questions import DEFAULT_FORM, QuestionAsked, require_few, require_question
+from bus.journal import form_digest
 from config.capabilities import CapabilityKind, Classification
 from config.definitions.errors import SecretMissing, ToolUnknown
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, resolve_secret
@@ -108,6 +110,8 @@ class ToolContext:
     """The tool's ``hosts``."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """The tool's references to secrets."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """The answers of persons to what this call asked before, by the question's digest."""
 
     def secret(self, name: str) -> str:
         """Return a secret that the tool's ``secrets`` name; it is redacted from now on where this process writes.
@@ -120,6 +124,24 @@ class ToolContext:
         if value is None:
             raise SecretMissing(name=name, reference=reference or "a line under the tool's `secrets`")
         return value
+
+    def ask(self, form: Mapping[str, Any] | None, text: str) -> Any:
+        """Return a person's answer to ``text``, which fits ``form``: a JSON Schema of an object, or None for one text.
+
+        The first time, this ends the call: the run waits without a worker, and with the answer the tool is called
+        again from its beginning. So ask before anything that has an effect, and ask the same each time.
+
+        Raises:
+            QuestionInvalid: the text or the form cannot be shown to a person.
+            QuestionAsked: there is no answer yet; to be left alone.
+        """
+        wanted = DEFAULT_FORM if form is None else form
+        require_question(text, wanted)
+        digest = form_digest(text, wanted)
+        if digest in self.given:
+            return self.given[digest]
+        require_few(len(self.given))
+        raise QuestionAsked(text, wanted)
 
     @property
     def headers(self) -> Mapping[str, str]:

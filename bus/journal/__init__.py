@@ -23,15 +23,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bus.journal.accept import NewRun
-    from bus.journal.approvals import BEFORE, NOTHING_SAID, USED_UP, Answered, Decision, Question
+    from bus.journal.approvals import BEFORE, FORM, NOTHING_SAID, USED_UP, Answered, Decision, Question, form_digest
     from bus.journal.controls import CONTROLS, Control
     from bus.journal.decisions import Decided
     from bus.journal.endings import end_commit, end_event, result_of_cut_off
     from bus.journal.errors import (
+        AnswerRefused,
         ApprovalDecided,
         ApprovalOver,
         ApprovalUnknown,
         ApproverRefused,
+        ArgumentsDiffer,
         CodeVersion,
         CursorAhead,
         CursorInvalid,
@@ -71,14 +73,14 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "accept": "NewRun",
-    "approvals": "BEFORE NOTHING_SAID USED_UP Answered Decision Question",
+    "approvals": "BEFORE FORM NOTHING_SAID USED_UP Answered Decision Question form_digest",
     "controls": "CONTROLS Control",
     "decisions": "Decided",
     "endings": "end_commit end_event result_of_cut_off",
     "errors": (
-        "ApprovalDecided ApprovalOver ApprovalUnknown ApproverRefused CodeVersion CursorAhead CursorInvalid "
-        "DecisionRefused EditRefused IdempotencyConflict RunOpen RunUnknown StaleOwner ThreadOfOtherAgent "
-        "ThreadUnknown TooManyRuns"
+        "AnswerRefused ApprovalDecided ApprovalOver ApprovalUnknown ApproverRefused ArgumentsDiffer CodeVersion "
+        "CursorAhead CursorInvalid DecisionRefused EditRefused IdempotencyConflict RunOpen RunUnknown StaleOwner "
+        "ThreadOfOtherAgent ThreadUnknown TooManyRuns"
     ),
     "idempotency": "IdempotencyKey canonical_digest",
     "journal": "Journal",

@@ -1,20 +1,22 @@
 """Approvals: questions that a run asks a person, and the first valid answer to each.
 
-A run asks before a call that a person has to approve, and after a call whose outcome is unknown. A question is bound
-to the exact call, arguments and version of the tool that are shown, and it expires. A run that waits for an answer has
-no owner. The answer is used once, by the owner that resumes the run.
+A run asks before a call that a person has to approve, after a call whose outcome is unknown, for arguments that a call
+lacks, and whatever a tool asks before it does anything. A question is bound to the exact call, arguments and version
+of the tool that are shown, and it expires. A run that waits for an answer has no owner. An answer that lets a call be
+made is used once, by the owner that resumes the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import orjson
 from sqlalchemy import Connection, Row, func, insert, literal, select, update
 
 from bus.journal.errors import ApprovalDecided
+from bus.journal.idempotency import canonical_digest
 from bus.payloads import ApprovalPayload
 from config.clock import epoch_ms, stamp
 from config.database.tables import approvals, timers
@@ -24,7 +26,9 @@ UNKNOWN = ("run_again", "take_as_done", "fail")
 """The answers to a question about a call whose outcome is unknown."""
 BEFORE = ("approve", "reject")
 """The answers to a question before a call."""
-Kind = Literal["call", "unknown"]
+FORM = ("answer", "reject")
+"""The answers to a question that has a form."""
+Kind = Literal["call", "unknown", "arguments", "input"]
 USED_UP = ("approve", "run_again")
 """Answers valid for one owner, since they let it make a call; the others have no effect outside the journal."""
 EXPIRY = "approval"
@@ -46,7 +50,8 @@ class Question:
     digest: str
     """SHA-256 of the arguments as canonical JSON: the answer holds for exactly these."""
     kind: Kind = "unknown"
-    """``call``: before the call. ``unknown``: after a call whose outcome is unknown."""
+    """``call``: before the call. ``unknown``: after a call whose outcome is unknown. ``arguments``: for arguments that
+    the call lacks. ``input``: what the tool asks before it does anything."""
     decisions: tuple[str, ...] = UNKNOWN
     """The answers that may be given."""
     tool_digest: str | None = None
@@ -54,9 +59,10 @@ class Question:
     policy_version: str | None = None
     """With ``call``, where a policy requires the approval: its version, for which the answer holds."""
     schema: Mapping[str, Any] | None = None
-    """With ``call``: the JSON Schema that arguments edited by a person have to fit."""
+    """The JSON Schema of what a person fills in: with ``call`` the edited arguments, with ``arguments`` those that are
+    missing, with ``input`` the answer."""
     reason: str
-    """Why a person is asked, as a sentence."""
+    """Why a person is asked, as a sentence; with ``input`` the question itself."""
     expires_ms: int
     on_expiry: OnExpiry = OnExpiry.FAIL
     """What is done without an answer."""
@@ -78,6 +84,8 @@ class Question:
             expires_at=stamp(self.expires_ms),
             on_expiry=None if self.on_expiry is OnExpiry.FAIL else str(self.on_expiry),
             approvers=None if self.approvers == 1 else self.approvers,
+            kind=self.kind if self.decisions == FORM else None,
+            form=self.schema if self.decisions == FORM else None,
         )
 
 
@@ -88,17 +96,19 @@ class Decision:
     MAX_RESULT_BYTES: ClassVar[int] = 256 * 1024
     """Most bytes of a result given by a person, as JSON; a tool may return as many."""
     MAX_MESSAGE_CHARS: ClassVar[int] = 2000
-    KNOWN: ClassVar[tuple[str, ...]] = (*BEFORE, *UNKNOWN)
+    KNOWN: ClassVar[tuple[str, ...]] = (*BEFORE, *UNKNOWN, "answer")
     """The answers that some question offers."""
 
     decision: str
     """One of the question's ``decisions``."""
     result: Any = None
-    """With ``take_as_done``: the call's result, as the person states it."""
+    """With ``take_as_done``: the call's result, as the person states it. With ``answer``: the filled-in form."""
     message: str | None = None
     """A comment by the person, for the log; with ``reject`` the agent gets it too."""
     arguments: Mapping[str, Any] | None = None
     """With ``approve``: the arguments with which the call is made instead of its own."""
+    digest: str | None = None
+    """The digest of the arguments that the person was shown; another one than the question's is refused."""
 
     @property
     def refusal(self) -> str:
@@ -185,7 +195,9 @@ class Answered:
     policy_version: str | None = None
     """With ``approve``: the version of the policy that required it; None where the tool did."""
     edited: Mapping[str, Any] | None = None
-    """The arguments as a person changed them, also where that answer is used up."""
+    """The arguments as a person changed or completed them, also where that answer is used up."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """The answers to what the tool asked, by ``form_digest`` of the question."""
 
 
 NOTHING_SAID = Answered()
@@ -206,10 +218,17 @@ def answers(connection: Connection, run_id: str) -> dict[str, Answered]:
 def _answered(row: Row[Any], before: Answered) -> Answered:
     """Return what was said with one more question; ``before``: with those asked earlier."""
     decision = _decision(row)
+    if decision is not None and decision.decision == "answer":
+        if not _is_as_given(orjson.loads(row.decision_json)):
+            return before
+        if row.kind == "arguments":
+            return replace(before, edited=decision.arguments)
+        asked = form_digest(row.reason, orjson.loads(row.schema_json))
+        return replace(before, given={**before.given, asked: decision.result})
     edited = decision.arguments if decision is not None and decision.arguments is not None else before.edited
-    if row.used_ms is not None and row.decision in USED_UP:
-        return Answered(edited=edited)
     given = orjson.loads(row.decision_json) if decision is not None else {}
+    if (row.used_ms is not None and row.decision in USED_UP) or not _is_as_given(given):
+        return Answered(edited=edited, given=before.given)
     return Answered(
         approval_id=row.id,
         decision=decision,
@@ -217,7 +236,19 @@ def _answered(row: Row[Any], before: Answered) -> Answered:
         tool_digest=row.tool_digest,
         policy_version=row.policy_version,
         edited=edited,
+        given=before.given,
     )
+
+
+def _is_as_given(given: Mapping[str, Any]) -> bool:
+    """Return whether a result is the one that the person gave; changed in the database it does not count."""
+    expected = given.get("result_digest")
+    return expected is None or expected == canonical_digest(given["result"])
+
+
+def form_digest(text: str, form: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of what a tool asks: the same question again gets the answer that was given."""
+    return canonical_digest({"text": text, "form": dict(form)})
 
 
 def give_back(connection: Connection, step_ids: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,10 +12,12 @@ from sqlalchemy import Connection, Row, func, select, update
 
 from bus.journal.approvals import Decision, approved_by
 from bus.journal.errors import (
+    AnswerRefused,
     ApprovalDecided,
     ApprovalOver,
     ApprovalUnknown,
     ApproverRefused,
+    ArgumentsDiffer,
     DecisionRefused,
     EditRefused,
 )
@@ -73,6 +75,8 @@ def decide(
         ApprovalOver: the run ended or was stopped, or the time for an answer is over.
         DecisionRefused: the answer is not one of those offered.
         EditRefused: the arguments given with it do not fit the tool's schema, or several have to approve the call.
+        AnswerRefused: the answer does not fit the question's form.
+        ArgumentsDiffer: the digest given with it is not that of the call's arguments.
         ApproverRefused: several have to approve the call, and the principal has, or it is the one whose run it is.
         IdempotencyConflict: the key was used with another body.
     """
@@ -87,6 +91,7 @@ def decide(
             known = question.decision or "approve", question.decided_by or by  # one of several approvals
             return decided(decision=known[0], by=known[1], written=untouched(row), is_new=False)
         _require_open(connection, row, question, answer)
+        answer = _completed(question, answer)
         if answer.decision == "approve" and question.approvers is not None:
             written = _approve(connection, row, question, answer, by, principal)
         else:
@@ -94,7 +99,7 @@ def decide(
         if idempotency is not None:
             remember(connection, principal, idempotency, run_id)
         facts = {"run": run_id, "decision": answer.decision, "call": question.name, "arguments": question.digest}
-        facts["edited"] = _digest(answer)
+        facts["edited"], facts["result"] = _digest(answer), _result_digest(answer)
         facts["by"] = by if by != principal.id else None
         record(connection, principal, Action.APPROVAL_DECIDED, "approval", approval_id, **facts)
     failpoint("unowned")
@@ -144,6 +149,10 @@ def _require_open(connection: Connection, run: Row[Any], question: Row[Any], ans
     offered = orjson.loads(question.decisions_json)
     if answer.decision not in offered:
         raise DecisionRefused(answer=answer.decision, offered=", ".join(offered))
+    if answer.digest is not None and answer.digest != question.digest:
+        raise ArgumentsDiffer(approval_id=question.id)
+    if answer.decision == "answer":
+        _require_form(question, answer.result)
     if answer.arguments is not None:
         _require_fit(question, answer.arguments)
 
@@ -157,9 +166,28 @@ def _require_fit(question: Row[Any], arguments: Mapping[str, Any]) -> None:
         raise EditRefused(problems="; ".join(problems))
 
 
+def _require_form(question: Row[Any], given: Any) -> None:
+    """Raise ``AnswerRefused`` unless an answer fits the question's form."""
+    problems = schema_errors(orjson.loads(question.schema_json), given)
+    if problems:
+        raise AnswerRefused(problems="; ".join(problems))
+
+
+def _completed(question: Row[Any], answer: Decision) -> Decision:
+    """Return an answer that fills in missing arguments with the whole arguments of the call; any other as it is."""
+    if answer.decision != "answer" or question.kind != "arguments":
+        return answer
+    return replace(answer, arguments={**orjson.loads(question.arguments_json), **answer.result})
+
+
 def _digest(answer: Decision) -> str | None:
     """Return the digest of the arguments as a person changed them; None where they stay as they are."""
     return canonical_digest(dict(answer.arguments)) if answer.arguments is not None else None
+
+
+def _result_digest(answer: Decision) -> str | None:
+    """Return the digest of the result or the answer that a person gave; None where none was given."""
+    return canonical_digest(answer.result) if answer.result is not None else None
 
 
 def _answer(
@@ -172,6 +200,7 @@ def _answer(
 ) -> CommitResult:
     arguments = dict(answer.arguments) if answer.arguments is not None else None
     given = {"result": answer.result, "message": answer.message, "arguments": arguments, "digest": _digest(answer)}
+    given["result_digest"] = _result_digest(answer)
     connection.execute(
         update(approvals)
         .where(approvals.c.id == question.id)
@@ -189,6 +218,8 @@ def _answer(
         by=by,
         approved_by=approved,
         reason=answer.message,
+        answer=answer.result if answer.decision == "answer" else None,
+        result_digest=given["result_digest"],
     )
     still_open = select(func.count()).select_from(approvals)
     still_open = still_open.where(approvals.c.run_id == run.id, approvals.c.decision.is_(None))

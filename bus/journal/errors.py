@@ -214,3 +214,21 @@ class EditRefused(Permanent):
     status = 422
     remedy = "The sentence names each place; send others, or none."
     text = "the call cannot be made with these arguments: {problems:.2000}."
+
+
+class AnswerRefused(Permanent):
+    """The answer does not fit the question's form."""
+
+    code = "answer_refused"
+    status = 422
+    remedy = "The sentence names each field; correct those."
+    text = "this answer does not fit what was asked: {problems:.2000}."
+
+
+class ArgumentsDiffer(Permanent):
+    """The digest sent with an answer is not that of the call's arguments."""
+
+    code = "arguments_differ"
+    status = 409
+    remedy = "Read the question again, and decide about what it shows."
+    text = "the question '{approval_id:.80}' is about other arguments than those that you decided about."

@@ -137,6 +137,14 @@ class ApprovalPayload(Payload):
     reason: str | None = None
     decision: str | None = None
     by: str | None = None
+    kind: str | None = None
+    """With a form: ``arguments`` where the call lacks some, ``input`` where its tool asks."""
+    form: Mapping[str, Any] | None = None
+    """The JSON Schema of the answer, where the question is a form."""
+    answer: Any = None
+    """With ``decision`` ``answer``: the filled-in form."""
+    result_digest: str | None = None
+    """With a decision: SHA-256 of the result or the answer that the person gave, as canonical JSON."""
 
     @staticmethod
     def log_line(record: Record) -> str:

@@ -16,9 +16,11 @@ from agents.tools.errors import ArgumentsInvalid
 from bus.journal import ApprovalDecided, ApprovalOver, ApprovalUnknown, Decided, Decision
 from cli import options
 from cli.opening import open_runner
+from cli.output.form import fields_of
 from cli.output.json import print_json
 from cli.output.question import MEANINGS, answer_commands, label, question_lines
 from cli.output.wait_reasons import warn_of_no_worker
+from config.definitions.json_schema import schema_errors
 from config.visible import visible
 
 
@@ -32,6 +34,7 @@ from config.visible import visible
 )
 @click.option("--arguments", metavar="JSON", help="With approve: call the tool with these arguments instead.")
 @click.option("--result", metavar="TEXT", help="With take_as_done: what the call returned, JSON or text.")
+@click.option("--answer", metavar="JSON", help="What you fill in, as a JSON object; it means --decision answer.")
 @click.option("--message", metavar="TEXT", help="A comment that the log keeps.")
 @options.as_json
 @options.state_dir
@@ -47,14 +50,16 @@ def approve(
 
     APPROVAL may be omitted if only one is open; the first answer counts.
     """
-    for option, which in (("result", "take_as_done"), ("arguments", "approve")):
+    for option, which in (("result", "take_as_done"), ("arguments", "approve"), ("answer", "answer")):
         if said[option] is not None and decision not in (None, which):
             raise click.UsageError(f"--{option} goes with --decision {which} only.")
-    given = {
+    given: dict[str, Any] = {
         "result": _result(said["result"]),
         "arguments": _arguments(said["arguments"]),
         "message": _message(said["message"]),
     }
+    if said["answer"] is not None:
+        decision, given["result"] = "answer", _arguments(said["answer"], "--answer")
     with open_runner(options.apply(state_dir=state_dir)) as runner:
         if run_id is None:
             if decision is not None:
@@ -134,8 +139,24 @@ def _ask_person(run_id: str, asked: Sequence[Mapping[str, Any]], given: Mapping[
     result = given["result"]
     if chosen == "take_as_done" and result is None:
         result = _result(_prompt("What did the call return? JSON or text, Enter for nothing") or None)
+    if chosen == "answer":
+        result = _filled_in(one["input_schema"] or {})
     arguments = given["arguments"] if chosen == "approve" else None
     return Decision(decision=chosen, result=result, arguments=arguments, message=given["message"])
+
+
+def _filled_in(form: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask for each field of a form at the terminal until what was typed fits the form, and return it."""
+    typed: dict[str, str] = {}
+    while True:
+        for one in fields_of(form):
+            text = f"{one.label} ({one.kind}{'' if one.is_required else '; optional'})"
+            typed[one.name] = str(click.prompt(visible(text), default=typed.get(one.name, ""), err=True))
+        values = {one.name: one.value(typed[one.name]) for one in fields_of(form) if typed[one.name] or one.is_required}
+        problems = schema_errors(form, values)
+        if not problems:
+            return values
+        click.echo(visible(f"This does not fit: {'; '.join(problems)}."), err=True)
 
 
 def _chosen(offered: Sequence[str]) -> str | None:
@@ -195,20 +216,20 @@ def _result(text: str | None) -> Any:
         return text
 
 
-def _arguments(text: str | None) -> dict[str, Any] | None:
-    """Return the typed arguments.
+def _arguments(text: str | None, option: str = "--arguments") -> dict[str, Any] | None:
+    """Return the typed arguments, or the typed answer.
 
     Raises:
         UsageError: they are not a JSON object, or too long.
     """
     if text is None:
         return None
-    if len(_whole(text, "--arguments").encode()) > Decision.MAX_RESULT_BYTES:
-        raise click.UsageError(f"the arguments are longer than {Decision.MAX_RESULT_BYTES:,} bytes; shorten them.")
+    if len(_whole(text, option).encode()) > Decision.MAX_RESULT_BYTES:
+        raise click.UsageError(f"{option} is longer than {Decision.MAX_RESULT_BYTES:,} bytes; shorten it.")
     try:
         return parse_arguments(text)
     except ArgumentsInvalid as error:
-        raise click.UsageError(f"--arguments: {error}") from error
+        raise click.UsageError(f"{option}: {error}") from error
 
 
 def _message(text: str | None) -> str | None:

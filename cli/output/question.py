@@ -8,10 +8,12 @@ from typing import Any
 import orjson
 
 from bus.payloads import ApprovalPayload
+from cli.output.form import fields_of
 
 MEANINGS = {
     "approve": "The call is made with exactly these arguments.",
     "reject": "The call is not made, and the agent is informed.",
+    "answer": "You fill in the fields above, and the agent continues with them.",
     "run_again": "The call is made once more. If it took effect before, it takes effect twice.",
     "take_as_done": "The call is not made again; the agent continues with the result you give, if you give one.",
     "fail": "Nothing more is done; the run ends as failed.",
@@ -39,13 +41,15 @@ def of_payload(payload: ApprovalPayload) -> Mapping[str, Any]:
         "approvers",
         "approved_by",
     )
-    return {name: getattr(payload, name) for name in names}
+    return {name: getattr(payload, name) for name in names} | {"input_schema": payload.form}
 
 
 def question_lines(asked: Mapping[str, Any]) -> list[str]:
     """Return a question's lines with the whole call, since the answer applies to exactly this call."""
     reason = asked.get("reason") or "A decision is needed."
     lines = [f"{asked.get('name') or 'the run'} asks: {reason}", *_arguments(asked.get("arguments") or {})]
+    if "answer" in (asked.get("decisions") or ()):
+        lines += [f"  {line}" for line in field_lines(asked.get("input_schema") or {})]
     if (asked.get("approvers") or 1) > 1:
         names = ", ".join(asked.get("approved_by") or ()) or "none yet"
         lines.append(f"  {asked['approvers']} persons have to approve it, not the run's owner; approved by: {names}.")
@@ -53,6 +57,11 @@ def question_lines(asked: Mapping[str, Any]) -> list[str]:
         what = EXPIRIES.get(asked.get("on_expiry") or "fail", "the run continues")
         lines.append(f"  Without an answer by {until[:16].replace('T', ' ')} UTC {what}.")
     return lines
+
+
+def field_lines(form: Mapping[str, Any]) -> list[str]:
+    """Return a line for each field of a form: its name, what it takes, and whether it may be left empty."""
+    return [f"{one.label} ({one.kind}{'' if one.is_required else ', optional'})" for one in fields_of(form)]
 
 
 def answer_commands(run_id: str, asked: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -134,6 +134,8 @@ class DefinitionFields(_Section):
     timeouts: Timeouts = Field(default_factory=Timeouts)
     on_unknown: Literal["ask", "fail", "tell_model"] = "ask"
     """What happens when the outcome of an unsafe tool call is unknown."""
+    ask_missing_arguments: Annotated[bool, Field(strict=True)] = False
+    """Whether a person is asked for required arguments that the model left out of a call, instead of the model."""
     observers: tuple[_Text, ...] = ("sse", "logger")
     """The observers that get the run's events."""
     queue: Annotated[str, Field(pattern=rf"^{QUEUE_NAME}$")] | None = None

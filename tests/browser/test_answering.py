@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +17,16 @@ from config.identity.principal import Principal, Role
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.test_page_looks import FAINT_TEXTS, OVERFLOW
 from tests.browser.visitor import PATIENCE_MS, Visitor, in_each_scheme
-from tests.bus.questions import REFUND, WHY, answer_of, question, question_before
+from tests.bus.questions import (
+    REFUND,
+    WHY,
+    answer_of,
+    filled_in,
+    question,
+    question_before,
+    question_form,
+    question_missing,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -466,6 +477,97 @@ def test_a_question_fits_and_can_be_read(browser: Browser, counter: Counter, wid
     card.nth(0).get_by_label("What did the call return?").fill("x" * 300)
 
     for scheme in in_each_scheme(visitor.page):
+        assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width, scheme
+        assert visitor.page.evaluate(OVERFLOW) <= 0, scheme
+        assert visitor.page.evaluate(FAINT_TEXTS) == [], scheme
+    context.close()
+
+
+# --- questions with a form ------------------------------------------------------------------------
+
+
+def test_a_form_is_filled_in_and_what_is_wrong_is_said_beside_the_field(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = counter.waiting(question_form())
+    card = looks_at(visitor, thread_id)
+
+    expect(card.locator(".ask-title")).to_have_text("Where should the parcel go?")
+    button(card, "Send answer").click()
+    street = card.get_by_label("Street and number")
+    expect(street).to_be_focused()
+    expect(street).to_have_attribute("aria-invalid", "true")
+    expect(card).to_contain_text("2 fields need another look.")
+    street.fill("Main St 7")
+    card.get_by_label("floor").fill("99")
+    card.get_by_label("A gift?").select_option("Yes")
+    expect(card.get_by_label("speed")).to_have_value("0")
+    card.get_by_label("card").check()
+    button(card, "Send answer").click()
+    expect(card).to_contain_text("The most is 80.")
+    card.get_by_label("floor").fill("7")
+    button(card, "Send answer").click()
+
+    expect(card).to_contain_text("Answer — decided by you.")
+    expect(card.locator("dl.args").first).to_contain_text("Main St 7")
+    assert filled_in(counter.journal.database, run_id) == {
+        "street": "Main St 7",
+        "floor": 7,
+        "speed": "slow",
+        "is_gift": True,
+        "extras": ["card"],
+    }
+
+
+def test_missing_arguments_are_filled_in_beside_those_of_the_call(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = counter.waiting(question_missing())
+    card = looks_at(visitor, thread_id)
+
+    expect(card.locator("dl.args")).to_contain_text("order")
+    card.get_by_label("amount").fill("2.5")
+    card.get_by_label("amount").press("Enter")
+
+    expect(card).to_contain_text("Answer — decided by you.")
+    assert filled_in(counter.journal.database, run_id) == {"order": 7, "amount": 2.5}
+
+
+def test_a_question_with_a_form_is_declined_with_a_reason(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = counter.waiting(question_form())
+    card = looks_at(visitor, thread_id)
+
+    button(card, "Decline").click()
+    card.get_by_label("Why?").fill("Ask Ben.")
+    button(card, "Reject").click()
+
+    expect(card).to_contain_text("Reject — decided by you.")
+    assert answer_of(counter.journal.database, run_id).message == "Ask Ben."
+
+
+def test_hidden_characters_of_a_form_are_written_out(visitor: Visitor, counter: Counter) -> None:
+    form = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "title": "Na\u202eme", "description": "x\u200by"},
+            "b": {"enum": ["r\u2066d"]},
+        },
+    }
+    _, thread_id = counter.waiting(question_form(form, reason="Who\u202e?"))
+
+    card = looks_at(visitor, thread_id)
+
+    for shown in ("Who⟨U+202E⟩?", "Na⟨U+202E⟩me", "x⟨U+200B⟩y", "r⟨U+2066⟩d"):
+        expect(card).to_contain_text(shown)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_form_fits_and_can_be_read(browser: Browser, counter: Counter, width: int, tmp_path: Path) -> None:
+    _, thread_id = counter.waiting(question_form())
+    context = browser.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce")
+    visitor = Visitor(context, counter.url)
+    card = looks_at(visitor, thread_id)
+    button(card, "Send answer").click()
+
+    for scheme in in_each_scheme(visitor.page):
+        folder = Path(os.environ.get("TEST_PICTURES", tmp_path))
+        visitor.page.screenshot(path=folder / f"form-{width}-{scheme}.png")
         assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width, scheme
         assert visitor.page.evaluate(OVERFLOW) <= 0, scheme
         assert visitor.page.evaluate(FAINT_TEXTS) == [], scheme

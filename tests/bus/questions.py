@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from bus.journal import approvals
-from bus.journal.approvals import BEFORE, Decision, Question
+from bus.journal.approvals import BEFORE, FORM, Decision, Question
 from bus.journal.idempotency import canonical_digest
 from bus.journal.log.commit import Commit
 from bus.journal.ownership.leases import Lease
@@ -71,6 +71,33 @@ def question_before(**fields: Any) -> Question:
     )
 
 
+ADDRESS = {
+    "type": "object",
+    "properties": {
+        "street": {"type": "string", "minLength": 1, "maxLength": 80, "title": "Street and number"},
+        "floor": {"type": "integer", "minimum": 0, "maximum": 80, "description": "0 is the ground floor."},
+        "speed": {"enum": ["slow", "fast"], "default": "slow"},
+        "is_gift": {"type": "boolean", "title": "A gift?"},
+        "extras": {"type": "array", "items": {"enum": ["ribbon", "card", "bag"]}, "maxItems": 2},
+    },
+    "required": ["street", "speed", "is_gift"],
+    "additionalProperties": False,
+}
+
+
+def question_form(form: Mapping[str, Any] = ADDRESS, **fields: Any) -> Question:
+    """Return a question that a tool asks before it does anything, with a form."""
+    given = {"name": "ask_user", "arguments": {"question": "Where to?"}, "reason": "Where should the parcel go?"}
+    return question(**given | {"kind": "input", "decisions": FORM, "schema": form} | fields)
+
+
+def question_missing(**fields: Any) -> Question:
+    """Return a question for arguments that a call lacks: its ``order`` is there, its ``amount`` is not."""
+    form: dict[str, Any] = {"type": "object", "properties": {"amount": {"type": "number", "exclusiveMinimum": 0}}}
+    form |= {"required": ["amount"], "additionalProperties": False}
+    return question_form(form, **{"kind": "arguments", "name": "refund_order", "arguments": {"order": 7}} | fields)
+
+
 def asks(database: Database, run_id: str, *questions: Question, says: str | None = None) -> CommitResult:
     """Have a queued run call a tool, lose its worker, and wait for answers; viewers are not notified yet.
 
@@ -105,6 +132,13 @@ def answer_of(database: Database, run_id: str) -> Decision:
     return said.decision
 
 
+def filled_in(database: Database, run_id: str) -> Any:
+    """Return what a person has filled in: the answer to what a tool asks, or a call's completed arguments."""
+    with database.read() as connection:
+        (said,) = approvals.answers(connection, run_id).values()
+    return said.edited or next(iter(said.given.values()))
+
+
 def owned_again(database: Database, run_id: str) -> Lease:
     """Return the lease of the owner that continues the run once it was answered."""
     lease = claim(database, run_id, "own_next", 60.0)
@@ -119,7 +153,7 @@ def _step(one: Question) -> StepStarted:
         name=one.name,
         arguments_digest=one.digest,
         idempotency_key=one.step_id,
-        status="planned" if one.kind == "call" else "started",
+        status="started" if one.kind == "unknown" else "planned",
         effect="unsafe",
         call_id=one.call_id,
     )

@@ -20,7 +20,17 @@ from cli.commands.approve import approve
 from cli.main import status_of
 from config.database.migrate import migrate
 from config.settings import Settings
-from tests.bus.questions import WHY, answer_of, asks, owned_again, question, question_before
+from tests.bus.questions import (
+    WHY,
+    answer_of,
+    asks,
+    filled_in,
+    owned_again,
+    question,
+    question_before,
+    question_form,
+    question_missing,
+)
 
 Type = Callable[..., int]
 AGENT = "name: Clerk\nmodel: demo/instant\nsystem_prompt: You are a test.\n"
@@ -441,3 +451,74 @@ def test_an_answer_says_that_workers_are_starting(terminal: Terminal, tmp_path: 
     complaint = terminal.complains("approve", run_id, "--decision", "run_again", status=0)
 
     assert "workers are starting (0 of 2): the run waits for one.\n" in complaint
+
+
+# --- questions with a form ------------------------------------------------------------------------
+
+
+def answered(run_id: str) -> Any:
+    """Return what was filled in, or the arguments with what was filled in."""
+    with opened() as runner:
+        return filled_in(runner.journal.database, run_id)
+
+
+def test_a_question_with_a_form_lists_its_fields(terminal: Terminal) -> None:
+    run_id, _ = terminal.waiting(question_form())
+
+    said = terminal.says("approve", run_id, status=2)
+
+    assert "Where should the parcel go?" in said
+    assert "Street and number [street] (text)" in said
+    assert "floor: 0 is the ground floor. (a whole number, optional)" in said
+    assert "extras (any of ribbon, card, bag, optional)" in said
+    assert f"./callboard approve {run_id}  (or with --decision answer or reject)" in said
+
+
+def test_a_form_is_filled_in_as_json(terminal: Terminal) -> None:
+    run_id, _ = terminal.waiting(question_form())
+
+    said = terminal.says("approve", run_id, "--answer", '{"street": "Main St 7", "speed": "fast", "is_gift": true}')
+
+    assert "decided: answer." in said
+    assert answered(run_id) == {"street": "Main St 7", "speed": "fast", "is_gift": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--answer", "Main St 7"), "JSON"),
+        (("--answer", "[1]"), "JSON object"),
+        (("--answer", "{}"), "answer_refused"),
+        (("--decision", "answer"), "answer_refused"),
+        (("--decision", "reject", "--answer", "{}"), "--decision answer"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_said(terminal: Terminal, words: tuple[str, ...], problem: str) -> None:
+    run_id, _ = terminal.waiting(question_form())
+
+    assert problem in terminal.complains("approve", run_id, *words)
+
+    assert terminal.status(run_id) == "waiting"
+
+
+def test_missing_arguments_are_shown_beside_those_of_the_call(terminal: Terminal) -> None:
+    run_id, _ = terminal.waiting(question_missing())
+
+    assert "order: 7" in terminal.says("approve", run_id, status=2)
+    terminal.says("approve", run_id, "--answer", '{"amount": 2.5}')
+
+    assert answered(run_id) == {"order": 7, "amount": 2.5}
+
+
+def test_at_a_terminal_each_field_is_asked_for_until_all_fit(
+    terminal: Terminal, at_terminal: Callable[..., Any]
+) -> None:
+    run_id, _ = terminal.waiting(question_form())
+    lines = ["1", "Main St 7", "99", "2", "yes", "card, 1", "", "7", "", "", ""]
+
+    status, _, shown = at_terminal(run_id, lines="".join(f"{line}\n" for line in lines))
+
+    assert "This does not fit: floor: 99 is greater than the maximum of 80." in shown
+    assert status == 0
+    given = {"street": "Main St 7", "floor": 7, "speed": "fast", "is_gift": True, "extras": ["card", "ribbon"]}
+    assert answered(run_id) == given

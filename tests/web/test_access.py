@@ -46,6 +46,7 @@ NO_IDS = {
     *(
         "after",
         "arguments",
+        "digest",
         "at",
         "before",
         "correlation_id",

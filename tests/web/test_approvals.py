@@ -7,7 +7,18 @@ import pytest
 
 from bus.journal import canonical_digest
 from config.identity.principal import Principal
-from tests.bus.questions import REFUND, SCHEMA, WHY, answer_of, asks, question, question_before
+from tests.bus.questions import (
+    ADDRESS,
+    REFUND,
+    SCHEMA,
+    WHY,
+    answer_of,
+    asks,
+    question,
+    question_before,
+    question_form,
+    question_missing,
+)
 from tests.bus.racing import at_once
 from tests.web.conftest import RunOwner, accept
 
@@ -84,6 +95,59 @@ def test_a_question_before_a_call_says_what_may_be_changed(client, waiting) -> N
     (asked,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
 
     assert (asked["kind"], asked["decisions"], asked["input_schema"]) == ("call", ["approve", "reject"], SCHEMA)
+
+
+GIVEN = {"street": "Main St 7", "speed": "fast", "is_gift": False}
+
+
+def test_a_question_with_a_form_says_what_to_fill_in_and_takes_it(client, waiting) -> None:
+    run_id, (approval_id,) = waiting(question_form())
+    (asked,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
+
+    answer = decide(client, run_id, approval_id, decision="answer", result=GIVEN)
+
+    assert (asked["kind"], asked["decisions"], asked["input_schema"]) == ("input", ["answer", "reject"], ADDRESS)
+    assert (answer.status_code, answer.json["status"]) == (200, "queued")
+    events = client.get(f"/v1/runs/{run_id}/events", headers={"Accept": JSON}).json["events"]
+    before, after = [one for one in events if one["type"] == "approval"]
+    assert (before["kind"], before["form"], after["answer"]) == ("input", ADDRESS, GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"decision": "answer"}, 422, "answer_refused"),
+        ({"decision": "answer", "result": None}, 422, "answer_refused"),
+        ({"decision": "answer", "result": "Main St 7"}, 422, "answer_refused"),
+        ({"decision": "answer", "result": GIVEN | {"speed": "\u202efast"}}, 422, "answer_refused"),
+        ({"decision": "answer", "result": GIVEN, "digest": "0" * 64}, 409, "arguments_differ"),
+        ({"decision": "answer", "result": GIVEN, "digest": "no digest"}, 400, "bad_request"),
+        ({"decision": "answer", "arguments": GIVEN}, 400, "bad_request"),
+        ({"decision": "reject", "result": GIVEN}, 400, "bad_request"),
+        ({"decision": "approve"}, 400, "decision_refused"),
+    ],
+)
+def test_an_answer_that_does_not_fit_decides_nothing(client, waiting, body, status, code) -> None:
+    run_id, (approval_id,) = waiting(question_form())
+
+    answer = decide(client, run_id, approval_id, **body)
+
+    assert (answer.status_code, answer.json["code"]) == (status, code)
+    assert client.get(f"/v1/runs/{run_id}").json["status"] == "waiting"
+
+
+def test_missing_arguments_are_filled_in(client, waiting) -> None:
+    run_id, (approval_id,) = waiting(question_missing())
+
+    answer = decide(client, run_id, approval_id, decision="answer", result={"amount": 8.5})
+
+    assert answer.status_code == 200
+    events = client.get(f"/v1/runs/{run_id}/events", headers={"Accept": JSON}).json["events"]
+    (_, after) = [one for one in events if one["type"] == "approval"]
+    assert (after["arguments"], after["digest"]) == (
+        {"order": 7, "amount": 8.5},
+        canonical_digest({"order": 7, "amount": 8.5}),
+    )
 
 
 def test_a_call_is_approved_with_other_arguments(client, waiting, runner) -> None:

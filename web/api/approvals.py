@@ -9,10 +9,12 @@ from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from bus.journal import (
+    AnswerRefused,
     ApprovalDecided,
     ApprovalOver,
     ApprovalUnknown,
     ApproverRefused,
+    ArgumentsDiffer,
     Decision,
     DecisionRefused,
     EditRefused,
@@ -60,15 +62,15 @@ def many(run_id: RunId) -> Response:
     return answer({"approvals": current_process().journal.runs.questions(current_principal(), run_id)})
 
 
-GOES_WITH = {"result": "take_as_done", "arguments": "approve"}
-"""Field of an answer -> the one decision that takes it."""
+GOES_WITH = {"result": ("take_as_done", "answer"), "arguments": ("approve",)}
+"""Field of an answer -> the decisions that take it."""
 NEEDS: JsonDict = {
     "allOf": [
         {
             "if": {"required": [field], "properties": {field: {"not": {"type": "null"}}}},
-            "then": {"properties": {"decision": {"const": decision}}},
+            "then": {"properties": {"decision": {"enum": list(decisions)}}},
         }
-        for field, decision in GOES_WITH.items()
+        for field, decisions in GOES_WITH.items()
     ]
 }
 """What ``_decision`` refuses, for the document."""
@@ -84,11 +86,13 @@ class Decide(Input):
     ]
     """One of the question's ``decisions``."""
     result: Annotated[Any, sized(Decision.MAX_RESULT_BYTES)] = None
-    """With ``take_as_done`` only: the call's result, any JSON up to 256 KiB."""
+    """With ``take_as_done``: the call's result, any JSON up to 256 KiB. With ``answer``: the filled-in form."""
     arguments: Maybe[Annotated[dict[str, Any], sized(Decision.MAX_RESULT_BYTES)]] = None
     """With ``approve`` only: the arguments to call the tool with instead of those shown, up to 256 KiB of JSON."""
     message: Maybe[Annotated[str, Field(max_length=Decision.MAX_MESSAGE_CHARS)]] = None
     """A note for the log; with ``reject`` the agent gets it too."""
+    digest: Maybe[Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = None
+    """The question's ``digest``, as you were shown it: the answer is refused where it is another one."""
 
 
 @approvals.post("/v1/runs/<run_id>/approvals/<approval_id>")
@@ -102,6 +106,8 @@ class Decide(Input):
         ApprovalOver,
         DecisionRefused,
         EditRefused,
+        AnswerRefused,
+        ArgumentsDiffer,
         IdempotencyConflict,
     ),
 )
@@ -116,7 +122,9 @@ def decide(run_id: RunId, approval_id: ApprovalId, body: Decide, headers: Repeat
 
 
 def _decision(body: Decide) -> Decision:
-    for field, decision in GOES_WITH.items():
-        if getattr(body, field) is not None and body.decision != decision:
-            raise BadRequest(f'\'{field}\' goes with "decision": "{decision}" only; leave it out.')
-    return Decision(decision=body.decision, result=body.result, arguments=body.arguments, message=body.message or None)
+    for field, decisions in GOES_WITH.items():
+        if getattr(body, field) is not None and body.decision not in decisions:
+            named = " or ".join(f'"{decision}"' for decision in decisions)
+            raise BadRequest(f"'{field}' goes with \"decision\": {named} only; leave it out.")
+    given = {name: getattr(body, name) for name in ("result", "arguments", "digest")}
+    return Decision(decision=body.decision, message=body.message or None, **given)

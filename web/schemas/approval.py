@@ -14,7 +14,8 @@ class Approval(Answer):
 
     approval_id: str
     kind: str
-    """``call``: before a call. ``unknown``: the outcome of an interrupted call is not known."""
+    """``call``: before a call. ``unknown``: the outcome of an interrupted call is not known. ``arguments``: the call
+    lacks arguments. ``input``: the tool asks something before it does anything."""
     call_id: str
     name: str
     """The tool."""
@@ -23,7 +24,8 @@ class Approval(Answer):
     digest: str
     """SHA-256 of the arguments as canonical JSON."""
     input_schema: dict[str, Any] | None
-    """With ``call``: the JSON Schema that edited arguments have to fit."""
+    """The JSON Schema of what you fill in: with ``call`` edited arguments, with ``arguments`` the missing ones, with
+    ``input`` the answer."""
     decisions: list[str]
     """The answers that may be given."""
     reason: str

@@ -95,8 +95,9 @@ def decide(
     arguments: Mapping[str, Any] | None,
     result: Any,
     message: str | None,
+    digest: str | None,
 ) -> Call[Decided]:
-    body = {"decision": decision, "arguments": arguments, "result": result, "message": message}
+    body = {"decision": decision, "arguments": arguments, "result": result, "message": message, "digest": digest}
     return _post(f"/v1/runs/{_id(run_id)}/approvals/{_id(approval_id)}", body, Decided.of)
 
 

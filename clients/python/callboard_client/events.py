@@ -109,6 +109,14 @@ class ApprovalEvent(Event):
     """How many persons have to approve; absent: one."""
     approved_by: Sequence[str] | None = None
     """Those that have approved so far, where several have to; without ``decision`` more have to."""
+    kind: str | None = None
+    """With a form: ``arguments`` where the call lacks some, ``input`` where its tool asks."""
+    form: Mapping[str, Any] | None = None
+    """JSON Schema of the answer, where the question is a form."""
+    answer: Any = None
+    """With ``decision`` ``answer``: the filled-in form."""
+    result_digest: str | None = None
+    """With ``decision``: SHA-256 of the result or the answer given, as canonical JSON."""
     reason: str | None = None
     decision: str | None = None
     by: str | None = None

@@ -49,7 +49,7 @@ class Approval(Record):
     arguments: Any = None
     reason: str | None = None
     input_schema: Mapping[str, Any] | None = None
-    """JSON Schema that edited arguments have to fit, of a question before a call."""
+    """JSON Schema of what a person fills in: edited arguments, missing ones, or the answer to a question."""
     decisions: Sequence[str] = ()
     """The answers that the run takes."""
     call_id: str | None = None

@@ -9,8 +9,10 @@ export interface Answer {
   decision: string;
   /** The call's arguments, where they are changed. */
   arguments?: Record<string, unknown>;
-  /** With `take_as_done`: what the call returned. */
+  /** With `take_as_done`: what the call returned; with `answer`: the filled-in form. */
   result?: unknown;
+  /** The question's digest, as it was shown; the answer is refused where it is another one. */
+  digest?: string;
   /** A note that the log keeps. */
   message?: string;
 }

@@ -64,11 +64,17 @@ export interface components {
             digest: string;
             /** @description When the question ends unanswered, UTC. */
             expires_at: string;
-            /** @description With ``call``: the JSON Schema that edited arguments have to fit. */
+            /**
+             * @description The JSON Schema of what you fill in: with ``call`` edited arguments, with ``arguments`` the missing ones, with
+             *     ``input`` the answer.
+             */
             input_schema: {
                 [key: string]: unknown;
             } | null;
-            /** @description ``call``: before a call. ``unknown``: the outcome of an interrupted call is not known. */
+            /**
+             * @description ``call``: before a call. ``unknown``: the outcome of an interrupted call is not known. ``arguments``: the call
+             *     lacks arguments. ``input``: the tool asks something before it does anything.
+             */
             kind: string;
             /** @description The tool. */
             name: string;
@@ -79,6 +85,8 @@ export interface components {
         };
         /** @description A question to a person, or its answer. */
         ApprovalEvent: {
+            /** @description With ``decision`` ``answer``: the filled-in form. */
+            answer?: unknown;
             approval_id: string;
             /** @description Those that have approved so far, where several have to; without ``decision`` more have to. */
             approved_by?: string[];
@@ -95,10 +103,18 @@ export interface components {
             decisions?: string[];
             digest?: string;
             expires_at?: string;
+            /** @description The JSON Schema of the answer, where the question is a form. */
+            form?: {
+                [key: string]: unknown;
+            };
+            /** @description With a form: ``arguments`` where the call lacks some, ``input`` where its tool asks. */
+            kind?: string;
             name?: string;
             /** @description What is done without an answer: ``reject`` or ``take_default``; absent: the run fails. */
             on_expiry?: string;
             reason?: string;
+            /** @description With a decision: SHA-256 of the result or the answer that the person gave, as canonical JSON. */
+            result_digest?: string;
             run_id: string;
             /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
@@ -243,10 +259,12 @@ export interface components {
              * @example take_as_done
              * @enum {string}
              */
-            decision: "approve" | "reject" | "run_again" | "take_as_done" | "fail";
+            decision: "approve" | "reject" | "run_again" | "take_as_done" | "fail" | "answer";
+            /** @description The question's ``digest``, as you were shown it: the answer is refused where it is another one. */
+            digest?: string;
             /** @description A note for the log; with ``reject`` the agent gets it too. */
             message?: string;
-            /** @description With ``take_as_done`` only: the call's result, any JSON up to 256 KiB. */
+            /** @description With ``take_as_done``: the call's result, any JSON up to 256 KiB. With ``answer``: the filled-in form. */
             result?: unknown;
         } & (unknown & unknown);
         /** @description The answer that counts. */
@@ -514,11 +532,17 @@ export interface components {
             digest: string;
             /** @description When the question ends unanswered, UTC. */
             expires_at: string;
-            /** @description With ``call``: the JSON Schema that edited arguments have to fit. */
+            /**
+             * @description The JSON Schema of what you fill in: with ``call`` edited arguments, with ``arguments`` the missing ones, with
+             *     ``input`` the answer.
+             */
             input_schema: {
                 [key: string]: unknown;
             } | null;
-            /** @description ``call``: before a call. ``unknown``: the outcome of an interrupted call is not known. */
+            /**
+             * @description ``call``: before a call. ``unknown``: the outcome of an interrupted call is not known. ``arguments``: the call
+             *     lacks arguments. ``input``: the tool asks something before it does anything.
+             */
             kind: string;
             /** @description The tool. */
             name: string;

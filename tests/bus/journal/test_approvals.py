@@ -6,29 +6,40 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
-from bus.journal.approvals import Decision, answers, pending, use
+from bus.journal.approvals import Decision, answers, form_digest, pending, use
 from bus.journal.decisions import Decided, decide
 from bus.journal.errors import (
+    AnswerRefused,
     ApprovalDecided,
     ApprovalOver,
     ApprovalUnknown,
     ApproverRefused,
+    ArgumentsDiffer,
     DecisionRefused,
     EditRefused,
     IdempotencyConflict,
     RunUnknown,
     StaleOwner,
 )
-from bus.journal.idempotency import IdempotencyKey
+from bus.journal.idempotency import IdempotencyKey, canonical_digest
 from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
 from bus.payloads import ApprovalPayload, MessagePayload, decode
 from config.database.tables import approvals, outbox
 from config.identity.principal import Principal, Role
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel
-from tests.bus.questions import answer_of, asks, owned_again, question, question_before
+from tests.bus.questions import (
+    ADDRESS,
+    answer_of,
+    asks,
+    owned_again,
+    question,
+    question_before,
+    question_form,
+    question_missing,
+)
 from tests.bus.racing import at_once
 from tests.examples import examples
 
@@ -237,6 +248,133 @@ def test_of_many_approvals_at_once_as_many_count_as_are_needed(harness: JournalH
     assert sorted(type(one).__name__ for one in done) == ["ApprovalDecided"] * 5 + ["Decided"] * 3
     (said,) = harness.rows(select(approvals.c.approved_json).where(approvals.c.id == approval_id))
     assert len(set(orjson.loads(said.approved_json))) == 3
+
+
+# --- questions with a form ------------------------------------------------------------------------
+
+GIVEN = {"street": "Main St 7", "speed": "fast", "is_gift": False}
+
+
+def said_about(harness: JournalHarness, run_id: str) -> Any:
+    """Return what was said about the run's one open step."""
+    with harness.database.read() as connection:
+        (said,) = answers(connection, run_id).values()
+    return said
+
+
+def test_an_answer_that_fits_the_form_queues_the_run_and_reaches_the_tool(harness: JournalHarness) -> None:
+    one = question_form()
+    run_id, (approval_id,) = waiting(harness, one)
+
+    decided = decide(harness.database, ME, run_id, approval_id, Decision(decision="answer", result=GIVEN), by="ann")
+
+    said = said_about(harness, run_id)
+    assert decided.written.status == "queued"
+    assert said.given == {form_digest(one.reason, ADDRESS): GIVEN}
+    assert (said.decision, said.approval_id) == (None, None)
+    asked, answered = [
+        e for e in map(decode, (line.data for line in harness.lines(run_id))) if e.event_type == "approval"
+    ]
+    assert isinstance(asked, ApprovalPayload)
+    assert isinstance(answered, ApprovalPayload)
+    assert (asked.kind, asked.form, answered.answer) == ("input", ADDRESS, GIVEN)
+    assert answered.result_digest == canonical_digest(GIVEN)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        {},
+        "Main St 7",
+        GIVEN | {"speed": "light"},
+        GIVEN | {"floor": 81},
+        GIVEN | {"floor": "1"},
+        GIVEN | {"city": "Ulm"},
+        GIVEN | {"extras": ["ribbon", "card", "bag"]},
+        {"street": "", "speed": "fast", "is_gift": False},
+    ],
+)
+def test_an_answer_that_does_not_fit_the_form_changes_nothing(harness: JournalHarness, given: Any) -> None:
+    run_id, (approval_id,) = waiting(harness, question_form())
+    before = harness.run_row(run_id)
+
+    with pytest.raises(AnswerRefused):
+        decide(harness.database, ME, run_id, approval_id, Decision(decision="answer", result=given), by="ann")
+
+    assert harness.run_row(run_id) == before
+
+
+def test_missing_arguments_are_added_to_those_of_the_call(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness, question_missing())
+
+    decide(harness.database, ME, run_id, approval_id, Decision(decision="answer", result={"amount": 8.5}), by="ann")
+
+    assert said_about(harness, run_id).edited == {"order": 7, "amount": 8.5}
+    (answered,) = [
+        e
+        for e in map(decode, (line.data for line in harness.lines(run_id)))
+        if isinstance(e, ApprovalPayload) and e.decision
+    ]
+    assert answered.arguments == {"order": 7, "amount": 8.5}
+    assert answered.digest == canonical_digest({"order": 7, "amount": 8.5})
+
+
+def test_given_arguments_cannot_replace_those_of_the_call(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness, question_missing())
+
+    given = {"amount": 8.5, "order": 8}
+
+    with pytest.raises(AnswerRefused):
+        decide(harness.database, ME, run_id, approval_id, Decision(decision="answer", result=given), by="ann")
+
+
+@pytest.mark.parametrize("asked", [question_form, question_missing])
+def test_a_question_with_a_form_can_be_declined(harness: JournalHarness, asked: Any) -> None:
+    run_id, (approval_id,) = waiting(harness, asked())
+
+    decide(harness.database, ME, run_id, approval_id, Decision(decision="reject", message="no idea"), by="ann")
+
+    assert answer_of(harness.database, run_id).refusal == "Not done: a person rejected this call: no idea"
+
+
+@pytest.mark.parametrize("decision", ["approve", "run_again", "take_as_done", "fail"])
+def test_a_question_with_a_form_takes_no_other_decision(harness: JournalHarness, decision: str) -> None:
+    run_id, (approval_id,) = waiting(harness, question_form())
+
+    with pytest.raises(DecisionRefused):
+        decide(harness.database, ME, run_id, approval_id, Decision(decision=decision), by="ann")
+
+
+def test_an_answer_changed_in_the_database_does_not_count(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness, question_form())
+    decide(harness.database, ME, run_id, approval_id, Decision(decision="answer", result=GIVEN), by="ann")
+    with harness.database.write() as connection:
+        forged = func.replace(approvals.c.decision_json, "Main St 7", "Back St 9")
+        connection.execute(update(approvals).values(decision_json=forged))
+
+    assert said_about(harness, run_id).given == {}
+
+
+def test_a_result_changed_in_the_database_does_not_count(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness)
+    decide(harness.database, ME, run_id, approval_id, DONE, by="ann")
+    with harness.database.write() as connection:
+        forged = func.replace(approvals.c.decision_json, '"refund":7', '"refund":9')
+        connection.execute(update(approvals).values(decision_json=forged))
+
+    assert said_about(harness, run_id).decision is None
+
+
+def test_an_answer_about_other_arguments_than_those_shown_is_refused(harness: JournalHarness) -> None:
+    one = question_before()
+    run_id, (approval_id,) = waiting(harness, one)
+
+    with pytest.raises(ArgumentsDiffer):
+        decide(harness.database, ME, run_id, approval_id, Decision(decision="approve", digest="0" * 64), by="ann")
+
+    answer = Decision(decision="approve", digest=one.digest)
+    assert decide(harness.database, ME, run_id, approval_id, answer, by="ann").written.status == "queued"
 
 
 # --- what is refused ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import { newKey, sendConfirm } from "../services/api.js";
 import { mayDecide, ownerOf } from "../state/me.js";
 import { byWords, decisionWords, errorWords } from "../state/words.js";
 import { AnswerField } from "./AnswerField.js";
+import { AnswerForm } from "./AnswerForm.js";
 import { ArgumentList } from "./ArgumentList.js";
 import { Notice } from "./Notice.js";
 
@@ -32,6 +33,7 @@ const MARKS = { fail: "failed", reject: "refused" };
 export class ConfirmInline {
   #item = null;
   #field = null;
+  #form = null;
   #error = null;
   #shown = "";
   #keys = new Map();
@@ -46,7 +48,7 @@ export class ConfirmInline {
     const key = JSON.stringify([item.decision, item.by, item.mine, item.late, item.over, item.arguments, item.edited, item.word, item.approved_by]);
     if (key === this.#shown) return;
     this.#shown = key;
-    if (!isOpen(item)) this.#field = this.#error = null;
+    if (!isOpen(item)) this.#field = this.#form = this.#error = null;
     this.#paint();
   }
 
@@ -56,7 +58,7 @@ export class ConfirmInline {
     if (!this.#mayAnswer()) this.element.focus();
     else if (decision === "edit" && this.#offered().includes("approve") && !(this.#item.approvers > 1)) this.#open("edit");
     else if (FIELDS[decision] && this.#offered().includes(decision)) this.#open(decision);
-    else (this.element.querySelector(`[data-key="${decision}"]`) ?? this.element.querySelector("button, textarea"))?.focus();
+    else (this.element.querySelector(`[data-key="${decision}"]`) ?? this.element.querySelector("input, select, textarea, button"))?.focus();
     this.element.scrollIntoView({ block: "nearest" });
   }
 
@@ -92,12 +94,27 @@ export class ConfirmInline {
   }
 
   #question(item) {
+    if (item.form) return this.#asked(item);
     const until = item.expires_at && `Without an answer by ${deadline(item.expires_at)} ${EXPIRIES[item.on_expiry] ?? "the run fails"}.`;
     return [
       h("div", {}, h("p.ask-title", {}, titleOf(this.#offered())), item.reason && h("p", {}, visible(item.reason))),
       this.#field?.decision === "edit" ? null : ArgumentList(item.arguments),
       item.approvers > 1 && h("p", {}, approvalsOf(item)),
       this.#answers(),
+      this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
+      until && !this.#field && h("p.hint", {}, until),
+    ];
+  }
+
+  // What a tool asks, or what a call lacks: the form is made once, so that no typing is lost.
+  #asked(item) {
+    const isMissing = item.ask === "arguments";
+    const until = item.expires_at && `Without an answer by ${deadline(item.expires_at)} ${EXPIRIES[item.on_expiry] ?? "the run fails"}.`;
+    this.#form ??= new AnswerForm({ form: item.form, onAnswer: (result) => this.#decide("answer", { result }), onDecline: this.#offered().includes("reject") && (() => this.#open("reject")) });
+    return [
+      h("div", {}, h("p.ask-title", {}, isMissing ? "What is missing?" : visible(item.reason ?? "A question")), isMissing && item.reason && h("p", {}, visible(item.reason))),
+      isMissing && ArgumentList(item.arguments),
+      !this.#mayAnswer() || this.#field ? this.#answers() : this.#form.element,
       this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
       until && !this.#field && h("p.hint", {}, until),
     ];
@@ -119,11 +136,11 @@ export class ConfirmInline {
   }
 
   #outcome(item) {
-    const how = item.edited ? " with other arguments" : "";
+    const how = item.edited && item.decision !== "answer" ? " with other arguments" : "";
     const outcome = item.decision
       ? h("p", {}, item.late && "Another answer came first: ", h("strong", {}, decisionWords(item.decision) + how), ` — decided ${byWords(item)}.`)
       : h("p", {}, "The run ended before it was answered.");
-    return [outcome, item.edited && ArgumentList(item.edited), item.word && h("p.faint", {}, `“${visible(item.word)}”`), h("details", {}, h("summary", {}, "What was asked"), item.reason && h("p", {}, visible(item.reason)), ArgumentList(item.arguments))];
+    return [outcome, item.decision === "answer" && item.answer && ArgumentList(item.answer), item.decision !== "answer" && item.edited && ArgumentList(item.edited), item.word && h("p.faint", {}, `“${visible(item.word)}”`), h("details", {}, h("summary", {}, "What was asked"), item.reason && h("p", {}, visible(item.reason)), ArgumentList(item.arguments))];
   }
 
   #open(decision) {
@@ -153,7 +170,7 @@ export class ConfirmInline {
     try {
       const { by } = await sendConfirm({ runId: this.story.run_id, approvalId: item.approval_id, decision, ...more, key: this.#keyOf(decision, more) });
       if (decision === "approve" && item.approvers > 1) return; // it may not be the last one needed: its event says so
-      this.#answered({ decision, by, mine: true, edited: more.args, word: more.message });
+      this.#answered({ decision, by, mine: true, edited: more.args, word: more.message, answer: decision === "answer" ? more.result : undefined });
     } catch (error) {
       if (error.code === "approval_decided") return this.#answered({ decision: error.facts.decision, by: error.facts.by, late: true });
       this.#error = error;
@@ -181,7 +198,7 @@ export class ConfirmInline {
     // What is disabled loses the focus; the card keeps it meanwhile.
     if (on && this.#held()) this.element.focus();
     this.element.setAttribute("aria-busy", String(on));
-    for (const control of this.element.querySelectorAll("button, textarea")) control.disabled = on;
+    for (const control of this.element.querySelectorAll("button, textarea, input, select")) control.disabled = on;
   }
 }
 

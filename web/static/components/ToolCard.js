@@ -95,7 +95,7 @@ function stateWord(item, state) {
   if (state === "done") return item.duration_ms === undefined ? "done" : duration(item.duration_ms);
   if (state === "running") return item.arguments ? "running" : "preparing";
   if (state === "unknown") return "outcome unknown";
-  if (state === "asked") return item.asked === "call" ? "waits for approval" : "cut off";
+  if (state === "asked") return { call: "waits for approval", form: "waits for an answer" }[item.asked] ?? "cut off";
   return state === "failed" && item.duration_ms !== undefined ? `failed · ${duration(item.duration_ms)}` : state;
 }
 

@@ -122,11 +122,11 @@ function foldToolResult(story, event) {
 function foldApproval(story, event) {
   const fields = pick(event, "approval_id", "call_id", "name", "decision", "by");
   const said = event.decision || event.approved_by
-    ? { word: event.reason, edited: event.arguments, ...pick(event, "approved_by") }
-    : pick(event, "arguments", "digest", "decisions", "expires_at", "on_expiry", "approvers", "reason");
+    ? { word: event.reason, edited: event.arguments, ...pick(event, "approved_by", "answer") }
+    : { ask: event.kind, ...pick(event, "arguments", "digest", "decisions", "expires_at", "on_expiry", "approvers", "reason", "form") };
   const item = putItem(story, `approval:${event.approval_id}`, { kind: "approval", ...fields, ...said }, event.seq);
   const call = itemOf(story, `tool:${event.call_id}`);
-  if (call && !call.outcome && !(event.approved_by && !event.decision)) call.asked = event.decision ? null : event.decisions?.includes("approve") ? "call" : "unknown";
+  if (call && !call.outcome && !(event.approved_by && !event.decision)) call.asked = event.decision ? null : event.form ? "form" : event.decisions?.includes("approve") ? "call" : "unknown";
   if (call && event.decision && event.arguments) Object.assign(call, { arguments: event.arguments, edited: true });
   return [item, call];
 }

@@ -2,7 +2,7 @@
 
 const WORDS = { queued: "queued", running: "running", waiting: "waiting", stopping: "stopping", succeeded: "succeeded", failed: "failed", cancelled: "cancelled", dead: "dead" };
 const WAITS = { approval: "waiting for an answer", code_version: "waiting for other code" };
-const DECISIONS = { run_again: "Run again", take_as_done: "Take as done", fail: "Fail the run", approve: "Approve", reject: "Reject" };
+const DECISIONS = { run_again: "Run again", take_as_done: "Take as done", fail: "Fail the run", approve: "Approve", reject: "Reject", answer: "Answer" };
 const PEOPLE = { local: "on a page or over HTTP", terminal: "at a terminal", expiry: "since no answer came in time" };
 
 /** Return `running`, `waiting for an answer`, … */

@@ -80,6 +80,7 @@ class RunHandle:
         arguments: Mapping[str, Any] | None = None,
         result: Any = None,
         message: str | None = None,
+        digest: str | None = None,
     ) -> Decided:
         """Answer a question of the run; the first valid answer counts.
 
@@ -87,11 +88,14 @@ class RunHandle:
             approval_id: the question.
             decision: one of the question's ``decisions``.
             arguments: with ``approve``: those to call the tool with instead of those shown.
-            result: of a call that was done by hand, with ``take_as_done``.
+            result: of a call that was done by hand, with ``take_as_done``; with ``answer`` the filled-in form.
             message: a note for the log; with ``reject`` the agent gets it too.
+            digest: the question's, as you were shown it; the answer is refused where it is another one.
 
         Raises:
             RequestRefused: ``approval_decided`` (its facts have the answer that came first), ``approval_over``,
-                ``approval_unknown``, ``decision_refused``, or ``edit_refused`` where the arguments do not fit.
+                ``approval_unknown``, ``decision_refused``, ``arguments_differ``, or ``edit_refused`` and
+                ``answer_refused`` where the arguments or the answer do not fit.
         """
-        return self._transport.send(calls.decide(self.run_id, approval_id, decision, arguments, result, message))
+        call = calls.decide(self.run_id, approval_id, decision, arguments, result, message, digest)
+        return self._transport.send(call)

@@ -1,0 +1,126 @@
+// The form of a question: a labelled control for each field, and what is wrong beside the field it is wrong in.
+
+import { h, say } from "../dom/h.js";
+import { visible } from "../dom/visible.js";
+import { fieldsOf, isLong, readField } from "../state/form.js";
+
+let made = 0;
+
+/** A form made of a JSON Schema; `onAnswer` gets the values once every field can be read. */
+export class AnswerForm {
+  #fields;
+
+  constructor({ form, onAnswer, onDecline }) {
+    const id = `form-${(made += 1)}`;
+    this.#fields = fieldsOf(form).map((field, index) => new Field(field, `${id}-${index}`));
+    this.summary = h("p.form-problem", { role: "alert" });
+    const send = h("button.btn.go", { type: "submit", dataset: { key: "answer" } }, "Send answer");
+    const decline = onDecline && h("button.btn", { type: "button", dataset: { key: "reject" }, onclick: onDecline }, "Decline");
+    this.element = h("form.answer-form", { novalidate: true, onsubmit: (event) => this.#submit(event, onAnswer) },
+      this.#fields.map((field) => field.element), this.summary, h("div.row", {}, send, decline));
+  }
+
+  focus() {
+    this.#fields[0]?.focus();
+  }
+
+  #submit(event, onAnswer) {
+    event.preventDefault();
+    const wrong = this.#fields.filter((field) => !field.look());
+    say(this.summary, wrong.length ? (wrong.length === 1 ? "One field needs another look." : `${wrong.length} fields need another look.`) : "");
+    if (wrong.length) return wrong[0].show();
+    onAnswer(Object.fromEntries(this.#fields.filter((field) => field.has).map((field) => [field.name, field.value])));
+  }
+}
+
+class Field {
+  constructor(field, id) {
+    Object.assign(this, { field, id, name: field.name });
+    this.problem = h("p.form-problem", { id: `${id}-problem` });
+    this.about = field.about && h("p.hint", { id: `${id}-about` }, visible(field.about));
+    this.element = field.kind === "choices" ? this.#group() : this.#single();
+  }
+
+  get has() {
+    return "value" in this.#read();
+  }
+
+  get value() {
+    return this.#read().value;
+  }
+
+  /** Say what is wrong with the field, from now on with each change; true when nothing is. */
+  look() {
+    this.isLooked = true;
+    const { problem = "" } = this.#read();
+    say(this.problem, problem);
+    for (const control of this.controls) {
+      if (problem) control.setAttribute("aria-invalid", "true");
+      else control.removeAttribute("aria-invalid");
+    }
+    return !problem;
+  }
+
+  focus() {
+    this.controls[0].focus();
+  }
+
+  /** Focus the field, and have it in view after the page has followed the form's new end. */
+  show() {
+    this.focus();
+    requestAnimationFrame(() => setTimeout(() => this.element.scrollIntoView({ block: "nearest" })));
+  }
+
+  // With each input, not when the field is left: what appears then would move the button that is being clicked.
+  #look() {
+    if (this.isLooked) this.look();
+  }
+
+  #read() {
+    const { field, controls } = this;
+    return readField(field, field.kind === "choices" ? controls.filter((box) => box.checked).map((box) => box.value) : controls[0].value);
+  }
+
+  #single() {
+    const control = this.#control();
+    this.controls = [control];
+    return h("div.form-field", {}, h("label", { for: this.id }, this.#label()), this.about, control, this.problem);
+  }
+
+  #group() {
+    const given = new Set(Array.isArray(this.field.given) ? this.field.given : []);
+    this.controls = this.field.choices.map((choice, index) => h("input", { type: "checkbox", id: `${this.id}-${index}`, value: String(index), checked: given.has(choice), oninput: () => this.#look() }));
+    const boxes = this.controls.map((box, index) => h("label.form-box", {}, box, " ", textOf(this.field.choices[index])));
+    return h("fieldset.form-field", { "aria-describedby": this.#described() }, h("legend", {}, this.#label()), this.about, h("div.form-boxes", {}, boxes), this.problem);
+  }
+
+  #control() {
+    const { field, id } = this;
+    const common = { id, required: field.required, "aria-describedby": this.#described(), oninput: () => this.#look() };
+    if (field.kind === "boolean") return this.#select(common, [["yes", "Yes"], ["no", "No"]], { true: "yes", false: "no" }[field.given]);
+    if (field.kind === "choice") return this.#select(common, field.choices.map((choice, index) => [String(index), textOf(choice)]), String(field.choices.indexOf(field.given)));
+    const given = field.given === undefined || field.given === null ? "" : typeof field.given === "string" ? field.given : JSON.stringify(field.given);
+    if (field.kind === "json") return h("textarea.edit-args", { ...common, rows: 3, spellcheck: "false", value: given });
+    if (field.kind === "text" && isLong(field)) return h("textarea", { ...common, rows: 2, value: given, dir: "auto" });
+    const isNumber = field.kind === "integer" || field.kind === "number";
+    return h("input", { ...common, type: isNumber ? "text" : field.input, inputmode: isNumber ? (field.kind === "integer" ? "numeric" : "decimal") : null, value: given, dir: "auto", autocomplete: "off" });
+  }
+
+  #select(common, options, given) {
+    const element = h("select", common, h("option", { value: "" }, this.field.required ? "Choose…" : "Not given"), options.map(([value, text]) => h("option", { value }, text)));
+    element.value = options.some(([value]) => value === given) ? given : "";
+    return element;
+  }
+
+  #label() {
+    return [visible(this.field.label), this.field.required ? h("span.form-needed", {}, " required") : h("span.hint", {}, " optional")];
+  }
+
+  #described() {
+    return [this.about && `${this.id}-about`, `${this.id}-problem`].filter(Boolean).join(" ");
+  }
+}
+
+function textOf(choice) {
+  return visible(typeof choice === "string" ? choice : JSON.stringify(choice));
+}
