@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from config.egress.policy import allowed_in
+
 Limit = Annotated[int, Field(ge=0)]
 """The largest number allowed; 0: there is no limit."""
 HOT_LOG_AT_LEAST = 64 * 1024
@@ -17,8 +19,15 @@ def _is_hot_log_budget(value: int) -> int:
     return value
 
 
+def _are_hosts(value: str) -> str:
+    allowed_in(value)
+    return value
+
+
 HotLogBudget = Annotated[Limit, AfterValidator(_is_hot_log_budget)]
 """Bytes that a tenant's runs hold in Redis together; 0: any number."""
+AllowedHosts = Annotated[str, AfterValidator(_are_hosts)]
+"""Comma-separated hosts, as the setting of that name."""
 Days = Annotated[float, Field(ge=0)]
 LimitName = Literal[
     "principal_requests_per_minute",
@@ -58,6 +67,7 @@ class TenantSettings(BaseModel):
     principal_viewers: Limit | None = None
     tenant_viewers: Limit | None = None
     tenant_hot_log_max_bytes: HotLogBudget | None = None
+    http_allowed_hosts: AllowedHosts | None = None
     sandbox_max_bytes: Limit | None = None
     sandbox_max_files: Limit | None = None
     retain_threads_days: Days | None = None

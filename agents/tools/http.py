@@ -11,7 +11,7 @@ from agents.tools.tool import current_call, tool
 from config.egress.errors import RequestRefused
 from config.egress.exchange import HttpAnswer
 from config.egress.fetch import Fetcher
-from config.egress.policy import EgressPolicy, allowed_in
+from config.egress.policy import EgressPolicy, allowed_in, hosts_in
 from config.egress.request import Outgoing, checked_body, checked_headers
 from config.egress.target import parse_target
 from config.errors import ToolCutOff
@@ -105,7 +105,14 @@ async def _answered(method: str, url: str, headers: Mapping[str, str], content: 
 
 
 def _fetcher() -> Fetcher:
-    return Fetcher(policy=EgressPolicy(allowed=allowed_in(settings().http_allowed_hosts), remedy=REMEDY))
+    """Return what makes the requests of this call: to hosts that the deployment, the tenant and the tool all allow."""
+    call, chosen = current_call(), settings()
+    own = chosen.tenants.get(call.tenant)
+    narrower = [allowed_in(own.http_allowed_hosts)] if own is not None and own.http_allowed_hosts else []
+    if call.hosts is not None:
+        narrower.append(hosts_in(call.hosts))
+    policy = EgressPolicy(allowed=allowed_in(chosen.http_allowed_hosts), within=tuple(narrower), remedy=REMEDY)
+    return Fetcher(policy=policy)
 
 
 def _content(body: str | None, data: Any) -> tuple[bytes, str]:

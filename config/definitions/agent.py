@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from config.definitions.credentials import require_no_credentials
 from config.definitions.dotted_path import reason_of
@@ -21,6 +21,7 @@ from config.definitions.json_schema import SchemaRefused, check_schema
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.effects import Effect, OnExpiry
 from config.egress.errors import UrlRefused
+from config.egress.policy import hosts_in
 from config.egress.target import parse_target
 from config.identity.principal import NAME, NAME_FORM, Role
 from config.redaction import register_secrets, secrets_in_url
@@ -56,6 +57,11 @@ _Text = Annotated[str, Field(min_length=1)]
 _Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
 
 
+def _is_host(value: str) -> str:
+    hosts_in([value])
+    return value
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
@@ -75,6 +81,8 @@ class ToolOverride(_Section):
     """The call's result with ``on_expiry: take_default``."""
     approvers: Annotated[int, Field(strict=True, ge=1, le=5)] | None = None
     """How many persons have to approve a call; from two on, the run's own principal is none of them."""
+    hosts: tuple[Annotated[str, AfterValidator(_is_host)], ...] | None = None
+    """The hosts to which its calls may connect, of those that the deployment allows."""
 
 
 class Timeouts(_Section):

@@ -28,7 +28,7 @@ from config.definitions.runner_spec import (
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.effects import Effect, OnExpiry
-from config.egress.policy import allowed_in
+from config.egress.policy import hosts_in
 from config.engine import is_engines_own
 from config.identity.principal import Role
 from config.spelling import did_you_mean
@@ -106,7 +106,7 @@ class CapabilityFields(Strict):
     @field_validator("hosts")
     @classmethod
     def _are_hosts(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        allowed_in(",".join(value or ()))
+        hosts_in(value or ())
         return value
 
     @model_validator(mode="after")

@@ -27,10 +27,17 @@ _RISKY = tuple(
     ip_network(text)
     for text in """
     0.0.0.0/8 169.254.0.0/16 100.100.100.200/32 168.63.129.16/32 224.0.0.0/4 240.0.0.0/4
-    ::/128 fe80::/10 fec0::/10 ff00::/8 fd00:ec2::254/128
+    ::/128 fe80::/10 fec0::/10 ff00::/8 fd00:ec2::254/128 fd20:ce::254/128
     """.split()
 )
 """Metadata services of clouds, link-local addresses, and those that no single server has."""
+_METADATA = tuple(
+    ip_network(text)
+    for text in """
+    169.254.0.0/16 100.100.100.200/32 168.63.129.16/32 fd00:ec2::254/128 fd20:ce::254/128 fe80::a9fe:a9fe/128
+    """.split()
+)
+"""Where clouds give credentials of the machine to every program on it."""
 
 
 def address_in(text: str) -> Address | None:
@@ -61,6 +68,13 @@ def is_risky(address: Address) -> bool:
     if isinstance(address, IPv6Address) and address in _NAT64:
         return is_risky(embedded(address))
     return any(address in block for block in _RISKY)
+
+
+def is_metadata(address: Address) -> bool:
+    """Return whether a metadata service of a cloud may be at the address."""
+    if isinstance(address, IPv6Address) and address in _NAT64:
+        return is_metadata(embedded(address))
+    return any(address in block for block in _METADATA)
 
 
 def embedded(address: IPv6Address) -> IPv4Address:

@@ -8,18 +8,21 @@ play no part.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from config.egress.addresses import Address, address_in
-from config.egress.errors import HostUnreachable, RedirectRefused
+from config.egress.errors import HostNotAllowed, HostUnreachable, RedirectRefused, UrlRefused
 from config.egress.exchange import Exchange, HttpAnswer, Limits, trusted
 from config.egress.policy import EgressPolicy
 from config.egress.request import Outgoing
 from config.egress.target import Target
 from config.errors import ModelVisible
+
+log = logging.getLogger(__name__)
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a host, as text."""
@@ -64,6 +67,10 @@ class Fetcher:
                 answered = answered if request.is_read else answer
                 request = request.redirected(answer.status, answer.location)
             except ModelVisible as error:
+                if isinstance(error, HostNotAllowed | UrlRefused | RedirectRefused):
+                    log.warning(
+                        "an outgoing request was refused", extra={"host": request.target.host, "code": error.code}
+                    )
                 if answered is None:
                     raise
                 return replace(answered, notes=(*answered.notes, f"the redirect was not followed: {error}"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -57,6 +57,8 @@ class EgressPolicy:
     """What may be asked. By default every public host, on the ports of HTTP servers."""
 
     allowed: Sequence[Allowed] = PUBLIC
+    within: Sequence[Sequence[Allowed]] = ()
+    """Further lists, such as a tenant's and a tool's: each has to have the host and the port too."""
     remedy: str = "Ask for another address, or have the operator allow this one."
     """The last sentence of a refusal."""
 
@@ -70,11 +72,12 @@ class EgressPolicy:
         """
         if target.address is not None:
             self.require_addresses(target, [target.address])
-        entries = [entry for entry in self.allowed if entry.has_host(target)]
-        if not entries:
-            raise HostNotAllowed(f"{target.host} is not among the allowed hosts. {self.remedy}")
-        if not any(entry.has_port(target.port) for entry in entries):
-            raise HostNotAllowed(f"port {target.port} of {target.host} is not allowed. {self.remedy}")
+        for entries in (self.allowed, *self.within):
+            of_host = [entry for entry in entries if entry.has_host(target)]
+            if not of_host:
+                raise HostNotAllowed(f"{target.host} is not among the allowed hosts. {self.remedy}")
+            if not any(entry.has_port(target.port) for entry in of_host):
+                raise HostNotAllowed(f"port {target.port} of {target.host} is not allowed. {self.remedy}")
 
     def require_addresses(self, target: Target, addresses: Sequence[Address]) -> None:
         """Return if every one of a host's addresses is public, or in a network of the list.
@@ -105,6 +108,15 @@ def allowed_in(text: str) -> tuple[Allowed, ...]:
         ValueError: an entry is neither a name nor a network.
     """
     return tuple(_entry(part) for part in listed(text)) or PUBLIC
+
+
+def hosts_in(parts: Iterable[str]) -> tuple[Allowed, ...]:
+    """Return these entries; where there are none, no host is allowed.
+
+    Raises:
+        ValueError: one is neither a name nor a network.
+    """
+    return tuple(_entry(part.strip()) for part in parts)
 
 
 def _entry(part: str) -> Allowed:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from config.egress.policy import allowed_in
 from config.engine import engine_of, is_image
+from config.limits import AllowedHosts
 from config.origins import listed
 from config.settings.sources import ROOT, Part
 
@@ -28,7 +28,7 @@ class AgentSettings(Part):
     tool_modules: str = Field(default=".", pattern=r"^\s*(\.|[A-Za-z_][\w.]*)?(\s*,\s*(\.|[A-Za-z_][\w.]*)?)*\s*$")
     """Comma-separated modules a definition may name by dotted path: ``.`` allows those of the working folder, a package
     allows all in it. Installed plugins and ``plugins`` are always allowed."""
-    http_allowed_hosts: str = ""
+    http_allowed_hosts: AllowedHosts = ""
     """Comma-separated hosts that the tools ``http_get`` and ``http_request`` may ask: names, ``*.example.org``, ``*``
     for every public host, networks; empty: every public host, and no private one."""
     sql_databases: str = ""
@@ -53,12 +53,6 @@ class AgentSettings(Part):
     """Longest input of a run."""
     fast_stream: bool = True
     """Whether model streams use the fast path; ``0`` sends all of them through LiteLLM's wrapper."""
-
-    @field_validator("http_allowed_hosts")
-    @classmethod
-    def _are_hosts(cls, value: str) -> str:
-        allowed_in(value)
-        return value
 
     @field_validator("sql_databases")
     @classmethod

@@ -12,6 +12,8 @@ from agents.testing import AgentKit, Call, Turn
 from agents.tools.http import http_get, http_request
 from bus.journal import Decision
 from bus.payloads import ToolResultPayload
+from config.definitions.errors import DefinitionInvalid
+from config.limits import Tenants, TenantSettings
 from config.settings import Settings
 from tests.agents.tools.shop_server import Shop, answer, close
 
@@ -81,3 +83,37 @@ def test_a_keyed_change_is_sent_again_with_its_key(kit: AgentKit, shop: Shop, is
     assert results(handle)[0][0] == "done"
     assert len({sent["idempotency-key"] for sent in shop.arrived}) == 1
     assert len(shop.arrived) == 2
+
+
+def test_a_tool_reaches_no_host_beside_its_own(kit: AgentKit, shop: Shop, is_allowed: None) -> None:
+    handle = begin(kit, http_get, shop.url, tool_overrides={"http_get": {"hosts": ["example.org"]}})
+
+    assert handle.result(30).status == "succeeded"
+    ((outcome, result),) = results(handle)
+    assert outcome == "failed"
+    assert "127.0.0.1 is not among the allowed hosts" in result
+    assert shop.arrived == []
+
+
+def test_a_tenant_reaches_no_host_beside_its_own(
+    kit: AgentKit, shop: Shop, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tenants = Tenants({"default": TenantSettings(http_allowed_hosts="example.org")})
+    chosen = settings.model_copy(update={"http_allowed_hosts": "127.0.0.1", "tenants": tenants})
+    monkeypatch.setattr("agents.tools.http.settings", lambda: chosen)
+
+    handle = begin(kit, http_get, shop.url)
+
+    assert handle.result(30).status == "succeeded"
+    assert [outcome for outcome, _ in results(handle)] == ["failed"]
+    assert shop.arrived == []
+    (line,) = [record for record in caplog.records if record.name == "config.egress.fetch"]
+    assert (line.host, line.code) == ("127.0.0.1", "host_not_allowed")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("hosts", [[""], ["http://a/"], ["a..b"], "example.org"])
+def test_hosts_that_are_none_break_the_definition(kit: AgentKit, hosts: Any) -> None:
+    kit.agent(tools=[http_get], tool_overrides={"http_get": {"hosts": hosts}})
+
+    with pytest.raises(DefinitionInvalid):
+        kit.run()

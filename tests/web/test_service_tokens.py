@@ -24,6 +24,8 @@ from tests.web.conftest import eventually, opened, process_of
 from web.app import create_app
 from web.auth import disabled, jwks
 from web.auth.authentication import EXTENSION
+from web.auth.jwks import KeySet
+from web.errors import IssuerUnreachable
 
 pytestmark = pytest.mark.parity
 
@@ -384,3 +386,14 @@ def test_settings_that_would_weaken_it_are_refused(
 
     with pytest.raises(SettingInvalid, match=complaint):
         read_settings()
+
+
+@pytest.mark.parametrize(
+    "source", ["http://169.254.169.254/jwks", "http://[::ffff:169.254.169.254]/jwks", "http://2852039166/jwks"]
+)
+def test_keys_come_from_no_metadata_service(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = KeySet(source, ["ES256"])
+    monkeypatch.setattr(keys._opener, "open", lambda *_, **__: pytest.fail("it was about to connect"))
+
+    with pytest.raises(IssuerUnreachable):
+        keys.key("one")

@@ -279,6 +279,31 @@ def test_a_provider_that_does_not_answer_is_a_problem_with_a_sentence(deploy: Ca
     assert refused.headers["Retry-After"]
 
 
+@pytest.mark.parametrize("issuer", ["https://169.254.169.254", "https://[fd00:ec2::254]", "https://gpu.example"])
+def test_a_metadata_service_is_no_provider(
+    deploy: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, issuer: str
+) -> None:
+    lookup = socket.getaddrinfo
+
+    def answers(host: Any, port: Any, *more: Any, **named: Any) -> Any:
+        if host == "gpu.example":
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", port))]
+        return lookup(host, port, *more, **named)
+
+    def connect(*_: Any, **__: Any) -> None:
+        raise AssertionError("it was about to connect")
+
+    reader = Reader(deploy(oidc_issuer=issuer))
+    monkeypatch.setattr(socket, "getaddrinfo", answers)
+    monkeypatch.setattr(socket, "create_connection", connect)
+
+    refused = reader.client.post("/auth/sign-in")
+
+    assert (refused.status_code, refused.json["code"]) == (503, "provider_unreachable")  # type: ignore[index]
+    assert "metadata service" in caplog.text
+    assert "169.254" not in refused.text
+
+
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 

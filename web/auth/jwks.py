@@ -15,6 +15,10 @@ from typing import Any
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
+from config.egress.operators import require_operators_url_here
+from config.egress.policy import allowed_in
+from config.errors import CallboardError
+from config.settings import settings
 from web.errors import IssuerUnreachable
 
 log = logging.getLogger(__name__)
@@ -99,7 +103,7 @@ class KeySet:
         try:
             found = dict(self._usable(json.loads(self._read())))
             self._keys, self._fetched_s = found, time.monotonic()
-        except (OSError, HTTPException, ValueError, TypeError, KeyError, RecursionError) as error:
+        except (OSError, HTTPException, ValueError, TypeError, KeyError, RecursionError, CallboardError) as error:
             log.warning("keys of the issuer not fetched from %s: %s: %s", self._source, type(error).__name__, error)
         finally:
             self._over.set()
@@ -107,6 +111,7 @@ class KeySet:
     def _read(self) -> bytes:
         if "://" not in self._source:
             return Path(self._source).read_bytes()
+        require_operators_url_here(self._source, allowed_in(settings().http_allowed_hosts))
         until_s, data = time.monotonic() + TOTAL_S, b""
         with self._opener.open(self._source, timeout=TIMEOUT_S) as answer:
             while piece := answer.read1(MAX_BYTES):

@@ -1,4 +1,4 @@
-"""What the identity provider sends is limited in size and time, so that it cannot hold a thread or fill the memory."""
+"""Limits of requests to the identity provider: where they go, and the size and time of what it sends back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from typing import cast
 
 import httpx2
+
+from config.egress.errors import HostNotAllowed, UrlRefused
+from config.egress.operators import require_operators_url_here
+from config.egress.policy import allowed_in
+from config.settings import settings
 
 MAX_BYTES = 1024 * 1024
 TOTAL_S = 8.0
@@ -34,6 +39,18 @@ class BoundedStream(httpx2.SyncByteStream):
 
     def close(self) -> None:
         self._stream.close()
+
+
+def guard(request: httpx2.Request) -> None:
+    """Refuse a request to a cloud's metadata service, which a provider's document could name as one of its addresses.
+
+    Raises:
+        httpx2.ConnectError: it leads there, or its address is malformed.
+    """
+    try:
+        require_operators_url_here(str(request.url), allowed_in(settings().http_allowed_hosts))
+    except (HostNotAllowed, UrlRefused) as error:
+        raise httpx2.ConnectError(str(error)) from error
 
 
 def bound(answer: httpx2.Response) -> None:

@@ -21,7 +21,7 @@ from config.egress.target import parse_target
 from config.settings import Settings
 from web.errors import Overloaded
 from web.oidc.attempt import Attempt
-from web.oidc.bounds import PLAIN, bound
+from web.oidc.bounds import PLAIN, bound, guard
 from web.oidc.errors import ProviderUnreachable, SignInRefused
 from web.oidc.id_token import claims_of, key_id_of
 
@@ -164,7 +164,7 @@ class Provider:
                 timeout=TIMEOUT_S,
                 verify=self._trust(),
                 headers=PLAIN,
-                event_hooks={"response": [bound]},
+                event_hooks={"request": [guard], "response": [bound]},
             ) as client:
                 yield client
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError) as error:

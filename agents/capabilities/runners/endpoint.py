@@ -14,7 +14,7 @@ from agents.tools.tool import current_call
 from config.definitions.runner_spec import SECRET_IN_HEADER
 from config.egress.exchange import HttpAnswer, Limits
 from config.egress.fetch import Fetcher
-from config.egress.policy import EgressPolicy, allowed_in
+from config.egress.policy import EgressPolicy, hosts_in
 from config.egress.request import Outgoing, checked_body, checked_headers
 from config.egress.target import parse_target
 from config.errors import ToolCutOff
@@ -48,7 +48,7 @@ class EndpointRunner:
             ToolCutOff, OutputTooLong, OutputNotJson: the request may have taken effect.
         """
         target, call = parse_target(self.url), current_call()
-        allowed = allowed_in(",".join(self.hosts) or f"{target.authority}")
+        allowed = hosts_in(self.hosts or (target.authority,))
         values = secret_values(self.secrets)
         chosen = {
             name: SECRET_IN_HEADER.sub(lambda found: values[found[1]], text) for name, text in self.headers.items()

@@ -15,6 +15,7 @@ import httpx
 
 from agents.models.call import address_of
 from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.http.base import require_base, require_base_here
 from agents.models.http.inflate import inflated
 from agents.models.http.provider_call import in_provider_call
 from config.redaction import redact_start
@@ -40,6 +41,7 @@ def install_guard() -> None:
     async def guarded_async(client: Any, request: httpx.Request, *, stream: bool = False, **more: Any) -> Any:
         if not in_provider_call():
             return await send_async(client, request, stream=stream, **more)
+        await require_base(request.url)
         more["follow_redirects"] = False
         request.headers.update(_UNCOMPRESSED)
         answer = await send_async(client, request, stream=True, **more)
@@ -52,6 +54,7 @@ def install_guard() -> None:
     def guarded_sync(client: Any, request: httpx.Request, *, stream: bool = False, **more: Any) -> Any:
         if not in_provider_call():
             return send_sync(client, request, stream=stream, **more)
+        require_base_here(request.url)
         more["follow_redirects"] = False
         request.headers.update(_UNCOMPRESSED)
         answer = send_sync(client, request, stream=True, **more)

@@ -4,7 +4,7 @@ import pytest
 
 from config.egress.addresses import address_in, is_public
 from config.egress.errors import HostNotAllowed
-from config.egress.policy import EgressPolicy, allowed_in
+from config.egress.policy import EgressPolicy, allowed_in, hosts_in
 from config.egress.target import parse_target
 from config.errors import SettingInvalid
 from config.settings import read_settings
@@ -91,3 +91,36 @@ def test_public_addresses_are_public(text):
 
     assert found is not None
     assert is_public(found)
+
+
+@pytest.mark.parametrize(
+    ("deployment", "narrower", "url", "is_fine"),
+    [
+        ("", ["example.org"], "https://example.org/", True),
+        ("", ["example.org"], "https://other.example/", False),
+        ("", [""], "https://example.org/", False),
+        ("example.org", ["*"], "https://example.org/", True),
+        ("example.org", ["*"], "https://other.example/", False),
+        ("*, 10.0.0.0/8", ["wiki.intern"], "http://wiki.intern/", True),
+        ("*, 10.0.0.0/8", ["10.0.0.7"], "http://10.0.0.7/", True),
+        ("*", ["10.0.0.7"], "http://10.0.0.7/", False),
+        ("example.org", ["example.org:8443"], "https://example.org/", False),
+        ("*.example.org", ["a.example.org, b.example.org", "b.example.org"], "https://b.example.org/", True),
+        ("*.example.org", ["a.example.org, b.example.org", "b.example.org"], "https://a.example.org/", False),
+    ],
+)
+def test_a_narrower_list_takes_away_and_adds_nothing(deployment, narrower, url, is_fine):
+    lists = tuple(hosts_in(text.split(",") if text else []) for text in narrower)
+    policy = EgressPolicy(allowed=allowed_in(deployment), within=lists)
+    try:
+        policy.require_target(parse_target(url))
+    except HostNotAllowed:
+        assert not is_fine
+    else:
+        assert is_fine
+
+
+@pytest.mark.parametrize("part", ["", " ", "a..b", "http://a/"])
+def test_an_empty_entry_is_no_host(part):
+    with pytest.raises(ValueError, match="is not a host"):
+        hosts_in([part])
