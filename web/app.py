@@ -15,6 +15,7 @@ from web import limits, problems, security
 from web.api.agents import agents
 from web.api.approvals import approvals
 from web.api.audit import audit
+from web.api.confirming import confirming
 from web.api.context import context
 from web.api.conversation import conversation
 from web.api.document import document
@@ -48,6 +49,7 @@ BLUEPRINTS = (
     execute,
     health,
     seed,
+    confirming,
     conversation,
     context,
     selftest,

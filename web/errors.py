@@ -210,3 +210,21 @@ class RunNotSucceeded(Permanent):
     code = "run_failed"
     status = 502
     remedy = "Read its log by `run_id`."
+
+
+class NothingToConfirm(Permanent):
+    """`/confirm`: no call of the conversation waits for an approval, or none with this `call_id`."""
+
+    code = "nothing_to_confirm"
+    status = 409
+    remedy = "Read `GET /tool-data`, which says what the conversation waits for."
+    text = "no such call of conversation '{thread_id:.80}' waits for an approval."
+
+
+class SeveralToConfirm(Permanent):
+    """`/confirm`: several calls wait; `pending` lists them."""
+
+    code = "several_to_confirm"
+    status = 409
+    remedy = "Send the `call_id` of one of them."
+    text = "{count} calls wait for an approval; name one of them by its `call_id`."

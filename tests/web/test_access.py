@@ -36,6 +36,7 @@ UNKNOWN = {
     "thread_id": "",
     "approval_id": "apr_00000000000000000000000000",
     "agent": "no-such-agent",
+    "call_id": "call_00000000000000000000000000",
     "key_id": "0000000000000000",
     "owner": "no-such-principal",
 }
@@ -202,6 +203,7 @@ def objects(runner: Runner, credentials: Mapping[str, object]) -> Objects:
                 connection.execute(update(threads).where(threads.c.id == thread_id).values(private=True))
             key_id = connection.execute(select(api_keys.c.id).where(_IS_OF_ANA)).scalars().first() or ""
         ids = {"run_id": run_id, "thread_id": thread_id, "approval_id": f"apr_{run_id}", "key_id": key_id}
+        ids["call_id"] = ids["approval_id"]
         return ids | {"agent": "ledger", "owner": "ana"}
 
     return Objects(make=make)

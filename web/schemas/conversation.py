@@ -23,6 +23,24 @@ class ConversationHistory(Answer):
     """Where the next page begins; absent on the last one."""
 
 
+class ToolData(Answer):
+    """What a conversation waits for."""
+
+    next: Literal["confirm", "question", "done"]
+    """``confirm``: a call waits for `POST /confirm`. ``question``: another answer is needed. ``done``: nothing."""
+    force_confirm: bool
+    """Whether a call waits for a confirmation."""
+    tool: Maybe[str] = None
+    args: Maybe[dict[str, Any]] = None
+    response: Maybe[str] = None
+    """Why a person is asked, or what is asked."""
+    run_id: Maybe[str] = None
+    approval_id: Maybe[str] = None
+    call_id: Maybe[str] = None
+    digest: Maybe[str] = None
+    """SHA-256 of the arguments; to be sent with the confirmation."""
+
+
 class EndedChat(Answer):
     """A conversation whose open runs were asked to stop."""
 

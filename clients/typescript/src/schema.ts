@@ -214,6 +214,20 @@ export interface components {
              */
             type: "child";
         };
+        /** @description Which call is approved. */
+        Confirm: {
+            /** @description The call's id, or that of its approval; absent: the only one that waits. */
+            call_id?: string;
+            /** @description The digest of the arguments that you were shown; the approval is refused where it is another one. */
+            digest?: string;
+            /**
+             * Format: thread-id
+             * @description Your own name for it; absent: the one that you have without a name.
+             * @default conversation
+             * @example sums
+             */
+            thread_id: string;
+        };
         /** @description A run that was asked for something. */
         ControlledRun: {
             run_id: string;
@@ -1278,6 +1292,27 @@ export interface components {
         /** @description The tools that agents can use, by name. */
         ToolCatalogue: {
             tools: components["schemas"]["CatalogueTool"][];
+        };
+        /** @description What a conversation waits for. */
+        ToolData: {
+            approval_id?: string;
+            args?: {
+                [key: string]: unknown;
+            };
+            call_id?: string;
+            /** @description SHA-256 of the arguments; to be sent with the confirmation. */
+            digest?: string;
+            /** @description Whether a call waits for a confirmation. */
+            force_confirm: boolean;
+            /**
+             * @description ``confirm``: a call waits for `POST /confirm`. ``question``: another answer is needed. ``done``: nothing.
+             * @enum {string}
+             */
+            next: "confirm" | "question" | "done";
+            /** @description Why a person is asked, or what is asked. */
+            response?: string;
+            run_id?: string;
+            tool?: string;
         };
         /** @description A tool call: first perhaps its name alone, then once with its arguments. */
         ToolEvent: {

@@ -1,0 +1,114 @@
+"""`/confirm` and `/tool-data` of the first chat design: the call that a conversation waits for, and its approval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from flask import Blueprint, Response
+from pydantic import Field
+
+from bus.journal import (
+    ApprovalDecided,
+    ApprovalOver,
+    ApproverRefused,
+    ArgumentsDiffer,
+    Decision,
+    IdempotencyConflict,
+)
+from web.api.answers import answer
+from web.api.conversation import WhichConversation
+from web.calls.call import call
+from web.calls.fields import Maybe
+from web.errors import NothingToConfirm, SeveralToConfirm
+from web.parameters import Repeatable
+from web.process import current_process
+from web.schemas.approval import DecidedApproval
+from web.schemas.conversation import ToolData
+from web.security import current_principal
+
+confirming = Blueprint("confirming", __name__)
+
+MAX_RUNS = 200
+"""Open runs of a conversation that are looked at."""
+MAX_LISTED = 50
+LISTED = ("run_id", "approval_id", "call_id", "name", "digest")
+
+
+class Confirm(WhichConversation):
+    """Which call is approved."""
+
+    call_id: Maybe[Annotated[str, Field(max_length=200)]] = None
+    """The call's id, or that of its approval; absent: the only one that waits."""
+    digest: Maybe[Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = None
+    """The digest of the arguments that you were shown; the approval is refused where it is another one."""
+
+
+@confirming.post("/confirm")
+@call(
+    {200: DecidedApproval},
+    problems=(
+        NothingToConfirm,
+        SeveralToConfirm,
+        ApproverRefused,
+        ApprovalDecided,
+        ApprovalOver,
+        ArgumentsDiffer,
+        IdempotencyConflict,
+    ),
+)
+def confirm(body: Confirm, headers: Repeatable) -> Response:
+    """Approve the call that the conversation waits for; 409 with the list in ``pending`` where several do."""
+    principal, journal = current_principal(), current_process().journal
+    one = _only(body, [one for one in _pending(body.thread_id) if one["kind"] == "call"])
+    decided = journal.decide(
+        principal,
+        one["run_id"],
+        one["approval_id"],
+        Decision(decision="approve", digest=body.digest or one["digest"]),
+        by=principal.id,
+        idempotency=headers.idempotency(body),
+    )
+    ids = {"run_id": one["run_id"], "approval_id": one["approval_id"]}
+    return answer({**ids, "decision": decided.decision, "by": decided.by, "status": decided.written.status})
+
+
+def _only(body: Confirm, waiting: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the one question that is meant.
+
+    Raises:
+        NothingToConfirm: there is none.
+        SeveralToConfirm: there are several.
+    """
+    named = [one for one in waiting if body.call_id in (None, one["call_id"], one["approval_id"])]
+    if not named:
+        raise NothingToConfirm(thread_id=body.thread_id)
+    if len(named) > 1:
+        listed = [{name: one[name] for name in LISTED} for one in named[:MAX_LISTED]]
+        raise SeveralToConfirm(count=len(named), pending=listed)
+    return named[0]
+
+
+@confirming.get("/tool-data")
+@call({200: ToolData})
+def tool_data(query: WhichConversation) -> Response:
+    """Return what the conversation waits for: a confirmation, an answer, or nothing."""
+    process = current_process()
+    with process.large_work():
+        waiting = _pending(query.thread_id)
+        if not waiting:
+            return answer({"next": "done", "force_confirm": False})
+        one = waiting[0]
+        is_call = one["kind"] == "call"
+        fields = {"tool": one["name"], "args": one["arguments"], "response": one["reason"], "force_confirm": is_call}
+        ids = {name: one[name] for name in ("run_id", "approval_id", "call_id", "digest")}
+        return answer({"next": "confirm" if is_call else "question", **fields, **ids})
+
+
+def _pending(thread_id: str) -> list[dict[str, Any]]:
+    """Return the open questions of the caller's conversation, the oldest first, each with its run."""
+    principal, runs = current_principal(), current_process().journal.runs
+    found, _ = runs.page(principal, status="waiting", thread_id=thread_id, owner=principal.id, limit=MAX_RUNS)
+    return [
+        one | {"run_id": run["run_id"]} for run in reversed(found) for one in runs.questions(principal, run["run_id"])
+    ]
