@@ -29,6 +29,7 @@ from bus.journal import (
     end_commit,
     end_event,
 )
+from bus.payloads import Payload
 from config.definitions.agent import AgentDefinition
 
 CALLS_AT_ONCE = 16
@@ -103,13 +104,26 @@ class Agent:
             StaleOwner: another worker owns the run now.
         """
         assert self._step is not None or self._calls, "begin() comes first"
+        await self._consult_begun()
         step = self._step if self._step is not None else await self._run_calls()
         while step is not None:
             answer = await step.ask()
+            text = await step.account(answer.text)
             if answer.tool_calls and not self._is_last:
-                step = await self._use_tools(step, answer.text, answer.tool_calls)
+                step = await self._use_tools(step, text, answer.tool_calls)
             else:
-                step = await self._conclude(step, answer.text)
+                step = await self._conclude(step, text)
+
+    async def _consult_begun(self) -> None:
+        """Ask the governance engine about what the claim has begun, and commit what is decided."""
+        context, step = self._context, self._step
+        if context.governance is None:
+            return
+        if step is None:
+            await open_calls.consult_begun(context, self._calls)
+            return
+        notes = await step.consult()
+        await context.save(Commit(events=notes, decided={step.id: step.decision}))
 
     @property
     def _is_last(self) -> bool:
@@ -179,12 +193,13 @@ class Agent:
     async def _use_tools(self, step: ModelStep, text: str, asked: Sequence[ToolCall]) -> ModelStep | None:
         """Run every call of the answer and return the next model step, committed as started."""
         calls = [await self._checked(call) for call in asked]
+        notes = await open_calls.consult(calls)
         message = step.concluded(text, calls)
         release = self._context.release_as
         call_events = (call.call_event(step.message_id) for call in calls)
         change = replace(
             message,
-            events=[*message.events, *call_events, *open_calls.moved(release)],
+            events=[*message.events, *notes, *call_events, *open_calls.moved(release)],
             started=[call.started("planned" if release else "started") for call in calls],
             release=release,
         )
@@ -241,10 +256,13 @@ class Agent:
         for item in change.history:
             self._context.chat_history.add(item)
         release, following = self._context.release_as, None
+        notes: Sequence[Payload] = ()
         if release is None:
-            following = self._begin(self._model_step())
+            step = self._model_step()
+            notes = await step.consult()  # before the present calls are left behind: a stop has to find them
+            following = self._begin(step)
         started = [following.started()] if following is not None else []
-        events = [*change.events, *open_calls.moved(release)]
+        events = [*change.events, *notes, *open_calls.moved(release)]
         await self._context.writer.commit(replace(change, events=events, started=started, release=release))
         await self._context.note_calls_over()
         return following

@@ -12,10 +12,12 @@ from typing import Any, Literal
 
 from sqlalchemy import Row
 
+from agents.governance.governance import Governance
+from agents.governance.wiring import governance_of
 from agents.tools.isolation.sandbox import Quota
 from agents.window import Window
 from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner, Totals
-from bus.payloads import Payload
+from bus.payloads import EndPayload, Payload
 from config.capabilities import Classification
 from config.effects import Effect
 from config.guardrails.guardrails import UNGUARDED, Guardrails
@@ -62,6 +64,10 @@ class RunContext:
         self.policy: Policy = ALLOW_ALL
         """Decides about each call of a model or a tool."""
         self.guardrails: Guardrails = UNGUARDED
+        self.governance: Governance | None = governance_of(journal.settings, lease)
+        """Asks the remote engine about each call; None where the deployment has none."""
+        self.end: EndPayload | None = None
+        """The run's last event, once it is committed."""
         self.labels = set(lease.labels)
         """What the run has read so far, as the labels of its tools."""
         self.totals: Callable[[], Totals] = Totals
@@ -127,6 +133,8 @@ class RunContext:
 
     def notify(self, payload: Payload) -> None:
         """Deliver an event to every observer."""
+        if isinstance(payload, EndPayload):
+            self.end = payload
         self._invoker.agent_on_response(self._run_facts, self._agent_facts, payload)
 
     async def save(self, change: Commit) -> list[Payload]:

@@ -12,6 +12,7 @@ from functools import partial
 from agents.compatibility import LoadedAgent, RunWork, compatible_work
 from agents.context import RunContext
 from agents.errors import RunFailed
+from agents.governance.wiring import report_end, report_start
 from agents.models.call import is_in_process
 from agents.models.lite import is_imported, litellm_module
 from agents.process import Process
@@ -131,6 +132,7 @@ async def execute(journal: Journal, claimed: ClaimedRun) -> None:
     finally:
         claimed.held.close()
         await journal.disown(lease)
+        await report_end(context.governance, context.end)
         acting_for.reset(before)
 
 
@@ -149,9 +151,17 @@ def _notify_of_claim(journal: Journal, context: RunContext, committed: Sequence[
     journal.hot_log.nudge(journal.keys.board(lease.tenant), lease.run_id)
 
 
+async def _begin_and_run(context: RunContext, agent: RunWork) -> None:
+    """Run the agent; of a new run, first send the governance engine that it begins."""
+    if context.governance is not None and context.lease.fence == 1:
+        items = context.chat_history.items
+        await report_start(context.governance, items[-1].data if items else None)
+    await agent.run()
+
+
 async def _work(journal: Journal, agent: RunWork, claimed: ClaimedRun) -> None:
     context = claimed.context
-    work = asyncio.create_task(agent.run(), name=f"run {context.lease.run_id}")
+    work = asyncio.create_task(_begin_and_run(context, agent), name=f"run {context.lease.run_id}")
     context.halt = context.writer.on_lost = work.cancel
     if context.lease.can_be_cleared:
         context.on_calls_over = partial(claimed.clear_suspect, journal)

@@ -16,8 +16,8 @@ from config.folders import ROOT
 PAGE = ROOT / "docs" / "errors.md"
 MODULES = tuple(
     """
-    agents.capabilities.errors agents.errors agents.models.errors agents.tools.errors bus.errors bus.journal.errors
-    bus.messages
+    agents.capabilities.errors agents.errors agents.governance.errors agents.models.errors agents.tools.errors
+    bus.errors bus.journal.errors bus.messages
     cli.supervisor.serving cli.supervisor.supervisor config.database.errors config.definitions.errors
     config.egress.errors config.errors config.identity.errors config.identity.folders config.redis.errors web.errors
     web.oidc.errors

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agents.context import RunContext
 from agents.errors import PolicyRefused
+from agents.governance.errors import EngineUnavailable
+from agents.governance.governance import RULE, GovernedCall, combined
 from agents.models.call import ModelCall
 from agents.models.cost import cost_of
 from agents.models.open import open_stream
@@ -17,7 +20,7 @@ from agents.models.streams.chunk import Usage
 from agents.steps.streaming import StreamedResponseWrapper
 from agents.steps.tool_step import ToolStep
 from bus.journal import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, Totals, canonical_digest
-from bus.payloads import ErrorPayload, MessagePayload, ReasoningPayload, ResponsePayload, ToolNamePayload
+from bus.payloads import ErrorPayload, MessagePayload, Payload, ReasoningPayload, ResponsePayload, ToolNamePayload
 from config.errors import CallboardError
 from config.ids import new_id
 from config.policy.decision import Verdict
@@ -40,9 +43,69 @@ class ModelStep:
         self._stream: StreamedResponseWrapper | None = None
         self._is_answered = False
         self._pieces = 0
+        self._notes: list[Payload] = []
+        self._unanswered: EngineUnavailable | None = None
 
         self.decision = context.policy.decide(context.call_facts("model", call.model))
         """What the policy decides about the call."""
+
+    async def consult(self) -> Sequence[Payload]:
+        """Ask the governance engine about the call, and adopt what it decides if that is stricter.
+
+        Returns the events to be committed with the decision. The engine may change the newest message for this call.
+        """
+        governance = self._context.governance
+        if governance is None or self.decision.verdict in _REFUSING:
+            return ()
+        judged = await governance.before(self._governed)
+        changed, self._unanswered = judged.decision.arguments, judged.error
+        # The messages are not part of the record: what is kept of a decision is that there was a change.
+        self.decision = replace(combined(self.decision, judged.decision), arguments=None)
+        if changed is not None:
+            self._change_prompt(changed)
+        return judged.notes
+
+    @property
+    def _governed(self) -> GovernedCall:
+        newest = self._call.messages[-1].get("content") if self._call.messages else None
+        return GovernedCall(
+            step_id=self.id,
+            call_id=self.message_id,
+            point="model",
+            name=self._call.model,
+            arguments={
+                "model": self._call.model,
+                "prompt": newest if isinstance(newest, str) else "",
+                "messages": len(self._call.messages),
+                "tools": sorted(self._call.effects),
+            },
+            attempt=self._attempts_before + self.attempt,
+        )
+
+    def _change_prompt(self, changed: Mapping[str, Any]) -> None:
+        before = self._governed.arguments
+        if not isinstance(changed.get("prompt"), str) or {**changed, "prompt": ""} != {**before, "prompt": ""}:
+            problem = "the governance engine changed more than the prompt."
+            self.decision = replace(self.decision, verdict=Verdict.BLOCK, rule=RULE, reason=problem)
+            return
+        *others, newest = self._call.messages
+        self._call = replace(self._call, messages=[*others, {**newest, "content": changed["prompt"]}])
+
+    async def account(self, text: str) -> str:
+        """Send the engine the answer's text, and return the text that is kept: as it is, or as the engine changed it.
+
+        Raises:
+            PolicyRefused: the engine does not let the answer pass, or ends the run.
+        """
+        governance = self._context.governance
+        if governance is None:
+            return text
+        judged = await governance.after(self._governed, status="completed", output=text, duration_ms=None)
+        self._notes += judged.notes
+        decision = judged.decision
+        if decision.verdict in _REFUSING:
+            raise judged.error or PolicyRefused(rule=decision.rule, reason=decision.reason)
+        return judged.output if isinstance(judged.output, str) else text
 
     def started(self) -> StepStarted:
         """Return the journal's entry that has to be committed before ``ask``."""
@@ -62,10 +125,11 @@ class ModelStep:
 
         Raises:
             PolicyRefused: the policy does not allow the call.
+            EngineUnavailable: the governance engine gave no answer, and the operator's setting is ``fail_closed``.
             CallboardError: the error of the last attempt that the retry policy allows.
         """
         if self.decision.verdict in _REFUSING:
-            raise PolicyRefused(rule=self.decision.rule, reason=self.decision.reason)
+            raise self._unanswered or PolicyRefused(rule=self.decision.rule, reason=self.decision.reason)
         timeouts = self._call.timeouts
         while True:
             try:
@@ -143,7 +207,7 @@ class ModelStep:
             data["tool_calls"] = [entry | as_sent for entry, as_sent in zip(shown, sent, strict=True)]
         item = HistoryItem(id=self.message_id, role="assistant", data=data)
         result = {"message_id": self.message_id, "finish_reason": answer.finish_reason, "calls": len(answer.tool_calls)}
-        return Commit(events=[payload], ended=[self._ended("done", result)], history=[item])
+        return Commit(events=[*self._notes, payload], ended=[self._ended("done", result)], history=[item])
 
     async def refuse(self, text: str, error: CallboardError) -> StepEnded:
         """Withdraw an answer that the model has to correct, and return the step's end for the journal."""

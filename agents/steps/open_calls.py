@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -60,6 +61,23 @@ def require_wanted(calls: Sequence[ToolStep]) -> None:
     halting = next((call.decision for call in calls if call.is_halted and call.decision is not None), None)
     if halting is not None:
         raise PolicyRefused(rule=halting.rule, reason=halting.reason)
+
+
+async def consult(calls: Sequence[ToolStep]) -> list[Payload]:
+    """Ask the governance engine about calls before they are begun; return the events to be committed with them."""
+    found = await asyncio.gather(*(call.consult() for call in calls))
+    return [note for notes in found for note in notes]
+
+
+async def consult_begun(context: RunContext, calls: Sequence[ToolStep]) -> None:
+    """Ask the governance engine about calls whose start the claim has committed, and commit what is decided."""
+    begun = [call for call in calls if call.will_run]
+    if context.governance is None or not begun:
+        return
+    notes = await consult(begun)
+    decided = {call.id: call.decision for call in begun if call.decision is not None}
+    planned = [call.id for call in begun if call.approval_reason is not None]
+    await context.save(Commit(events=notes, decided=decided, planned=planned))
 
 
 def outcomes(calls: Iterable[ToolStep], message_id: str) -> Commit:

@@ -123,8 +123,9 @@ class Preflight:
     def _written(self) -> dict[str, Any]:
         """Return the arguments: as a person or a policy has changed them before, else as the model wrote them."""
         changed = self._said.edited
-        if changed is None and self._prior is not None and self._prior.status != "planned":
-            changed = self._prior.constrained
+        prior = self._prior
+        if changed is None and prior is not None and (prior.status != "planned" or prior.remote):
+            changed = prior.constrained  # of a planned call the local policy is asked again, which changes it alike
         return parse_arguments(self._call.arguments_text) if changed is None else dict(changed)
 
     def _judge(self, tool: Tool) -> None:

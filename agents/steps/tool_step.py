@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from agents.context import RunContext
+from agents.errors import PolicyRefused
+from agents.governance.governance import GovernedCall, combined
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.preflight import Preflight, version_of
 from agents.texts import readable_call
-from agents.tools.errors import CallRejected, ToolTimeout
+from agents.tools.arguments import validate_arguments
+from agents.tools.errors import ArgumentsInvalid, CallBlocked, CallRejected, ToolTimeout
 from agents.tools.executor import call_tool, check_call
 from agents.tools.questions import CallAsks
 from agents.tools.results import validate_output
@@ -20,6 +23,7 @@ from bus.journal import (
     BEFORE,
     FORM,
     NOTHING_SAID,
+    USED_UP,
     Commit,
     HistoryItem,
     OpenStep,
@@ -29,11 +33,12 @@ from bus.journal import (
     canonical_digest,
     result_of_cut_off,
 )
-from bus.payloads import Outcome, ToolPayload, ToolResultPayload
+from bus.payloads import Outcome, Payload, ToolPayload, ToolResultPayload
 from config.effects import Effect, Recovery
 from config.errors import ModelVisible, ToolCutOff
 from config.failpoints import failpoint
 from config.ids import new_id
+from config.policy.decision import PolicyDecision, Verdict
 
 LOST = "The worker was lost while this call was under way, and it is not known whether it took effect."
 NO_EFFECT = "It did not take effect: the other side was asked and knows nothing of this call."
@@ -85,6 +90,9 @@ class ToolStep:
         self.error: ModelVisible | None = None
         """Why the call was refused or has failed; None where it was done, was cut off, or its outcome is unknown."""
         self._duration_ms: int | None = None
+        self._notes: list[Payload] = []
+        self.spans: Sequence[Mapping[str, Any]] = ()
+        """The HTTP requests, statements and file operations of the call."""
         if preflight.refusal is not None:
             self._settle(*preflight.refusal)
 
@@ -147,7 +155,7 @@ class ToolStep:
     @property
     def is_halted(self) -> bool:
         """Whether the policy ends the run because of it."""
-        return self._preflight.is_halted
+        return self.decision is not None and self.decision.verdict is Verdict.HALT
 
     @property
     def is_given_up(self) -> bool:
@@ -215,6 +223,99 @@ class ToolStep:
             policy_version=self._preflight.policy_version,
         )
 
+    # --- the remote engine
+
+    async def consult(self) -> Sequence[Payload]:
+        """Ask the governance engine about a call that may be made, and adopt what it decides if that is stricter.
+
+        Returns the events to be committed with that. To be called before the start is committed, or, where the claim
+        has committed it, before ``run``.
+        """
+        governance = self._context.governance
+        if governance is None or self.is_settled or self.is_halted or self.needs_form:
+            return ()
+        judged = await governance.before(self._governed)
+        self._adopt(judged.decision)
+        return judged.notes
+
+    @property
+    def _governed(self) -> GovernedCall:
+        return GovernedCall(
+            step_id=self.id,
+            call_id=self.call.id,
+            point="tool",
+            name=self.call.name,
+            arguments=self.arguments,
+            effect=self.effect,
+            attempt=self._attempts,
+        )
+
+    def _adopt(self, remote: PolicyDecision) -> None:
+        """Make the stricter of both decisions the call's; what a person approved is not changed any more."""
+        assert self._tool is not None
+        is_approved = self._is_approved
+        self.decision = combined(self.decision, remote)
+        if self._prior is not None and self._prior.remote and self._prior.constrained is not None:
+            self.decision = replace(self.decision, arguments=dict(self.arguments))
+        if remote.arguments is not None:
+            if is_approved:
+                self._refuse("the governance engine changed the arguments that a person has approved.")
+                return
+            self.arguments = dict(remote.arguments)
+            try:
+                validate_arguments(self._tool, self.arguments)
+            except ArgumentsInvalid as error:
+                self._refuse(f"the governance engine rewrote the arguments, and they do not fit: {error}")
+                return
+        if remote.verdict is Verdict.BLOCK:
+            self._refuse(f"the policy's rule '{remote.rule}' blocks it. {remote.reason}")
+        elif remote.verdict is Verdict.REQUIRE_APPROVAL and not is_approved:
+            self.approval_reason = remote.reason or f"The policy's rule '{remote.rule}' requires a person's approval."
+
+    @property
+    def _is_approved(self) -> bool:
+        """Whether a person has approved exactly this call."""
+        said = self._answered
+        if self._tool is None or said.decision is None or said.decision.decision not in USED_UP:
+            return False
+        return said.digest == canonical_digest(self.arguments) and said.tool_digest == version_of(self._tool)
+
+    def _refuse(self, problem: str) -> None:
+        """Refuse the call; if an earlier owner began it, its outcome may be unknown."""
+        was_begun = self._prior is not None and self._prior.status == "started"
+        if was_begun and self.effect.policy.is_unknown_when_cut_off:
+            self._settle("unknown", f"{LOST} It was not made again: {problem}")
+        else:
+            self._settle("refused", f"Not done: {problem}", CallBlocked(f"Not done: {problem}"))
+
+    async def _account(self) -> None:
+        """Send the engine what was done; its answer may keep the result back, change it, or end the run.
+
+        Raises:
+            PolicyRefused: the engine ends the run.
+        """
+        governance = self._context.governance
+        if governance is None or self._outcome is None:
+            return
+        judged = await governance.after(
+            self._governed,
+            status="completed" if self._outcome == "done" else self._outcome,
+            output=self._result,
+            duration_ms=self._duration_ms,
+            spans=self.spans,
+        )
+        self._notes += judged.notes
+        decision = judged.decision
+        if decision.verdict is Verdict.HALT:
+            raise PolicyRefused(rule=decision.rule, reason=decision.reason)
+        if self.is_unknown:
+            return
+        if decision.verdict in (Verdict.BLOCK, Verdict.REQUIRE_APPROVAL):
+            problem = f"The call was made, and its result is kept back: {decision.reason or decision.rule}"
+            self._settle("failed", problem, CallBlocked(problem))
+        elif judged.is_output_changed:
+            self._result = judged.output
+
     # --- making the call
 
     @property
@@ -242,6 +343,7 @@ class ToolStep:
             is_checked = is_open and self.effect.policy.when_lost is Recovery.CHECK
             if not is_checked or await self._took_no_effect():
                 await self._call()
+            await self._account()
         elif not self.is_settled:
             if self._decision is not None and self._is_taken:
                 self._settle("done", self._decision.taken)
@@ -345,4 +447,6 @@ class ToolStep:
         event = ToolResultPayload(**call, **facts, message_id=message_id, step_id=self.id)
         ended = StepEnded(id=self.id, status=self._outcome, result=self._result, attempts=self._attempts)
         kept = call if self._answered.edited is None else call | {"edited": self.arguments}
-        return Commit(events=[event], ended=[ended], history=[HistoryItem(id=self._item_id, role="tool", data=kept)])
+        return Commit(
+            events=[*self._notes, event], ended=[ended], history=[HistoryItem(id=self._item_id, role="tool", data=kept)]
+        )

@@ -178,6 +178,10 @@ def child_environment(inherited: Mapping[str, str] = os.environ, **extra: str) -
     return {**inherited, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": warnings, **extra}
 
 
+_OF_WORKERS = ("CALLBOARD_GOVERNANCE_API_KEY", "OPENBOX_API_KEY")
+"""Secrets of workers that ``without_keys`` takes for settings."""
+
+
 def web_environment(settings: Settings) -> dict[str, str]:
     """Return this environment without the workers' secrets, for a web process (docs/decisions/0026)."""
     from agents.registry import AgentRegistry  # imports jsonschema and yaml, which most commands do not need
@@ -185,7 +189,7 @@ def web_environment(settings: Settings) -> dict[str, str]:
 
     agents = AgentRegistry(settings.agent_folders).all()
     named = {agent.api_key_env for agent in agents if isinstance(agent, AgentDefinition) and agent.api_key_env}
-    return without_keys(os.environ, named | {*settings.sql_variables.values()})
+    return without_keys(os.environ, named | {*settings.sql_variables.values(), *_OF_WORKERS})
 
 
 def clean_environment() -> dict[str, str]:

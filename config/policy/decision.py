@@ -69,6 +69,8 @@ class PolicyDecision:
     """With ``constrain``: the arguments with which the call is made instead of its own."""
     timeout_s: float | None = None
     """With ``constrain``: the most seconds that the call may take."""
+    remote: str = ""
+    """What the remote engine said of the call: its verdict, or why it gave none; empty where it was not asked."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the decision as it is recorded, without the fields that say nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import model_validator
 
 from config.settings.agents import AgentSettings
+from config.settings.governance import GovernanceSettings
 from config.settings.limits import LimitSettings
 from config.settings.network import NetworkSettings
 from config.settings.records import RecordSettings
@@ -14,7 +15,14 @@ from config.settings.workers import WorkerSettings
 
 
 class Settings(
-    AgentSettings, WorkerSettings, RecordSettings, LimitSettings, SignInSettings, ServiceTokenSettings, NetworkSettings
+    AgentSettings,
+    WorkerSettings,
+    RecordSettings,
+    LimitSettings,
+    SignInSettings,
+    ServiceTokenSettings,
+    GovernanceSettings,
+    NetworkSettings,
 ):
     """All settings. A field's variable is ``CALLBOARD_`` and its name in capitals."""
 

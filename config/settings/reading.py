@@ -74,8 +74,8 @@ def read_settings(**overrides: object) -> Settings:
     for urls in filter(None, (found.redis_url, found.broker_url, found.database_url)):
         for url in each_url(urls):
             register_secrets(secrets_in_url(url))
-    if found.oidc_client_secret is not None:
-        register_secrets([found.oidc_client_secret.get_secret_value()])
+    for secret in filter(None, (found.oidc_client_secret, found.governance_api_key)):
+        register_secrets([secret.get_secret_value()])
     return found
 
 

@@ -22,6 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SEED_NAMES = {
     "TEMPORAL_NAMESPACE": "deployment",
     "TEMPORAL_TASK_QUEUE": "queue",
+    "OPENBOX_URL": "governance_url",
+    "OPENBOX_API_KEY": "governance_api_key",
+    "OPENBOX_GOVERNANCE_POLICY": "governance_policy",
     "DATABASE_POOL_SIZE": "database_pool_size",
     "DATABASE_MAX_OVERFLOW": "database_max_overflow",
 }

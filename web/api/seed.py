@@ -10,6 +10,7 @@ from flask import Blueprint, Response, url_for
 from pydantic import ConfigDict, Field
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
+from agents.governance.errors import EngineUnavailable
 from agents.models.errors import ModelFailed, ModelTimeout
 from bus.journal import CodeVersion, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
 from config.definitions.errors import DefinitionInvalid
@@ -38,7 +39,7 @@ REFUSALS = (
     *(AgentUnknown, AgentForbidden, DefinitionInvalid, InputEmpty, InputTooLarge),
     *(ThreadOfOtherAgent, ThreadUnknown, TooManyRuns),
 )
-PASSING = frozenset({ModelFailed.code, ModelTimeout.code, CodeVersion.code})
+PASSING = frozenset({ModelFailed.code, ModelTimeout.code, CodeVersion.code, EngineUnavailable.code})
 """The errors of runs after which a new run may succeed."""
 CorrelationId = Annotated[str, Field(max_length=128)]
 

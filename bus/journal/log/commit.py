@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
@@ -15,12 +15,13 @@ from bus.journal.outbox import announce
 from bus.journal.ownership.leases import Lease
 from bus.journal.states.conditions import is_open
 from bus.journal.states.release import Release
-from bus.journal.steps import StepEnded, StepStarted, end_steps, leave_steps, start_steps
+from bus.journal.steps import StepEnded, StepStarted, decide_steps, end_steps, leave_steps, start_steps
 from bus.journal.threads import HistoryItem
 from bus.payloads import EndPayload, Payload
 from config.clock import epoch_ms
 from config.database.engine import WALL_MS
 from config.database.tables import messages, runs, threads
+from config.policy.decision import PolicyDecision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +36,8 @@ class Commit:
     """Ids of steps that are recorded as started and whose call was not made."""
     unknown: Sequence[str] = ()
     """Ids of steps whose outcome is unknown; they stay open until a person decides."""
+    decided: Mapping[str, PolicyDecision] = field(default_factory=dict)
+    """Step id -> what was decided about a step that is recorded as started, before its call is made."""
     release: Release | None = None
     """Give the run back without ending it; this writer commits nothing afterwards."""
     error_code: str | None = None
@@ -60,6 +63,7 @@ def record(
     insert_rows(connection, [*blocks, *rows])
     end_steps(connection, ended)
     start_steps(connection, run.run_id, fence, change.started)
+    decide_steps(connection, change.decided)
     leave_steps(connection, change.planned, "planned")
     give_back(connection, change.planned)
     leave_steps(connection, change.unknown, "unknown")

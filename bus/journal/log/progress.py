@@ -35,6 +35,8 @@ class OpenStep:
     """What a person has said about it."""
     constrained: Mapping[str, Any] | None = None
     """The arguments as a policy rewrote them before the call was begun."""
+    remote: str = ""
+    """What the remote engine said of it; empty where it was not asked."""
     arguments_text: str | None = None
     """The arguments as the model wrote them; None where the message that made the call cannot be read."""
 
@@ -124,6 +126,7 @@ def _written(connection: Connection, run_id: str, message_id: str) -> dict[str, 
 
 
 def _open(row: Any, answered: Answered | None = None, text: str | None = None) -> OpenStep:
+    decided = orjson.loads(row.decision_json) if row.decision_json is not None else {}
     return OpenStep(
         id=row.id,
         name=row.name,
@@ -134,6 +137,7 @@ def _open(row: Any, answered: Answered | None = None, text: str | None = None) -
         attempt=row.attempt,
         arguments_digest=row.arguments_digest,
         answered=answered or NOTHING_SAID,
-        constrained=orjson.loads(row.decision_json).get("arguments") if row.decision_json is not None else None,
+        constrained=decided.get("arguments"),
+        remote=decided.get("remote", ""),
         arguments_text=text,
     )

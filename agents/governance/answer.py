@@ -1,0 +1,108 @@
+"""An answer of the engine, read strictly: what is not understood is a failure, never a permission."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import orjson
+
+from agents.governance.errors import EngineUnavailable
+from config.policy.decision import Verdict
+
+MAX_REASONS = 20
+MAX_REASON = 500
+"""Characters of one reason."""
+INPUT: Final = "activity_input"
+OUTPUT: Final = "activity_output"
+InputType = Literal["activity_input", "activity_output"]
+_ACTIONS = {"continue": Verdict.ALLOW, "stop": Verdict.HALT} | {str(verdict): verdict for verdict in Verdict}
+_NO_CHANGE = object()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineAnswer:
+    """What the engine decides about one event."""
+
+    verdict: Verdict
+    reason: str = ""
+    rule: str = ""
+    """The engine's name of the policy that decided."""
+    redacted: Any = _NO_CHANGE
+    """What takes the place of the input or output that was sent."""
+    is_valid: bool = True
+    """Whether its guardrails let the input or output pass."""
+
+    @property
+    def is_changed(self) -> bool:
+        return self.redacted is not _NO_CHANGE
+
+
+def read_answer(body: bytes, sent: Mapping[str, Any], input_type: InputType) -> EngineAnswer:
+    """Return the decision about the event that was ``sent``.
+
+    Raises:
+        EngineUnavailable: it is no JSON object, has no known action, or is about another event.
+    """
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise EngineUnavailable(problem="its answer is not JSON") from error
+    if not isinstance(answer, dict):
+        raise EngineUnavailable(problem="its answer is not a JSON object")
+    _require_same_event(answer, sent)
+    verdict, reason = _verdict(answer), _text(answer, "reason")
+    rule = _text(answer, "policy_id") or _text(answer, "rule")
+    guardrails = answer.get("guardrails", answer.get("guardrails_result"))
+    if guardrails is None:
+        return EngineAnswer(verdict=verdict, reason=reason, rule=rule)
+    if not isinstance(guardrails, dict):
+        raise EngineUnavailable(problem="its guardrails are not a JSON object")
+    return _guarded(guardrails, input_type, EngineAnswer(verdict=verdict, reason=reason, rule=rule))
+
+
+def _require_same_event(answer: Mapping[str, Any], sent: Mapping[str, Any]) -> None:
+    for name in ("event_id", "run_id", "workflow_id", "activity_id", "event_type"):
+        if answer.get(name) is not None and answer[name] != sent.get(name):
+            raise EngineUnavailable(problem=f"its answer is about another event: its {name} differs")
+
+
+def _verdict(answer: Mapping[str, Any]) -> Verdict:
+    """Return the action; where ``verdict`` and ``action`` are both given, the stricter one."""
+    given = [answer[name] for name in ("action", "verdict") if answer.get(name) is not None]
+    known = [_ACTIONS.get(one) if isinstance(one, str) else None for one in given]
+    if not known or None in known:
+        raise EngineUnavailable(problem="its answer has no action that is known")
+    return max((one for one in known if one is not None), key=tuple(Verdict).index)
+
+
+def _guarded(found: Mapping[str, Any], input_type: InputType, answer: EngineAnswer) -> EngineAnswer:
+    if found.get("input_type", input_type) != input_type:
+        raise EngineUnavailable(problem=f"its guardrails are not about the {input_type}")
+    is_valid = found.get("validation_passed", True)
+    if not isinstance(is_valid, bool):
+        raise EngineUnavailable(problem="its validation_passed is neither true nor false")
+    reasons = _reasons(found.get("reasons"))
+    return EngineAnswer(
+        verdict=answer.verdict,
+        reason=" ".join(filter(None, (answer.reason, *reasons))),
+        rule=answer.rule,
+        redacted=found["redacted_input"] if found.get("redacted_input") is not None else _NO_CHANGE,
+        is_valid=is_valid,
+    )
+
+
+def _reasons(given: object) -> Sequence[str]:
+    """Return reasons, each a text or an object with ``reason``."""
+    if given is None:
+        return ()
+    if not isinstance(given, list):
+        raise EngineUnavailable(problem="its reasons are not a list")
+    texts = (one.get("reason") if isinstance(one, dict) else one for one in given[:MAX_REASONS])
+    return [text[:MAX_REASON] for text in texts if isinstance(text, str)]
+
+
+def _text(answer: Mapping[str, Any], name: str) -> str:
+    value = answer.get(name)
+    return value[:MAX_REASON] if isinstance(value, str) else ""

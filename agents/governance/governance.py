@@ -1,0 +1,213 @@
+"""The engine's part in a run: it is asked before and after each call, and what its silence means is decided here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from agents.governance.answer import INPUT, OUTPUT, EngineAnswer, InputType
+from agents.governance.engine import RemoteEngine
+from agents.governance.errors import EngineUnavailable
+from agents.governance.shown import merged, shown
+from bus.payloads import ErrorPayload, Payload
+from config.clock import stamp
+from config.effects import Effect
+from config.ids import new_id
+from config.policy.decision import PolicyDecision, Verdict
+
+log = logging.getLogger(__name__)
+
+RULE = "governance engine"
+"""The rule of a decision by an engine that names none."""
+VERSION = "remote"
+OutageRule = Literal["by_effect", "fail_open", "fail_closed"]
+_NO_OUTPUT = object()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GovernedRun:
+    """The run that an event is about."""
+
+    run_id: str
+    thread_id: str
+    agent_id: str
+    tenant: str
+    principal: str
+    queue: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GovernedCall:
+    """The call that an event is about: a step of the run."""
+
+    step_id: str
+    call_id: str
+    point: Literal["model", "tool"]
+    name: str
+    arguments: Mapping[str, Any]
+    """Of a model call: ``model``, ``prompt`` (its newest message), ``messages`` (how many) and ``tools`` (names)."""
+    effect: Effect = Effect.PURE
+    attempt: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """What the engine, or its silence, means for a call."""
+
+    decision: PolicyDecision
+    notes: Sequence[Payload] = ()
+    """Events to be committed: the engine gave no answer, and the call is made all the same."""
+    error: EngineUnavailable | None = None
+    """Why the engine gave no answer, where the call is refused for it."""
+    output: Any = field(default=_NO_OUTPUT)
+
+    @property
+    def is_output_changed(self) -> bool:
+        return self.output is not _NO_OUTPUT
+
+
+class Governance:
+    """Asks one engine about the calls of one run."""
+
+    def __init__(self, engine: RemoteEngine, run: GovernedRun, when_silent: OutageRule) -> None:
+        self._engine, self._run, self._when_silent = engine, run, when_silent
+
+    async def before(self, call: GovernedCall) -> Judgement:
+        """Return what the engine decides about a call that is about to be made."""
+        sent = shown(dict(call.arguments))
+        event = self._event("ActivityStarted", **_fields(call), activity_input=[sent])
+        try:
+            answer = await self._engine.evaluate(event, INPUT)
+            arguments = _arguments(answer, call.arguments, sent)
+        except EngineUnavailable as error:
+            return self._silent(error, call, is_open=self._opens(call.effect))
+        return Judgement(decision=_decision(answer, arguments))
+
+    async def after(
+        self,
+        call: GovernedCall,
+        *,
+        status: str,
+        output: Any,
+        duration_ms: int | None,
+        spans: Sequence[Mapping[str, Any]] = (),
+    ) -> Judgement:
+        """Return what the engine decides about a call that was made.
+
+        Without an answer its result is kept back only with ``fail_closed``: the call has happened.
+        """
+        sent = shown(output)
+        facts = {"activity_output": sent, "status": status, "duration_ms": duration_ms}
+        facts |= {"activity_input": [shown(dict(call.arguments))], "spans": list(spans), "span_count": len(spans)}
+        event = self._event("ActivityCompleted", **_fields(call), **facts)
+        try:
+            answer = await self._engine.evaluate(event, OUTPUT)
+            changed = merged(output, sent, answer.redacted) if answer.is_changed else output
+        except (EngineUnavailable, ValueError) as error:
+            problem = error if isinstance(error, EngineUnavailable) else EngineUnavailable(problem=str(error))
+            return self._silent(problem, call, is_open=self._when_silent != "fail_closed")
+        judged = Judgement(decision=_decision(answer))
+        return judged if changed is output else replace(judged, output=changed)
+
+    async def report(self, event_type: str, **facts: Any) -> EngineAnswer | None:
+        """Send an event of the run's life; None where the engine gave no usable answer."""
+        event = self._event(event_type, **{name: shown(value) for name, value in facts.items()})
+        input_type: InputType = INPUT if event_type == "WorkflowStarted" else OUTPUT
+        try:
+            return await self._engine.evaluate(event, input_type)
+        except EngineUnavailable as error:
+            log.warning("an event was not evaluated run_id=%s event=%s: %s", self._run.run_id, event_type, error)
+            return None
+
+    def _event(self, event_type: str, **facts: Any) -> dict[str, Any]:
+        run = self._run
+        return {
+            "event_id": new_id("evt"),
+            "event_type": event_type,
+            "source": "workflow-telemetry",
+            "timestamp": stamp(),
+            "workflow_id": run.run_id,
+            "run_id": run.run_id,
+            "workflow_type": run.agent_id,
+            "task_queue": run.queue,
+            "thread_id": run.thread_id,
+            "tenant": run.tenant,
+            "principal": run.principal,
+            **facts,
+        }
+
+    def _opens(self, effect: Effect) -> bool:
+        """Return whether a call is made without the engine's answer."""
+        return effect is Effect.PURE if self._when_silent == "by_effect" else self._when_silent == "fail_open"
+
+    def _silent(self, error: EngineUnavailable, call: GovernedCall, *, is_open: bool) -> Judgement:
+        said = f"{'passed' if is_open else 'refused'} without an answer: {error.facts['problem']}"
+        log.warning("%s run_id=%s step_id=%s: %s", call.name, self._run.run_id, call.step_id, said)
+        if not is_open:
+            decision = PolicyDecision(verdict=Verdict.BLOCK, rule=RULE, reason=str(error), version=VERSION, remote=said)
+            return Judgement(decision=decision, error=error)
+        note = ErrorPayload(code=error.code, message=f"{call.name}: {error} The call is not held back.", retryable=True)
+        decision = PolicyDecision(verdict=Verdict.ALLOW, rule=RULE, version=VERSION, remote=said)
+        return Judgement(decision=decision, notes=[note])
+
+
+def _fields(call: GovernedCall) -> dict[str, Any]:
+    return {
+        "activity_id": call.step_id,
+        "activity_type": call.name if call.point == "tool" else "model",
+        "call_id": call.call_id,
+        "effect": str(call.effect),
+        "attempt": call.attempt,
+    }
+
+
+def _arguments(answer: EngineAnswer, original: Mapping[str, Any], sent: Any) -> Mapping[str, Any] | None:
+    """Return the arguments that the engine gives in place of the call's own; None where it changed none.
+
+    Raises:
+        EngineUnavailable: they are no arguments, or a change of something that the engine was shown in part.
+    """
+    if not answer.is_changed:
+        return None
+    given = answer.redacted
+    if isinstance(given, list) and len(given) == 1:  # events have a list of one
+        given = given[0]
+    if not isinstance(given, dict) and given != sent:
+        raise EngineUnavailable(problem="its redacted_input is not the input's object")
+    try:
+        changed = merged(dict(original), sent, given)
+    except ValueError as error:
+        raise EngineUnavailable(problem=f"its redacted_input cannot be used: {error}") from error
+    return None if changed == original else changed
+
+
+def _decision(answer: EngineAnswer, arguments: Mapping[str, Any] | None = None) -> PolicyDecision:
+    """Return the engine's decision; guardrails that do not pass block the call."""
+    verdict = answer.verdict
+    order = tuple(Verdict).index
+    if not answer.is_valid:
+        verdict = max(verdict, Verdict.BLOCK, key=order)
+    elif arguments is not None:
+        verdict = max(verdict, Verdict.CONSTRAIN, key=order)
+    return PolicyDecision(
+        verdict=verdict,
+        rule=answer.rule or RULE,
+        reason=answer.reason,
+        version=VERSION,
+        arguments=arguments,
+        remote=str(verdict),
+    )
+
+
+def combined(local: PolicyDecision | None, remote: PolicyDecision) -> PolicyDecision:
+    """Return the stricter of two decisions, with the changes of both; of equal ones the local one."""
+    if local is None:
+        return remote
+    order = tuple(Verdict).index
+    stricter = remote if order(remote.verdict) > order(local.verdict) else local
+    arguments = remote.arguments if remote.arguments is not None else local.arguments
+    return replace(
+        stricter, version=local.version, arguments=arguments, timeout_s=local.timeout_s, remote=remote.remote
+    )

@@ -1,0 +1,40 @@
+"""An engine on a real socket, and a run that asks it."""
+
+import asyncio
+
+import orjson
+import pytest
+from pydantic import SecretStr
+
+from agents.governance.engine import RemoteEngine
+from agents.governance.governance import Governance, GovernedCall, GovernedRun
+from config.effects import Effect
+from tests.config.egress.peer import Peer, says
+
+RUN = GovernedRun(run_id="run_1", thread_id="thread_1", agent_id="helper", tenant="acme", principal="ann", queue="runs")
+
+
+def calls(effect=Effect.PURE, **arguments):
+    return GovernedCall(
+        step_id="step_1", call_id="call_1", point="tool", name="book", arguments=arguments, effect=effect
+    )
+
+
+@pytest.fixture
+def ask():
+    """Ask about a call while an engine answers by a script; a mapping or bytes is an answer of status 200."""
+
+    def ask(script, call=None, when_silent="by_effect", timeout_s=2.0, **after):
+        scripted = script if callable(script) else says(script if isinstance(script, bytes) else orjson.dumps(script))
+
+        async def run():
+            async with Peer(scripted) as peer:
+                engine = RemoteEngine(peer.url("127.0.0.1", "/core/"), SecretStr("obx_key_123"), timeout_s)
+                governance = Governance(engine, RUN, when_silent)
+                asked = call or calls(room="A 12")
+                judged = await (governance.after(asked, **after) if after else governance.before(asked))
+                return judged, peer.asked
+
+        return asyncio.run(run())
+
+    return ask

@@ -1,0 +1,436 @@
+"""Runs under a remote engine: it is asked before and after each call, and the stricter of both policies wins."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import select
+
+from agents.context import RunContext
+from agents.handle import RunHandle
+from agents.testing import AgentKit, Call, Turn
+from agents.tools.tool import tool
+from bus.journal import Decision, canonical_digest
+from bus.payloads import ErrorPayload, ToolPayload, ToolResultPayload
+from config.database.tables import steps
+from config.policy.decision import CallFacts, PolicyDecision, Verdict
+from tests.agents.governance.engine_server import EngineServer
+
+pytestmark = pytest.mark.parity
+
+made: list[Any] = []
+
+
+@tool(effect="pure")
+def look(name: str) -> dict[str, str]:
+    """Look a person up."""
+    made.append(("look", name))
+    return {"name": name, "phone": "555-0100"}
+
+
+@tool(effect="unsafe")
+def send(text: str) -> str:
+    """Send a text."""
+    made.append(("send", text))
+    return "sent"
+
+
+@tool(effect="unsafe", confirm=True)
+def pay(cents: int) -> str:
+    """Pay."""
+    made.append(("pay", cents))
+    return "paid"
+
+
+@pytest.fixture
+def engine() -> Iterator[EngineServer]:
+    made.clear()
+    with EngineServer() as server:
+        yield server
+
+
+@pytest.fixture
+def kit(engine: EngineServer) -> Iterator[AgentKit]:
+    with AgentKit(tools=[look, send, pay], settings={"governance_url": engine.url}) as one:
+        yield one
+
+
+def decisions(kit: AgentKit, run_id: str) -> list[dict[str, Any]]:
+    """Return what was decided about the steps of a run, in order."""
+    query = select(steps.c.decision_json).where(steps.c.run_id == run_id).order_by(steps.c.number)
+    with kit.runner.journal.database.read() as connection:
+        return [orjson.loads(row.decision_json) for row in connection.execute(query)]
+
+
+def refuse(event_type: str, activity: str, answer: Any) -> Any:
+    """Return a script with one answer for events of a type about an activity."""
+
+    def respond(event: dict[str, Any]) -> Any:
+        is_it = event["event_type"] == event_type and event.get("activity_type", "") == activity
+        return answer if is_it else {"action": "continue"}
+
+    return respond
+
+
+def test_each_call_is_asked_about_before_and_after_it(kit: AgentKit, engine: EngineServer) -> None:
+    kit.model.script(Turn(calls=[Call(name="look", arguments={"name": "Ann"})]), Turn(text="Her number is 555-0100."))
+
+    handle = kit.run("Find Ann.")
+    handle.result(30)
+    kit.runner.settle(10)
+
+    assert engine.types() == [
+        "WorkflowStarted",
+        "ActivityStarted model",
+        "ActivityCompleted model",
+        "ActivityStarted look",
+        "ActivityCompleted look",
+        "ActivityStarted model",
+        "ActivityCompleted model",
+        "WorkflowCompleted",
+    ]
+    assert engine.of("ActivityStarted", "look")[0]["activity_input"] == [{"name": "Ann"}]
+    (completed,) = engine.of("ActivityCompleted", "look")
+    assert completed["activity_output"] == {"name": "Ann", "phone": "555-0100"}
+    assert completed["status"] == "completed"
+    assert completed["activity_id"] == engine.of("ActivityStarted", "look")[0]["activity_id"]
+    assert [one["remote"] for one in decisions(kit, handle.run_id)] == ["allow", "allow", "allow"]
+
+
+def test_the_decision_is_committed_before_the_call(kit: AgentKit, engine: EngineServer) -> None:
+    seen: list[Any] = []
+
+    @tool(effect="unsafe")
+    def watch() -> str:
+        """Read what was decided."""
+        with kit.runner.journal.database.read() as connection:
+            row = connection.execute(select(steps).where(steps.c.name == "watch")).one()
+        seen.append((row.status, orjson.loads(row.decision_json)["remote"]))
+        return "ok"
+
+    kit.agent(tools=[watch])
+    kit.model.script(Turn(calls=[Call(name="watch")]), Turn(text="done"))
+    kit.play()
+
+    assert seen == [("started", "allow")]
+
+
+def test_a_stop_before_a_call_ends_the_run(kit: AgentKit, engine: EngineServer) -> None:
+    engine.respond = refuse("ActivityStarted", "send", {"action": "stop", "reason": "Not today."})
+    kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "hi"})]), Turn(text="done"))
+
+    played = kit.play()
+
+    assert (played.end.status, played.end.reason, made) == ("failed", "policy_refused", [])
+    assert "Not today." in played.of(ErrorPayload)[-1].message
+
+
+def test_a_stop_of_the_run_ends_it_before_the_model(kit: AgentKit, engine: EngineServer) -> None:
+    engine.respond = refuse("WorkflowStarted", "", {"action": "stop", "reason": "Closed."})
+    kit.model.script(Turn(text="never said"))
+
+    played = kit.play()
+
+    assert (played.end.status, played.end.reason, played.text) == ("failed", "policy_refused", "")
+
+
+def test_a_stop_of_a_model_call_ends_the_run(kit: AgentKit, engine: EngineServer) -> None:
+    engine.respond = refuse("ActivityStarted", "model", {"action": "stop"})
+    kit.model.script(Turn(text="never said"))
+
+    played = kit.play()
+
+    assert (played.end.reason, played.text) == ("policy_refused", "")
+
+
+def test_a_blocked_call_is_the_models_to_work_around(kit: AgentKit, engine: EngineServer) -> None:
+    engine.respond = refuse("ActivityStarted", "send", {"verdict": "block", "reason": "Outside of hours."})
+    kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "hi"})]), Turn(text="I cannot send it now."))
+
+    played = kit.play()
+
+    (result,) = played.of(ToolResultPayload)
+    assert (result.outcome, made, played.end.status) == ("refused", [], "succeeded")
+    assert "Outside of hours." in result.result
+
+
+def test_guardrails_redact_the_input_before_it_is_logged(kit: AgentKit, engine: EngineServer) -> None:
+    redacted = {
+        "input_type": "activity_input",
+        "redacted_input": {"text": "call [REDACTED]"},
+        "validation_passed": True,
+    }
+    engine.respond = refuse("ActivityStarted", "send", {"action": "continue", "guardrails": redacted})
+    kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "call 555-0100"})]), Turn(text="done"))
+
+    handle = kit.run()
+    handle.result(30)
+
+    assert made == [("send", "call [REDACTED]")]
+    (called,) = [event for event in handle.events() if isinstance(event, ToolPayload) and event.arguments]
+    assert called.arguments == {"text": "call [REDACTED]"}
+    assert decisions(kit, handle.run_id)[1]["verdict"] == "constrain"
+
+
+@pytest.mark.parametrize("given", [{"text": 5}, {}, {"text": "a", "more": 1}])
+def test_a_redacted_input_that_does_not_fit_is_no_call(kit: AgentKit, engine: EngineServer, given: Any) -> None:
+    engine.respond = refuse("ActivityStarted", "send", {"action": "continue", "guardrails": {"redacted_input": given}})
+    kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "hi"})]), Turn(text="done"))
+
+    (result,) = kit.play().of(ToolResultPayload)
+
+    assert (result.outcome, made) == ("refused", [])
+
+
+def test_guardrails_that_do_not_pass_refuse_the_call(kit: AgentKit, engine: EngineServer) -> None:
+    guardrails = {"validation_passed": False, "reasons": ["a card number"]}
+    engine.respond = refuse("ActivityStarted", "send", {"action": "continue", "guardrails": guardrails})
+    kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "4111"})]), Turn(text="done"))
+
+    (result,) = kit.play().of(ToolResultPayload)
+
+    assert (result.outcome, made) == ("refused", [])
+    assert "a card number" in result.result
+
+
+def test_the_output_is_redacted_before_it_is_kept(kit: AgentKit, engine: EngineServer) -> None:
+    guardrails = {"input_type": "activity_output", "redacted_input": {"name": "Ann", "phone": "[REDACTED]"}}
+    engine.respond = refuse("ActivityCompleted", "look", {"action": "continue", "guardrails": guardrails})
+    kit.model.script(Turn(calls=[Call(name="look", arguments={"name": "Ann"})]), Turn(text="done"))
+
+    played = kit.play()
+
+    assert played.results("look") == [{"name": "Ann", "phone": "[REDACTED]"}]
+    assert "555-0100" not in str(played.events)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"verdict": "block", "reason": "Personal data."}, None),
+        ({"action": "continue", "guardrails": {"validation_passed": False, "reasons": ["Personal data."]}}, None),
+        ({"action": "stop", "reason": "Personal data."}, "policy_refused"),
+    ],
+)
+def test_a_result_is_kept_back(kit: AgentKit, engine: EngineServer, answer: Any, reason: str | None) -> None:
+    engine.respond = refuse("ActivityCompleted", "look", answer)
+    kit.model.script(Turn(calls=[Call(name="look", arguments={"name": "Ann"})]), Turn(text="done"))
+
+    played = kit.play()
+
+    assert played.end.reason == reason
+    if reason is None:
+        assert "kept back: Personal data." in played.results("look")[0]
+        assert "555-0100" not in str(played.events)
+
+
+@pytest.mark.parametrize("said", [500, b"<html>", {"action": "perhaps"}], ids=["500", "no JSON", "no action"])
+def test_without_the_engine_pure_calls_are_made_and_others_are_not(
+    kit: AgentKit, engine: EngineServer, said: Any
+) -> None:
+    engine.respond = lambda event: said
+    kit.model.script(
+        Turn(calls=[Call(name="look", arguments={"name": "Ann"}), Call(name="send", arguments={"text": "hi"})]),
+        Turn(text="done"),
+    )
+
+    played = kit.play()
+
+    assert made == [("look", "Ann")]
+    assert {result.name: result.outcome for result in played.of(ToolResultPayload)} == {
+        "look": "done",
+        "send": "refused",
+    }
+    notes = [event.message for event in played.of(ErrorPayload) if event.code == "governance_unavailable"]
+    assert sum(note.startswith("look:") for note in notes) == 2  # before and after the call
+    assert not any(note.startswith("send:") for note in notes)
+    assert played.end.status == "succeeded"
+
+
+def test_without_the_engine_nothing_is_done_if_all_is_closed(engine: EngineServer) -> None:
+    engine.respond = lambda event: 500
+    closed = {"governance_url": engine.url, "governance_policy": "fail_closed"}
+    with AgentKit(tools=[look], settings=closed) as kit:
+        kit.model.script(Turn(text="never said"))
+
+        played = kit.play()
+
+    assert (played.end.status, played.end.reason, played.text) == ("failed", "governance_unavailable", "")
+
+
+def test_an_engine_that_flips_is_believed_at_each_call(kit: AgentKit, engine: EngineServer) -> None:
+    def respond(event: dict[str, Any]) -> Any:
+        return {"action": "continue"} if len(made) < 2 else {"action": "stop"}
+
+    engine.respond = respond
+    kit.model.script(*[Turn(calls=[Call(name="look", arguments={"name": "Ann"})])] * 5, Turn(text="done"))
+
+    played = kit.play()
+
+    assert (len(made), played.end.reason) == (2, "policy_refused")
+
+
+def test_a_slow_engine_costs_its_time_limit_and_no_more(kit: AgentKit, engine: EngineServer) -> None:
+    released = threading.Event()
+
+    def respond(event: dict[str, Any]) -> Any:
+        if event.get("activity_type") == "send":
+            released.wait(20)
+        return {"action": "continue"}
+
+    engine.respond = respond
+    kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "hi"})]), Turn(text="done"))
+    began = time.monotonic()
+
+    (result,) = kit.play().of(ToolResultPayload)
+    released.set()
+
+    assert (result.outcome, made) == ("refused", [])
+    assert time.monotonic() - began < 8
+
+
+def test_a_stop_during_the_question_ends_the_run_with_valid_steps(kit: AgentKit, engine: EngineServer) -> None:
+    asked, released = threading.Event(), threading.Event()
+
+    def respond(event: dict[str, Any]) -> Any:
+        if event.get("activity_type") == "send":
+            asked.set()
+            released.wait(20)
+        return {"action": "continue"}
+
+    engine.respond = respond
+    kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "hi"})]), Turn(text="done"))
+    handle = kit.run(detached=False)
+    assert asked.wait(20)
+    handle.cancel()
+    end = handle.result(30)
+    released.set()
+
+    assert (end.status, made) == ("cancelled", [])
+    with kit.runner.journal.database.read() as connection:
+        assert connection.execute(select(steps.c.id).where(steps.c.ended_ms.is_(None))).all() == []
+
+
+def test_an_approval_that_the_engine_requires_is_asked_for_once(kit: AgentKit, engine: EngineServer) -> None:
+    engine.respond = refuse("ActivityStarted", "send", {"verdict": "require_approval", "reason": "Ask Ann."})
+    kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "hi"})]), Turn(text="done"))
+
+    handle = kit.run()
+    (question,) = waiting(handle)
+    assert (question["reason"], made) == ("Ask Ann.", [])
+    handle.decide(question["approval_id"], Decision(decision="approve"))
+    end = handle.result(30)
+
+    assert (end.status, made) == ("succeeded", [("send", "hi")])
+    assert len(engine.of("ActivityStarted", "send")) == 2
+
+
+def test_a_call_that_a_person_approves_is_shown_as_the_engine_redacted_it(kit: AgentKit, engine: EngineServer) -> None:
+    guardrails = {"redacted_input": {"cents": 1}}
+    engine.respond = refuse("ActivityStarted", "pay", {"action": "continue", "guardrails": guardrails})
+    kit.model.script(Turn(calls=[Call(name="pay", arguments={"cents": 500})]), Turn(text="done"))
+
+    handle = kit.run()
+    (question,) = waiting(handle)
+    assert question["digest"] == canonical_digest({"cents": 1})
+    handle.decide(question["approval_id"], Decision(decision="approve"))
+    handle.result(30)
+
+    assert made == [("pay", 1)]
+
+
+def test_the_engine_does_not_change_what_a_person_approved(kit: AgentKit, engine: EngineServer) -> None:
+    kit.model.script(Turn(calls=[Call(name="pay", arguments={"cents": 500})]), Turn(text="done"))
+    handle = kit.run()
+    (question,) = waiting(handle)
+    guardrails = {"redacted_input": {"cents": 1}}
+    engine.respond = refuse("ActivityStarted", "pay", {"action": "continue", "guardrails": guardrails})
+    handle.decide(question["approval_id"], Decision(decision="approve"))
+    handle.result(30)
+
+    (result,) = [event for event in handle.events() if isinstance(event, ToolResultPayload)]
+    assert (result.outcome, made) == ("refused", [])
+
+
+def test_an_engine_that_turns_against_an_approved_call_is_believed(kit: AgentKit, engine: EngineServer) -> None:
+    kit.model.script(Turn(calls=[Call(name="pay", arguments={"cents": 500})]), Turn(text="done"))
+    handle = kit.run()
+    (question,) = waiting(handle)
+    engine.respond = refuse("ActivityStarted", "pay", {"verdict": "block"})
+    handle.decide(question["approval_id"], Decision(decision="approve"))
+    handle.result(30)
+
+    assert made == []
+
+
+def test_a_run_of_one_call_is_governed_too(kit: AgentKit, engine: EngineServer) -> None:
+    done = kit.runner.call_tool("look", {"name": "Ann"}, agent_id="tester")
+    done.result(30)
+    kit.runner.settle(10)
+    assert engine.types() == [
+        "WorkflowStarted",
+        "ActivityStarted look",
+        "ActivityCompleted look",
+        "WorkflowCompleted",
+    ]
+
+    engine.respond = refuse("ActivityStarted", "send", {"verdict": "block"})
+    end = kit.runner.call_tool("send", {"text": "hi"}, agent_id="tester").result(30)
+
+    assert (end.status, end.reason, made) == ("failed", "call_blocked", [("look", "Ann")])
+
+
+def test_a_run_of_one_call_waits_where_the_engine_requires_it(kit: AgentKit, engine: EngineServer) -> None:
+    engine.respond = refuse("ActivityStarted", "send", {"verdict": "require_approval"})
+
+    handle = kit.runner.call_tool("send", {"text": "hi"}, agent_id="tester")
+    (question,) = waiting(handle)
+    assert made == []
+    handle.decide(question["approval_id"], Decision(decision="approve"))
+
+    assert (handle.result(30).status, made) == ("succeeded", [("send", "hi")])
+
+
+class Own:
+    """A local policy with one verdict for calls of tools."""
+
+    version = "own"
+
+    def __init__(self, verdict: Verdict) -> None:
+        self._verdict = verdict
+
+    def decide(self, facts: CallFacts) -> PolicyDecision:
+        verdict = self._verdict if facts.point == "tool" else Verdict.ALLOW
+        return PolicyDecision(verdict=verdict, rule="own", version=self.version)
+
+
+@pytest.mark.parametrize(("verdict", "asked"), [(Verdict.BLOCK, 0), (Verdict.HALT, 0), (Verdict.ALLOW, 1)])
+def test_a_local_refusal_is_not_sent_to_the_engine(
+    kit: AgentKit, engine: EngineServer, monkeypatch: pytest.MonkeyPatch, verdict: Verdict, asked: int
+) -> None:
+    first = RunContext.__init__
+
+    def with_policy(self: RunContext, *arguments: Any) -> None:
+        first(self, *arguments)
+        self.policy = Own(verdict)
+
+    monkeypatch.setattr(RunContext, "__init__", with_policy)
+    kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "hi"})]), Turn(text="done"))
+    kit.play()
+
+    assert (len(engine.of("ActivityStarted", "send")), len(made)) == (asked, asked)
+
+
+def waiting(handle: RunHandle) -> list[dict[str, Any]]:
+    """Return the open questions of a run, as soon as it waits."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        if found := handle.approvals():
+            return found
+        time.sleep(0.01)
+    raise AssertionError("the run does not wait")
