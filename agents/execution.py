@@ -25,7 +25,9 @@ from bus.journal import (
     Commit,
     Ending,
     Journal,
+    Lease,
     Past,
+    PrincipalDisabled,
     Reason,
     Release,
     StaleOwner,
@@ -96,6 +98,10 @@ def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardErr
     except CodeVersion as error:
         unread = Window(Past(items=[]), 0)  # this code does not read the run's journal
         return ClaimedRun(RunContext(process.journal, lease, observers, unread), None, error)
+    try:
+        _require_enabled(lease, process)
+    except PrincipalDisabled as error:
+        return ClaimedRun(RunContext(process.journal, lease, observers, Window(Past(items=[]), 0)), None, error)
     history_chars = 0 if isinstance(loaded, CallboardError) else loaded[0].history_chars
     window = Window(claim.history(history_chars), history_chars)
     context = RunContext(process.journal, lease, observers, window)
@@ -114,6 +120,17 @@ def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardErr
     first = replace(first, events=context.writer.number(first.events))
     claim.write(first)  # an error from here on is the database's and rolls the claim back
     return ClaimedRun(context, agent, events=first.events)
+
+
+def _require_enabled(lease: Lease, process: Process) -> None:
+    """Return unless the run's principal is disabled, and this installation does not serve it all the same.
+
+    Raises:
+        PrincipalDisabled: it is.
+    """
+    is_served = process.settings.auth != "required" and process.settings.is_local_name(lease.tenant, lease.principal)
+    if lease.is_disabled and not is_served:
+        raise PrincipalDisabled(principal=lease.principal)
 
 
 async def execute(journal: Journal, claimed: ClaimedRun) -> None:
@@ -187,14 +204,19 @@ async def _work(journal: Journal, agent: RunWork, claimed: ClaimedRun) -> None:
 
 
 async def _give_up(journal: Journal, context: RunContext, error: CallboardError) -> None:
-    """Release a run that another version of the code can resume; end one that no worker can begin or resume."""
+    """Release a run that another worker can resume, or this one later; end one that no worker can begin or resume."""
     if isinstance(error, CodeVersion):
-        waits = StatusPayload(status="waiting", reason=error.code)
-        release = Release(
-            status="waiting", reason=Reason.CODE_VERSION, detail=str(error), ends_ms=await context.wait_expiry_ms()
-        )
-        await context.save(Commit(events=[waits], release=release))
+        await _wait(context, Reason.CODE_VERSION, error)
+    elif isinstance(error, PrincipalDisabled) and context.settings.disabled_principal == "wait":
+        await _wait(context, Reason.PRINCIPAL_DISABLED, error)
     elif context.lease.fence > 1:  # an earlier owner may have left open calls and costs
         await journal.fail_owned(context.lease, error)
     else:
         await context.save(end_commit(Ending.failed(error), Commit(), Totals(), context.duration_ms))
+
+
+async def _wait(context: RunContext, reason: Reason, error: CallboardError) -> None:
+    """Release the run until what the error says has changed, at most as long as a question waits."""
+    waits = StatusPayload(status="waiting", reason=reason)
+    release = Release(status="waiting", reason=reason, detail=str(error), ends_ms=await context.wait_expiry_ms())
+    await context.save(Commit(events=[waits], release=release))

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         DecisionRefused,
         EditRefused,
         IdempotencyConflict,
+        PrincipalDisabled,
         RunOpen,
         RunUnknown,
         StaleOwner,
@@ -79,8 +80,8 @@ _NAMES = {
     "endings": "end_commit end_event result_of_cut_off",
     "errors": (
         "AnswerRefused ApprovalDecided ApprovalOver ApprovalUnknown ApproverRefused ArgumentsDiffer CodeVersion "
-        "CursorAhead CursorInvalid DecisionRefused EditRefused IdempotencyConflict RunOpen RunUnknown StaleOwner "
-        "ThreadOfOtherAgent ThreadUnknown TooManyRuns"
+        "CursorAhead CursorInvalid DecisionRefused EditRefused IdempotencyConflict PrincipalDisabled RunOpen "
+        "RunUnknown StaleOwner ThreadOfOtherAgent ThreadUnknown TooManyRuns"
     ),
     "idempotency": "IdempotencyKey canonical_digest",
     "journal": "Journal",

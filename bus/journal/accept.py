@@ -29,6 +29,7 @@ from config.clock import epoch_ms, stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import events, messages, runs, thread_agents, threads
 from config.failpoints import failpoint
+from config.identity.audit.recording import acting_with
 from config.identity.principal import LOCAL, Principal
 from config.ids import is_made, new_id
 
@@ -135,6 +136,7 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
     """Insert the run, the user's message and event 1, and return the run's row."""
     now, title, run_id = epoch_ms(), readable(new.objective), new_id("run")
     thread_key, thread_id, turn, is_private = _take_number(connection, new, title)
+    credential, credential_id = acting_with.get()
     run: dict[str, Any] = {
         "id": run_id,
         "thread_key": thread_key,
@@ -143,6 +145,8 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
         "tenant": new.principal.tenant,
         "principal": new.principal.id,
         "roles_json": _names(new.principal.roles),
+        "credential": credential,
+        "credential_id": credential_id[:64] or None,
         "private": is_private,
         "kind": new.kind,
         "agent_id": new.agent_id,

@@ -140,6 +140,22 @@ class CodeVersion(Permanent):
     remedy = "The run waits; start a worker that has them. A week later (`CALLBOARD_APPROVAL_TTL_S`) it fails."
 
 
+class PrincipalDisabled(Permanent):
+    """The run's principal is disabled."""
+
+    code = "principal_disabled"
+    status = 403
+    topic = Topic.RUN
+    over_http = False
+    remedy = (
+        "`./callboard principals enable` it; the run waits for that, at most a week (`CALLBOARD_APPROVAL_TTL_S`), or "
+        "fails at once with `CALLBOARD_DISABLED_PRINCIPAL=fail`."
+    )
+    text = (
+        "the principal '{principal}' is disabled; `./callboard principals enable {principal}` lets its runs continue."
+    )
+
+
 class RunCrashed(Permanent):
     """The run lost three workers."""
 

@@ -37,7 +37,7 @@ def list_principals(tenant: str | None, as_json: bool, **flags: object) -> int:
 @click.option("--tenant", type=options.NAME, metavar="T", help="Its tenant; default CALLBOARD_TENANT.")
 @options.state_dir
 def disable(principal_id: str, tenant: str | None, **flags: object) -> int:
-    """Refuse every credential of a principal, within a second; its runs stay."""
+    """Refuse every credential of a principal, within a second; its runs wait until it is enabled."""
     return _change(principal_id, tenant, flags, disabled=True)
 
 

@@ -30,7 +30,10 @@ from config.visible import visible
 
 MAX_RESULT_CHARS = 200
 MARKS = {"done": ("✓", "green"), "failed": ("✕", "red"), "refused": ("⊘", "yellow"), "unknown": ("?", "yellow")}
-WAITS = {"code_version": "no worker's code is compatible with this run; `./callboard runs --why` names what is missing"}
+WAITS = {
+    "code_version": "no worker's code is compatible with this run; `./callboard runs --why` names what is missing",
+    "principal_disabled": "the run's principal is disabled; `./callboard runs --why` names it",
+}
 """Display texts of wait reasons."""
 StillAsked = Callable[[], Sequence[Mapping[str, Any]]]
 """Returns the run's open questions."""

@@ -19,6 +19,8 @@ class CallerSettings(Part):
     """The principal that they act as; it has every role of its tenant."""
     auth: Literal["none", "local", "required"] = "none"
     """Which requests need a credential: none; all, and the installation's own token is one; all."""
+    disabled_principal: Literal["wait", "fail"] = "wait"
+    """What becomes of a disabled principal's runs when a worker takes them: they wait until it is enabled, or fail."""
     no_auth: bool = False
     """Serve an address other than loopback without authentication."""
 
@@ -34,4 +36,8 @@ class CallerSettings(Part):
 
     def is_local(self, principal: Principal) -> bool:
         """Return whether a principal has the name of the local one; no issuer and no API key may give it."""
-        return (principal.tenant, principal.id) == (self.tenant, self.principal)
+        return self.is_local_name(principal.tenant, principal.id)
+
+    def is_local_name(self, tenant: str, principal_id: str) -> bool:
+        """Return whether these are the tenant and the name of the local principal."""
+        return (tenant, principal_id) == (self.tenant, self.principal)

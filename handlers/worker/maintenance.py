@@ -17,7 +17,7 @@ from agents.compatibility import incompatibility, load_agent
 from agents.context import facts_of
 from agents.process import Process
 from bus.gc_tuning import FreeMemory, return_large_blocks
-from bus.journal import require_readable_journal
+from bus.journal import Reason, require_readable_journal
 from bus.queues import served_queues
 from config.errors import CallboardError, Permanent
 from config.identity.audit.configuration import note_settings
@@ -42,6 +42,7 @@ async def maintain(process: Process) -> None:
             await loop.read(memory.give_back)
             await loop.read(deliver_undelivered, process)
             await loop.read(write_audit_heads, process.journal.database, process.settings)
+            await loop.read(resume_enabled, process)
             if rounds % RESUME_EVERY == 0:
                 await loop.read(resume_compatible, process)
         except CallboardError as error:
@@ -104,6 +105,15 @@ def _deliver(process: Process, row: Any) -> None:
     invoker = ObserverInvoker(observers)
     for payload in process.journal.unowned.undelivered(row):  # last, since a delivery cannot be undone
         invoker.agent_on_response(facts, agent, payload)
+
+
+# --- runs that wait for their principal ------------------------------------------------------------
+
+
+def resume_enabled(process: Process) -> list[str]:
+    """Queue the runs whose principal is enabled again, and return their ids; wake-ups are published."""
+    unowned = process.journal.unowned
+    return [row.id for row in unowned.waiting_for_principals() if unowned.resume(row.id, Reason.PRINCIPAL_DISABLED)]
 
 
 # --- runs that wait for code ----------------------------------------------------------------------

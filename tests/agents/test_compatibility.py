@@ -342,7 +342,7 @@ def test_a_run_with_a_newer_journal_waits_for_newer_code(its: Runs, monkeypatch:
     its.set(run_id, journal=3)
 
     assert its.work(run_id) == "waiting"
-    assert_waits(its, run_id, "form 2", "update the worker")
+    assert_waits(its, run_id, "form 3", "update the worker")
     assert its.take_up() == []
 
     monkeypatch.setattr(bus.journal.version, "JOURNAL_VERSION", 3)

@@ -17,6 +17,7 @@ from bus.journal.new_call import TOOL, AcceptedCall, read_call
 from bus.journal.ownership.crashes import SUSPECT_AFTER, is_suspect
 from bus.journal.states import owned
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
+from bus.journal.states.principal_now import roles_now
 from bus.journal.steps import StepStarted, decide_steps, edit_steps, restart_steps, start_steps
 from bus.journal.threads import Past, history
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
@@ -40,7 +41,9 @@ class Lease:
     tenant: str
     principal: str
     roles: frozenset[Role]
-    """With which its principal started it."""
+    """With which its principal started it, as far as it has them now."""
+    is_disabled: bool
+    """Whether its principal is disabled now."""
     labels: frozenset[str]
     """What it has read so far, as its tools label it."""
     agent_id: str
@@ -101,7 +104,8 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
         run_id=run_id,
         owner=owner,
         age_ms=max(0, row["age_ms"]),
-        roles=_roles(row["roles_json"]),
+        roles=roles_now(row),
+        is_disabled=row["is_disabled"],
         labels=frozenset(orjson.loads(row["labels_json"] or "[]")),
         observers=tuple(orjson.loads(row["observers_json"])),
         metadata=orjson.loads(row["metadata_json"]) if row["metadata_json"] else {},
@@ -110,12 +114,6 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
         first_events=tuple(first_events),
         is_suspect=is_suspect(row["crashes"], orjson.loads(row["crashes_json"] or "[]")),
     )
-
-
-def _roles(roles_json: str | None) -> frozenset[Role]:
-    """Return the roles that this code knows among a run's."""
-    names = orjson.loads(roles_json) if roles_json is not None else []
-    return frozenset(Role(name) for name in names if name in set(Role))
 
 
 _OPEN_THREAD = update(threads).where(threads.c.key == bindparam("key_")).values(open_run=bindparam("run_"))

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Row, bindparam, select
 from bus.journal.approvals import EXPIRY
 from bus.journal.decisions import decide_by_expiry
 from bus.journal.endings import end_run
-from bus.journal.errors import ApprovalExpired, CodeVersion, RunCrashed
+from bus.journal.errors import ApprovalExpired, CodeVersion, PrincipalDisabled, RunCrashed
 from bus.journal.ownership.crashes import GRACE_BEATS, LEASE_EXPIRED, LeaseGrace, crash, is_suspect, suspect_beside
 from bus.journal.ownership.lease_manager import RETRY_S
 from bus.journal.ownership.owner_id import is_gone
@@ -248,6 +248,8 @@ def _expired(connection: Connection, run: Row[Any], timer: Row[Any]) -> Callboar
         return None
     if timer.kind == CODE and run.reason == CodeVersion.code:
         return CodeVersion(f"no worker came whose code fits this run: {run.detail}")
+    if timer.kind == CODE and run.reason == PrincipalDisabled.code:
+        return PrincipalDisabled(principal=run.principal)
     if timer.kind == EXPIRY and connection.execute(_UNANSWERED, {"id_": timer.id}).first() is not None:
         return ApprovalExpired()
     return None

@@ -35,6 +35,8 @@ class Reason(StrEnum):
     """waiting: a person is asked."""
     CODE_VERSION = "code_version"
     """waiting: for a worker with compatible code; queued: one came."""
+    PRINCIPAL_DISABLED = "principal_disabled"
+    """waiting: its principal is disabled; queued: it is enabled again."""
     DRAIN = "drain"
     """queued: its worker ends."""
     WORKER_LOST = "worker_lost"

@@ -13,6 +13,7 @@ import orjson
 from sqlalchemy import BigInteger, Connection, Row, RowMapping, and_, bindparam, case, func, select, tuple_, update
 
 from bus.journal.states.conditions import is_first_of_thread
+from bus.journal.states.principal_now import NOW
 from bus.payloads import EndPayload
 from config.database.engine import WALL_MS, Database
 from config.database.tables import runs
@@ -54,7 +55,7 @@ def _claim(database: Database) -> Any:
             reserved_to=runs.c.reserved_to + RESERVE,
             started_ms=func.coalesce(runs.c.started_ms, WALL_MS),
         )
-        .returning((WALL_MS - runs.c.created_ms).label("age_ms"), *(runs.c[name] for name in _CLAIMED))
+        .returning((WALL_MS - runs.c.created_ms).label("age_ms"), *NOW, *(runs.c[name] for name in _CLAIMED))
     )
 
 

@@ -142,14 +142,14 @@ TABLE = (
         name="expire",
         to={WAITING: (FAILED,)},
         by="reaper (timer)",
-        guard="the question is open, or no code came",
+        guard="the question is open, no code came, or the principal is still disabled",
         writes="results of open calls, `error`, `end`, totals",
     ),
     Transition(
         name="resume",
         to={WAITING: (QUEUED,)},
-        by="worker with the code that the run waits for",
-        guard="the reason is `code_version`",
+        by="worker with the code that the run waits for, or any worker",
+        guard="the reason is `code_version`; or `principal_disabled`, and the principal is enabled",
         writes="`status queued`; the timer is deleted",
     ),
     Transition(

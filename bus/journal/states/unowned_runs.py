@@ -12,6 +12,7 @@ from bus.journal.log.progress import Progress, read_progress
 from bus.journal.states.codes import CODE, Reason, RunStatus
 from bus.journal.states.conditions import expired, is_first_of_thread
 from bus.journal.states.owned import lease_from_now
+from bus.journal.states.principal_now import IS_DISABLED
 from bus.journal.states.unowned import CommitResult, lock_run, move
 from bus.messages import FIELDS
 from bus.payloads import Payload
@@ -89,22 +90,31 @@ class UnownedRuns:
             yield from page
             last = page[-1].id if page else None
 
+    def waiting_for_principals(self) -> Sequence[Any]:
+        """Return the ids and queues of runs that wait for a principal which is enabled again, the oldest first."""
+        waiting = runs.c.status == RunStatus.WAITING, runs.c.reason == Reason.PRINCIPAL_DISABLED
+        query = select(runs.c.id, runs.c.queue).where(*waiting, ~IS_DISABLED).order_by(runs.c.created_ms).limit(BATCH)
+        with self._database.read() as connection:
+            return connection.execute(query).all()
+
     def progress(self, run_id: str) -> Progress:
         """Return how far a run came with its earlier owners."""
         with self._database.read() as connection:
             return read_progress(connection, run_id)
 
-    def resume(self, run_id: str) -> bool:
-        """waiting -> queued: this process has the code that the run waits for; return whether it still waited for it.
+    def resume(self, run_id: str, reason: Reason = Reason.CODE_VERSION) -> bool:
+        """waiting -> queued: what the run waits for has come; return whether it still waited for it.
 
-        No wake-up is published: an incompatible worker could get it.
+        That is this process's code, or with ``PRINCIPAL_DISABLED`` its principal. No wake-up is published for code: an
+        incompatible worker could get it.
         """
         with self._database.write() as connection:
             row = lock_run(connection, run_id)
-            if row is None or (row.status, row.reason) != (RunStatus.WAITING, Reason.CODE_VERSION):
+            if row is None or (row.status, row.reason) != (RunStatus.WAITING, reason):
                 return False
             connection.execute(delete(timers).where(timers.c.run_id == run_id, timers.c.kind == CODE))
-            written = move(connection, row, RunStatus.QUEUED, Reason.CODE_VERSION, is_announced=False)
+            is_announced = reason is not Reason.CODE_VERSION
+            written = move(connection, row, RunStatus.QUEUED, reason, is_announced=is_announced)
         self._publish(written)
         return True
 

@@ -58,6 +58,8 @@ runs = Table(
     Column("tenant", Id, nullable=False),
     Column("principal", Id, nullable=False),
     Column("roles_json", Text),  # the roles with which its principal started it; NULL: none
+    Column("credential", String(16)),  # the kind of credential that started it; NULL: an earlier release did
+    Column("credential_id", Id),
     Column("labels_json", Text),  # what it has read, as its tools label it; NULL: nothing that has a label
     Column("private", Boolean, nullable=False, server_default=false()),  # seen by its principal and admins only
     Column("parent_id", Id),
