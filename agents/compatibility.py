@@ -20,6 +20,8 @@ from config.definitions.agent import AgentDefinition, pinned_definition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.effects import POLICIES, Effect
 from config.errors import CallboardError, Retryable
+from config.guardrails.deployment import guardrails_of
+from config.guardrails.guardrails import Guardrails
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +112,7 @@ def compatible_work(
     problem = incompatibility(loaded, context.lease.definition_digest, progress)
     if problem is not None:
         raise CodeVersion(problem)
+    context.guardrails = Guardrails(guardrails_of(context.settings, loaded[0].guardrails))
     return Agent(*loaded, context, progress) if asked is None else ToolRun(*loaded, context, asked, progress)
 
 

@@ -19,6 +19,8 @@ from bus.routes import BrokerTransport, InlineTransport
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.forks import leave_to_parent
+from config.guardrails.deployment import guardrails_of
+from config.guardrails.guardrails import Guardrails
 from config.identity.principal import Principal, Verb
 from config.settings import Settings
 from observers.base import AgentObserver
@@ -111,6 +113,7 @@ class Runner:
             AgentUnknown, DefinitionInvalid: there is no such agent, or its file is broken.
             AgentForbidden: the agent's definition, or the credential, does not let the principal start it.
             InputEmpty, InputTooLarge, BadRequest: the objective or the thread's name cannot be used.
+            InputBlocked: a guardrail blocks the objective.
             GrantRefused: a grant was given.
             ObserverTravels: an observer object was given for a run that a worker executes.
             ThreadOfOtherAgent, ThreadUnknown: the principal may not continue the thread; see ``bus.journal.accept``.
@@ -121,6 +124,8 @@ class Runner:
         try:
             self._check(objective, thread_id)
             definition = self.registry.startable(principal, agent_id)
+            guardrails = self._guardrails(definition)
+            objective = guardrails.input(objective)
         except CallboardError:
             earlier = self._earlier(principal, idempotency)
             if earlier is None:
@@ -133,7 +138,7 @@ class Runner:
             thread_id=thread_id,
             principal=principal,
             detached=detached,
-            metadata=metadata,
+            metadata=guardrails.metadata(metadata),
             idempotency=idempotency,
         )
         return self._accept(new, tuple(one for one in observers if isinstance(one, AgentObserver)))
@@ -163,11 +168,14 @@ class Runner:
         Raises:
             AgentUnknown, DefinitionInvalid, AgentForbidden: see ``run``.
             BadRequest, InputTooLarge: the name or the arguments cannot be kept.
+            InputBlocked: the arguments have a secret, or a guardrail blocks them.
         """
         principal = principal or self.principal
         try:
             objective = check_call(name, arguments)
             definition = self.registry.startable(principal, agent_id or self.settings.default_agent)
+            guardrails = self._guardrails(definition)
+            guardrails.require_call(arguments)
         except CallboardError:
             earlier = self._earlier(principal, idempotency)
             if earlier is None:
@@ -180,10 +188,13 @@ class Runner:
             model=NO_MODEL,
             principal=principal,
             detached=detached,
-            metadata=metadata,
+            metadata=guardrails.metadata(metadata),
             idempotency=idempotency,
         )
         return self._accept(new, ())
+
+    def _guardrails(self, definition: AgentDefinition) -> Guardrails:
+        return Guardrails(guardrails_of(self.settings, definition.guardrails))
 
     def _earlier(self, principal: Principal, idempotency: IdempotencyKey | None) -> RunHandle | None:
         """Return the run of a repeated request, which it has even if the agent's file was moved since."""

@@ -19,8 +19,8 @@ MODULES = tuple(
     agents.capabilities.errors agents.errors agents.governance.errors agents.models.errors agents.tools.errors
     bus.errors bus.journal.errors bus.messages
     cli.supervisor.serving cli.supervisor.supervisor config.database.errors config.definitions.errors
-    config.egress.errors config.errors config.identity.errors config.identity.folders config.redis.errors web.errors
-    web.oidc.errors
+    config.egress.errors config.errors config.guardrails.errors config.identity.errors config.identity.folders
+    config.redis.errors web.errors web.oidc.errors
     """.split()
 )
 """The modules with error classes; a test compares them with the sources."""

@@ -89,6 +89,8 @@ _BOT_TOKEN = re.compile(r"\d(?<=\b\d)\d{7,9}:AA[A-Za-z0-9_-]{30,}")
 _JWT_RUN = re.compile(r"e(?<=\be)yJ[A-Za-z0-9_.-]+")
 """A maximal sequence of token characters: a pattern of the token itself would restart at each ``eyJ``."""
 _NAME = re.compile("|".join(_NAMED))
+PATTERNS = (_FORM.pattern, _BOT_TOKEN.pattern, _JWT_RUN.pattern, _NAME.pattern)
+"""What a secret that was not registered looks like, with the word that marks it."""
 
 
 class Redactor:
@@ -99,6 +101,8 @@ class Redactor:
         held.update(*(secrets_in_url(value) for value in environment.values() if "://" in value), registered)
         held.update(*[tuple(_spellings(value)) for value in held])
         self._held = sorted(held, key=len, reverse=True)
+        self.values: tuple[str, ...] = tuple(self._held)
+        """The known values in all their spellings, the longest first."""
         longest = len(self._held[0]) if self._held else 0
         self.margin_chars = max(MARGIN_CHARS, longest)
         """Characters that have to be examined beyond a limit."""
@@ -107,7 +111,7 @@ class Redactor:
         """Return the text without secrets, truncated to ``MAX_CHARS``; a text without secrets is unchanged."""
         if len(text) > MAX_CHARS:
             return f"{self.start(text, MAX_CHARS)}… ({len(text) - MAX_CHARS:,} more characters)"
-        return self._replaced(text)
+        return self.whole(text)
 
     def start(self, text: str, max_chars: int) -> str:
         """Return at most ``max_chars`` characters of the redacted text, without a partial secret at its end.
@@ -116,23 +120,36 @@ class Redactor:
         limit: characters that redaction left unchanged at that end are dropped.
         """
         examined = text[: max_chars + self.margin_chars]
-        shown = self._replaced(examined)
+        shown = self.whole(examined)
         if len(examined) < len(text):
             ends = [part[-self.margin_chars :][::-1] for part in (examined, shown)]
             shown = shown[: len(shown) - len(os.path.commonprefix(ends))]  # noqa: RUF071  # compares characters
         return shown[:max_chars]
 
-    def _replaced(self, text: str) -> str:
+    def whole(self, text: str) -> str:
+        """Return the text without secrets, however long it is; not for an event loop, unless the text is short."""
+        return _NAME.sub(_keep_the_name, self.certain(text))
+
+    def certain(self, text: str) -> str:
+        """Return the text without the values and keys that are secrets by themselves, whatever word marks them."""
+        return _JWT_RUN.sub(_without_jwt, _FORM.sub(REDACTED, _BOT_TOKEN.sub(REDACTED, self.known(text))))
+
+    def known(self, text: str) -> str:
+        """Return the text without the values that are known to be secrets."""
         for secret in self._held:
             if secret in text:
                 text = text.replace(secret, REDACTED)
-        text = _FORM.sub(REDACTED, _BOT_TOKEN.sub(REDACTED, text))
-        return _NAME.sub(_keep_the_name, _JWT_RUN.sub(_without_jwt, text))
+        return text
 
 
 def redact(text: str) -> str:
     """Return ``text`` without secrets; this process's environment is read once."""
     return _own()(text)
+
+
+def own_redactor() -> Redactor:
+    """Return what ``redact`` uses now; another one after a value was registered."""
+    return _own()
 
 
 def redact_start(text: str, max_chars: int) -> str:

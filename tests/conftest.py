@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from config import redaction
 from config.settings import SEED_NAMES, Settings
 from tests import examples
 from tests.backends import PostgresCluster, RedisServer, find_chromium
@@ -109,6 +110,16 @@ def no_plugins_of_the_developers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packages that a developer installed for agents of their own offer nothing to a test; those a test makes do."""
 
     monkeypatch.setattr("config.project.entry_points", lambda group: entries_on(tuple(sys.path), group))
+
+
+@pytest.fixture(autouse=True)
+def no_secrets_of_other_tests() -> Iterator[None]:
+    """A secret that a test registers is unknown to those after it: how a stream is cut depends on those known."""
+    before = set(redaction._registered)
+    yield
+    if redaction._registered != before:
+        redaction._registered.intersection_update(before)
+        redaction.forget()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -30,7 +30,9 @@ log = logging.getLogger(__name__)
 
 RETRY_AFTER_S = 2
 SAFE_FACTS = frozenset(
-    "agent_id run_id thread_id cursor last size limit field line found wanted approval_id decision by pending".split()
+    """
+    agent_id run_id thread_id cursor last size limit field line found wanted approval_id decision by pending reasons
+    """.split()
 )
 """Facts of an error that the response includes; others may reveal details of this machine."""
 BY_STATUS: Mapping[int, type[CallboardError]] = {

@@ -151,7 +151,8 @@ class ModelStep:
 
     async def _attempt(self) -> StreamedResponseWrapper:
         writer, ids = self._context.writer, {"message_id": self.message_id, "step_id": self.id}
-        async with StreamedResponseWrapper(await open_stream(self._call)) as stream:
+        opened = await open_stream(self._call)
+        async with StreamedResponseWrapper(opened, self._context.guardrails) as stream:
             self._stream = stream
             async for batch in stream:
                 for chunk in batch:

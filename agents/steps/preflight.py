@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from agents.context import RunContext
@@ -15,6 +16,7 @@ from agents.tools.tool import Tool
 from bus.journal import NOTHING_SAID, USED_UP, OpenStep, canonical_digest
 from bus.payloads import Outcome
 from config.errors import ModelVisible
+from config.guardrails.errors import SecretInArguments
 from config.policy.decision import PolicyDecision, Verdict
 
 NEEDS_APPROVAL = "This tool needs a person's approval for each call."
@@ -43,7 +45,9 @@ class Preflight:
         required arguments that the call lacks.
         """
         self._asks_missing = asks_missing
-        self._context, self._call, self._tools, self._prior = context, call, tools, prior
+        self._context, self._tools, self._prior = context, tools, prior
+        self.call = self._call = call
+        """As it is recorded: without secrets."""
         self._said = prior.answered if prior is not None else NOTHING_SAID
         self.arguments: dict[str, Any] = {}
         """Decoded, as a person or the policy changed them."""
@@ -55,6 +59,10 @@ class Preflight:
         """Why a person has to approve or complete the call before it is made, as a sentence."""
         self.form: Mapping[str, Any] | None = None
         """The JSON Schema of the arguments that a person has to fill in; None where none is missing."""
+        self._secret: SecretInArguments | None = None
+        if prior is None:
+            text, self._secret = context.guardrails.call(call.arguments_text)
+            self.call = self._call = replace(call, arguments_text=text)
         try:
             self._pass()
         except ModelVisible as error:
@@ -112,6 +120,8 @@ class Preflight:
 
     def _validate(self, tool: Tool) -> None:
         self.arguments = self._written()
+        if self._secret is not None:
+            raise self._secret
         try:
             validate_arguments(tool, self.arguments)
         except ArgumentsInvalid:

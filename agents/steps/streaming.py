@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from agents.models.errors import ModelFailed, ModelRefused
@@ -13,6 +14,8 @@ from agents.models.open import ModelStream
 from agents.models.streams.chunk import Chunk, Usage
 from agents.models.streams.tool_calls import CallCollector, ToolCall
 from agents.models.timer import StreamTimer
+from config.guardrails.errors import OutputBlocked
+from config.guardrails.guardrails import UNGUARDED, Guardrails
 
 _LAST_WORDS_S = 0.25
 """Seconds to wait for the end of a finished stream, so that its connection can be used again."""
@@ -25,9 +28,15 @@ class StreamedResponseWrapper:
     ``async for batch in stream: for chunk in batch:``, where a batch is what arrived in one read. After the loop
     ``text``, ``tool_calls`` and the other properties have the whole answer. Empty, incomplete and endless answers are
     raised as errors. Use it as ``async with``, or call ``aclose``.
+
+    Text and thinking pass the guardrails before anything else sees them. A piece that may be the beginning of a secret
+    is held back until the pieces after it decide, so a chunk may come without its text, and the last batch with it.
     """
 
-    def __init__(self, stream: ModelStream) -> None:
+    def __init__(self, stream: ModelStream, guardrails: Guardrails = UNGUARDED) -> None:
+        self._text_guard, self._thought_guard = guardrails.stream(), guardrails.stream()
+        self._max_answer_chars = guardrails.max_answer_chars
+        self._clean = guardrails.scan.clean
         self._call = stream.call
         self._reader = stream.reader
         self._loop = asyncio.get_running_loop()
@@ -39,9 +48,10 @@ class StreamedResponseWrapper:
         self._is_closed = False
         self._text: list[str] = []
         self._reasoning: list[str] = []
+        self._thoughts: list[str] = []  # as the provider signed them; kept where nothing in them had to be replaced
         self._calls = CallCollector()
         self._chars = 0
-        self._thought_from = 0
+        self._text_chars = 0
         self.thinking_blocks: list[dict[str, Any]] = []
         """Signed and encrypted thinking in LiteLLM's format; sent back unchanged with the assistant's message."""
         self.finish_reason: str | None = None
@@ -73,6 +83,7 @@ class StreamedResponseWrapper:
             ModelTimeout: one of the four timeouts passed; the message names its setting.
             ModelFailed: the stream is malformed, incomplete, empty or too long.
             ModelRefused: the provider refused the request.
+            OutputBlocked: a guardrail blocks what the model wrote.
         """
         if self._is_closed:
             return
@@ -80,6 +91,8 @@ class StreamedResponseWrapper:
             while (batch := await self._read()) is not None:
                 if batch:
                     yield batch
+            if last := self._release():
+                yield last
             self._check_result()
         finally:
             await self.aclose()
@@ -139,13 +152,9 @@ class StreamedResponseWrapper:
             raise too_slow(which, self._call)
 
     def _gather(self, batch: list[Chunk]) -> None:
-        for chunk in batch:
-            if chunk.text:
-                self._text.append(chunk.text)
-                self._chars += len(chunk.text)
-            if chunk.reasoning:
-                self._reasoning.append(chunk.reasoning)
-                self._chars += len(chunk.reasoning)
+        for at, chunk in enumerate(batch):
+            if chunk.text or chunk.reasoning:
+                batch[at] = chunk = self._guarded(chunk)
             for delta in chunk.tools:
                 self._chars += self._calls.take(delta)
             if chunk.signature or chunk.redacted:
@@ -161,15 +170,44 @@ class StreamedResponseWrapper:
                 f"the answer of '{self._call.model}' is too long: over {self._call.max_output_chars:,} characters; "
                 "it was cut off. Set max_tokens in the agent's params."
             )
+        if self._max_answer_chars is not None and self._text_chars > self._max_answer_chars:
+            raise OutputBlocked([f"blocked: longer than {self._max_answer_chars:,} characters"])
+
+    def _guarded(self, chunk: Chunk) -> Chunk:
+        """Return the chunk with what may be shown now of its text and its thinking, and gather that."""
+        text, thought = chunk.text, chunk.reasoning
+        if text:
+            self._text_chars += len(text)
+            text = self._text_guard.add(text)
+            self._text.append(text)
+        if thought:
+            self._thoughts.append(thought)
+            thought = self._thought_guard.add(thought)
+            self._reasoning.append(thought)
+        self._chars += len(chunk.text) + len(chunk.reasoning)
+        if text is chunk.text and thought is chunk.reasoning:
+            return chunk
+        return replace(chunk, text=text, reasoning=thought)
+
+    def _release(self) -> list[Chunk]:
+        """Return, as the last batch, what was held back until the end of the stream."""
+        last = Chunk(text=self._text_guard.rest(), reasoning=self._thought_guard.rest())
+        self._text.append(last.text)
+        self._reasoning.append(last.reasoning)
+        return [last] if last.text or last.reasoning else []
 
     def _gather_thinking(self, chunk: Chunk) -> None:
-        """Complete a thinking block with its signature, or keep an encrypted one."""
+        """Complete a thinking block with its signature, or keep an encrypted one.
+
+        A block with a secret is left out: without it the signature is not valid, and with it nothing may be kept.
+        """
         if chunk.redacted:
             self.thinking_blocks.append({"type": "redacted_thinking", "data": chunk.redacted})
         if chunk.signature:
-            thought = "".join(self._reasoning[self._thought_from :])
-            self._thought_from = len(self._reasoning)
-            self.thinking_blocks.append({"type": "thinking", "thinking": thought, "signature": chunk.signature})
+            thought = "".join(self._thoughts)
+            self._thoughts.clear()
+            if not self._clean(thought)[1]:
+                self.thinking_blocks.append({"type": "thinking", "thinking": thought, "signature": chunk.signature})
 
     def _check_result(self) -> None:
         """Raise for an answer without text and tool calls."""

@@ -65,7 +65,6 @@ class ToolStep:
         """``prior``: the step as an earlier owner left it. ``asks_missing``: see ``Preflight``."""
         self.id = prior.id if prior else new_id("step")
         self.key = prior.key if prior else new_id("key")
-        self.call = call
         self._context = context
         self._tool = tools.get(call.name)
         self._prior = prior
@@ -73,6 +72,7 @@ class ToolStep:
         self._decision = self._answered.decision
         self._attempts = prior.attempt + 1 if prior else 1
         self._preflight = preflight = Preflight(context, call, tools, prior, asks_missing=asks_missing)
+        self.call = preflight.call
         self.arguments = preflight.arguments
         self.decision = preflight.decision
         """What the policy decides about it; None where it is not asked."""
@@ -415,6 +415,8 @@ class ToolStep:
             self._settle(*result_of_cut_off(str(self.effect), self._decision, is_begun=is_begun))
 
     def _settle(self, outcome: Outcome, result: Any, error: ModelVisible | None = None) -> None:
+        if outcome != "done" and isinstance(result, str):  # may repeat what the other side said
+            result = self._context.guardrails.text(result)
         self._outcome, self._result, self.error = outcome, result, error
         if self.is_begun:
             self._duration_ms = round((time.monotonic() - self._started_s) * 1000)

@@ -23,6 +23,7 @@ from config.effects import Effect, OnExpiry
 from config.egress.errors import UrlRefused
 from config.egress.policy import hosts_in
 from config.egress.target import parse_target
+from config.guardrails.checks import Checks, CheckSection, GuardrailFields, PatternCheck
 from config.identity.principal import NAME, NAME_FORM, Role
 from config.redaction import register_secrets, secrets_in_url
 from config.settings import QUEUE_NAME, QUEUE_NAME_FORM
@@ -149,6 +150,8 @@ class DefinitionFields(_Section):
     queue: Annotated[str, Field(pattern=rf"^{QUEUE_NAME}$")] | None = None
     """The queue of the agent's runs, if not the deployment's; workers with ``--queues`` serve it."""
     access: Access = Field(default_factory=Access)
+    guardrails: GuardrailFields = Field(default_factory=GuardrailFields)
+    """What is checked and redacted, besides what the deployment wants."""
     starters: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = ()
     """Sentences the page offers to begin with."""
     output_schema: dict[str, Any] | None = None
@@ -305,10 +308,12 @@ _SENTENCES = {
 """The remedy by pydantic's name of an error, or by that and the field's name."""
 
 
-def _section(place: Sequence[Any]) -> type[_Section]:
+def _section(place: Sequence[Any]) -> type[_Section | CheckSection]:
     """Return the section that has the field at this place."""
     if len(place) == 1:
         return DefinitionFields
+    if place[0] == "guardrails":
+        return (GuardrailFields, Checks, PatternCheck)[min(len(place) - 2, 2)]
     sections: dict[Any, type[_Section]] = {"timeouts": Timeouts, "access": Access}
     return sections.get(place[0], ToolOverride)
 

@@ -1,26 +1,164 @@
-"""The guardrails of a run, as the steps use them."""
+"""The guardrails of a run, as the runner and the steps use them."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from config.guardrails.checks import Checks, GuardrailFields
+from config.guardrails.errors import InputBlocked, OutputBlocked, ResultBlocked, SecretInArguments
+from config.guardrails.result import GuardrailResult, blocks, reasons_of
+from config.guardrails.scan import Detection, Scan, cleaned_data, scan_of
+from config.guardrails.stream import StreamRedactor
+from config.redaction import own_redactor
+
+Seal = Callable[[str, Any], None]
+"""Keeps an original: what it is (``input``, a tool's name), and the text or JSON data."""
+PLAIN = GuardrailFields()
 
 
-class Guardrails(Protocol):
-    """Checks and redacts before anything is stored, published or logged."""
+def _drop(what: str, original: Any) -> None:
+    del what, original
+
+
+class Guardrails:
+    """Checks and redacts before anything is stored, published or logged; safe for any thread."""
+
+    def __init__(self, fields: GuardrailFields = PLAIN, seal: Seal = _drop) -> None:
+        """``seal`` gets each original from which something was removed."""
+        self._fields, self._seal = fields, seal
+
+    # --- what a client gives
+
+    def check_input(self, text: str) -> GuardrailResult:
+        """Return what is found in the input of a run; a blocked one is not returned."""
+        found = _too_long(self._fields.input, text)
+        shown, more = scan_of(self._fields.input).clean(text)
+        return _result("run_input", shown, [*found, *more])
+
+    def input(self, text: str) -> str:
+        """Return the input of a run as it may be kept.
+
+        Raises:
+            InputBlocked: it may not.
+        """
+        result = self.check_input(text)
+        if not result.validation_passed:
+            raise InputBlocked(result.reasons)
+        if result.is_redacted:
+            self._seal("input", text)
+        return str(result.redacted_input)
+
+    def require_call(self, arguments: Mapping[str, Any]) -> None:
+        """Return if a client's tool call may be accepted; its arguments are not changed, so nothing is replaced.
+
+        Raises:
+            InputBlocked: they have a secret, or what is blocked in inputs.
+        """
+        text = orjson.dumps(dict(arguments)).decode()
+        secrets = [Detection("secrets", "block")] if self.call(text)[1] is not None else []
+        found: list[Detection] = []
+        cleaned_data(scan_of(self._fields.input), arguments, found)
+        found = [one for one in found if one.action == "block"]
+        if secrets or found:
+            raise InputBlocked(reasons_of([*secrets, *found]))
+
+    def metadata(self, metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """Return a run's metadata without secrets."""
+        return None if metadata is None else dict(cleaned_data(scan_of(PLAIN.input), metadata, []))
+
+    # --- what tools get and return
+
+    def call(self, arguments_text: str) -> tuple[str, SecretInArguments | None]:
+        """Return the arguments that a model wrote, as they may be recorded, and why the call may not be made.
+
+        A call keeps its arguments or is refused, so that what is recorded, approved and sent is always the same.
+        """
+        redactor = own_redactor()
+        clean = redactor.certain if self._fields.arguments == "refuse" else redactor.known
+        if "\\" not in arguments_text:
+            shown = clean(arguments_text)
+            return shown, None if shown == arguments_text else SecretInArguments()
+        try:
+            written = orjson.loads(arguments_text)
+            shown = _each_text(written, clean)
+        except (orjson.JSONDecodeError, RecursionError):  # the call fails for it
+            return redactor.whole(arguments_text), None
+        return (arguments_text, None) if shown == written else (orjson.dumps(shown).decode(), SecretInArguments())
 
     def output(self, tool: str, result: Any) -> Any:
         """Return a tool's result, JSON data, without what may not be kept.
 
         Raises:
-            ModelVisible: the result is kept back as a whole; the message says why.
+            ResultBlocked: the result is kept back as a whole.
         """
-        ...
+        checked = self.check_output(result)
+        if not checked.validation_passed:
+            self._seal(tool, result)
+            raise ResultBlocked(checked.reasons)
+        if checked.is_redacted:
+            self._seal(tool, result)
+        return checked.redacted_input
+
+    def check_output(self, result: Any) -> GuardrailResult:
+        """Return what is found in a tool's result, JSON data."""
+        checks, found = self._fields.output, list[Detection]()
+        if checks.max_chars is not None:
+            found += _too_long(checks, result if isinstance(result, str) else orjson.dumps(result).decode())
+        shown = cleaned_data(scan_of(checks), result, found)
+        return _result("tool_output", shown, found)
+
+    def text(self, text: str) -> str:
+        """Return a sentence about a call as it may be kept."""
+        return self.scan.clean(text)[0]
+
+    # --- what models write
+
+    @property
+    def max_answer_chars(self) -> int | None:
+        """Longest text of one answer; None: no limit besides the model call's."""
+        return self._fields.output.max_chars
+
+    def stream(self) -> StreamRedactor:
+        """Return what redacts one text of a model while it streams; it raises ``OutputBlocked``."""
+        return StreamRedactor(self.scan, _require_unblocked)
+
+    @property
+    def scan(self) -> Scan:
+        """The checks of output, with the secrets that are known now."""
+        return scan_of(self._fields.output)
 
 
-class _Unguarded:
-    def output(self, tool: str, result: Any) -> Any:
-        del tool
-        return result
+UNGUARDED = Guardrails()
+"""The guardrails where nothing is configured: secrets are replaced."""
 
 
-UNGUARDED: Guardrails = _Unguarded()
+def _require_unblocked(found: Sequence[Detection]) -> None:
+    if blocks(found):
+        raise OutputBlocked(reasons_of(found))
+
+
+def _too_long(checks: Checks, text: str) -> list[Detection]:
+    is_too_long = checks.max_chars is not None and len(text) > checks.max_chars
+    return [Detection(f"longer than {checks.max_chars:,} characters", "block")] if is_too_long else []
+
+
+def _result(input_type: Any, shown: Any, found: Sequence[Detection]) -> GuardrailResult:
+    is_blocked = blocks(found)
+    return GuardrailResult(
+        input_type=input_type,
+        redacted_input=None if is_blocked else shown,
+        validation_passed=not is_blocked,
+        reasons=reasons_of(found),
+    )
+
+
+def _each_text(value: Any, clean: Callable[[str], str]) -> Any:
+    """Return JSON data with each text in it replaced."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(key): _each_text(item, clean) for key, item in value.items()}
+    return [_each_text(item, clean) for item in value] if isinstance(value, list) else value

@@ -45,6 +45,8 @@ class AgentSettings(Part):
     no container is started."""
     shell_image: str = ""
     """The container image of the tool ``shell``; empty: the tool cannot be used."""
+    guardrails_file: str = ""
+    """A YAML file with what is checked and redacted in the runs of all agents; empty: secrets are replaced."""
     builtins: bool = True
     """Whether the built-in observers and tools are available."""
     max_result_chars: int = Field(default=64_000, ge=1_000)

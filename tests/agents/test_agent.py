@@ -81,11 +81,11 @@ def test_streams_pieces_and_then_the_whole_message(kit: AgentKit) -> None:
 
 
 def test_one_chunk_is_one_event_is_one_number(kit: AgentKit) -> None:
-    kit.model.script(*[Turn(text=["a", "b", "c", "d"])])
+    kit.model.script(*[Turn(text=["one", "two", "three", "four"])])
 
     events = events_of(kit.run())
 
-    assert [e.content for e in of(ResponsePayload, events)] == ["a", "b", "c", "d"]
+    assert [e.content for e in of(ResponsePayload, events)] == ["one", "two", "three", "four"]
 
 
 def test_calls_a_tool_and_gives_its_result_to_the_model(kit: AgentKit) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from agents.models.errors import ModelFailed
 from agents.models.streams.chunk import ToolDelta
 from config.ids import new_id
+from config.redaction import redact
 
 
 @dataclass(slots=True)
@@ -98,6 +99,7 @@ class CallCollector:
     def _name(self, call: _Building) -> None:
         if call.id or not call.name:
             return
+        call.name = redact(call.name)
         call.id = call.given_id if call.given_id and call.given_id not in self._ids else self._make_id()
         self._ids.add(call.id)
         self._fresh.append(call)

@@ -21,6 +21,7 @@ from agents.window import Window
 from bus.journal import Answered, Commit, Decision, OpenStep, Past, canonical_digest
 from config.capabilities import Classification
 from config.database.tables import steps
+from config.guardrails.guardrails import Guardrails
 from config.identity.principal import Role
 from config.policy.decision import CallFacts, PolicyDecision, Verdict
 from tests.bus.journal_harness import new_run
@@ -188,7 +189,7 @@ def test_a_call_that_was_begun_keeps_the_arguments_of_its_start(context: RunCont
     assert (found.arguments, found.refusal, rule.asked) == ({"room": "B 1", "seats": 2}, None, [])
 
 
-class Kept:
+class Kept(Guardrails):
     """Guardrails that keep one word back."""
 
     def output(self, tool: str, result: Any) -> Any:

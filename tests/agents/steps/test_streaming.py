@@ -83,10 +83,10 @@ END = [Chunk(finish_reason="stop")]
 
 def test_what_arrives_at_once_is_one_batch_and_signs_of_life_are_none() -> None:
     async def batches() -> list[list[str]]:
-        stream = stream_of([], [Chunk("a"), Chunk("b")], [], [Chunk("c", finish_reason="stop")])
+        stream = stream_of([], [Chunk("one"), Chunk("two")], [], [Chunk("three", finish_reason="stop")])
         return [[chunk.text for chunk in batch] for batch in await drained(stream)]
 
-    assert asyncio.run(batches()) == [["a", "b"], ["c"]]
+    assert asyncio.run(batches()) == [["one", "two"], ["three"]]
 
 
 def test_the_result_is_gathered() -> None:

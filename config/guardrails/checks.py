@@ -1,0 +1,85 @@
+"""What a deployment or an agent wants checked: the sections ``input`` and ``output`` of its guardrails."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from config.guardrails.linear import PatternRefused, check_pattern
+from config.guardrails.personal import PersonalData
+
+Action = Literal["redact", "block"]
+_STRICTNESS = ("off", "redact", "block")
+MAX_PATTERNS = 50
+
+
+class CheckSection(BaseModel):
+    """A mapping of YAML, which has no other fields than these."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+
+
+class PatternCheck(CheckSection):
+    """A pattern of the deployment's own."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+    """What the reasons call it."""
+    pattern: Annotated[str, Field(min_length=1)]
+    """A regular expression that RE2 matches in linear time."""
+    action: Action = "redact"
+
+    @field_validator("pattern")
+    @classmethod
+    def _is_linear(cls, value: str) -> str:
+        try:
+            check_pattern(value)
+        except PatternRefused as error:
+            raise ValueError(f"the pattern cannot be used: {error}") from error
+        return value
+
+
+class Checks(CheckSection):
+    """What texts of one direction are checked for."""
+
+    secrets: Action = "redact"
+    """What is done about known secrets, and about what has the form of one."""
+    pii: Literal["off", "redact", "block"] = "off"
+    """What is done about personal data."""
+    pii_kinds: tuple[PersonalData, ...] = tuple(PersonalData)
+    """The kinds of personal data that ``pii`` is about."""
+    patterns: Annotated[tuple[PatternCheck, ...], Field(max_length=MAX_PATTERNS)] = ()
+    max_chars: Annotated[int, Field(strict=True, ge=1)] | None = None
+    """Longest text; a longer one is blocked. None: no limit besides those of the settings."""
+
+    def stricter(self, other: Checks) -> Checks:
+        """Return the checks of both, each as strict as the stricter of the two."""
+        limits = [limit for limit in (self.max_chars, other.max_chars) if limit is not None]
+        kinds = [one.pii_kinds for one in (self, other) if one.pii != "off"]
+        return Checks.model_construct(
+            secrets=max(self.secrets, other.secrets, key=_STRICTNESS.index),
+            pii=max(self.pii, other.pii, key=_STRICTNESS.index),
+            pii_kinds=tuple(dict.fromkeys(kind for some in kinds for kind in some)),
+            patterns=tuple(dict.fromkeys((*self.patterns, *other.patterns))),
+            max_chars=min(limits, default=None),
+        )
+
+
+class GuardrailFields(CheckSection):
+    """The section ``guardrails`` of an agent's file, and the fields of the deployment's file."""
+
+    input: Checks = Checks()
+    """Of what a client gives to a run."""
+    output: Checks = Checks()
+    """Of what tools return and models write."""
+    arguments: Literal["refuse", "pass"] = "refuse"
+    """What is done about a tool call with a secret in its arguments."""
+
+    def stricter(self, other: GuardrailFields) -> GuardrailFields:
+        """Return both together: an agent can add to what its deployment wants, and take nothing away."""
+        refuses = "refuse" in (self.arguments, other.arguments)
+        return GuardrailFields.model_construct(
+            input=self.input.stricter(other.input),
+            output=self.output.stricter(other.output),
+            arguments="refuse" if refuses else "pass",
+        )

@@ -1,0 +1,53 @@
+"""The deployment's own guardrails, a YAML file that a setting names, and those of a run: the file's and its agent's."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from config.definitions.errors import DefinitionInvalid
+from config.definitions.yaml_lines import dotted, read_yaml
+from config.errors import SettingInvalid
+from config.guardrails.checks import GuardrailFields
+from config.guardrails.guardrails import PLAIN
+from config.settings import ROOT, Settings
+
+
+def guardrails_of(settings: Settings, agent: GuardrailFields = PLAIN) -> GuardrailFields:
+    """Return the guardrails of an agent's runs: the stricter of the deployment's and the agent's, check by check.
+
+    Raises:
+        SettingInvalid: the deployment's file cannot be used.
+    """
+    if not settings.guardrails_file:
+        return agent
+    path = (ROOT / settings.guardrails_file).resolve()
+    try:
+        stamp = path.stat()
+    except OSError as error:
+        raise _unusable(path, f"cannot be read: {error.strerror}") from error
+    return _joined(_read(path, stamp.st_mtime_ns, stamp.st_size), agent)
+
+
+@lru_cache(maxsize=256)
+def _joined(deployment: GuardrailFields, agent: GuardrailFields) -> GuardrailFields:
+    return deployment.stricter(agent)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, changed_ns: int, size: int) -> GuardrailFields:
+    """Return the file's checks; ``changed_ns`` and ``size`` make an edited file be read again."""
+    del changed_ns, size
+    try:
+        return GuardrailFields.model_validate(read_yaml(path).data)
+    except DefinitionInvalid as error:
+        raise _unusable(path, str(error)) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise _unusable(path, f"{dotted(first['loc'])}: {first['msg']}") from error
+
+
+def _unusable(path: Path, problem: str) -> SettingInvalid:
+    return SettingInvalid(f"the file of CALLBOARD_GUARDRAILS_FILE, {path}, cannot be used: {problem}.")

@@ -1,0 +1,167 @@
+"""Finds and replaces in one text what a section of checks names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+from config.forks import after_fork
+from config.guardrails.checks import Action, Checks
+from config.guardrails.linear import compiled, flat, spans_of
+from config.guardrails.openings import Start, any_start, opening, starts
+from config.guardrails.personal import MARKS, personal_spans
+from config.guardrails.personal import PATTERNS as PERSONAL
+from config.redaction import PATTERNS as SECRETS
+from config.redaction import REDACTED, Redactor, own_redactor
+
+START_CHARS = 4
+"""Characters by which the fast test recognises that a match may begin."""
+MAX_VALUE_CHARS = 300
+"""Characters of a registered value that are compared while it is streamed; behind them everything is held."""
+MAX_DEPTH = 64
+
+Replace = Callable[[str], str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextRule:
+    """One check: what it is called, what it replaces, and what is done where it finds something."""
+
+    name: str
+    action: Action
+    replace: Replace
+    patterns: tuple[str, ...]
+    mark: re.Pattern[str] | None = None
+    """What a text without a match mostly lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """A check that found something."""
+
+    name: str
+    action: Action
+
+
+class Scan:
+    """The checks of one direction, compiled with the secrets that are known now; safe for any thread."""
+
+    def __init__(self, checks: Checks, redactor: Redactor) -> None:
+        self._rules = [TextRule(name="secrets", action=checks.secrets, replace=redactor.whole, patterns=SECRETS)]
+        if checks.pii != "off":
+            self._rules += [_personal(kind, checks.pii) for kind in checks.pii_kinds]
+        self._rules += [_custom(check.pattern, check.name, check.action) for check in checks.patterns]
+        self._values = redactor.values
+
+    def clean(self, text: str) -> tuple[str, list[Detection]]:
+        """Return the text with ``[redacted]`` in place of what was found, and the checks that found it."""
+        found = []
+        for rule in self._rules:
+            if rule.mark is not None and rule.mark.search(text) is None:
+                continue
+            replaced = rule.replace(text)
+            if replaced != text:
+                text = replaced
+                found.append(Detection(rule.name, rule.action))
+        return text, found
+
+    def openings(self) -> tuple[re.Pattern[str], Any]:
+        """Return the fast test whether a match may begin, and RE2's pattern of an unfinished one at the end."""
+        return _openings(tuple(pattern for rule in self._rules for pattern in rule.patterns), self._values)
+
+
+@lru_cache(maxsize=64)
+def _scan(checks: Checks, redactor: Redactor) -> Scan:
+    return Scan(checks, redactor)
+
+
+@lru_cache(maxsize=64)
+def _openings(patterns: tuple[str, ...], values: tuple[str, ...]) -> tuple[re.Pattern[str], Any]:
+    """Compile them, which takes milliseconds."""
+    first = [start for pattern in patterns for start in starts(pattern, START_CHARS)]
+    first += [_value_start(value) for value in values]
+    unfinished = [*map(opening, patterns), *map(_value_opening, values)]
+    return re.compile(any_start(first)), compiled(rf"(?:{'|'.join(unfinished)})\z")
+
+
+@after_fork
+def _renew() -> None:
+    _scan.cache_clear()
+    _openings.cache_clear()
+
+
+def scan_of(checks: Checks) -> Scan:
+    """Return the scan of these checks with the secrets that are known now."""
+    return _scan(checks, own_redactor())
+
+
+def _personal(kind: Any, action: Action) -> TextRule:
+    replace = partial(_replaced, partial(personal_spans, kind))
+    return TextRule(name=str(kind), action=action, replace=replace, patterns=(PERSONAL[kind],), mark=MARKS[kind])
+
+
+def _custom(pattern: str, name: str, action: Action) -> TextRule:
+    return TextRule(
+        name=name, action=action, replace=partial(_replaced, partial(spans_of, pattern)), patterns=(pattern,)
+    )
+
+
+def _replaced(spans: Callable[[str], Iterator[tuple[int, int]]], text: str) -> str:
+    pieces, at = [], 0
+    for start, end in spans(text):
+        pieces += [text[at:start], REDACTED]
+        at = end
+    return "".join([*pieces, text[at:]]) if pieces else text
+
+
+def _value_start(value: str) -> Start:
+    return tuple(rf"\U{ord(char):08x}" for char in value[:START_CHARS])
+
+
+def _value_opening(value: str) -> str:
+    return opening(re.escape(value)) if len(value) <= MAX_VALUE_CHARS else _long_opening(value)
+
+
+def _long_opening(value: str) -> str:
+    rest = "(?s:.*)"
+    for code in reversed(flat(value[:MAX_VALUE_CHARS])):
+        rest = rf"(?:\x{{{code:x}}}{rest})?"
+    return rest
+
+
+def cleaned_data(scan: Scan, value: Any, found: list[Detection], name: str = "", depth: int = 0) -> Any:
+    """Return JSON data with its texts cleaned, and add what was found; ``name`` is the field's.
+
+    A field whose name marks its value as a secret (``password``) is replaced as a whole.
+    """
+    if isinstance(value, str):
+        return _cleaned_text(scan, value, found, name)
+    if depth > MAX_DEPTH or value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        text = _cleaned_text(scan, str(value), found, "") if abs(value) >= 10**10 else ""
+        return REDACTED if REDACTED in text else value
+    if isinstance(value, Mapping):
+        return {
+            _cleaned_text(scan, str(key), found, ""): cleaned_data(scan, item, found, str(key), depth + 1)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [cleaned_data(scan, item, found, name, depth + 1) for item in value]
+    return value
+
+
+def _cleaned_text(scan: Scan, text: str, found: list[Detection], name: str) -> str:
+    shown, findings = scan.clean(text)
+    if not findings and name and _MARKS.search(name) is not None and text:
+        marked, findings = scan.clean(f"{name}={text}")
+        shown = REDACTED if findings else marked.partition("=")[2]
+    found += findings
+    return shown
+
+
+_MARKS = re.compile(r"(?i)passw|api|access|auth|secret|token|bearer|basic|jwt")
+"""Names of fields for which it is worth to look at name and value together."""

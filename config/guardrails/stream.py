@@ -1,0 +1,106 @@
+"""Redaction of streamed text: a piece goes out at once, unless its end may be the beginning of a secret.
+
+What goes out, joined, is what the redaction of the whole text returns. Held back is only what has begun a match and not
+finished it, and a match that such a beginning overlaps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from config.guardrails.linear import flat
+from config.guardrails.scan import Detection, Scan
+from config.redaction import REDACTED
+
+MAX_HELD_CHARS = 16_384
+"""Longest text that is held. A longer one, which began like a secret, is replaced as a whole, up to the next blank."""
+SLICE_CHARS = 4096
+"""Characters of a long piece that are examined at a time."""
+
+_BLANK = re.compile(r"\s")
+OnFound = Callable[[Sequence[Detection]], None]
+
+
+class StreamRedactor:
+    """Redacts one text that arrives in pieces; ``add`` and ``rest`` return what may be shown."""
+
+    def __init__(self, scan: Scan, on_found: OnFound = lambda found: None) -> None:
+        """``on_found`` gets what was found before anything of the piece is returned; ``add`` raises what it raises."""
+        self._clean, self._on_found = scan.clean, on_found
+        start, opening = scan.openings()
+        self._may_begin, self._unfinished = start.search, opening.search
+        self._held = ""
+        self._before = ""  # the last character that was not held: a word may begin only where none continues
+        self._skips: re.Pattern[str] | None = None
+        self.is_changed = False
+        """Whether something was replaced."""
+
+    def add(self, piece: str) -> str:
+        """Return what may be shown now, often the piece itself."""
+        if not self._held and self._skips is None and len(piece) <= SLICE_CHARS:
+            if not piece:
+                return ""
+            if self._may_begin(self._before + piece, len(self._before)) is None:
+                self._before = piece[-1]
+                return piece
+        return "".join(self._examined(piece[at : at + SLICE_CHARS]) for at in range(0, len(piece), SLICE_CHARS))
+
+    def rest(self) -> str:
+        """Return what was held, redacted; to be called at the end of the text."""
+        held, self._held = self._held, ""
+        return self._cleaned(held)
+
+    def _examined(self, piece: str) -> str:
+        piece = self._behind_skipped(piece)
+        before = len(self._before)
+        text = self._before + self._held + piece
+        first = self._may_begin(text, before)
+        if first is None:
+            shown, self._held = text[before:], ""
+        elif first.end() == len(text):  # the start itself reaches the end of the text: nothing before it is unfinished
+            shown, self._held = text[before : first.start()], text[first.start() :]
+        else:
+            shown, cut = self._finished(text, first.start())
+            shown, self._held = text[before : first.start()] + shown, text[cut:]
+        self._before = text[len(text) - len(self._held) - 1 : len(text) - len(self._held)]
+        return shown if len(self._held) <= MAX_HELD_CHARS else shown + self._skip()
+
+    def _finished(self, text: str, first: int) -> tuple[str, int]:
+        """Return what is finished, redacted, and where it ends; a match may begin at ``first`` or behind it."""
+        found = self._unfinished(flat(text), first)
+        cut = found.start() if found is not None else len(text)
+        if first < cut < len(text):
+            shown, findings = self._clean(text[first:])
+            if not findings:
+                return text[first:cut], cut
+            if self._clean(text[first:cut])[0] + self._clean(text[cut:])[0] != shown:
+                return "", first  # a match lies across the cut
+        return self._cleaned(text[first:cut]), cut
+
+    def _cleaned(self, text: str) -> str:
+        if not text:
+            return ""
+        shown, found = self._clean(text)
+        if found:
+            self.is_changed = True
+            self._on_found(found)
+        return shown
+
+    def _skip(self) -> str:
+        """Replace what is held, and skip what follows it up to a blank: it is too long to be held on."""
+        self._skips = re.compile(r"\s*\S*") if _BLANK.match(self._held[-1]) else re.compile(r"\S*")
+        self._held, self.is_changed = "", True
+        self._on_found([Detection("secrets", "redact")])
+        return REDACTED
+
+    def _behind_skipped(self, piece: str) -> str:
+        if self._skips is None:
+            return piece
+        end = self._skips.match(piece).end()  # type: ignore[union-attr]  # it matches the empty text, too
+        if end == len(piece):
+            if not piece.isspace():
+                self._skips = re.compile(r"\S*")
+            return ""
+        self._skips = None
+        return piece[end:]

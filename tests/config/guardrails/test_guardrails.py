@@ -1,0 +1,61 @@
+import pickle
+
+import orjson
+import pytest
+
+from config.guardrails.checks import Checks, GuardrailFields
+from config.guardrails.errors import InputBlocked, OutputBlocked, ResultBlocked, SecretInArguments
+from config.guardrails.guardrails import Guardrails
+from config.redaction import REDACTED, register_secrets
+from tests.config.guardrails.samples import KEYS
+
+KEY = KEYS[0]
+STRICT = Guardrails(GuardrailFields(output=Checks(pii="redact"), input=Checks(pii="block")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        orjson.dumps({"text": f"x {KEY}"}).decode(),
+        '{"text": "' + "".join(f"\\u{ord(char):04x}" for char in KEY) + '"}',
+        '{"a\\n": [[{"' + KEY + '": 1}]]}',
+    ],
+)
+def test_a_secret_in_arguments_is_found_in_every_spelling(text):
+    recorded, problem = STRICT.call(text)
+
+    assert isinstance(problem, SecretInArguments)
+    assert REDACTED in recorded
+    assert KEY not in str(orjson.loads(recorded))
+
+
+def test_arguments_without_a_secret_are_recorded_as_they_were_written():
+    for text in ("", "{}", '{ "a":1.0, "b": "\\u00e9\\n" }', '{"password": "hunter2222"}'):
+        assert STRICT.call(text) == (text, None)
+
+
+@pytest.mark.parametrize("text", ['{"a": "\\', "[" * 5000 + "\\" + KEY, '{"a": "' + KEY + '\\"'])
+def test_arguments_that_cannot_be_read_are_recorded_without_secrets(text):
+    assert KEY not in STRICT.call(text)[0]
+
+
+def test_a_registered_value_counts_from_then_on():
+    assert STRICT.output("t", "swordfish-88") == "swordfish-88"
+
+    register_secrets(["swordfish-88"])
+
+    assert STRICT.output("t", {"a": ["swordfish-88"]}) == {"a": [REDACTED]}
+
+
+def test_numbers_and_names_of_fields_are_looked_at():
+    found = STRICT.check_output({"jane@example.org": 4111111111111111, "n": 12, "x": None, "f": 0.5, "b": True})
+
+    assert found.redacted_input == {REDACTED: REDACTED, "n": 12, "x": None, "f": 0.5, "b": True}
+    assert found.reasons == ("redacted: email", "redacted: card")
+
+
+def test_an_error_survives_pickling_and_names_its_reasons():
+    for kind in (InputBlocked, OutputBlocked, ResultBlocked):
+        error = pickle.loads(pickle.dumps(kind(["blocked: card"])))
+        assert "blocked: card" in str(error)
+        assert error.facts == {"reasons": ["blocked: card"]}
