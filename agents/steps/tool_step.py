@@ -34,6 +34,7 @@ from bus.journal import (
     result_of_cut_off,
 )
 from bus.payloads import Outcome, Payload, ToolPayload, ToolResultPayload
+from config.definitions.secret_reference import required_secret
 from config.effects import Effect, Recovery
 from config.errors import ModelVisible, ToolCutOff
 from config.failpoints import failpoint
@@ -359,6 +360,8 @@ class ToolStep:
         try:
             with self._context.within(2 * self._timeout_s):  # it may have to wait for a thread
                 failpoint("tool")
+                for name, reference in self._tool.secrets.items():  # before the tool does anything
+                    required_secret(name, reference)
                 result = await call_tool(self._tool, self.arguments, self._tool_context(), self._timeout_s)
                 failpoint("tool-after")
             await self._keep(result)

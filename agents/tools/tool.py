@@ -14,7 +14,7 @@ from agents.tools.questions import DEFAULT_FORM, QuestionAsked, require_few, req
 from bus.journal import form_digest
 from config.capabilities import CapabilityKind, Classification
 from config.definitions.errors import SecretMissing, ToolUnknown
-from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, resolve_secret
+from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, required_secret
 from config.effects import Effect, OnExpiry
 from config.identity.principal import Role
 
@@ -120,10 +120,9 @@ class ToolContext:
             SecretMissing: there is no such reference, or it leads to nothing.
         """
         reference = self.secrets.get(name)
-        value = resolve_secret(reference) if reference is not None else None
-        if value is None:
-            raise SecretMissing(name=name, reference=reference or "a line under the tool's `secrets`")
-        return value
+        if reference is None:
+            raise SecretMissing(name=name, reference="a line under the tool's `secrets`")
+        return required_secret(name, reference)
 
     def ask(self, form: Mapping[str, Any] | None, text: str) -> Any:
         """Return a person's answer to ``text``, which fits ``form``: a JSON Schema of an object, or None for one text.

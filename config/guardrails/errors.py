@@ -43,7 +43,7 @@ class SecretInArguments(ModelVisible):
     """The model wrote a secret into the arguments of a call; the call was not made."""
 
     code = "secret_in_arguments"
-    remedy = "The tool gets its secrets by reference ([guardrails](guardrails.md#arguments-of-calls))."
+    remedy = "The tool gets its secrets by reference ([guardrails](guardrails.md#secrets-of-tools))."
     text = (
         "its arguments have a secret, which would be recorded with them; leave it out: a tool gets the secrets that it "
         "needs from the deployment."

@@ -45,6 +45,8 @@ class AgentSettings(Part):
     no container is started."""
     shell_image: str = ""
     """The container image of the tool ``shell``; empty: the tool cannot be used."""
+    secrets_dir: str = "/run/secrets"
+    """The folder with a file for each ``secret://NAME`` that no variable ``CALLBOARD_SECRET_NAME`` has."""
     guardrails_file: str = ""
     """A YAML file with what is checked and redacted in the runs of all agents; empty: secrets are replaced."""
     builtins: bool = True

@@ -23,6 +23,8 @@ from config.settings.sources import ROOT, reads_files
 from config.settings.workers import QUEUE_NAME_FORM
 from config.spelling import did_you_mean
 
+SECRETS_OF_TOOLS = "CALLBOARD_SECRET_"
+"""How variables begin that are secrets of tools (``config.definitions.secret_reference``), and no settings."""
 _FORMS = {
     "deployment": "has to be a name: 1 to 40 letters, digits, '_', '-' and '.'",
     "tenant": f"has to be {NAME_FORM}",
@@ -94,7 +96,7 @@ def unknown_variables(environment: dict[str, str]) -> list[str]:
     return [
         f"{name} is not a setting.{did_you_mean(name, offered, 'CALLBOARD_')}"
         for name in sorted(environment)
-        if name.startswith("CALLBOARD_") and name not in known
+        if name.startswith("CALLBOARD_") and name not in known and not name.startswith(SECRETS_OF_TOOLS)
     ]
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import select
 
 from agents.testing import AgentKit, Call, Turn
-from agents.tools.tool import tool
+from agents.tools.tool import current_call, tool
 from bus.journal import IdempotencyKey
 from bus.payloads import ErrorPayload, MessagePayload, ToolPayload, ToolResultPayload, encode
 from config.database.tables import metadata
 from config.errors import ToolFailed
 from config.guardrails.errors import InputBlocked
+from config.logs import JsonLines, TextLines
 from config.redaction import REDACTED, register_secrets
 from tests.config.guardrails.samples import JWT, KEYS, PEM
 
@@ -41,6 +45,22 @@ def broken() -> str:
     raise ToolFailed(f"no luck with {KEY}")
 
 
+@tool(effect="pure", secrets={"TOKEN": "env:TILL_TOKEN"})
+def till(way: str) -> Any:
+    """Open the till.
+
+    Args:
+        way: what to do with its token.
+    """
+    token = current_call().secret("TOKEN")
+    sent.append(token)
+    if way == "raise":
+        raise ValueError(f"cannot use {token}: {current_call()!r}")
+    if way == "log":
+        logging.getLogger("till").error("used %s", token, exc_info=ValueError(token), extra={"token_used": token})
+    return {"said": token, "quoted": quote(token, safe=""), "base64": b64encode(token.encode()).decode()}
+
+
 @pytest.fixture(autouse=True)
 def own_secret() -> None:
     sent.clear()
@@ -49,7 +69,7 @@ def own_secret() -> None:
 
 @pytest.fixture
 def kit() -> Iterator[AgentKit]:
-    with AgentKit(tools=[post, broken]) as made:
+    with AgentKit(tools=[post, broken, till]) as made:
         yield made
 
 
@@ -208,3 +228,38 @@ def test_a_client_s_call_with_a_secret_is_refused_before_it_is_stored(kit: Agent
         kit.runner.call_tool("post", {"text": KEY}, agent_id="tester")
 
     assert KEY not in written(kit)
+
+
+TOKEN = 't1ll "tökén"/77'
+
+
+@pytest.mark.parametrize("way", ["return", "raise", "log"])
+def test_a_secret_of_a_tool_reaches_the_tool_and_nothing_else(
+    kit: AgentKit, way: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TILL_TOKEN", TOKEN)
+    formats = [TextLines("test"), JsonLines("test")]
+    kit.model.script(
+        Turn(calls=[Call(name="till", arguments={"way": way})]), Turn(text=["It is t1ll ", '"tökén"', "/77, I say."])
+    )
+
+    played = kit.play()
+
+    logged = "".join(one.format(record) for one in formats for record in caplog.records)
+    assert sent == [TOKEN]
+    assert played.text == f"It is {REDACTED}, I say."
+    for spelled in (TOKEN, quote(TOKEN, safe=""), b64encode(TOKEN.encode()).decode(), "tökén", "77"):
+        assert spelled not in shown(played) + logged + str(kit.model.requests[1].messages)
+    assert "tökén" not in written(kit)
+
+
+def test_a_secret_that_is_not_there_fails_the_call_before_the_tool_begins(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TILL_TOKEN", raising=False)
+    kit.model.script(Turn(calls=[Call(name="till", arguments={"way": "return"})]), Turn(text="Well."))
+
+    played = kit.play()
+
+    assert sent == []
+    assert "env:TILL_TOKEN is missing or empty" in played.results("till")[0]

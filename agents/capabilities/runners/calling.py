@@ -11,8 +11,7 @@ import orjson
 from agents.capabilities.errors import CapabilityFailed, OutputNotJson, OutputTooLong
 from agents.capabilities.runners.child import Finished
 from agents.tools.tool import ToolContext
-from config.definitions.errors import SecretMissing
-from config.definitions.secret_reference import resolve_secret
+from config.definitions.secret_reference import required_secret
 from config.errors import ToolCutOff
 from config.redaction import redact_start
 
@@ -46,13 +45,7 @@ def secret_values(references: Mapping[str, str]) -> dict[str, str]:
     Raises:
         SecretMissing: a reference leads to nothing.
     """
-    found: dict[str, str] = {}
-    for name, reference in references.items():
-        value = resolve_secret(reference)
-        if value is None:
-            raise SecretMissing(name=name, reference=reference)
-        found[name] = value
-    return found
+    return {name: required_secret(name, reference) for name, reference in references.items()}
 
 
 def result_of(done: Finished, max_output: int) -> Any:
