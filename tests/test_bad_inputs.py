@@ -89,6 +89,12 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             _ADDRESS,
             "tests/config/egress/test_request.py::test_a_header_that_would_change_the_request_is_refused",
         ),
+        "metadata services as addresses of models and identity providers": (
+            "tests/config/egress/test_operators.py::test_a_metadata_service_may_not_be_asked",
+            "tests/agents/models/http/test_base.py::test_no_provider_is_asked_there",
+            "tests/web/test_sign_in.py::test_a_metadata_service_is_no_provider",
+            "tests/web/test_service_tokens.py::test_keys_come_from_no_metadata_service",
+        ),
         "this server and its Redis as the target": (
             "tests/agents/test_http_requests.py::test_a_server_of_this_machine_gets_no_request_of_a_model",
         ),
@@ -162,6 +168,14 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "tests/config/test_redaction.py::test_their_base64_is_gone_too",
         ),
         "a secret in pieces": (f"{_LOGGER}test_a_secret_in_pieces_is_replaced_too",),
+    },
+    "prompt injection": {
+        "files, names of files, pages, headers, JSON, rows, errors, results, rejections, messages": (
+            "tests/agents/injection/test_injection.py::test_obeying_an_injected_text_does_no_harm",
+        ),
+        "the attacks themselves": (
+            "tests/agents/injection/test_injection.py::test_without_lists_and_approvals_the_same_model_does_harm",
+        ),
     },
 }
 """Surface -> class of input -> the tests that try it; a name that ends with ``::`` means all tests of the file."""
