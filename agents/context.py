@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -95,8 +95,9 @@ class RunContext:
         arguments: Mapping[str, Any] = MappingProxyType({}),
         effect: Effect = Effect.PURE,
         classification: Classification = Classification.INTERNAL,
+        labels: Iterable[str] = (),
     ) -> CallFacts:
-        """Return what the policy may look at of a call that is about to be made."""
+        """Return what the policy may look at of a call that is about to be made; ``labels`` are the call's own."""
         lease, totals = self.lease, self.totals()
         return CallFacts(
             point=point,
@@ -104,7 +105,7 @@ class RunContext:
             arguments=arguments,
             effect=effect,
             classification=classification,
-            labels=frozenset(self.labels),
+            labels=frozenset((*self.labels, *labels)),
             principal=lease.principal,
             roles=lease.roles,
             tenant=lease.tenant,
@@ -114,6 +115,12 @@ class RunContext:
             tokens=sum(totals.usage.get(name, 0) for name in ("input_tokens", "output_tokens")),
             steps=totals.steps,
         )
+
+    def add_labels(self, labels: Iterable[str]) -> frozenset[str]:
+        """Label what the run has read; return all its labels where one is new, for the commit with the result."""
+        before = len(self.labels)
+        self.labels.update(labels)
+        return frozenset(self.labels) if len(self.labels) > before else frozenset()
 
     @property
     def sandbox(self) -> Path:

@@ -110,6 +110,7 @@ def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardErr
     try:
         if missing is not None:
             raise missing
+        context.policy = process.policies.current()
         agent = compatible_work(loaded, context, progress, asked)
         first = agent.begin()
     except CallboardError as error:

@@ -12,6 +12,7 @@ from bus.celery_app import Publisher
 from bus.journal import Journal
 from config.database.migrate import require_current
 from config.forks import after_fork, leave_to_parent
+from config.policy.source import PolicySource
 from config.redis.socket import with_running_redis
 from config.settings import Settings, settings
 from observers.base import AgentObserver
@@ -26,6 +27,8 @@ class Process:
     registry: AgentRegistry
     local_observers: dict[str, tuple[AgentObserver, ...]] = field(default_factory=dict)
     """Observers given as objects, by the id of their inline run."""
+    policies: PolicySource = field(default_factory=PolicySource)
+    """The policy of the runs that begin; by default the shipped rules alone."""
     tools: Mapping[str, Tool] = field(default_factory=dict)
     """Tools given as objects, by name; they take precedence over plugins and dotted paths."""
 
@@ -59,6 +62,7 @@ def open_process(with_settings: Settings) -> Process:
         settings=with_settings,
         journal=journal,
         registry=AgentRegistry(with_settings.agent_folders, with_settings.local_principal),
+        policies=PolicySource(with_settings.policy_places),
     )
 
 

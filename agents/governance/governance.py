@@ -209,5 +209,11 @@ def combined(local: PolicyDecision | None, remote: PolicyDecision) -> PolicyDeci
     stricter = remote if order(remote.verdict) > order(local.verdict) else local
     arguments = remote.arguments if remote.arguments is not None else local.arguments
     return replace(
-        stricter, version=local.version, arguments=arguments, timeout_s=local.timeout_s, remote=remote.remote
+        stricter,
+        version=local.version,
+        arguments=arguments,
+        timeout_s=local.timeout_s,
+        remote=remote.remote,
+        labels=local.labels,
+        seen=local.seen,
     )

@@ -138,6 +138,7 @@ def joined(parts: Sequence[Commit]) -> Commit:
         events=[event for part in parts for event in part.events],
         ended=[ended for part in parts for ended in part.ended],
         history=[item for part in parts for item in part.history],
+        labels=frozenset().union(*(part.labels for part in parts)),
     )
 
 

@@ -12,7 +12,7 @@ from agents.models.streams.tool_calls import ToolCall
 from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.errors import ArgumentsInvalid, CallBlocked, RoleMissing, ToolNotOffered
 from agents.tools.questions import missing_form
-from agents.tools.tool import Tool
+from agents.tools.tool import OUTWARD, Tool
 from bus.journal import NOTHING_SAID, USED_UP, OpenStep, canonical_digest
 from bus.payloads import Outcome
 from config.errors import ModelVisible
@@ -140,7 +140,10 @@ class Preflight:
 
     def _judge(self, tool: Tool) -> None:
         """Ask the policy about the call, and make its changes."""
-        facts = self._context.call_facts("tool", tool.name, self.arguments, tool.effect, tool.classification)
+        labels = (OUTWARD,) if tool.is_outward else ()
+        facts = self._context.call_facts(
+            "tool", tool.name, self.arguments, tool.effect, tool.classification, labels=labels
+        )
         self.decision = decision = self._context.policy.decide(facts)
         if decision.verdict is Verdict.BLOCK:
             self._refuse(CallBlocked(f"Not done: the policy's rule '{decision.rule}' blocks it. {decision.reason}"))

@@ -452,6 +452,12 @@ class ToolStep:
         event = ToolResultPayload(**call, **facts, message_id=message_id, step_id=self.id)
         ended = StepEnded(id=self.id, status=self._outcome, result=self._result, attempts=self._attempts)
         kept = call if self._answered.edited is None else call | {"edited": self.arguments}
-        return Commit(
-            events=[*self._notes, event], ended=[ended], history=[HistoryItem(id=self._item_id, role="tool", data=kept)]
-        )
+        items = [HistoryItem(id=self._item_id, role="tool", data=kept)]
+        return Commit(events=[*self._notes, event], ended=[ended], history=items, labels=self._read_labels())
+
+    def _read_labels(self) -> frozenset[str]:
+        """Return all labels of the run where the result adds one; a call that was refused has read nothing."""
+        if self._tool is None or self._preflight.refusal is not None or self._outcome == "refused":
+            return frozenset()
+        by_policy = self.decision.labels if self.decision is not None else self._prior.labels if self._prior else ()
+        return self._context.add_labels({*self._tool.result_labels, *by_policy})

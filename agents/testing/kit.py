@@ -22,6 +22,7 @@ from bus.journal import Journal
 from bus.payloads import EndPayload, Payload, ResponsePayload, ToolResultPayload, WithdrawnPayload
 from config.database.engine import Database
 from config.definitions.agent import AgentDefinition, pinned_definition
+from config.policy.source import PolicySource
 from config.settings import Settings
 from observers.invoker import drain
 
@@ -87,7 +88,13 @@ class AgentKit:
         self._tools: dict[str, Tool] = {}
         self.agent(tools=tools, **fields)
         journal = Journal(self.settings, publish=Publisher(self.settings), database=self._database)
-        process = Process(settings=self.settings, journal=journal, registry=self._registry, tools=self._tools)
+        process = Process(
+            settings=self.settings,
+            journal=journal,
+            registry=self._registry,
+            policies=PolicySource(self.settings.policy_places),
+            tools=self._tools,
+        )
         use_process(process)
         self.runner = Runner(process)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from agents.tools.errors import PathRefused
 from agents.tools.isolation.sandbox import MAX_LISTED, Sandbox
-from agents.tools.tool import current_call, tool
+from agents.tools.tool import INWARD, UNTRUSTED, current_call, tool
 from config.spelling import did_you_mean
 
 
@@ -24,7 +24,7 @@ def list_files(folder: str = "") -> dict[str, Any]:
     return listing
 
 
-@tool(effect="pure", timeout_s=20)
+@tool(effect="pure", timeout_s=20, labels={UNTRUSTED})  # it may hold what an earlier run fetched
 def read_file(path: str) -> str:
     """Read a text file from your sandbox folder.
 
@@ -42,7 +42,7 @@ def read_file(path: str) -> str:
         raise PathRefused(f"{error}{did_you_mean(path, names)}{known}") from error
 
 
-@tool(effect="idempotent", timeout_s=20)
+@tool(effect="idempotent", timeout_s=20, labels={INWARD})
 def write_file(path: str, text: str) -> dict[str, Any]:
     """Write a text file into your sandbox folder; what the file held before is replaced.
 

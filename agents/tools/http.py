@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import orjson
 
-from agents.tools.tool import current_call, tool
+from agents.tools.tool import OUTWARD, UNTRUSTED, current_call, tool
 from config.egress.errors import RequestRefused
 from config.egress.exchange import HttpAnswer
 from config.egress.fetch import Fetcher
@@ -46,7 +46,7 @@ _CHARSETS = frozenset(
 _TEXT_TYPES = ("text/", "application/xml", "application/javascript", "application/x-www-form-urlencoded", "image/svg")
 
 
-@tool(effect="pure", timeout_s=40)
+@tool(effect="pure", timeout_s=40, labels={UNTRUSTED, OUTWARD})
 async def http_get(
     url: str, headers: dict[str, str] | None = None, method: Literal["GET", "HEAD"] = "GET"
 ) -> dict[str, Any]:
@@ -60,7 +60,7 @@ async def http_get(
     return await _answered(method, url, headers or {}, b"")
 
 
-@tool(effect="unsafe", timeout_s=40)
+@tool(effect="unsafe", timeout_s=40, labels={UNTRUSTED, OUTWARD})
 async def http_request(
     url: str,
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "POST",

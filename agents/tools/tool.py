@@ -18,6 +18,10 @@ from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, requi
 from config.effects import Effect, OnExpiry
 from config.identity.principal import Role
 
+UNTRUSTED, SENSITIVE = "untrusted", "sensitive"
+"""Labels of results: others may have written them; they must not leave."""
+OUTWARD, INWARD = "outward", "inward"
+"""Labels of calls: they leave for another system; they do not, although they have an effect."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -59,7 +63,8 @@ class Tool:
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Its name for a secret -> the deployment's reference, resolved at the call."""
     labels: frozenset[str] = frozenset()
-    """What its result is, for policies: ``untrusted``, ``sensitive``, or a label of the deployment's own."""
+    """What its result is, for policies: ``untrusted``, ``sensitive``, or a label of the deployment's own. ``outward``
+    and ``inward`` say of its calls whether they leave for another system."""
 
     def __post_init__(self) -> None:
         """Refuse, before any call, an effect whose recovery asks a ``check`` that is not there.
@@ -79,6 +84,17 @@ class Tool:
     def needs_approval(self) -> bool:
         """Whether a person has to approve each call: also of restricted data, and where only a number is given."""
         return self.confirm or self.approvers > 1 or self.classification is Classification.RESTRICTED
+
+    @property
+    def is_outward(self) -> bool:
+        """Whether its calls leave for another system: those with an effect do, unless it says otherwise."""
+        return OUTWARD in self.labels or (self.effect is not Effect.PURE and INWARD not in self.labels)
+
+    @property
+    def result_labels(self) -> frozenset[str]:
+        """The labels of what a run has read once it has a result."""
+        of_data = {SENSITIVE} if self.classification is Classification.RESTRICTED else set()
+        return self.labels - {OUTWARD, INWARD} | of_data
 
     def may_be_called_with(self, roles: Collection[Role]) -> bool:
         """Return whether a principal with these roles may call it."""

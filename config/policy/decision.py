@@ -39,7 +39,8 @@ class CallFacts:
     effect: Effect = Effect.PURE
     classification: Classification = Classification.INTERNAL
     labels: frozenset[str] = frozenset()
-    """What the run has read so far, as the labels of the tools that returned it."""
+    """What the run has read so far, as the labels of the tools that returned it; and ``outward`` of a call that
+    leaves."""
     principal: str
     roles: frozenset[Role]
     tenant: str
@@ -71,11 +72,15 @@ class PolicyDecision:
     """With ``constrain``: the most seconds that the call may take."""
     remote: str = ""
     """What the remote engine said of the call: its verdict, or why it gave none; empty where it was not asked."""
+    labels: tuple[str, ...] = ()
+    """What the run is labelled with after the call, besides the labels of the tool."""
+    seen: tuple[str, ...] = ()
+    """The labels that the call had when it was decided about."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the decision as it is recorded, without the fields that say nothing."""
         shown = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value for name, value in shown.items() if value not in (None, "")}
+        return {name: value for name, value in shown.items() if value not in (None, "", ())}
 
 
 class Policy(Protocol):

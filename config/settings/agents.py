@@ -28,6 +28,9 @@ class AgentSettings(Part):
     tool_modules: str = Field(default=".", pattern=r"^\s*(\.|[A-Za-z_][\w.]*)?(\s*,\s*(\.|[A-Za-z_][\w.]*)?)*\s*$")
     """Comma-separated modules a definition may name by dotted path: ``.`` allows those of the working folder, a package
     allows all in it. Installed plugins and ``plugins`` are always allowed."""
+    policy: str = "config/policy.yaml"
+    """Files and folders of the policy's rules, separated by ``:``; of a folder its ``.yaml`` files. Empty: the shipped
+    rules alone."""
     http_allowed_hosts: AllowedHosts = ""
     """Comma-separated hosts that the tools ``http_get`` and ``http_request`` may ask: names, ``*.example.org``, ``*``
     for every public host, networks; empty: every public host, and no private one."""
@@ -98,6 +101,11 @@ class AgentSettings(Part):
     def capability_folders(self) -> list[Path]:
         """The folders of capability definitions, absolute, in order."""
         return [(ROOT / part).resolve() for part in self.capabilities_dir.split(":") if part]
+
+    @property
+    def policy_places(self) -> list[Path]:
+        """The files and folders of the policy, absolute, in order."""
+        return [(ROOT / part).resolve() for part in self.policy.split(":") if part]
 
     @property
     def plugin_paths(self) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from bus.journal.approvals import give_back
@@ -13,6 +14,7 @@ from bus.journal.log.events import event_row, insert_rows
 from bus.journal.log.results import refer_to_messages
 from bus.journal.outbox import announce
 from bus.journal.ownership.leases import Lease
+from bus.journal.states import owned
 from bus.journal.states.conditions import is_open
 from bus.journal.states.release import Release
 from bus.journal.steps import StepEnded, StepStarted, decide_steps, end_steps, leave_steps, start_steps
@@ -42,6 +44,8 @@ class Commit:
     """Give the run back without ending it; this writer commits nothing afterwards."""
     error_code: str | None = None
     """With an ``end`` among the events: the code of the error that ended the run, for lists of runs."""
+    labels: frozenset[str] = frozenset()
+    """All labels of what the run has read, where the results in this commit add one."""
 
 
 def record(
@@ -68,8 +72,20 @@ def record(
     give_back(connection, change.planned)
     leave_steps(connection, change.unknown, "unknown")
     _add_messages(connection, run, change.history)
+    _add_labels(connection, run, fence, change.labels)
     is_over = any(isinstance(payload, EndPayload) for payload in numbered)
     return close_thread(connection, run) if is_over else None
+
+
+def _add_labels(connection: Connection, run: Lease | Row[Any], fence: int, labels: frozenset[str]) -> None:
+    """Keep the labels with the run, and with its thread, whose next run reads the same results."""
+    if labels:
+        written = orjson.dumps(sorted(labels)).decode()
+        owned.label(connection, run.run_id, fence, written)
+        connection.execute(_LABEL_THREAD, {"key_": run.thread_key, "labels": written})
+
+
+_LABEL_THREAD = update(threads).where(threads.c.key == bindparam("key_")).values(labels_json=bindparam("labels"))
 
 
 def _add_messages(connection: Connection, run: Lease | Row[Any], items: Sequence[HistoryItem]) -> None:

@@ -37,6 +37,8 @@ class OpenStep:
     """The arguments as a policy rewrote them before the call was begun."""
     remote: str = ""
     """What the remote engine said of it; empty where it was not asked."""
+    labels: tuple[str, ...] = ()
+    """Labels that the policy gave to the call's result."""
     arguments_text: str | None = None
     """The arguments as the model wrote them; None where the message that made the call cannot be read."""
 
@@ -139,5 +141,6 @@ def _open(row: Any, answered: Answered | None = None, text: str | None = None) -
         answered=answered or NOTHING_SAID,
         constrained=decided.get("arguments"),
         remote=decided.get("remote", ""),
+        labels=tuple(decided.get("labels", ())),
         arguments_text=text,
     )

@@ -45,7 +45,7 @@ class Lease:
     is_disabled: bool
     """Whether its principal is disabled now."""
     labels: frozenset[str]
-    """What it has read so far, as its tools label it."""
+    """What it has read so far, as its tools label it, and what its thread had read before."""
     agent_id: str
     agent_name: str
     definition_digest: str
@@ -95,7 +95,7 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
     if row is None:
         return None
     missed = undelivered(connection, run_id, row["owned_fence"], row["fence"]) if row["fence"] > 1 else []
-    connection.execute(_OPEN_THREAD, {"key_": row["thread_key"], "run_": run_id})
+    of_thread = connection.execute(_OPEN_THREAD, {"key_": row["thread_key"], "run_": run_id}).scalar()
     used_before = row["reserved_to"] - RESERVE
     first_events = _first_events(connection, row, used_before)
     insert_rows(connection, [event_row(payload, run_id, row["thread_id"], row["fence"]) for payload in first_events])
@@ -106,7 +106,7 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
         age_ms=max(0, row["age_ms"]),
         roles=roles_now(row),
         is_disabled=row["is_disabled"],
-        labels=frozenset(orjson.loads(row["labels_json"] or "[]")),
+        labels=frozenset([*orjson.loads(row["labels_json"] or "[]"), *orjson.loads(of_thread or "[]")]),
         observers=tuple(orjson.loads(row["observers_json"])),
         metadata=orjson.loads(row["metadata_json"]) if row["metadata_json"] else {},
         next_seq=used_before + 1 + len(first_events),
@@ -116,7 +116,12 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
     )
 
 
-_OPEN_THREAD = update(threads).where(threads.c.key == bindparam("key_")).values(open_run=bindparam("run_"))
+_OPEN_THREAD = (
+    update(threads)
+    .where(threads.c.key == bindparam("key_"))
+    .values(open_run=bindparam("run_"))
+    .returning(threads.c.labels_json)
+)
 
 
 def _first_events(connection: Connection, row: RowMapping, used_before: int) -> list[Payload]:

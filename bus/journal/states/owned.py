@@ -134,6 +134,18 @@ def set_crashes(connection: Connection, run_id: str, fence: int, crashes_json: s
 _CRASHES = update(runs).where(*_IS_OWNED).values(crashes_json=bindparam("notes"))
 
 
+def label(connection: Connection, run_id: str, fence: int, labels_json: str) -> None:
+    """running -> running, or part of the commit that ends or releases it: keep the labels of what it has read."""
+    connection.execute(_LABEL, {"id_": run_id, "fence_": fence, "labels": labels_json})
+
+
+_LABEL = (
+    update(runs)
+    .where(runs.c.id == bindparam("id_"), runs.c.fence == bindparam("fence_"))
+    .values(labels_json=bindparam("labels"))
+)
+
+
 # --- commits --------------------------------------------------------------------------------------
 
 # Each commit increments a counter, so that a commit whose reply was lost can be distinguished from a failed one.

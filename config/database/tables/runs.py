@@ -32,6 +32,7 @@ threads = Table(
     Column("title", Text, nullable=False),
     Column("next_message", Integer, nullable=False),
     Column("open_run", Id),
+    Column("labels_json", Text),  # what its runs have read, as their tools label it; NULL: nothing that has a label
     Column("created_ms", BigInteger, nullable=False),
     Column("updated_ms", BigInteger, nullable=False, index=True),
     UniqueConstraint("tenant", "principal", "id"),

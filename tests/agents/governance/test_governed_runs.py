@@ -11,7 +11,6 @@ import orjson
 import pytest
 from sqlalchemy import select
 
-from agents.context import RunContext
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
@@ -19,6 +18,7 @@ from bus.journal import Decision, canonical_digest
 from bus.payloads import ErrorPayload, ToolPayload, ToolResultPayload
 from config.database.tables import steps
 from config.policy.decision import CallFacts, PolicyDecision, Verdict
+from config.policy.source import PolicySource
 from tests.agents.governance.engine_server import EngineServer
 
 pytestmark = pytest.mark.parity
@@ -413,13 +413,7 @@ class Own:
 def test_a_local_refusal_is_not_sent_to_the_engine(
     kit: AgentKit, engine: EngineServer, monkeypatch: pytest.MonkeyPatch, verdict: Verdict, asked: int
 ) -> None:
-    first = RunContext.__init__
-
-    def with_policy(self: RunContext, *arguments: Any) -> None:
-        first(self, *arguments)
-        self.policy = Own(verdict)
-
-    monkeypatch.setattr(RunContext, "__init__", with_policy)
+    monkeypatch.setattr(PolicySource, "current", lambda _self: Own(verdict))
     kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "hi"})]), Turn(text="done"))
     kit.play()
 

@@ -117,7 +117,7 @@ def test_the_policy_sees_the_call_and_its_run(context: RunContext) -> None:
 
     (facts,) = rule.asked
     assert (facts.name, facts.arguments) == ("book", {"room": "A 12", "seats": 4})
-    assert facts.labels == {"untrusted"}
+    assert facts.labels == {"untrusted", "outward"}
     assert (facts.principal, facts.roles) == (context.lease.principal, context.lease.roles)
     assert (found.refusal, found.approval_reason) == (None, None)
 

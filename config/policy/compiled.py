@@ -1,0 +1,88 @@
+"""A rule of the policy, ready to be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from config.policy.condition import Condition, Evaluation
+from config.policy.decision import CallFacts, Verdict
+from config.policy.matching import Check, checks_of, is_named, may_match
+from config.policy.rule import RuleFields
+
+_NO_CHANGES: dict[str, Any] = {}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class CompiledRule:
+    """A rule with its conditions compiled."""
+
+    fields: RuleFields
+    file: str
+    line: int
+    condition: Condition | None
+    computed: Mapping[str, Condition]
+    checks: tuple[Check, ...]
+    """Of ``when``: all have to be true."""
+    exception: tuple[Check, ...]
+    """Of ``unless``: where all are true the rule does not match."""
+
+    @property
+    def name(self) -> str:
+        return self.fields.name
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.fields.verdict
+
+    def names_source(self, tool: str) -> bool:
+        """Return whether its ``provenance`` names this tool, so that runs have to remember that they read from it."""
+        unless = self.fields.unless
+        listed = (*(self.fields.when.provenance or ()), *((unless.provenance if unless else None) or ()))
+        return is_named(tool, listed)
+
+    def may_match(self, facts: CallFacts) -> bool:
+        """Return whether the rule may match a call of this kind."""
+        if self.fields.point != facts.point or not may_match(self.fields.when, facts):
+            return False
+        unless = self.fields.unless
+        return unless is None or bool(self.exception) or not may_match(unless, facts)
+
+    def applies(self, facts: CallFacts, at_ms: int) -> bool:
+        """Return whether everything but the condition matches a call of which ``may_match`` is true."""
+        for check in self.checks:
+            if not check(facts, at_ms):
+                return False
+        unless = self.fields.unless
+        if unless is None or not self.exception:
+            return True
+        return not (may_match(unless, facts) and all(check(facts, at_ms) for check in self.exception))
+
+    def changes(self, evaluation: Evaluation) -> dict[str, Any]:
+        """Return the arguments that take the place of the call's own.
+
+        Raises:
+            ConditionFailed: one cannot be computed.
+        """
+        if not self.fields.arguments and not self.computed:
+            return _NO_CHANGES
+        return self.fields.arguments | {name: cel.result(evaluation) for name, cel in self.computed.items()}
+
+
+def compiled(fields: RuleFields, file: str, line: int) -> CompiledRule:
+    """Return the rule with its conditions compiled.
+
+    Raises:
+        ConditionRefused: one cannot be used.
+    """
+    unless = fields.unless
+    return CompiledRule(
+        fields=fields,
+        file=file,
+        line=line,
+        condition=Condition(fields.condition) if fields.condition is not None else None,
+        computed={name: Condition(source, is_boolean=False) for name, source in fields.computed.items()},
+        checks=tuple(checks_of(fields.when)),
+        exception=tuple(checks_of(unless)) if unless is not None else (),
+    )

@@ -1,0 +1,271 @@
+"""A condition of a rule, in CEL: checked when the policy is read, limited in time and memory when it is asked.
+
+The library (Google's C++ implementation, docs/decisions) ends a condition after 10,000 iterations, matches regular
+expressions in linear time, and refuses deep nesting. What it does not limit is the work of one iteration over large
+arguments, which ``_require_bounded`` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from config.policy.decision import CallFacts
+from config.policy.literals import split_texts
+
+if TYPE_CHECKING:
+    from cel_expr_python import cel
+
+MAX_WORK = 30_000_000
+"""Characters and values that a condition may touch, as an upper bound: about 50 ms."""
+MAX_ITERATIONS = 10_000
+"""Iterations of one evaluation; the library's own limit."""
+MAX_MACROS = 4
+MAX_PARTS = 40
+"""Conditions that are asked at once; their text stays below the library's limit of 100,000 characters."""
+_OVERHEAD = 8
+"""What a value of the arguments counts besides its characters."""
+
+_MACRO = re.compile(r"\b(all|exists|exists_one|map|filter)\s*\(")
+_CODE = re.compile(r"^[A-Z_]+: ")
+
+
+class ConditionRefused(ValueError):
+    """A condition cannot be used; the text says why, without naming the rule."""
+
+
+class ConditionFailed(ValueError):
+    """A condition could not be evaluated for a call; the text says why."""
+
+
+class Condition:
+    """A compiled condition; its facts are those of ``VARIABLES``."""
+
+    def __init__(self, source: str, *, is_boolean: bool = True) -> None:
+        """Compile ``source``.
+
+        Raises:
+            ConditionRefused: it does not compile, is no condition, may run long, or has an invalid pattern.
+        """
+        self.source = source
+        split = split_texts(source)
+        bare = split.bare
+        macros = [found[1] for found in _MACRO.finditer(bare)]
+        if len(macros) > MAX_MACROS or macros.count("map") > 1:
+            raise ConditionRefused(
+                f"may run long: it has {len(macros)} of all, exists, exists_one, filter and map, and at most "
+                f"{MAX_MACROS} are possible, one map among them; split the rule."
+            )
+        self._depth = _nesting(bare)
+        self._copies = 1 + bare.count("+")
+        self._listed = bare.count(",")
+        self.is_bounded = not macros and self._copies == 1
+        """Whether the work is linear in the size of the arguments."""
+        self._program = _compile(source)
+        kind = self._program.return_type().name()
+        if is_boolean and kind not in ("BOOL", "DYN"):
+            raise ConditionRefused(f"has to be true or false, and this is of the type {kind.lower()}.")
+        for pattern in split.patterns:
+            _require_pattern(pattern)
+
+    def holds(self, facts: Evaluation) -> bool:
+        """Return whether the condition is true of the facts.
+
+        Raises:
+            ConditionFailed: it fails for these arguments, is neither true nor false, or would run long.
+        """
+        found = self._value(facts)
+        if found is True or found is False:
+            return bool(found)
+        raise ConditionFailed(_failure(found))
+
+    def result(self, facts: Evaluation) -> Any:
+        """Return the expression's value as JSON data.
+
+        Raises:
+            ConditionFailed: it fails for these arguments, or would run long.
+        """
+        self._require_bounded(facts)
+        try:
+            found = self._program.eval(facts.activation)
+            kind, plain = found.type().name(), found.plain_value()
+        except Exception as error:
+            raise ConditionFailed(_failure(error)) from error
+        if kind == "ERROR" or not _is_json(plain):
+            raise ConditionFailed(_failure(plain if kind == "ERROR" else f"its result is of the type {kind.lower()}"))
+        return plain
+
+    def _value(self, facts: Evaluation) -> Any:
+        if not self.is_bounded:
+            self._require_bounded(facts)
+        try:
+            return self._program.eval(facts.activation).value()
+        except Exception as error:  # text that is no Unicode, a limit of the library
+            raise ConditionFailed(_failure(error)) from error
+
+    def _require_bounded(self, facts: Evaluation) -> None:
+        items, chars = facts.size
+        rounds = min(MAX_ITERATIONS, (items + self._listed) ** self._depth)
+        if rounds * chars * self._copies > MAX_WORK:
+            raise ConditionFailed(f"it would run long: the arguments have {items:,} items and {chars:,} characters")
+
+
+class Evaluation:
+    """The facts of one call, converted for CEL once and only where a condition asks."""
+
+    def __init__(self, facts: CallFacts, at_ms: int) -> None:
+        self._facts = facts
+        self._at_ms = at_ms
+        self._activation: Any = None
+        self._size: tuple[int, int] | None = None
+
+    @property
+    def activation(self) -> Any:
+        if self._activation is None:
+            self._activation = environment().Activation(variables_of(self._facts, self._at_ms))
+        return self._activation
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The items in the arguments' lists and mappings, and their size in characters."""
+        if self._size is None:
+            self._size = _size_of(self._facts.arguments)
+        return self._size
+
+
+class Conditions:
+    """Several conditions as one program: asking all at once costs a fifth of asking each."""
+
+    def __init__(self, parts: Sequence[Condition]) -> None:
+        """``parts``: at most ``MAX_PARTS``, each with linear work."""
+        self._parts = tuple(map(id, parts))
+        self._program = _compile(f"[{', '.join(f'({one.source})' for one in parts)}]")
+
+    def known(self, facts: Evaluation) -> dict[int, Any]:
+        """Return each condition's value, by its identity, which may be none of true and false; nothing if one fails."""
+        try:
+            found = self._program.eval(facts.activation).plain_value()
+        except Exception:  # asked one by one, each of them says what fails
+            return {}
+        if not isinstance(found, list):  # an error
+            return {}
+        return dict(zip(self._parts, found, strict=True))
+
+
+# --- CEL
+
+
+def variables_of(facts: CallFacts, at_ms: int) -> dict[str, Any]:
+    """Return what a condition may use, by name."""
+    return {
+        "arguments": dict(facts.arguments),
+        "tool": facts.name if facts.point == "tool" else "",
+        "model": facts.model,
+        "effect": str(facts.effect),
+        "classification": str(facts.classification),
+        "labels": list(facts.labels),
+        "principal": facts.principal,
+        "roles": [str(role) for role in facts.roles],
+        "tenant": facts.tenant,
+        "agent": facts.agent_id,
+        "privileged": facts.is_privileged,
+        "cost_usd": facts.cost_usd,
+        "tokens": facts.tokens,
+        "steps": facts.steps,
+        "now": datetime.fromtimestamp(at_ms / 1000, UTC),
+    }
+
+
+@lru_cache(maxsize=1)
+def environment() -> Any:
+    """Return the CEL environment with the names and types of ``variables_of``; the library is imported here.
+
+    Raises:
+        ConditionRefused: the library is not installed.
+    """
+    try:
+        from cel_expr_python import cel
+    except ImportError as error:
+        raise ConditionRefused(
+            "needs the package cel-expr-python, which is not installed; run ./callboard doctor."
+        ) from error
+    kinds = cel.Type
+    names: Mapping[str, Any] = {
+        "arguments": kinds.Map(kinds.STRING, kinds.DYN),
+        **dict.fromkeys(("labels", "roles"), kinds.List(kinds.STRING)),
+        **dict.fromkeys(("cost_usd", "tokens", "steps"), kinds.DYN),  # compared with 1 and with 1.0
+        "privileged": kinds.BOOL,
+        "now": kinds.TIMESTAMP,
+    }
+    texts = ("tool", "model", "effect", "classification", "principal", "tenant", "agent")
+    return cel.NewEnv(variables={**names, **dict.fromkeys(texts, kinds.STRING)})
+
+
+def _compile(source: str) -> cel.Expression:
+    made = environment()
+    try:
+        return made.compile(source)
+    except Exception as error:
+        raise ConditionRefused(f"is not CEL: {_sentence(error)}") from error
+
+
+def _require_pattern(literal: str) -> None:
+    found = _compile(f"''.matches({literal})").eval(environment().Activation({})).value()
+    if not isinstance(found, bool):
+        raise ConditionRefused(f"has a pattern that cannot be used: {_failure(found)}.")
+
+
+def _sentence(error: object) -> str:
+    """Return what CEL says of a mistake, in one line without its codes and drawing."""
+    first = str(error).split("\n")[0].replace(" [INVALID_ARGUMENT]", "")
+    first = _CODE.sub("", first).replace("ERROR: <input>:", "at ").replace(" (in container '')", "")
+    return first[:300].rstrip(".") + "."
+
+
+def _failure(found: object) -> str:
+    if not isinstance(found, str | Exception):
+        return f"it is neither true nor false but of the type {type(found).__name__}"
+    return _sentence(found).rstrip(".") if _CODE.match(str(found)) else f"it is not true or false: {_sentence(found)}"
+
+
+def _nesting(bare: str) -> int:
+    """Return how deeply iterations are nested in a text without quoted parts."""
+    opened: list[bool] = []
+    deepest = 0
+    starts = {found.end() - 1 for found in _MACRO.finditer(bare)}
+    for place, sign in enumerate(bare):
+        if sign == "(":
+            opened.append(place in starts)
+            deepest = max(deepest, sum(opened))
+        elif sign == ")" and opened:
+            opened.pop()
+    return deepest
+
+
+def _size_of(arguments: Mapping[str, Any]) -> tuple[int, int]:
+    items, chars = 0, 0
+    waiting: list[Any] = [arguments]
+    while waiting:
+        value = waiting.pop()
+        chars += _OVERHEAD
+        if isinstance(value, str):
+            chars += len(value)
+        elif isinstance(value, Mapping):
+            items += len(value)
+            chars += sum(map(len, value))
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple):
+            items += len(value)
+            waiting.extend(value)
+    return items, chars
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_json(item) for key, item in value.items())
+    return value is None or isinstance(value, bool | int | float | str)

@@ -1,0 +1,130 @@
+"""The policy of this deployment's own files: the strictest rule that matches a call decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from config.clock import epoch_ms
+from config.policy.combining import Failure, combined, seen
+from config.policy.compiled import CompiledRule
+from config.policy.condition import MAX_PARTS, Condition, ConditionFailed, Conditions, Evaluation
+from config.policy.decision import CallFacts, PolicyDecision, Verdict
+from config.policy.matching import READ_FROM, fixed_facts
+
+MAX_KINDS = 4096
+"""Kinds of calls (tool, agent, tenant, ...) whose rules are kept; beyond, they are looked up anew."""
+FEW = 4
+"""Conditions that are asked one by one; more are first asked at once."""
+DEFAULT = "default"
+"""What a decision names where no rule matches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The rules that may match one kind of call, in the order of the file."""
+
+    rules: tuple[CompiledRule, ...]
+    groups: tuple[Conditions, ...]
+    """Their conditions, to be asked at once."""
+    default: PolicyDecision
+    """Where none of them matches."""
+
+    def known(self, pending: Sequence[CompiledRule], facts: Evaluation) -> dict[int, Any]:
+        """Return what is known of the conditions that were asked at once; the others are asked one by one."""
+        known: dict[int, Any] = {}
+        for group in self.groups if len(pending) > FEW else ():
+            known.update(group.known(facts))
+        return known
+
+
+class LocalPolicy:
+    """Decides by rules, in microseconds and without waiting; safe for any thread."""
+
+    def __init__(
+        self,
+        rules: Sequence[CompiledRule],
+        version: str,
+        *,
+        default: Verdict = Verdict.ALLOW,
+        model_default: Verdict = Verdict.ALLOW,
+        now_ms: Callable[[], int] = epoch_ms,
+    ) -> None:
+        self.rules = tuple(rules)
+        self.version = version
+        self._now_ms = now_ms
+        self._by_kind: dict[tuple[object, ...], Candidates] = {}
+        self._grouped: dict[tuple[int, ...], tuple[Conditions, ...]] = {}
+        self._defaults = {"tool": self._default(default), "model": self._default(model_default)}
+
+    def _default(self, verdict: Verdict) -> PolicyDecision:
+        reason = "" if verdict is Verdict.ALLOW else "No rule of the policy allows this call."
+        return PolicyDecision(verdict=verdict, rule=DEFAULT, reason=reason, version=self.version)
+
+    def decide(self, facts: CallFacts, at_ms: int | None = None) -> PolicyDecision:
+        """Return what becomes of the call at a time, in ms since 1970; by default now.
+
+        A condition that fails counts as a match of a ``block`` where the call has an effect, and as none where it is
+        pure; the decision says so.
+        """
+        kind = fixed_facts(facts)
+        candidates = self._by_kind.get(kind) or self._candidates(kind, facts)
+        if not candidates.rules and not facts.labels:
+            return candidates.default
+        matched, failures = self._matches(candidates, facts, self._now_ms() if at_ms is None else at_ms)
+        if matched or failures:
+            return combined(facts, matched, failures, candidates.default)
+        return replace(candidates.default, seen=seen(facts)) if facts.labels else candidates.default
+
+    def matching(self, facts: CallFacts, at_ms: int) -> list[str]:
+        """Return the names of all rules that match a call."""
+        kind = fixed_facts(facts)
+        candidates = self._by_kind.get(kind) or self._candidates(kind, facts)
+        return [rule.name for rule, _ in self._matches(candidates, facts, at_ms)[0]]
+
+    def _candidates(self, kind: tuple[object, ...], facts: CallFacts) -> Candidates:
+        rules = tuple(rule for rule in self.rules if rule.may_match(facts))
+        groups = self._groups([rule.condition for rule in rules if rule.condition is not None])
+        default = self._defaults[facts.point]
+        if facts.point == "tool" and any(rule.names_source(facts.name) for rule in self.rules):
+            default = replace(default, labels=(f"{READ_FROM}{facts.name}",))
+        found = Candidates(rules, groups, default)
+        if len(self._by_kind) >= MAX_KINDS:
+            self._by_kind.clear()
+            self._grouped.clear()
+        self._by_kind[kind] = found
+        return found
+
+    def _groups(self, conditions: Sequence[Condition]) -> tuple[Conditions, ...]:
+        """Return these conditions as groups; the same conditions, for another kind of call, are compiled once."""
+        if len(conditions) <= FEW:
+            return ()
+        key = tuple(map(id, conditions))
+        found = self._grouped.get(key)
+        if found is None:
+            bounded = [one for one in conditions if one.is_bounded]
+            found = tuple(Conditions(bounded[at : at + MAX_PARTS]) for at in range(0, len(bounded), MAX_PARTS))
+            self._grouped[key] = found
+        return found
+
+    def _matches(
+        self, candidates: Candidates, facts: CallFacts, at_ms: int
+    ) -> tuple[list[tuple[CompiledRule, dict[str, Any]]], list[Failure]]:
+        applying = [rule for rule in candidates.rules if rule.applies(facts, at_ms)]
+        evaluation = Evaluation(facts, at_ms)
+        pending = [rule for rule in applying if rule.condition is not None]
+        known = candidates.known(pending, evaluation)
+        matched: list[tuple[CompiledRule, dict[str, Any]]] = []
+        failures: list[Failure] = []
+        for rule in applying:
+            condition = rule.condition
+            value = None if condition is None else known.get(id(condition))
+            if value is False:
+                continue
+            try:
+                if condition is None or value is True or condition.holds(evaluation):
+                    matched.append((rule, rule.changes(evaluation)))
+            except ConditionFailed as error:
+                failures.append(Failure(rule, str(error)))
+        return matched, failures

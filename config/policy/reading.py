@@ -1,0 +1,260 @@
+"""Reads a policy from its files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from config.clock import epoch_ms
+from config.definitions.dotted_path import reason_of
+from config.definitions.errors import DefinitionInvalid
+from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
+from config.policy.compiled import CompiledRule, compiled
+from config.policy.condition import ConditionRefused
+from config.policy.decision import Verdict
+from config.policy.errors import PolicyInvalid
+from config.policy.local import LocalPolicy
+from config.policy.rule import CallMatch, PolicyFields, RuleFields, SpentAtLeast, TimeWindow
+from config.spelling import did_you_mean
+
+SHIPPED = Path(__file__).with_name("shipped.yaml")
+"""The rules that apply unless a policy switches them off by name."""
+MAX_FILES = 100
+
+
+def files_of(places: Sequence[Path]) -> list[Path]:
+    """Return the files of a policy: each file named, and the ``.yaml`` files of each folder by name.
+
+    Raises:
+        PolicyInvalid: a place is not there, or there are too many files.
+    """
+    found: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            found += sorted(path for path in place.iterdir() if path.suffix in (".yaml", ".yml"))
+        elif place.exists():
+            found.append(place)
+        else:
+            raise PolicyInvalid(
+                str(place), None, None, "is not there; create it, or correct CALLBOARD_POLICY (an empty one has none)."
+            )
+    if len(found) > MAX_FILES:
+        raise PolicyInvalid(str(places[0]), None, None, f"the policy has more than {MAX_FILES} files; join some.")
+    return found
+
+
+def read_policy(places: Sequence[Path], now_ms: Callable[[], int] = epoch_ms) -> LocalPolicy:
+    """Return the policy of these files and folders, with the shipped rules.
+
+    Raises:
+        PolicyInvalid: a file cannot be used; the message names file, line, rule and what to write instead.
+    """
+    rules: list[CompiledRule] = []
+    contents: list[Any] = []
+    verdicts: dict[str, tuple[Verdict, Path]] = {}
+    off: dict[str, tuple[Path, int]] = {}
+    for path in (SHIPPED, *files_of(places)):
+        with _only_policy_errors(str(path)):
+            written = _read(path)
+            fields = _validated(path, written)
+            rules += _compiled(path, fields.rules, written)
+            contents.append(written.data)
+            _keep_defaults(verdicts, fields, path, written)
+            off |= {name: (path, written.line_of(("switched_off", at))) for at, name in enumerate(fields.switched_off)}
+    kept = _switched(rules, off)
+    _require_consistent(kept)
+    digest = hashlib.sha256(orjson.dumps(contents, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    chosen = {name: verdict for name, (verdict, _) in verdicts.items()}
+    return LocalPolicy(kept, digest[:16], now_ms=now_ms, **chosen)
+
+
+def _read(path: Path) -> LinedYaml:
+    try:
+        if path.is_file() and not path.read_bytes().strip():
+            return LinedYaml(data={}, lines={})
+        return read_yaml(path)
+    except OSError as error:
+        raise PolicyInvalid(str(path), None, None, f"cannot be read: {error.strerror}.") from error
+    except DefinitionInvalid as error:
+        line, field = error.facts["line"], error.facts["field"]
+        problem = str(error).removeprefix(f"{path}:{line}:").removeprefix(f"{path}:").removeprefix(f" {field}:")
+        if "has no fields" in problem:
+            return LinedYaml(data={}, lines={}) if _is_only_comments(path) else _not_a_mapping(path)
+        raise PolicyInvalid(
+            str(path), line, None, f"{field}: {problem.strip()}" if field else problem.strip()
+        ) from error
+
+
+def _is_only_comments(path: Path) -> bool:
+    lines = path.read_text("utf-8-sig").splitlines()
+    return all(not line.strip() or line.lstrip().startswith("#") or line.strip() == "---" for line in lines)
+
+
+def _not_a_mapping(path: Path) -> LinedYaml:
+    raise PolicyInvalid(str(path), 1, None, "has no fields; begin with `rules:` and a list of rules.")
+
+
+@contextmanager
+def _only_policy_errors(origin: str) -> Iterator[None]:
+    """Turn any other exception of reading a policy into ``PolicyInvalid``."""
+    try:
+        yield
+    except (PolicyInvalid, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # a library may run out of stack
+        raise PolicyInvalid(origin, None, None, f"cannot be read ({reason_of(error)}); make it simpler.") from error
+
+
+def _compiled(path: Path, rules: Sequence[RuleFields], written: LinedYaml) -> Iterator[CompiledRule]:
+    for place, fields in enumerate(rules):
+        line = written.line_of(("rules", place))
+        try:
+            yield compiled(fields, str(path), line)
+        except ConditionRefused as error:
+            at = written.line_of(("rules", place, "condition"))
+            raise PolicyInvalid(str(path), at, fields.name, f"its condition {error}") from error
+
+
+def _keep_defaults(
+    verdicts: dict[str, tuple[Verdict, Path]], fields: PolicyFields, path: Path, written: LinedYaml
+) -> None:
+    for name in ("default", "model_default"):
+        if name not in fields.model_fields_set:
+            continue
+        verdict, before = Verdict(getattr(fields, name)), verdicts.get(name)
+        if before is not None and before[0] is not verdict:
+            problem = f"`{name}: {verdict}` contradicts `{name}: {before[0]}` of {before[1]}; keep one of them."
+            raise PolicyInvalid(str(path), written.line_of((name,)), None, problem)
+        verdicts[name] = verdict, path
+
+
+def _switched(rules: Sequence[CompiledRule], off: dict[str, tuple[Path, int]]) -> list[CompiledRule]:
+    shipped = [rule.name for rule in rules if rule.file == str(SHIPPED)]
+    for name, (path, line) in off.items():
+        if name not in shipped:
+            known = f"{did_you_mean(name, shipped)} There are: {', '.join(shipped)}."
+            problem = f"there is no shipped rule '{name[:64]}' to switch off.{known}"
+            raise PolicyInvalid(str(path), line, None, problem)
+    return [rule for rule in rules if rule.name not in off or rule.file != str(SHIPPED)]
+
+
+def _require_consistent(rules: Sequence[CompiledRule]) -> None:
+    """Refuse two rules of one name, and two with the same conditions that decide differently."""
+    names: dict[str, CompiledRule] = {}
+    matches: dict[bytes, CompiledRule] = {}
+    for rule in rules:
+        before = names.setdefault(rule.name, rule)
+        if before is not rule:
+            where = f"{before.file}:{before.line}"
+            raise PolicyInvalid(rule.file, rule.line, rule.name, f"{where} has a rule of this name; choose another.")
+        twin = matches.setdefault(_matching_of(rule), rule)
+        if twin is rule:
+            continue
+        if rule.verdict is not twin.verdict:
+            says = f"says `{twin.verdict}` where this one says `{rule.verdict}`"
+        elif any(_changes(twin).get(name, value) != value for name, value in _changes(rule).items()):
+            says = "gives an argument another value"
+        else:
+            continue
+        where = f"rule '{twin.name}' ({twin.file}:{twin.line}), which matches the same calls and {says}"
+        problem = f"contradicts {where}; remove one, or make their conditions differ."
+        raise PolicyInvalid(rule.file, rule.line, rule.name, problem)
+
+
+def _changes(rule: CompiledRule) -> dict[str, Any]:
+    return {**rule.fields.arguments, **{name: (source,) for name, source in rule.fields.computed.items()}}
+
+
+def _matching_of(rule: CompiledRule) -> bytes:
+    """Return what a rule matches, in a form that is equal for rules that are written alike."""
+    fields = rule.fields
+    parts = [None if part is None else _plain(part) for part in (fields.when, fields.unless)]
+    condition = " ".join(fields.condition.split()) if fields.condition is not None else None
+    return orjson.dumps([fields.point, *parts, condition], option=orjson.OPT_SORT_KEYS)
+
+
+def _plain(match: CallMatch) -> dict[str, Any]:
+    written = match.model_dump(mode="json", exclude_none=True)
+    return {name: sorted(set(value)) if isinstance(value, list) else value for name, value in written.items()}
+
+
+# --- what pydantic says
+
+
+def _validated(path: Path, written: LinedYaml) -> PolicyFields:
+    try:
+        return PolicyFields.model_validate(written.data)
+    except ValidationError as error:
+        raise _first_error(error, path, written) from error
+
+
+def _first_error(exc: ValidationError, path: Path, written: LinedYaml) -> PolicyInvalid:
+    errors = exc.errors(include_url=False)
+    # An unknown field explains a missing one (`verdct`), so it is reported first.
+    error = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    place = tuple(error["loc"])
+    in_rule = len(place) > 1 and place[0] == "rules" and isinstance(place[1], int)
+    field = dotted(place[2:] if in_rule else place)
+    problem = f"{field}: {_problem(error)}" if field else _problem(error)
+    return PolicyInvalid(str(path), written.line_of(place), _rule_at(written, place) if in_rule else None, problem)
+
+
+def _rule_at(written: LinedYaml, place: tuple[Any, ...]) -> str:
+    """Return the name of the rule at a place, or its number where its name is none."""
+    rule = written.data["rules"][place[1]]
+    name = rule.get("name") if isinstance(rule, dict) else None
+    return name if isinstance(name, str) and 0 < len(name) <= 64 and name.isprintable() else f"number {place[1] + 1}"
+
+
+_SENTENCES = {
+    "missing name": "is missing; add it, for example `name: no-payments-at-night`.",
+    "missing verdict": "is missing; add one of allow, constrain, require_approval, block, halt.",
+    "missing reason": "is missing; say why, as a sentence for people and for the model.",
+    "missing": "is missing; add it.",
+    "enum": "has to be {expected}.",
+    "literal_error": "has to be {expected}.",
+    "string_type": "has to be text; put it in quotes.",
+    "tuple_type": "has to be a list, for example `[one, two]`.",
+    "dict_type": "has to be a mapping of names to values.",
+    "model_type": "has to be a mapping of fields to values.",
+    "string_pattern_mismatch name": "has to be small letters, digits, '-' and '_', at most 64.",
+    "string_pattern_mismatch labels": "has to be small letters, digits, '-' and '_', at most 40, a letter first.",
+    "string_pattern_mismatch from": 'has to be a time such as "08:30", in quotes.',
+    "string_pattern_mismatch to": 'has to be a time such as "18:00", in quotes.',
+    "string_pattern_mismatch": "has to be a name or a pattern with `*` and `?`.",
+}
+"""The remedy by pydantic's name of an error, or by that and the field's name."""
+
+
+def _section(place: tuple[Any, ...]) -> type[BaseModel]:
+    """Return the section that has the field at this place."""
+    inner: dict[Any, type[BaseModel]] = {
+        "when": CallMatch,
+        "unless": CallMatch,
+        "spent": SpentAtLeast,
+        "time": TimeWindow,
+    }
+    parents = [part for part in place[:-1] if isinstance(part, str)]
+    if not parents:
+        return PolicyFields
+    return inner.get(parents[-1], RuleFields)
+
+
+def _problem(error: Any) -> str:
+    """Return the remedy for one of pydantic's errors, without the value."""
+    kind, place, facts = error["type"], tuple(error["loc"]), error.get("ctx", {})
+    names = [part for part in place if isinstance(part, str)] or ["rules"]
+    if kind == "extra_forbidden":
+        known = [field.alias or name for name, field in _section(place).model_fields.items()]
+        return f"there is no such field.{did_you_mean(names[-1], known)} Known fields: {', '.join(known)}."
+    sentence = _SENTENCES.get(f"{kind} {names[-1]}") or _SENTENCES.get(kind)
+    if sentence is not None:
+        return sentence.format(**facts)
+    text = str(error["msg"]).removeprefix("Value error, ")
+    return f"{text[0].lower()}{text[1:]}."

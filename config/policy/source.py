@@ -1,0 +1,71 @@
+"""The policy of a process: read again where its files have changed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from config.forks import after_fork
+from config.policy.errors import PolicyInvalid
+from config.policy.local import LocalPolicy
+from config.policy.reading import files_of, read_policy
+
+log = logging.getLogger(__name__)
+
+_reading = threading.Lock()
+
+
+@after_fork
+def _renew() -> None:
+    global _reading
+    _reading = threading.Lock()
+
+
+class PolicySource:
+    """The files of a policy, and what was last read from them."""
+
+    def __init__(self, places: Sequence[Path] = ()) -> None:
+        """``places``: files and folders; none has the shipped rules alone."""
+        self._places = tuple(places)
+        self._seen: object = None
+        self._policy: LocalPolicy | None = None
+
+    def current(self) -> LocalPolicy:
+        """Return the policy of the files as they are now, or the last valid one while they are not.
+
+        A policy that is edited into an invalid one does not stop the fleet; the log names the problem once.
+
+        Raises:
+            PolicyInvalid: the files cannot be used, and this process has read no valid ones.
+        """
+        with _reading:
+            seen = self._state()
+            if seen != self._seen or self._policy is None:
+                self._read(seen)
+            assert self._policy is not None
+            return self._policy
+
+    def _read(self, seen: object) -> None:
+        try:
+            self._policy, self._seen = read_policy(self._places), seen
+        except PolicyInvalid as error:
+            if self._policy is None:
+                raise
+            self._seen = seen
+            log.error(
+                "the policy %s stays in force, since the edited one cannot be used: %s", self._policy.version, error
+            )
+
+    def _state(self) -> object:
+        """Return what differs after an edit."""
+        try:
+            return [(str(path), *_identity(path)) for path in files_of(self._places)]
+        except (PolicyInvalid, OSError) as error:
+            return str(error)
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
+    facts = path.stat()
+    return facts.st_mtime_ns, facts.st_size, facts.st_ino

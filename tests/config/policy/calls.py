@@ -1,0 +1,17 @@
+"""Calls about which the tests ask a policy."""
+
+from typing import Any
+
+from config.effects import Effect
+from config.policy.decision import CallFacts
+
+
+def call(name: str = "pay", /, **facts: Any) -> CallFacts:
+    known: dict[str, Any] = {"arguments": {}, "effect": Effect.UNSAFE, "principal": "ann", "roles": frozenset()}
+    known |= {"tenant": "acme", "agent_id": "office", "model": "demo/office"}
+    return CallFacts(point="tool", name=name, **(known | facts))
+
+
+def asked_model(**facts: Any) -> CallFacts:
+    known: dict[str, Any] = {"arguments": {}, "principal": "ann", "roles": frozenset(), "tenant": "acme"}
+    return CallFacts(point="model", name="openai/gpt", model="openai/gpt", agent_id="office", **(known | facts))

@@ -1,0 +1,150 @@
+"""Conditions that fail, run long, or cannot be used."""
+
+import time
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from config.effects import Effect
+from config.policy.condition import Condition, ConditionFailed, ConditionRefused, Evaluation
+from config.policy.decision import Verdict
+from tests.config.policy.calls import asked_model, call
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("arguments.amount >", "is not CEL"),
+        ("argumets.amount > 1", "undeclared reference to 'argumets"),
+        ("1 + 1", "has to be true or false, and this is of the type int"),
+        ("tool", "of the type string"),
+        ("size(1) == 1", "no matching overload for 'size'"),
+        ("exec('rm')", "undeclared reference to 'exec'"),
+        ("__import__('os') == 1", "is not CEL"),
+        ("arguments.a.matches('(')", "has a pattern that cannot be used: invalid regular expression"),
+        ("arguments.a.matches('a{1,1000000}')", "has a pattern that cannot be used: invalid regular expression"),
+        ("(" * 500 + "true" + ")" * 500, "is not CEL"),
+        ("[" * 1999, "is not CEL"),
+        (".".join(["arguments.l"] + ["exists(x, x"] * 5) + ")" * 5, "may run long"),
+        ("arguments.l.map(x, x + x).map(x, x + x).size() > 1", "may run long"),
+    ],
+)
+def test_a_condition_that_cannot_be_used_is_refused(source, problem):
+    started = time.perf_counter()
+
+    with pytest.raises(ConditionRefused, match=problem.replace("(", r"\(")):
+        Condition(source)
+
+    assert time.perf_counter() - started < 0.5
+
+
+def holds(source: str, arguments: dict[str, Any]) -> bool:
+    return Condition(source).holds(Evaluation(call(arguments=arguments), 0))
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "is_true"),
+    [
+        ("arguments.amount > 100", {"amount": 100.5}, True),
+        ("arguments.amount > 100", {"amount": 2**63}, True),
+        ("cost_usd < 1 && tokens < 1.5 && steps == 0", {}, True),
+        ("'acme' == tenant && principal == 'ann' && agent == 'office' && effect == 'unsafe'", {}, True),
+        ("has(arguments.amount) && arguments.amount > 1", {}, False),
+        ("arguments.to.all(a, a.endsWith('@acme.example'))", {"to": ["a@acme.example", "b@evil.example"]}, False),
+        ("arguments.text.matches('(a+)+$')", {"text": "a" * 100_000 + "!"}, False),
+        ("arguments.note == null", {"note": None}, True),
+        ("now > timestamp('1969-01-01T00:00:00Z')", {}, True),
+    ],
+)
+def test_a_condition_looks_at_arguments_and_facts(source, arguments, is_true):
+    assert holds(source, arguments) is is_true
+
+
+LISTS = {"l": list(range(3000)), "s": "x" * 100_000}
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "problem"),
+    [
+        ("arguments.amount > 1", {}, 'Key not found in map : "amount"'),
+        ("arguments.flag", {"flag": "yes"}, "not true or false"),
+        ("arguments.flag", {"flag": 1}, "of the type int"),
+        ("arguments.amount > 1", {"amount": 2**70}, "out of range"),
+        ("arguments.text == 'a'", {"text": "\ud800"}, "not true or false"),
+        ("arguments.text.matches(arguments.pattern)", {"text": "a", "pattern": "("}, "invalid regular expression"),
+        ("1 / arguments.zero == 1", {"zero": 0}, "divide by zero"),
+        ("arguments.l.all(x, arguments.l.all(y, x + y >= 0))", LISTS, "would run long"),
+        (
+            "arguments.l.all(x, arguments.l.all(y, x != y || x == y))",
+            {"l": LISTS["l"][:200]},
+            "Iteration budget exceeded",
+        ),
+        ("arguments.l.map(x, arguments.s + arguments.s).size() > 0", LISTS, "would run long"),
+        ("arguments.l.exists(x, arguments.s.contains('y'))", LISTS, "would run long"),
+        ("arguments.s + arguments.s == 'x'", {"s": "x" * 20_000_000}, "would run long"),
+    ],
+)
+def test_a_condition_that_fails_says_why_soon_and_in_little_memory(source, arguments, problem):
+    condition = Condition(source)
+    started = time.perf_counter()
+
+    with pytest.raises(ConditionFailed) as caught:
+        condition.holds(Evaluation(call(arguments=arguments), 0))
+
+    assert problem in str(caught.value)
+    assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("verdict", "effect", "becomes"),
+    [
+        ("block", Effect.UNSAFE, Verdict.BLOCK),
+        ("halt", Effect.KEYED, Verdict.BLOCK),
+        ("require_approval", Effect.IDEMPOTENT, Verdict.REQUIRE_APPROVAL),
+        ("allow", Effect.UNSAFE, Verdict.ALLOW),
+        ("block", Effect.PURE, Verdict.ALLOW),
+        ("halt", Effect.PURE, Verdict.ALLOW),
+    ],
+)
+def test_a_failed_condition_is_closed_for_effects_and_open_for_pure_calls(policy_of, verdict, effect, becomes):
+    policy = policy_of({"verdict": verdict, "condition": "arguments.amount > 1"})
+
+    decision = policy.decide(call(effect=effect))
+
+    assert decision.verdict is becomes
+    assert "could not be evaluated" in decision.reason
+    assert 'Key not found in map : "amount"' in decision.reason
+
+
+def test_a_failed_condition_does_not_open_a_policy_that_denies_by_default(policy_of):
+    policy = policy_of({"verdict": "allow", "condition": "arguments.amount < 1"}, default="block")
+
+    assert policy.decide(call()).verdict is Verdict.BLOCK
+
+
+def test_a_failed_condition_about_a_model_is_open(policy_of):
+    policy = policy_of({"point": "model", "verdict": "halt", "condition": "arguments.amount > 1"})
+
+    assert policy.decide(asked_model()).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("source", ["arguments.missing", "now", "b'x'", "type(1)", "{1: 2}"])
+def test_a_computed_argument_that_is_no_json_blocks_the_call(policy_of, source):
+    policy = policy_of({"verdict": "constrain", "computed": {"limit": source}})
+
+    assert policy.decide(call()).verdict is Verdict.BLOCK
+
+
+def test_a_condition_leaves_no_memory_behind():
+    condition = Condition("arguments.l.map(x, x + 1).size() > 0")
+    arguments = {"l": list(range(1000))}
+    holds("true", {})
+    tracemalloc.start()
+    for _ in range(50):
+        condition.holds(Evaluation(call(arguments=arguments), 0))
+
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert used < 1_000_000

@@ -1,0 +1,37 @@
+"""Texts within expressions are found as the library finds them."""
+
+import time
+
+import pytest
+
+from config.policy.literals import split_texts
+
+
+@pytest.mark.parametrize(
+    ("source", "bare", "patterns"),
+    [
+        ("a == 'x'", "a == ''", ()),
+        ("a == 'it\\'s' + \"b\"", "a == '' + ''", ()),
+        ("a.matches('x')", "a.matches('')", ("'x'",)),
+        ("a.matches( r'\\' )", "a.matches( r'' )", ("r'\\'",)),
+        ("a.matches('''x'y''')", "a.matches('')", ("'''x'y'''",)),
+        ("'.all(' + 'map('", "'' + ''", ()),
+        ("vector'x'", "vector''", ()),
+        ("a == 'open", "a == ''", ()),
+        ("a == 'open\\", "a == ''", ()),
+        ("", "", ()),
+    ],
+)
+def test_texts_are_left_out(source, bare, patterns):
+    found = split_texts(source)
+
+    assert (found.bare, found.patterns) == (bare, patterns)
+
+
+@pytest.mark.parametrize("source", ["'" * 20_000, "\\'" * 10_000, "r'" * 10_000, "\"'" * 10_000])
+def test_splitting_is_linear(source):
+    started = time.perf_counter()
+
+    split_texts(source)
+
+    assert time.perf_counter() - started < 0.5

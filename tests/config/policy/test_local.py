@@ -1,0 +1,220 @@
+"""What the rules of a policy decide about calls."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from config.capabilities import Classification
+from config.effects import Effect
+from config.identity.principal import Role
+from config.policy.decision import Verdict
+from config.policy.local import LocalPolicy
+from config.policy.reading import read_policy
+from tests.config.policy.calls import asked_model, call
+
+RANKS = list(Verdict)
+
+
+def test_a_call_that_no_rule_matches_is_allowed(policy_of):
+    decision = policy_of().decide(call())
+
+    assert (decision.verdict, decision.rule, decision.reason) == (Verdict.ALLOW, "default", "")
+
+
+@pytest.mark.parametrize(
+    ("when", "facts", "other"),
+    [
+        ({"tools": ["pay*"]}, {}, {"name": "mail"}),
+        ({"effects": ["unsafe", "keyed"]}, {}, {"effect": Effect.PURE}),
+        ({"classifications": ["RESTRICTED"]}, {"classification": Classification.RESTRICTED}, {}),
+        ({"tenants": ["acme"]}, {}, {"tenant": "other"}),
+        ({"agents": ["off?ce"]}, {}, {"agent_id": "atlas"}),
+        ({"models": ["demo/*"]}, {}, {"model": "openai/gpt"}),
+        ({"principals": ["ann", "bob"]}, {}, {"principal": "eve"}),
+        ({"roles": ["operator"]}, {"roles": frozenset({Role.OPERATOR})}, {"roles": frozenset({Role.VIEWER})}),
+        (
+            {"labels": ["untrusted", "sensitive"]},
+            {"labels": frozenset({"untrusted", "sensitive", "x"})},
+            {"labels": frozenset({"untrusted"})},
+        ),
+        ({"provenance": ["http_*"]}, {"labels": frozenset({"from:http_get"})}, {"labels": frozenset({"http_get"})}),
+        ({"spent": {"cost_usd": 1, "tokens": 10}}, {"cost_usd": 1.0, "tokens": 10}, {"cost_usd": 1.0, "tokens": 9}),
+        ({"spent": {"steps": 3}}, {"steps": 3}, {"steps": 2}),
+        ({"privileged": True}, {"is_privileged": True}, {}),
+        ({}, {}, None),
+    ],
+)
+def test_a_rule_matches_calls_by_its_fields(policy_of, when, facts, other):
+    policy = policy_of({"when": when, "verdict": "block"})
+
+    assert policy.decide(call(**facts)).rule == "rule-0"
+    if other is not None:
+        name = other.pop("name", "pay")
+        assert policy.decide(call(name, **other)).rule == "default"
+
+
+def test_unless_is_an_exception(policy_of):
+    policy = policy_of(
+        {"when": {"tools": ["pay"]}, "unless": {"principals": ["ann"], "tools": ["p*"]}, "verdict": "block"}
+    )
+
+    assert policy.decide(call()).verdict is Verdict.ALLOW
+    assert policy.decide(call(principal="bob")).verdict is Verdict.BLOCK
+
+
+def test_an_exception_by_tool_alone_is_decided_once(policy_of):
+    policy = policy_of({"unless": {"tools": ["pay"]}, "verdict": "block"})
+
+    assert [policy.decide(call(name)).verdict for name in ("pay", "mail")] == [Verdict.ALLOW, Verdict.BLOCK]
+
+
+@pytest.mark.parametrize(
+    ("at", "is_in"),
+    [
+        ("2026-11-23T17:59", False),  # Monday, 18:59 in Berlin
+        ("2026-11-23T18:00", True),
+        ("2026-11-24T04:59", True),  # of the window that began on Monday
+        ("2026-11-24T05:00", False),
+        ("2026-11-24T20:00", False),  # Tuesday
+    ],
+)
+def test_a_time_window_may_reach_into_the_next_day(policy_of, at, is_in):
+    window = {"days": ["mon"], "from": "19:00", "to": "06:00", "zone": "Europe/Berlin"}
+    policy = policy_of({"when": {"time": window}, "verdict": "block"})
+
+    at_ms = int(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp() * 1000)
+
+    assert policy.decide(call(), at_ms).verdict is (Verdict.BLOCK if is_in else Verdict.ALLOW)
+
+
+def test_rules_of_models_and_of_tools_are_apart(policy_of):
+    policy = policy_of({"point": "model", "verdict": "halt"}, {"when": {"tools": ["pay"]}, "verdict": "block"})
+
+    assert policy.decide(asked_model()).rule == "rule-0"
+    assert policy.decide(call()).rule == "rule-1"
+
+
+def test_a_default_denies_what_no_rule_allows(policy_of):
+    policy = policy_of({"when": {"tools": ["clock"]}, "verdict": "allow"}, default="block", model_default="halt")
+
+    assert policy.decide(call("clock")).verdict is Verdict.ALLOW
+    assert policy.decide(call()).verdict is Verdict.BLOCK
+    assert policy.decide(asked_model()).verdict is Verdict.HALT
+
+
+def test_changes_of_all_matching_rules_count(policy_of):
+    policy = policy_of(
+        {"verdict": "constrain", "arguments": {"limit": 10}, "timeout_s": 9},
+        {"verdict": "constrain", "computed": {"path": "'/srv/' + arguments.path"}, "timeout_s": 5},
+        {"verdict": "require_approval", "labels": ["sensitive"], "when": {"tools": ["pay"]}},
+    )
+
+    decision = policy.decide(call(arguments={"path": "a", "limit": 99, "to": "x"}))
+
+    assert decision.verdict is Verdict.REQUIRE_APPROVAL
+    assert decision.arguments == {"path": "/srv/a", "limit": 10, "to": "x"}
+    assert (decision.timeout_s, decision.labels) == (5, ("sensitive",))
+
+
+def test_rules_that_want_different_values_of_an_argument_block_the_call(policy_of):
+    policy = policy_of(
+        {"verdict": "constrain", "arguments": {"limit": 10}},
+        {"verdict": "constrain", "arguments": {"limit": 20}, "when": {"tools": ["pay"]}},
+    )
+
+    decision = policy.decide(call())
+
+    assert decision.verdict is Verdict.BLOCK
+    assert "'rule-0' and 'rule-1'" in decision.reason
+
+
+RULE_OF_TWO = frozenset({"untrusted", "sensitive", "outward"})
+
+
+@pytest.mark.parametrize("missing", sorted(RULE_OF_TWO))
+def test_the_rule_of_two_ships_and_needs_all_three(policy_of, missing):
+    decision = policy_of().decide(call(labels=RULE_OF_TWO))
+
+    assert (decision.verdict, decision.rule) == (Verdict.REQUIRE_APPROVAL, "rule-of-two")
+    assert policy_of().decide(call(labels=RULE_OF_TWO - {missing})).rule == "default"
+
+
+def test_the_rule_of_two_is_switched_off_by_name(policy_of):
+    policy = policy_of(switched_off=["rule-of-two"])
+
+    assert policy.decide(call(labels=RULE_OF_TWO)).verdict is Verdict.ALLOW
+    assert policy.version != policy_of().version
+
+
+def test_the_version_is_that_of_the_content(policy_of):
+    first, same = policy_of({"verdict": "block"}).version, policy_of({"verdict": "block"}).version
+
+    assert first == same != policy_of({"verdict": "halt"}).version
+
+
+# --- properties
+
+RULES = st.fixed_dictionaries(
+    {"verdict": st.sampled_from(["allow", "constrain", "require_approval", "block", "halt"])},
+    optional={
+        "when": st.sampled_from([{"tools": ["pay"]}, {"tools": ["mail"]}, {"tenants": ["acme"]}, {"labels": ["seen"]}]),
+        "condition": st.sampled_from(["arguments.amount > 10", "arguments.amount > 99", "has(arguments.amount)"]),
+    },
+)
+
+
+def distinct(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rules without those that match what another one matches, and with a name each."""
+    by_match = {str((rule.get("when"), rule.get("condition"))): rule for rule in rules}
+    return [
+        rule | {"name": f"r{number}", "reason": "So."} | ({"timeout_s": 5} if rule["verdict"] == "constrain" else {})
+        for number, rule in enumerate(by_match.values())
+    ]
+
+
+def read(folder: Path, rules: list[dict[str, Any]]) -> LocalPolicy:
+    path = folder / "policy.yaml"
+    path.write_text(yaml.safe_dump({"rules": rules}))
+    return read_policy([path])
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    rules=st.lists(RULES, max_size=12), seed=st.randoms(use_true_random=False), amount=st.sampled_from([None, 5, 50])
+)
+def test_the_strictest_matching_rule_decides_whatever_the_order(tmp_path_factory, rules, seed: Random, amount):
+    folder, written = tmp_path_factory.mktemp("policy"), distinct(rules)
+    facts = call(arguments={} if amount is None else {"amount": amount}, labels=frozenset({"seen"}), effect=Effect.PURE)
+    policy = read(folder, written)
+
+    decision = policy.decide(facts)
+
+    matching = [rule for rule in written if rule["name"] in policy.matching(facts, 0)]
+    strictest = max((RANKS.index(Verdict(rule["verdict"])) for rule in matching), default=0)
+    assert decision.verdict is RANKS[strictest]
+    shuffled = list(written)
+    seed.shuffle(shuffled)
+    assert read(folder, shuffled).decide(facts).verdict is decision.verdict
+    without_last = read(folder, written[:-1]).decide(facts).verdict
+    assert RANKS.index(without_last) <= strictest, "one more rule never loosens a policy"
+
+
+@settings(deadline=None, max_examples=40)
+@given(count=st.integers(1, 90), failing=st.booleans())
+def test_conditions_asked_at_once_decide_as_those_asked_one_by_one(tmp_path_factory, count, failing):
+    rules = [
+        {"name": f"r{number}", "verdict": "allow", "reason": "So.", "condition": f"arguments.n % {number + 2} == 0"}
+        for number in range(count)
+    ]
+    rules += [{"name": "fails", "verdict": "allow", "reason": "So.", "condition": "arguments.missing == 1"}] * failing
+    policy = read(tmp_path_factory.mktemp("policy"), rules)
+
+    matching = policy.matching(call(arguments={"n": 60}), 0)
+
+    assert matching == [f"r{number}" for number in range(count) if 60 % (number + 2) == 0]
