@@ -10,33 +10,29 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy import ColumnElement, and_, literal_column, or_, select
 
 from config.database.engine import WALL_MS
 from config.database.tables import api_keys, principals, runs
 from config.identity.credential import CredentialKind
 from config.identity.principal import Role
 
-IS_DISABLED: ColumnElement[bool] = (
-    select(principals.c.id)
-    .where(principals.c.tenant == runs.c.tenant, principals.c.id == runs.c.principal, principals.c.disabled)
-    .correlate(runs)
-    .exists()
-)
+# Columns of the run, as text: in SQLite's RETURNING, SQLAlchemy writes columns without their tables, and there
+# ``tenant`` would be the inner query's own.
+_RUN: dict[str, ColumnElement[Any]] = {
+    name: literal_column(f"runs.{name}") for name in ("tenant", "principal", "credential_id")
+}
+_IS_PRINCIPAL = principals.c.tenant == _RUN["tenant"], principals.c.id == _RUN["principal"]
+
+IS_DISABLED: ColumnElement[bool] = select(principals.c.id).where(*_IS_PRINCIPAL, principals.c.disabled).exists()
 """Whether a run's principal is disabled now."""
-_ROLES_OF_SIGN_IN = (
-    select(principals.c.roles_json)
-    .where(principals.c.tenant == runs.c.tenant, principals.c.id == runs.c.principal)
-    .correlate(runs)
-    .scalar_subquery()
-)
+_ROLES_OF_SIGN_IN = select(principals.c.roles_json).where(*_IS_PRINCIPAL).scalar_subquery()
 _ROLES_OF_KEY = (
     select(api_keys.c.roles_json)
     .where(
-        and_(api_keys.c.id == runs.c.credential_id, api_keys.c.revoked_ms.is_(None)),
+        and_(api_keys.c.id == _RUN["credential_id"], api_keys.c.revoked_ms.is_(None)),
         or_(api_keys.c.expires_ms.is_(None), api_keys.c.expires_ms > WALL_MS),
     )
-    .correlate(runs)
     .scalar_subquery()
 )
 NOW = (

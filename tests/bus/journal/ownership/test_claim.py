@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -21,7 +22,9 @@ from bus.journal.states.unowned import lock_run, write
 from bus.journal.steps import StepStarted
 from bus.payloads import Payload, StatusPayload
 from config.database.tables import runs, threads
-from config.identity.principal import Principal
+from config.identity.audit.recording import acting_with
+from config.identity.principal import Principal, Role
+from config.identity.principals import disable, sign_in
 from tests.bus.journal_harness import JournalHarness, Owner, cancel, claim
 from tests.bus.questions import question
 from tests.bus.racing import at_once
@@ -414,3 +417,19 @@ def test_claims_stops_and_starts_of_one_thread_do_not_deadlock(postgres_harness:
 def cancel_all(harness: JournalHarness) -> None:
     for (run_id,) in harness.rows(select(runs.c.id)):
         cancel(harness.database, Principal(), run_id, "ann")
+
+
+def test_a_principal_of_that_name_in_another_tenant_is_another_principal(harness: JournalHarness) -> None:
+    ann, her_namesake = (Principal(tenant=tenant, id="ann", roles=frozenset(Role)) for tenant in ("acme", "zeta"))
+    token = acting_with.set(("session", "ses_1"))
+    run_id = harness.accept(principal=ann).run_id
+    acting_with.reset(token)
+    with harness.database.write() as connection:
+        sign_in(connection, ann)
+        sign_in(connection, replace(her_namesake, roles=frozenset()))
+        disable(connection, "zeta", "ann", by="root")
+
+    lease = harness.claim(run_id)
+
+    assert lease is not None
+    assert (lease.is_disabled, lease.roles) == (False, ann.roles)
