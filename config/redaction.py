@@ -104,6 +104,7 @@ class Redactor:
         self.values: tuple[str, ...] = tuple(self._held)
         """The known values in all their spellings, the longest first."""
         longest = len(self._held[0]) if self._held else 0
+        self._shortest = len(self._held[-1]) if self._held else 0
         self.margin_chars = max(MARGIN_CHARS, longest)
         """Characters that have to be examined beyond a limit."""
 
@@ -136,6 +137,8 @@ class Redactor:
 
     def known(self, text: str) -> str:
         """Return the text without the values that are known to be secrets."""
+        if len(text) < self._shortest:
+            return text
         for secret in self._held:
             if secret in text:
                 text = text.replace(secret, REDACTED)

@@ -42,6 +42,9 @@ from config.egress.errors import UrlRefused
 from config.egress.exchange import HttpAnswer, Limits
 from config.egress.request import checked_headers
 from config.egress.target import parse_target
+from config.guardrails.checks import Checks
+from config.guardrails.scan import Scan
+from config.guardrails.stream import StreamRedactor
 from config.logs import one_line
 from config.redaction import Redactor, redact_start, secrets_in_url
 from config.redis.url import each_url, without_password
@@ -56,6 +59,7 @@ from web.server.chunks import MAX_CHUNKS
 from web.server.incoming import BodyTooLarge, Incoming, decode_body
 
 REDACT = Redactor({"ACME_API_KEY": "plain-looking-value", "OTHER_TOKEN": "a" * 40})
+GUARD = Scan(Checks(pii="redact"), REDACT)
 CONFIG = Config()
 CHUNKED = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}, "uniqueItems": True}
@@ -108,6 +112,13 @@ def _held(text: str) -> None:
     for at in range(0, len(text), 200):
         held.add(text[at : at + 200])
     held.rest()
+
+
+def _streamed(text: str) -> None:
+    guard = StreamRedactor(GUARD)
+    for at in range(0, len(text), 200):
+        guard.add(text[at : at + 200])
+    guard.rest()
 
 
 def _chunked(text: str) -> None:
@@ -202,6 +213,8 @@ ON_THE_LOOP: Mapping[str, Callable[[str], object]] = {
 
 
 ON_A_THREAD: Mapping[str, Callable[[str], object]] = {
+    "a large piece of streamed text": lambda text: StreamRedactor(GUARD).add(text),
+    "a large result of a tool, without secrets and personal data": lambda text: GUARD.clean(text[:MAX_BYTES]),
     "a structured answer": lambda text: parse_output(text, SCHEMA),
     "arguments of a tool": parse_arguments,
     "data held against a schema": lambda text: schema_errors(SCHEMA, {"a": text}),
@@ -213,6 +226,7 @@ IN_PIECES: Mapping[str, Callable[[str], object]] = {
     "lines of an event stream": _lines,
     "pieces of tool calls": _collected,
     "held text": _held,
+    "streamed text": _streamed,
     "a docstring": _described,
     "a log line": one_line,
     "text for a terminal": visible,

@@ -14,6 +14,7 @@ from agents.models.open import ModelStream
 from agents.models.streams.chunk import Chunk, Usage
 from agents.models.streams.tool_calls import CallCollector, ToolCall
 from agents.models.timer import StreamTimer
+from agents.steps.large_text import in_thread_if_large
 from config.guardrails.errors import OutputBlocked
 from config.guardrails.guardrails import UNGUARDED, Guardrails
 
@@ -130,7 +131,8 @@ class StreamedResponseWrapper:
             self._late(which)
             return None
         if batch:
-            self._gather(batch)
+            chars = sum(len(chunk.text) + len(chunk.reasoning) for chunk in batch)
+            await in_thread_if_large(chars, self._gather, batch)
         return batch
 
     def _deadline(self) -> tuple[str, float]:

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import orjson
+
 from agents.context import RunContext
 from agents.errors import PolicyRefused
 from agents.governance.governance import GovernedCall, combined
 from agents.models.streams.tool_calls import ToolCall
+from agents.steps.large_text import in_thread_if_large
 from agents.steps.preflight import Preflight, version_of
 from agents.texts import readable_call
 from agents.tools.arguments import validate_arguments
@@ -407,7 +410,9 @@ class ToolStep:
         assert self._tool is not None
         try:
             validate_output(self._tool, result)
-            self._settle("done", self._context.guardrails.output(self._tool.name, result))
+            chars = len(result) if isinstance(result, str) else len(orjson.dumps(result))
+            guard = self._context.guardrails.output
+            self._settle("done", await in_thread_if_large(chars, guard, self._tool.name, result))
         except ModelVisible as error:
             self._settle("failed", f"The call was made, and its result is kept back: {error}", error)
 

@@ -18,7 +18,8 @@ MAX_HELD_CHARS = 16_384
 SLICE_CHARS = 4096
 """Characters of a long piece that are examined at a time."""
 
-_BLANK = re.compile(r"\s")
+_TOKEN = re.compile(r"\S*")
+_BLANKS_AND_TOKEN = re.compile(r"\s*\S*")
 OnFound = Callable[[Sequence[Detection]], None]
 
 
@@ -38,33 +39,36 @@ class StreamRedactor:
 
     def add(self, piece: str) -> str:
         """Return what may be shown now, often the piece itself."""
-        if not self._held and self._skips is None and len(piece) <= SLICE_CHARS:
-            if not piece:
-                return ""
-            if self._may_begin(self._before + piece, len(self._before)) is None:
-                self._before = piece[-1]
-                return piece
-        return "".join(self._examined(piece[at : at + SLICE_CHARS]) for at in range(0, len(piece), SLICE_CHARS))
+        if len(piece) > SLICE_CHARS:
+            return "".join(self.add(piece[at : at + SLICE_CHARS]) for at in range(0, len(piece), SLICE_CHARS))
+        if self._skips is not None:
+            piece = self._behind_skipped(piece)
+        if not piece:
+            return ""
+        before, held = self._before, self._held
+        text = before + held + piece
+        first = self._may_begin(text, len(before))
+        if first is not None:
+            return self._examined(text, len(before), first)
+        self._held, self._before = "", piece[-1]
+        return held + piece if held else piece
 
     def rest(self) -> str:
         """Return what was held, redacted; to be called at the end of the text."""
         held, self._held = self._held, ""
         return self._cleaned(held)
 
-    def _examined(self, piece: str) -> str:
-        piece = self._behind_skipped(piece)
-        before = len(self._before)
-        text = self._before + self._held + piece
-        first = self._may_begin(text, before)
-        if first is None:
-            shown, self._held = text[before:], ""
-        elif first.end() == len(text):  # the start itself reaches the end of the text: nothing before it is unfinished
-            shown, self._held = text[before : first.start()], text[first.start() :]
+    def _examined(self, text: str, before: int, first: re.Match[str]) -> str:
+        """Return what may be shown of the text behind the characters ``before``; ``first`` may begin a match."""
+        start, end = first.span()
+        if end == len(text):  # the start itself reaches the end of the text: nothing before it is unfinished
+            shown, cut = "", start
         else:
-            shown, cut = self._finished(text, first.start())
-            shown, self._held = text[before : first.start()] + shown, text[cut:]
-        self._before = text[len(text) - len(self._held) - 1 : len(text) - len(self._held)]
-        return shown if len(self._held) <= MAX_HELD_CHARS else shown + self._skip()
+            shown, cut = self._finished(text, start)
+        if start > before:
+            shown = text[before:start] + shown
+        self._before, self._held = text[cut - 1] if cut else "", text[cut:]
+        return shown if len(text) - cut <= MAX_HELD_CHARS else shown + self._skip()
 
     def _finished(self, text: str, first: int) -> tuple[str, int]:
         """Return what is finished, redacted, and where it ends; a match may begin at ``first`` or behind it."""
@@ -89,18 +93,17 @@ class StreamRedactor:
 
     def _skip(self) -> str:
         """Replace what is held, and skip what follows it up to a blank: it is too long to be held on."""
-        self._skips = re.compile(r"\s*\S*") if _BLANK.match(self._held[-1]) else re.compile(r"\S*")
+        self._skips = _BLANKS_AND_TOKEN if self._held[-1].isspace() else _TOKEN
         self._held, self.is_changed = "", True
         self._on_found([Detection("secrets", "redact")])
         return REDACTED
 
     def _behind_skipped(self, piece: str) -> str:
-        if self._skips is None:
-            return piece
-        end = self._skips.match(piece).end()  # type: ignore[union-attr]  # it matches the empty text, too
+        """Return what of the piece is behind the skipped token; nothing where it does not end in it."""
+        found = self._skips.match(piece) if self._skips is not None else None
+        end = found.end() if found is not None else 0
         if end == len(piece):
-            if not piece.isspace():
-                self._skips = re.compile(r"\S*")
+            self._skips = self._skips if piece.isspace() else _TOKEN
             return ""
         self._skips = None
         return piece[end:]

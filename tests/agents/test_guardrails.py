@@ -248,7 +248,7 @@ def test_a_secret_of_a_tool_reaches_the_tool_and_nothing_else(
     logged = "".join(one.format(record) for one in formats for record in caplog.records)
     assert sent == [TOKEN]
     assert played.text == f"It is {REDACTED}, I say."
-    for spelled in (TOKEN, quote(TOKEN, safe=""), b64encode(TOKEN.encode()).decode(), "tökén", "77"):
+    for spelled in (TOKEN, quote(TOKEN, safe=""), b64encode(TOKEN.encode()).decode(), "tökén", "t1ll"):
         assert spelled not in shown(played) + logged + str(kit.model.requests[1].messages)
     assert "tökén" not in written(kit)
 
