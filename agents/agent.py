@@ -234,7 +234,7 @@ class Agent:
             for finished in asyncio.as_completed(tasks):
                 call = await finished
                 left -= 1
-                if open_calls.waits_for_a_person(call, self._definition.on_unknown):
+                if call.is_pending or open_calls.waits_for_a_person(call, self._definition.on_unknown):
                     continue
                 outcome = open_calls.outcomes([call], self._calls_of)
                 if left == 0 and self._calls == [call]:
@@ -247,7 +247,7 @@ class Agent:
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
         if self._calls:
-            await open_calls.ask_a_person(self._context, self._calls, self._definition.on_unknown)
+            await open_calls.wait(self._context, self._calls, self._definition.on_unknown)
             return None
         return await self._continue(Commit())
 

@@ -56,6 +56,7 @@ class RunContext:
         self.settings: Settings = journal.settings
         self.loop = journal.loop
         self._wall_clock_ms = journal.wall_clock_ms
+        self._task_waits = journal.task_waits
         self.chat_history = chat_history
         """The newest part of the conversation that fits the agent's ``history_chars``, this run's messages included."""
         self._invoker = ObserverInvoker(observers)
@@ -154,6 +155,10 @@ class RunContext:
         for item in change.history:
             self.chat_history.add(item)
         return numbered
+
+    def note_task_waits(self) -> None:
+        """Let this process look for the results of tasks that a released run waits for."""
+        self._task_waits.on_begun()
 
     async def note_calls_over(self) -> None:
         """Call ``on_calls_over``, the first time only."""

@@ -50,7 +50,7 @@ class ToolRun:
         return FirstCommit(events=[self._call.call_event(self._asked.message_id)], started=[self._call.started()])
 
     async def run(self) -> None:
-        """Make the call and end the run with its result, or release the run until a person has decided.
+        """Make the call and end the run with its result, or release the run until a person or a task decides it.
 
         Raises:
             CallboardError: the run failed; the caller ends it with ``finish``.
@@ -61,8 +61,8 @@ class ToolRun:
         await open_calls.consult_begun(self._context, [call])
         open_calls.require_wanted([call])
         await call.run()
-        if open_calls.waits_for_a_person(call, self._definition.on_unknown):
-            await open_calls.ask_a_person(self._context, [call], self._definition.on_unknown)
+        if call.is_pending or open_calls.waits_for_a_person(call, self._definition.on_unknown):
+            await open_calls.wait(self._context, [call], self._definition.on_unknown)
             return
         await self._context.note_calls_over()
         await self._end(call)

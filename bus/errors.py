@@ -42,3 +42,12 @@ class PoolRefused(Permanent):
     over_http = False
     remedy = "Use `--pool threads`, `prefork` or `solo`."
     public_text = "a worker was started with a pool that does not work; the server's log names those that do."
+
+
+class ResultsUnreachable(Retryable):
+    """The database with the results of a Celery application cannot be read."""
+
+    code = "results_unreachable"
+    topic = Topic.MACHINE
+    over_http = False
+    remedy = "Start it, or correct `result_backend` in the application's file; runs that wait for tasks look again."

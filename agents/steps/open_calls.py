@@ -46,7 +46,8 @@ def first_commit(calls: Sequence[ToolStep], steps: Sequence[OpenStep]) -> FirstC
     decided = {call.id: call.decision for call in calls if call.decision is not None}
     edited = {call.id: call.edited_digest for call in begun if call.edited_digest is not None}
     restarted = [call.id for call in begun]
-    return FirstCommit(restarted=restarted, edited=edited, decided=decided, answers_used=used)
+    waits = {call.id: call.new_wait for call in calls if call.new_wait is not None}
+    return FirstCommit(restarted=restarted, edited=edited, decided=decided, waits=waits, answers_used=used)
 
 
 def require_wanted(calls: Sequence[ToolStep]) -> None:
@@ -85,8 +86,30 @@ def outcomes(calls: Iterable[ToolStep], message_id: str) -> Commit:
     return joined([call.outcome(message_id) for call in calls])
 
 
-async def ask_a_person(context: RunContext, calls: Sequence[ToolStep], on_unknown: str) -> None:
+async def wait(context: RunContext, calls: Sequence[ToolStep], on_unknown: str) -> None:
+    """Release the run until a person has answered what these calls need, and their tasks have ended.
+
+    Raises:
+        OutcomeUnknown: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
+    """
+    asking = [call for call in calls if not call.is_pending]
+    pending = [call.id for call in calls if call.is_pending]
+    if asking:
+        await _ask_a_person(context, asking, on_unknown, pending)
+    else:
+        release = Release(status="waiting", reason=Reason.TASK, detail=_awaited(calls))
+        waits = StatusPayload(status="waiting", reason=Reason.TASK)
+        await context.save(Commit(events=[waits], waiting=pending, release=release))
+    if pending:
+        context.note_task_waits()
+
+
+async def _ask_a_person(
+    context: RunContext, calls: Sequence[ToolStep], on_unknown: str, pending: Sequence[str]
+) -> None:
     """Release the run until a person has answered what these calls need, and what is asked about unknown ones.
+
+    ``pending``: the steps whose tasks are under way meanwhile.
 
     Raises:
         OutcomeUnknown: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
@@ -105,6 +128,7 @@ async def ask_a_person(context: RunContext, calls: Sequence[ToolStep], on_unknow
         events=[*(question.payload() for question in questions), waits],
         unknown=[call.id for call in unknown],
         planned=[call.id for call in calls if call.has_asked],
+        waiting=pending,
         release=release,
     )
     await context.save(change)
@@ -113,9 +137,11 @@ async def ask_a_person(context: RunContext, calls: Sequence[ToolStep], on_unknow
 def given_back(calls: Sequence[ToolStep], message_id: str) -> Commit:
     """Return the commit that releases a run in the middle of its calls; results of completed calls are in it."""
     done = [call for call in calls if call.is_settled and not call.is_unknown]
-    unbegun = [call.id for call in calls if not call.is_settled and call.will_run and not call.is_begun]
+    unbegun = [call.id for call in calls if call.is_unbegun]
+    waiting = [call.id for call in calls if call.is_waiting]
     results = outcomes(done, message_id)
-    return replace(results, events=[*results.events, *moved(DRAINED)], planned=unbegun, release=DRAINED)
+    events = [*results.events, *moved(DRAINED)]
+    return replace(results, events=events, planned=unbegun, waiting=waiting, release=DRAINED)
 
 
 def cut_off(calls: Sequence[ToolStep], message_id: str) -> Commit:
@@ -144,6 +170,12 @@ def joined(parts: Sequence[Commit]) -> Commit:
 
 def _names(calls: Iterable[ToolStep]) -> str:
     return ", ".join(call.call.name for call in calls)
+
+
+def _awaited(calls: Sequence[ToolStep]) -> str:
+    """Return which tasks a run waits for, as a sentence for lists of runs."""
+    tasks = ", ".join(call.work.wait.task for call in calls if call.work is not None)
+    return f"Waits for the result of {tasks}, of a Celery application."
 
 
 def _asked_of(calls: Sequence[ToolStep]) -> str:

@@ -15,6 +15,7 @@ from agents.governance.governance import GovernedCall, combined
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.large_text import in_thread_if_large
 from agents.steps.preflight import Preflight, version_of
+from agents.steps.task_work import IN_PLACE_S, TaskWork
 from agents.texts import readable_call
 from agents.tools.arguments import validate_arguments
 from agents.tools.errors import ArgumentsInvalid, CallBlocked, CallRejected, ToolTimeout
@@ -33,13 +34,14 @@ from bus.journal import (
     Question,
     StepEnded,
     StepStarted,
+    TaskWait,
     canonical_digest,
     result_of_cut_off,
 )
 from bus.payloads import Outcome, Payload, ToolPayload, ToolResultPayload
 from config.definitions.secret_reference import required_secret
 from config.effects import Effect, Recovery
-from config.errors import ModelVisible, ToolCutOff
+from config.errors import ModelVisible, ToolCutOff, ToolFailed
 from config.failpoints import failpoint
 from config.ids import new_id
 from config.policy.decision import PolicyDecision, Verdict
@@ -47,6 +49,10 @@ from config.policy.decision import PolicyDecision, Verdict
 LOST = "The worker was lost while this call was under way, and it is not known whether it took effect."
 NO_EFFECT = "It did not take effect: the other side was asked and knows nothing of this call."
 NOT_YET = "The other side was asked and knows nothing of this call so far, but it may still be under way."
+UNDER_WAY = ("started", "waiting")
+"""The states of a step that an earlier owner began."""
+SEND_S = 15.0
+"""Seconds that sending a task may take."""
 
 
 class ToolStep:
@@ -81,6 +87,11 @@ class ToolStep:
         self.decision = preflight.decision
         """What the policy decides about it; None where it is not asked."""
         self._timeout_s = self._limit(default_timeout_s)
+        task = self._tool.task if self._tool is not None else None
+        self.work = TaskWork(task, self.key, self._timeout_s, prior) if task is not None else None
+        """The task that the call begins, where another system does its work."""
+        self.is_pending = False
+        """Whether its task is under way, so that the run can wait for it without a worker."""
         self._started_s = 0.0
         self._repeats = 1
         self.is_begun = False
@@ -195,6 +206,7 @@ class ToolStep:
             idempotency_key=self.key,
             status="planned" if self.approval_reason is not None else status,
             decision=self.decision,
+            wait=self.new_wait if status == "started" else None,
         )
 
     def question(self, expires_ms: int) -> Question:
@@ -334,6 +346,25 @@ class ToolStep:
             return self._decision is not None and self._decision.decision == "run_again"
         return self.effect.policy.when_lost is not Recovery.LEAVE
 
+    @property
+    def is_unbegun(self) -> bool:
+        """Whether no owner has made the call, and one is to make it."""
+        is_open = self._prior is not None and self._prior.status == "started"
+        return self.will_run and not self.is_begun and not is_open
+
+    @property
+    def new_wait(self) -> TaskWait | None:
+        """The task that this owner begins, which has to be committed before ``run``; None where there is none."""
+        is_under_way = self._prior is not None and self._prior.status in UNDER_WAY and not self.is_settled
+        if self.work is None or not self.work.is_new or not (self.will_run or is_under_way):
+            return None
+        return self.work.wait
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its task is, or may be, under way, whatever becomes of this owner."""
+        return self.work is not None and self.work.is_sent and not self.is_settled
+
     async def run(self) -> None:
         """Make the call and keep its outcome; a tool's error is an outcome, not an exception.
 
@@ -342,7 +373,10 @@ class ToolStep:
         """
         if self.approval_reason is not None:
             return
-        if self.will_run:
+        prior = self._prior
+        if self.work is not None and not self.is_settled and prior is not None and prior.status in UNDER_WAY:
+            await self._take_up(self.work)
+        elif self.will_run:
             is_open = self._prior is not None and self._prior.status == "started"
             is_checked = is_open and self.effect.policy.when_lost is Recovery.CHECK
             if not is_checked or await self._took_no_effect():
@@ -360,6 +394,9 @@ class ToolStep:
         assert self._tool is not None
         await self._context.require_go()
         self.is_begun, self._started_s = True, time.monotonic()
+        if self.work is not None:
+            await self._begin(self.work)
+            return
         try:
             with self._context.within(2 * self._timeout_s):  # it may have to wait for a thread
                 failpoint("tool")
@@ -374,6 +411,44 @@ class ToolStep:
             await self._without_reply(error)
         except ModelVisible as error:
             self._settle("failed", f"Error: {error}", error)
+
+    # --- work of another system
+
+    async def _begin(self, work: TaskWork) -> None:
+        """Send the call's task, and wait a moment for its end."""
+        try:
+            with self._context.within(2 * SEND_S):
+                failpoint("tool")
+                await work.send(self.arguments)
+                failpoint("tool-after")
+        except ModelVisible as error:
+            self._settle("failed", f"Error: {error}", error)
+            return
+        await self._look(work)
+
+    async def _take_up(self, work: TaskWork) -> None:
+        """Continue with an earlier owner's task; it is sent again only where it may not have been, and that is safe."""
+        if self.effect.policy.when_lost is Recovery.REPEAT and work.left_s > 0 and not await work.was_sent():
+            await self._call()
+        else:
+            work.is_sent = True
+            await self._look(work)
+
+    async def _look(self, work: TaskWork) -> None:
+        """Set the call's outcome where its task has ended or its time is over; else it is pending."""
+        with self._context.within(2 * IN_PLACE_S):
+            ended = await work.outcome(self.effect)
+        if ended is None:
+            self.is_pending = True
+        elif ended.outcome == "done":
+            await self._keep(ended.result)
+        elif ended.outcome == "failed":
+            error = ToolFailed(str(ended.result))
+            self._settle("failed", f"Error: {error}", error)
+        else:
+            self._settle("unknown", ended.result)
+
+    # --- outcomes
 
     async def _without_reply(self, error: ModelVisible) -> None:
         """Set the outcome of a call without a reply, which may have taken effect, by its effect's policy."""

@@ -2,7 +2,7 @@
 
 A tool is a capability that a YAML file declares (``agents/capabilities``), an entry point of the group
 ``callboard.tools``, a plugin of the settings, or a dotted path, ``package.module:function``
-(``config/definitions/plugins.py``).
+(``config/definitions/plugins.py``); ``celery:<task>`` is a task of a Celery application.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from agents.capabilities import folder
 from agents.capabilities.folder import find_capability
+from agents.tools.celery_tasks.tool import PREFIX, celery_tool
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins
@@ -49,6 +50,8 @@ def find_tool(path: str, settings: Settings) -> Tool:
         ToolUnknown: there is none, or it cannot be imported or described; the message says what to change.
     """
     try:
+        if path.startswith(PREFIX):
+            return celery_tool(path, settings)
         return _declared(path, settings) or TOOLS.find(path, settings)
     except ToolUnknown:
         raise

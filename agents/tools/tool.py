@@ -11,6 +11,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.questions import DEFAULT_FORM, QuestionAsked, require_few, require_question
+from agents.tools.task_call import TaskCall
 from bus.journal import form_digest
 from config.capabilities import CapabilityKind, Classification
 from config.definitions.errors import SecretMissing, ToolUnknown
@@ -47,6 +48,9 @@ class Tool:
     """The result, as JSON data, that ``OnExpiry.TAKE_DEFAULT`` takes."""
     check: Callable[[str], Any] | None = None
     """For ``checkable`` tools: takes the idempotency key, and returns the call's result, or None without effect."""
+    task: TaskCall | None = None
+    """For work that another system does: how a call is begun there and its result comes back, while the run waits
+    without a worker. ``function`` is not called then."""
     version: str = "1.0.0"
     """Of the tool, as its maintainer counts; an approval holds for one version."""
     maintainer: str = ""

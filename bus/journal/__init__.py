@@ -10,6 +10,7 @@ one ``Journal``:
 - Owners call ``claim_and_begin``, ``writer``, ``begin_writing``, ``clear_suspect``, ``fail_owned`` and ``disown``.
 - ``runs``, ``threads`` and ``workers`` answer questions about them, and remove runs and threads.
 - ``internal_events`` logs what clients report about events outside, and finds it by correlation id.
+- ``task_waits`` has the calls whose Celery task may be under way, for workers to look at.
 - ``unowned`` has the runs that no process owns, for workers to claim, resume or deliver.
 
 The other names are the values that these take and return, and the errors that callers handle.
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
     from bus.journal.states.release import DRAINED, Release
     from bus.journal.states.unowned import CommitResult
     from bus.journal.steps import StepEnded, StepStarted, Totals, steps_of
+    from bus.journal.task_wait import TaskWait
+    from bus.journal.task_waits import KnownWait, TaskWaits
     from bus.journal.threads import HistoryItem, Past
     from bus.journal.version import require_readable_journal
 
@@ -104,6 +107,8 @@ _NAMES = {
     "states.release": "DRAINED Release",
     "states.unowned": "CommitResult",
     "steps": "StepEnded StepStarted Totals steps_of",
+    "task_wait": "TaskWait",
+    "task_waits": "KnownWait TaskWaits",
     "threads": "HistoryItem Past",
     "version": "require_readable_journal",
 }

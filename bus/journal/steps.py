@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
+from bus.journal.task_wait import TaskWait, begin_waits
 from config.database.engine import WALL_MS
 from config.database.tables import steps
 from config.policy.decision import PolicyDecision
@@ -32,6 +33,8 @@ class StepStarted:
     """``planned`` where the next owner will begin it: this one releases the run between two steps."""
     decision: PolicyDecision | None = None
     """What the policy decides about the call; None where the call is not valid, so that it is not made."""
+    wait: TaskWait | None = None
+    """The task that the call begins, where another system does its work."""
 
     def row(self) -> dict[str, Any]:
         """Return its columns."""
@@ -71,6 +74,8 @@ def start_steps(connection: Connection, run_id: str, fence: int, started: Sequen
     for step in started:
         row = {"run_": run_id, "run_id": run_id, "attempt": 1, "fence": fence}
         connection.execute(_START, row | step.row())
+        if step.wait is not None:
+            begin_waits(connection, run_id, {step.id: step.wait})
 
 
 def restart_steps(connection: Connection, fence: int, step_ids: Sequence[str]) -> None:
@@ -93,7 +98,7 @@ def decide_steps(connection: Connection, decisions: Mapping[str, PolicyDecision]
 
 
 def leave_steps(connection: Connection, step_ids: Sequence[str], status: str) -> None:
-    """Leave open steps as ``planned`` (not begun) or ``unknown`` (the outcome is unknown)."""
+    """Leave open steps as ``planned`` (not begun), ``waiting`` (for a task) or ``unknown`` (the outcome is unknown)."""
     if step_ids:
         connection.execute(update(steps).where(steps.c.id.in_(step_ids)).values(status=status))
 

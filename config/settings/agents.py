@@ -21,6 +21,8 @@ class AgentSettings(Part):
 
     agents_dir: str = "config/agents"
     """One or more folders of agent definitions, separated by ``:``; the first one that has an id wins."""
+    celery_tasks_dir: str = "config/celery_tasks"
+    """One or more folders with files of Celery applications whose tasks agents may call, separated by ``:``."""
     default_agent: str = "assistant"
     """The agent of requests that name none."""
     plugins: str = ""
@@ -106,6 +108,11 @@ class AgentSettings(Part):
     def policy_places(self) -> list[Path]:
         """The files and folders of the policy, absolute, in order."""
         return [(ROOT / part).resolve() for part in self.policy.split(":") if part]
+
+    @property
+    def celery_tasks_folders(self) -> list[Path]:
+        """The folders of Celery applications, absolute, in order."""
+        return [(ROOT / part).resolve() for part in self.celery_tasks_dir.split(":") if part]
 
     @property
     def plugin_paths(self) -> list[str]:

@@ -12,6 +12,7 @@ from agents.process import Process
 from bus.messages import RunAgentMessage
 from bus.payloads import TERMINAL
 from config.errors import Retryable
+from handlers.worker.task_watcher import TaskWatcher
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ class InlineRun:
                 is_refused = claimed is None
                 if claimed is not None:
                     await execute(self._journal, claimed)
+            elif status == "waiting":
+                await TaskWatcher(self._process).look(self._message.run_id)
             elif status == "running":
                 await self._requeue_if_lost()
             new_status = await self.read_status()

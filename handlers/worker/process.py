@@ -39,6 +39,7 @@ from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_
 from handlers.worker.maintenance import maintain
 from handlers.worker.poller import Poller
 from handlers.worker.slots import open_slot_pool
+from handlers.worker.task_watcher import TaskWatcher
 from handlers.worker.tool_catalogue import loaded_tools
 from observers.discovery import observers_for
 from observers.invoker import drain
@@ -195,6 +196,7 @@ def take_up_work(process: Process, number: int) -> Drain:
     journal.relay.start()
     journal.reaper.start()
     journal.loop.submit(Poller(process, slots).run())
+    journal.loop.submit(TaskWatcher(process).run())
     journal.loop.submit(maintain(process))
     journal.loop.submit(watch_containers(process.settings))
     return own

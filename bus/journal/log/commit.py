@@ -40,6 +40,8 @@ class Commit:
     """Ids of steps whose outcome is unknown; they stay open until a person decides."""
     decided: Mapping[str, PolicyDecision] = field(default_factory=dict)
     """Step id -> what was decided about a step that is recorded as started, before its call is made."""
+    waiting: Sequence[str] = ()
+    """Ids of steps whose task is under way while the run is released."""
     release: Release | None = None
     """Give the run back without ending it; this writer commits nothing afterwards."""
     error_code: str | None = None
@@ -71,6 +73,7 @@ def record(
     leave_steps(connection, change.planned, "planned")
     give_back(connection, change.planned)
     leave_steps(connection, change.unknown, "unknown")
+    leave_steps(connection, change.waiting, "waiting")
     _add_messages(connection, run, change.history)
     _add_labels(connection, run, fence, change.labels)
     is_over = any(isinstance(payload, EndPayload) for payload in numbered)

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, bindparam, case, select
 from bus.journal.approvals import NOTHING_SAID, Answered, Decision, answers
 from bus.journal.new_call import read_call
 from bus.journal.steps import Totals, total_of
+from bus.journal.task_wait import TaskWait, waits_of
 from config.database.tables import messages, steps
 
 
@@ -26,7 +27,8 @@ class OpenStep:
     effect: str
     """The tool's effect class when the step was recorded."""
     status: str
-    """``planned``: not begun. ``started``: it may have taken effect. ``unknown``: a person is asked."""
+    """``planned``: not begun. ``started``: it may have taken effect. ``waiting``: its task is under way.
+    ``unknown``: a person is asked."""
     key: str
     """The step's idempotency key."""
     attempt: int
@@ -39,6 +41,9 @@ class OpenStep:
     """What the remote engine said of it; empty where it was not asked."""
     labels: tuple[str, ...] = ()
     """Labels that the policy gave to the call's result."""
+    wait: TaskWait | None = None
+    """The task that it began, where another system does its work. With the status ``waiting`` it is known to be sent.
+    """
     arguments_text: str | None = None
     """The arguments as the model wrote them; None where the message that made the call cannot be read."""
 
@@ -94,11 +99,12 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
         asked = read_call(connection, run_id)
         calls_of = asked.message_id if asked is not None else ""
     written = _written(connection, run_id, calls_of) if tools else {}
+    waits = waits_of(connection, run_id) if tools else {}
     return Progress(
         totals=total_of(rows),
         rounds=sum(1 for result in results if result.get("calls")),
         asking=next((_open(row) for row in reversed(unended) if row.kind == "model"), None),
-        calls=tuple(_open(row, answered.get(row.id), written.get(row.call_id)) for row in tools),
+        calls=tuple(_open(row, answered.get(row.id), written.get(row.call_id), waits.get(row.id)) for row in tools),
         calls_of=calls_of,
         repair=next((result["repair"] for result in results if "repair" in result), None),
     )
@@ -127,7 +133,9 @@ def _written(connection: Connection, run_id: str, message_id: str) -> dict[str, 
     return {call["call_id"]: call["arguments_text"] for call in calls or ()}
 
 
-def _open(row: Any, answered: Answered | None = None, text: str | None = None) -> OpenStep:
+def _open(
+    row: Any, answered: Answered | None = None, text: str | None = None, wait: TaskWait | None = None
+) -> OpenStep:
     decided = orjson.loads(row.decision_json) if row.decision_json is not None else {}
     return OpenStep(
         id=row.id,
@@ -136,6 +144,7 @@ def _open(row: Any, answered: Answered | None = None, text: str | None = None) -
         effect=row.effect or "",
         status=row.status,
         key=row.idempotency_key,
+        wait=wait,
         attempt=row.attempt,
         arguments_digest=row.arguments_digest,
         answered=answered or NOTHING_SAID,

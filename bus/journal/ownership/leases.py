@@ -19,6 +19,7 @@ from bus.journal.states import owned
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
 from bus.journal.states.principal_now import roles_now
 from bus.journal.steps import StepStarted, decide_steps, edit_steps, restart_steps, start_steps
+from bus.journal.task_wait import TaskWait, begin_waits
 from bus.journal.threads import Past, history
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
@@ -148,6 +149,8 @@ class FirstCommit:
     """Step id -> digest of the arguments as a person changed them."""
     decided: Mapping[str, PolicyDecision] = field(default_factory=dict)
     """Step id -> what the policy decides now about a step that is resumed."""
+    waits: Mapping[str, TaskWait] = field(default_factory=dict)
+    """Step id -> the task that a resumed step begins now."""
     answers_used: Sequence[str] = ()
     """Ids of approvals whose decision is used now."""
 
@@ -182,6 +185,7 @@ class Claim:
         restart_steps(self.connection, self.lease.fence, first.restarted)
         edit_steps(self.connection, first.edited)
         decide_steps(self.connection, first.decided)
+        begin_waits(self.connection, self.lease.run_id, first.waits)
         use(self.connection, first.answers_used)
 
 

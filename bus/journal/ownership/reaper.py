@@ -27,6 +27,7 @@ from bus.journal.retention.retention import sweep
 from bus.journal.states.codes import CODE, STOPPED, Ending
 from bus.journal.states.conditions import expired, has_live_owner
 from bus.journal.states.unowned import CommitResult, lock_run, requeue
+from bus.journal.task_wait import TASK
 from config.database.engine import WALL_MS, Database
 from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
 from config.database.tables import approvals, runs, timers
@@ -213,10 +214,9 @@ def reap(database: Database, run_id: str, grace: LeaseGrace | None = None) -> Co
 
 
 def due(database: Database) -> list[tuple[str, str]]:
-    """Return the timers that are due, each with its run."""
-    query = (
-        select(timers.c.run_id, timers.c.id).where(timers.c.due_ms <= WALL_MS).order_by(timers.c.due_ms).limit(BATCH)
-    )
+    """Return the timers that are due, each with its run; those of tasks are the workers' to look at."""
+    is_due = timers.c.due_ms <= WALL_MS, timers.c.kind != TASK
+    query = select(timers.c.run_id, timers.c.id).where(*is_due).order_by(timers.c.due_ms).limit(BATCH)
     with database.read() as connection:
         return [(row.run_id, row.id) for row in connection.execute(query)]
 

@@ -43,6 +43,8 @@ class Reason(StrEnum):
     """queued: its worker's lease expired, or its process ended."""
     STOPPED = "stopped"
     """cancelled: a client asked it to stop."""
+    TASK = "task"
+    """waiting: for tasks of a Celery application; queued: they have ended, or their time is over."""
     MAX_ITERATIONS = "max_iterations"
     """succeeded: it used up its rounds with tools, and answered with what it had."""
 

@@ -153,6 +153,13 @@ TABLE = (
         writes="`status queued`; the timer is deleted",
     ),
     Transition(
+        name="take results",
+        to={WAITING: (QUEUED,)},
+        by="worker that sees that the run's tasks have ended",
+        guard="no question of the run is open; the reason is not `code_version`",
+        writes="`status queued`, outbox row",
+    ),
+    Transition(
         name="notify observers",
         to=_same(FAILED, CANCELLED, DEAD),
         by="worker",

@@ -25,6 +25,7 @@ from bus.journal.states.document import PAGE, document
 from bus.journal.states.release import Release, release
 from bus.journal.states.table import ENDED, LOST, NONE, STATES, TABLE, Transition
 from bus.journal.states.unowned_runs import UnownedRuns
+from bus.journal.task_waits import TaskWaits
 from bus.payloads import TERMINAL, EndPayload, StatusPayload, decode
 from config.database.tables import runs, timers
 from config.errors import CallboardError
@@ -104,11 +105,12 @@ def queued(scene: Scene, _: str) -> None:
 
 
 def waiting(scene: Scene, transition: str) -> None:
-    scene.release_for(Reason.CODE_VERSION if transition == "resume" else Reason.APPROVAL)
+    reasons = {"resume": Reason.CODE_VERSION, "take results": Reason.TASK}
+    scene.release_for(reasons.get(transition, Reason.APPROVAL))
 
 
 def failed(scene: Scene, transition: str) -> None:
-    waiting(scene, transition)
+    waiting(scene, "resume" if transition == "resume" else "expire")
     ((timer_id,),) = scene.harness.rows(select(timers.c.id).where(timers.c.run_id == scene.run_id))
     fire(scene.harness.database, scene.run_id, timer_id)
 
@@ -151,6 +153,10 @@ def unowned_runs(scene: Scene) -> UnownedRuns:
     return UnownedRuns(scene.harness.database, "own_teller", 60, lambda written: None)
 
 
+def task_waits(scene: Scene) -> TaskWaits:
+    return TaskWaits(scene.harness.database, lambda written: None)
+
+
 def tell(scene: Scene) -> None:
     unowned = unowned_runs(scene)
     for row in unowned.claim_undelivered():
@@ -178,6 +184,7 @@ ATTEMPT: dict[str, Callable[[Scene], object]] = {
     ),
     "expire": lambda one: fire(one.harness.database, one.run_id, one.asked),
     "resume": lambda one: unowned_runs(one).resume(one.run_id),
+    "take results": lambda one: task_waits(one).resume(one.run_id),
     "notify observers": tell,
     "remove": lambda one: remove_runs(one.harness.database, ME, [one.run_id]),
 }
@@ -215,6 +222,7 @@ def test_a_cell(harness: JournalHarness, transition: Transition, state: str) -> 
         ("answer", "waiting"),
         ("expire", "waiting"),
         ("resume", "waiting"),
+        ("take results", "waiting"),
     ],
 )
 def test_a_reason_is_a_code_in_the_row_and_in_the_log(harness: JournalHarness, name: str, state: str) -> None:

@@ -1,0 +1,187 @@
+"""Builds the tool ``celery:<task>`` from what an application's file says of the task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from agents.tools.celery_tasks.outcome import Patience, outcome_of
+from agents.tools.task_call import TaskOutcome
+from agents.tools.tool import Tool, current_call
+from bus.celery_tasks.application import ApplicationAddress, place_of, read_applications, results_in, sender_to
+from bus.celery_tasks.sender import Routing
+from bus.celery_tasks.state import BEFORE_ITS_BEGINNING
+from config.capabilities import CapabilityKind
+from config.clock import epoch_ms
+from config.definitions.celery_tasks import CeleryApplication, CeleryTask
+from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.effects import Effect
+from config.errors import ToolCutOff, ToolFailed
+from config.settings import Settings
+from config.spelling import did_you_mean
+
+PREFIX = "celery:"
+"""How a definition writes that a tool is a task of a Celery application."""
+DEFAULT_QUEUE = "celery"
+EXPIRES_S = 60.0
+"""Seconds until a message expires whose result no call waits for, unless the file says otherwise."""
+_NAME = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CeleryCall:
+    """How one task is sent, and how its results come back: a ``TaskCall``."""
+
+    application: str
+    routing: Routing
+    place: ApplicationAddress
+    tracks_starts: bool
+
+    @property
+    def task(self) -> str:
+        """The task's name in Celery."""
+        return self.routing.task
+
+    async def send(self, task_id: str, arguments: Mapping[str, Any], expires_ms: int) -> None:
+        """Return when the broker has the task's message."""
+        await sender_to(self.place).send(self.routing, task_id, arguments, expires_ms)
+
+    async def outcome(self, task_id: str, effect: Effect, *, is_over: bool) -> TaskOutcome | None:
+        """Return what became of a task; None while it may still end."""
+        state = (await results_in(self.place).states([task_id]))[task_id]
+        return outcome_of(state, self.task, effect, is_over=is_over, tracks_starts=self.tracks_starts)
+
+    async def is_known(self, task_id: str) -> bool:
+        """Return whether the backend has something about a task."""
+        state = (await results_in(self.place).states([task_id]))[task_id]
+        return state.name not in BEFORE_ITS_BEGINNING
+
+    async def wait(self, task_id: str, seconds: float) -> None:
+        """Return when the task has ended, or after ``seconds``."""
+        results = results_in(self.place)
+        async with Patience(results, task_id, seconds) as patience:
+            while not (await results.states([task_id]))[task_id].has_ended:
+                if not await patience.pause():
+                    return
+
+
+def celery_tool(path: str, settings: Settings) -> Tool:
+    """Return the tool of ``celery:<task>``.
+
+    Raises:
+        ToolUnknown: no application's file names the task, or two do, or it cannot be called; says what to write.
+    """
+    name = path.removeprefix(PREFIX)
+    applications, broken = read_applications(settings.celery_tasks_folders)
+    having = [application for application in applications if name in application.tasks]
+    if len(having) != 1:
+        raise ToolUnknown(_not_found(name, having, applications, broken), name=path)
+    try:
+        return _tool(having[0], name, having[0].tasks[name], settings)
+    except DefinitionInvalid as error:
+        raise ToolUnknown(f"tool '{path[:200]}' cannot be used: {error}", name=path) from error
+
+
+def _not_found(
+    name: str, having: list[CeleryApplication], all_: list[CeleryApplication], broken: list[DefinitionInvalid]
+) -> str:
+    if having:
+        files = " and ".join(application.file for application in having)
+        return f"the Celery task '{name[:120]}' is named in {files}; keep one of them."
+    known = sorted({task for application in all_ for task in application.tasks})
+    hint = f" {broken[0]}" if broken else did_you_mean(name, known)
+    return (
+        f"the Celery task '{name[:120]}' is in no file of config/celery_tasks.{hint} Name it under `tasks:` of its "
+        "application's file, or publish it (docs/celery-tasks.md)."
+    )
+
+
+def _tool(application: CeleryApplication, name: str, task: CeleryTask, settings: Settings) -> Tool:
+    place = place_of(application, settings)
+    field = f"tasks.{name}"
+    if task.input_schema is None:
+        problem = "has no schema; write `schema:` with its keyword arguments, or let the application publish it."
+        raise DefinitionInvalid(application.file, None, field, problem)
+    if not task.description:
+        problem = "has no description; write `description:`, the model reads it."
+        raise DefinitionInvalid(application.file, None, field, problem)
+    if task.waits and place.results is None:
+        problem = "its result cannot be read; write the application's `result_backend`, or `waits: false` here."
+        raise DefinitionInvalid(application.file, None, field, problem)
+    routing = Routing(
+        task=name,
+        queue=task.queue or DEFAULT_QUEUE,
+        exchange=task.exchange or "",
+        routing_key=task.routing_key or "",
+        priority=task.priority,
+    )
+    call = CeleryCall(
+        application=application.id, routing=routing, place=place, tracks_starts=bool(application.tracks_starts)
+    )
+    return Tool(
+        name=task.name or _NAME.sub("_", name.rpartition(".")[2])[:64],
+        description=task.description,
+        parameters=task.input_schema,
+        output_schema=task.output_schema,
+        timeout_s=task.timeout_s,
+        confirm=task.confirm,
+        roles=task.roles,
+        classification=task.classification,
+        labels=task.labels,
+        kind=CapabilityKind.COMMANDER,
+        **_behaviour(call, task),
+    )
+
+
+def _behaviour(call: CeleryCall, task: CeleryTask) -> dict[str, Any]:
+    """Return the fields of a tool that depend on whether its calls wait for the result."""
+    if not task.waits:
+        sending = partial(_send_only, call, task.timeout_s or EXPIRES_S)
+        return {"function": _named(sending), "effect": task.effect or Effect.UNSAFE}
+    effect = task.effect or Effect.CHECKABLE
+    return {
+        "function": _named(partial(_send_and_wait, call, effect)),
+        "effect": effect,
+        "task": call,
+        "check": partial(_check, call, effect),
+    }
+
+
+def _named(sending: Callable[..., Any]) -> Callable[..., Any]:
+    async def call_task(**arguments: Any) -> Any:
+        return await sending(arguments)
+
+    return call_task
+
+
+async def _send_only(call: CeleryCall, expires_s: float, arguments: Mapping[str, Any]) -> Any:
+    """Send a task whose result no one reads."""
+    task_id = current_call().idempotency_key
+    await call.send(task_id, arguments, epoch_ms() + int(expires_s * 1000))
+    return {"task_id": task_id, "status": "sent"}
+
+
+async def _send_and_wait(call: CeleryCall, effect: Effect, arguments: Mapping[str, Any]) -> Any:
+    """Send a task and wait for its result; for callers without a run that could wait."""
+    task_id = current_call().idempotency_key
+    await call.send(task_id, arguments, epoch_ms() + 86_400_000)
+    while (ended := await call.outcome(task_id, effect, is_over=False)) is None:
+        await call.wait(task_id, 60.0)
+    return _result(ended)
+
+
+async def _check(call: CeleryCall, effect: Effect, task_id: str) -> Any:
+    """Return the result of a task; it is never known that a task had no effect, only that its time is over."""
+    ended = await call.outcome(task_id, effect, is_over=False)
+    if ended is None:
+        raise ToolCutOff(f"{call.task} has not ended.")
+    return _result(ended)
+
+
+def _result(ended: TaskOutcome) -> Any:
+    if ended.outcome == "done":
+        return ended.result
+    raise (ToolFailed if ended.outcome == "failed" else ToolCutOff)(str(ended.result))

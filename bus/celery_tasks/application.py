@@ -1,0 +1,181 @@
+"""The Celery applications of this process: where their brokers and results are, and the open connections to them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from kombu.transport import TRANSPORT_ALIASES
+
+from bus.celery_tasks.database_results import DatabaseResults
+from bus.celery_tasks.redis_results import RedisResults
+from bus.celery_tasks.sender import TaskSender
+from bus.celery_tasks.state import TaskState
+from config.definitions.celery_tasks import CeleryApplication, application_files, load_application
+from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.forks import after_fork, leave_to_parent
+from config.redis.url import broker_form, each_url, redis_form
+from config.settings import Settings
+
+DATABASE = "db+"
+READABLE = "write redis://…, rediss://…, or db+ and a SQLAlchemy URL"
+
+
+class Results(Protocol):
+    """The result backend of an application; to be used on the loop."""
+
+    async def states(self, task_ids: Collection[str]) -> Mapping[str, TaskState]:
+        """Return the state of each task; raises ``Retryable`` where the backend does not answer."""
+
+    async def subscribe(self, task_id: str, listener: Callable[[], None]) -> bool:
+        """Call ``listener`` when a task's state changes; returns whether changes arrive."""
+
+    def unsubscribe(self, task_id: str, listener: Callable[[], None]) -> None:
+        """Call ``listener`` no more."""
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApplicationAddress:
+    """Where an application is reached."""
+
+    broker: str
+    results: str | None
+    broker_key_prefix: str
+    result_key_prefix: str
+    result_table: str
+
+
+def find_application(application_id: str, settings: Settings) -> CeleryApplication:
+    """Return the application whose file has this name.
+
+    Raises:
+        ToolUnknown: there is none.
+        DefinitionInvalid: its file cannot be used.
+    """
+    for path in application_files(settings.celery_tasks_folders):
+        if path.stem == application_id:
+            return load_application(path)
+    raise ToolUnknown(f"there is no file config/celery_tasks/{application_id[:80]}.yaml any more.", name=application_id)
+
+
+def place_of(application: CeleryApplication, settings: Settings) -> ApplicationAddress:
+    """Return where an application is reached.
+
+    Raises:
+        DefinitionInvalid: no broker is named, or the result backend is one that other programs cannot read.
+    """
+    broker = application.url("broker") or settings.broker
+    if broker is None:
+        problem = "no broker is named here, and Callboard has none; write the application's `broker`."
+        raise DefinitionInvalid(application.file, None, "broker", problem)
+    _require_url(broker, application.file, "broker")
+    named = application.url("result_backend")
+    if named is not None:
+        _require_url(named, application.file, "result_backend")
+    results = named or (broker if redis_form(broker) is not None else None)
+    if results is not None:
+        _require_readable(results, application.file)
+    return ApplicationAddress(
+        broker=broker,
+        results=results,
+        broker_key_prefix=application.broker_key_prefix,
+        result_key_prefix=application.result_key_prefix,
+        result_table=application.result_table,
+    )
+
+
+def _require_url(url: str, file: str, field: str) -> None:
+    try:
+        scheme = urlsplit(broker_form(each_url(url)[0])).scheme.partition("+")[0]
+    except ValueError as error:
+        raise DefinitionInvalid(file, None, field, "is not a URL; write redis://host:6379/0, for example.") from error
+    if field == "broker" and scheme not in TRANSPORT_ALIASES:
+        known = "redis, rediss, amqp, amqps and others that kombu knows"
+        raise DefinitionInvalid(file, None, field, f"no transport is called '{scheme[:40]}'; there are {known}.")
+
+
+def _require_readable(url: str, file: str) -> None:
+    scheme = url.partition(":")[0]
+    if scheme.startswith(DATABASE) or redis_form(url) is not None:
+        return
+    if scheme in ("rpc", "amqp"):
+        problem = f"`{scheme}` sends each result to the program that asked, and no other can read it; {READABLE}."
+    else:
+        problem = f"results cannot be read from `{scheme[:40]}`; {READABLE}."
+    raise DefinitionInvalid(file, None, "result_backend", problem)
+
+
+# --- open connections -----------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_senders: dict[tuple[str, str], TaskSender] = {}
+_results: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[ApplicationAddress, Results]] = WeakKeyDictionary()
+
+
+@after_fork
+def _renew() -> None:
+    global _lock, _senders, _results
+    leave_to_parent((_senders, _results))
+    _lock, _senders, _results = threading.Lock(), {}, WeakKeyDictionary()
+
+
+def sender_to(place: ApplicationAddress) -> TaskSender:
+    """Return this process's sender to a broker."""
+    with _lock:
+        key = place.broker, place.broker_key_prefix
+        if key not in _senders:
+            _senders[key] = TaskSender(*key)
+        return _senders[key]
+
+
+def results_in(place: ApplicationAddress) -> Results:
+    """Return this loop's reader of a result backend.
+
+    Raises:
+        ToolUnknown: no installed driver serves it.
+    """
+    assert place.results is not None, "a place without results is never asked for them"
+    with _lock:
+        mine = _results.setdefault(asyncio.get_running_loop(), {})
+        if place not in mine:
+            mine[place] = _opened(place, place.results)
+        return mine[place]
+
+
+def _opened(place: ApplicationAddress, url: str) -> Results:
+    if url.startswith(DATABASE):
+        return DatabaseResults(url.removeprefix(DATABASE), place.result_table)
+    return RedisResults(redis_form(url) or url, place.result_key_prefix)
+
+
+def close_applications() -> None:
+    """Close every connection to applications; the next call opens others."""
+    with _lock:
+        senders = list(_senders.values())
+        readers = [reader for readers in _results.values() for reader in readers.values()]
+        _senders.clear()
+        _results.clear()
+    for sender in senders:
+        sender.close()
+    for reader in readers:
+        reader.close()
+
+
+def read_applications(folders: Collection[Path]) -> tuple[list[CeleryApplication], list[DefinitionInvalid]]:
+    """Return the usable applications, and what is wrong with the files of the others."""
+    usable, broken = [], []
+    for path in application_files(tuple(folders)):
+        try:
+            usable.append(load_application(path))
+        except DefinitionInvalid as error:
+            broken.append(error)
+    return usable, broken

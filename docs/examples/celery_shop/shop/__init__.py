@@ -1,0 +1,1 @@
+"""The shop: its tasks are what Callboard's agents may do here."""

@@ -1,0 +1,285 @@
+"""Calls of Celery tasks: sent once with the step's key, waited for without an owner, and every end they can have."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.handle import RunHandle
+from agents.runner import Runner
+from bus.celery_tasks.application import close_applications
+from bus.journal import Decision, steps_of
+from bus.payloads import StatusPayload, ToolResultPayload
+from config.database.migrate import migrate
+from config.settings import Settings
+from tests.app_harness import AppHarness
+from tests.model_server import Call, ModelServer, Turn
+from tests.scripted_shop import ScriptedShop
+
+TOOLS = "tools: ['celery:shop.refund', clock]"
+REFUND = Call(name="refund", arguments={"number": "A-1"})
+Describe = Callable[..., None]
+
+
+@pytest.fixture
+def shop(redis_url: str, deployment: str) -> Iterator[ScriptedShop]:
+    made = ScriptedShop(redis_url, deployment)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def describe(shop: ScriptedShop, tmp_path: Path) -> Describe:
+    """Writes the shop's file."""
+    return lambda **fields: shop.describe(tmp_path / "celery_tasks", **fields)
+
+
+@pytest.fixture
+def harness(settings: Settings, tmp_path: Path, describe: Describe) -> Iterator[AppHarness]:
+    """A runner whose agents know the shop's task."""
+    folders = {"agents_dir": str(tmp_path / "agents"), "celery_tasks_dir": str(tmp_path / "celery_tasks")}
+    ours = settings.model_copy(update={**folders, "lease_s": 15.0, "beat_s": 5.0, "reap_s": 0.5})
+    migrate(ours)
+    describe()
+    runner = Runner.open(ours)
+    with ModelServer() as model:
+        yield AppHarness(runner, model, tmp_path / "agents")
+        runner.settle(10)
+        runner.close()
+    close_applications()
+
+
+def begin(harness: AppHarness, *calls: Call, more: str = TOOLS) -> RunHandle:
+    harness.agent(more)
+    harness.model.script([Turn(calls=calls or (REFUND,)), Turn(text="Done.")])
+    return harness.run()
+
+
+def results(handle: RunHandle) -> list[tuple[str, Any]]:
+    return [(event.outcome, event.result) for event in handle.events() if isinstance(event, ToolResultPayload)]
+
+
+def status(harness: AppHarness, handle: RunHandle) -> str:
+    return str(harness.runner.journal.runs.status(handle.run_id))
+
+
+def until_waiting(harness: AppHarness, handle: RunHandle) -> None:
+    ends_s = time.monotonic() + 15
+    while status(harness, handle) != "waiting":
+        assert time.monotonic() < ends_s, status(harness, handle)
+        time.sleep(0.02)  # another thread's commits; only the row tells
+
+
+def step_rows(harness: AppHarness, handle: RunHandle) -> list[Any]:
+    with harness.runner.journal.database.read() as connection:
+        return [step for step in steps_of(connection, handle.run_id) if step["kind"] == "tool"]
+
+
+def test_a_quick_task_costs_no_release(harness: AppHarness, shop: ScriptedShop) -> None:
+    handle = begin(harness)
+    task = shop.take()
+    shop.succeed(task, {"paid": 1})
+
+    assert handle.result(15).status == "succeeded"
+    assert results(handle) == [("done", {"paid": 1})]
+    [step] = step_rows(harness, handle)
+    assert (task.id, task.arguments) == (step["idempotency_key"], {"number": "A-1"})
+    assert "waiting" not in [event.status for event in handle.events() if isinstance(event, StatusPayload)]
+
+
+def test_a_slow_task_is_waited_for_without_an_owner(harness: AppHarness, shop: ScriptedShop) -> None:
+    handle = begin(harness)
+    task = shop.take()
+    until_waiting(harness, handle)
+    row = harness.runner.journal.runs.row(harness.runner.principal, handle.run_id)
+    assert (row.owner, row.reason) == (None, "task")
+    assert "shop.refund" in row.detail
+    shop.begin(task)
+    shop.retry(task)
+    shop.succeed(task, {"paid": 1})
+
+    assert handle.result(15).status == "succeeded"
+    assert results(handle) == [("done", {"paid": 1})]
+    assert shop.waiting() == 0, "it was sent once"
+    said = [(event.status, event.reason) for event in handle.events() if isinstance(event, StatusPayload)]
+    assert said[said.index(("waiting", "task")) + 1] == ("queued", "task")
+
+
+def test_a_failure_is_its_type_and_text_and_the_run_continues(harness: AppHarness, shop: ScriptedShop) -> None:
+    handle = begin(harness)
+    shop.fail(shop.take(), KeyError("no order A-1"))
+
+    assert handle.result(15).status == "succeeded"
+    assert results(handle) == [("failed", "Error: KeyError: no order A-1")]
+    assert "secret.py" not in str(harness.model.requests[-1].body)
+
+
+@pytest.mark.parametrize("reason", ["revoked", "expired"])
+def test_a_task_that_was_dropped_before_it_began_was_not_done(
+    harness: AppHarness, shop: ScriptedShop, reason: str
+) -> None:
+    handle = begin(harness)
+    shop.revoke(shop.take(), reason)
+
+    assert handle.result(15).status == "succeeded"
+    assert results(handle) == [("failed", f"Error: shop.refund was {reason} before it began, so it was not done.")]
+
+
+def test_a_result_that_does_not_fit_is_kept_back(harness: AppHarness, shop: ScriptedShop, describe: Describe) -> None:
+    describe(output_schema={"type": "object", "required": ["paid"]})
+    handle = begin(harness)
+    shop.succeed(shop.take(), {"secret": 1})
+
+    assert handle.result(15).status == "succeeded"
+    [(outcome, text)] = results(handle)
+    assert outcome == "failed"
+    assert "does not fit its output schema" in text
+
+
+def test_a_large_result_is_cut(harness: AppHarness, shop: ScriptedShop) -> None:
+    handle = begin(harness)
+    shop.succeed(shop.take(), "x" * 1_000_000)
+
+    assert handle.result(15).status == "succeeded"
+    [(outcome, text)] = results(handle)
+    assert (outcome, len(text) <= 256 * 1024) == ("done", True)
+
+
+def test_two_tasks_are_waited_for_together(harness: AppHarness, shop: ScriptedShop) -> None:
+    handle = begin(harness, REFUND, Call(name="refund", arguments={"number": "A-2"}), Call(name="clock"))
+    first, second = shop.take(), shop.take()
+    until_waiting(harness, handle)
+    shop.succeed(first, 1)
+    time.sleep(1.5)  # one that must not happen: the run stays where it is
+    assert status(harness, handle) == "waiting"
+    shop.succeed(second, 2)
+
+    assert handle.result(15).status == "succeeded"
+    assert sorted(str(result) for _, result in results(handle))[:2] == ["1", "2"]
+
+
+# --- time that is over -----------------------------------------------------------------------------
+
+
+def test_a_task_that_no_worker_began_was_not_done_where_starts_are_recorded(
+    harness: AppHarness, shop: ScriptedShop, describe: Describe
+) -> None:
+    describe(tracks_starts=True, timeout_s=1.0)
+    handle = begin(harness)
+
+    assert handle.result(20).status == "succeeded"
+    [(outcome, text)] = results(handle)
+    assert outcome == "failed"
+    assert "no worker began shop.refund in time, and its message has expired" in text
+
+
+def test_a_task_without_a_sign_is_asked_about_and_can_be_made_again(
+    harness: AppHarness, shop: ScriptedShop, describe: Describe
+) -> None:
+    describe(timeout_s=1.0)
+    workers = shop.listen()
+    handle = begin(harness)
+    lost = shop.take()
+    ends_s = time.monotonic() + 20
+    while not handle.approvals():
+        assert time.monotonic() < ends_s
+        time.sleep(0.05)  # another thread's commits; only the row tells
+    [asked] = handle.approvals()
+    assert "whether a worker began it is not recorded" in asked["reason"]
+    handle.decide(asked["approval_id"], Decision(decision="run_again"), by="ann")
+    again = shop.take()
+    shop.succeed(again, "paid")
+
+    assert handle.result(15).status == "succeeded"
+    assert results(handle)[-1] == ("done", "paid")
+    assert again.id != lost.id, "workers drop tasks with an id that was revoked"
+    workers.close()
+
+
+def test_a_task_that_may_be_repeated_has_failed_when_its_time_is_over(
+    harness: AppHarness, shop: ScriptedShop, describe: Describe
+) -> None:
+    describe(timeout_s=1.0, effect="pure")
+    handle = begin(harness)
+    shop.begin(shop.take())
+
+    assert handle.result(20).status == "succeeded"
+    [(outcome, text)] = results(handle)
+    assert (outcome, "did not end in time" in text) == ("failed", True)
+
+
+# --- stops ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["in place", "waiting"])
+@pytest.mark.parametrize("terminate", [False, True])
+def test_a_stop_revokes_the_task(
+    harness: AppHarness, shop: ScriptedShop, tmp_path: Path, when: str, terminate: bool
+) -> None:
+    if terminate:
+        path = tmp_path / "celery_tasks" / "shop.yaml"
+        path.write_text(path.read_text().replace('"tracks_starts"', '"terminate": true, "tracks_starts"'))
+    workers = shop.listen()
+    handle = begin(harness)
+    task = shop.take()
+    if when == "waiting":
+        until_waiting(harness, handle)
+    handle.cancel(by="ann")
+
+    assert handle.result(15).status == "cancelled"
+    watch(harness)
+    said = shop.revoked(workers)
+    workers.close()
+    assert (said["task_id"], said["terminate"]) == (task.id, terminate)
+    assert harness.runner.journal.task_waits.known() == []
+    assert [outcome for outcome, _ in results(handle)] == ["unknown"]
+
+
+def watch(harness: AppHarness) -> None:
+    """Look at all waits, as each worker does all the time."""
+    from agents.process import current_process
+    from handlers.worker.task_watcher import TaskWatcher
+
+    harness.runner.journal.loop.run(TaskWatcher(current_process()).look(), timeout_s=30)
+
+
+# --- what the call needs ---------------------------------------------------------------------------
+
+
+def test_without_a_broker_the_call_has_failed_and_nothing_was_sent(harness: AppHarness, tmp_path: Path) -> None:
+    path = tmp_path / "celery_tasks" / "shop.yaml"
+    url = f"unix://{tmp_path}/none.sock"
+    path.write_text(path.read_text().replace('"broker"', f'"result_backend": "{url}", "broker"').replace("?db=0", "x"))
+    handle = begin(harness)
+
+    assert handle.result(30).status == "succeeded"
+    [(outcome, text)] = results(handle)
+    assert (outcome, "its broker does not answer" in text) == ("failed", True)
+
+
+def test_a_call_can_end_with_its_message(harness: AppHarness, shop: ScriptedShop, describe: Describe) -> None:
+    describe(waits=False)
+    handle = begin(harness)
+
+    assert handle.result(15).status == "succeeded"
+    task = shop.take()
+    assert results(handle) == [("done", {"task_id": task.id, "status": "sent"})]
+
+
+def test_a_call_that_needs_approval_is_sent_once_it_has_one(
+    harness: AppHarness, shop: ScriptedShop, describe: Describe
+) -> None:
+    describe(confirm=True)
+    handle = begin(harness)
+    until_waiting(harness, handle)
+    assert shop.waiting() == 0
+    [asked] = handle.approvals()
+    handle.decide(asked["approval_id"], Decision(decision="approve"), by="ann")
+    shop.succeed(shop.take(), "paid")
+
+    assert handle.result(15).status == "succeeded"
+    assert results(handle) == [("done", "paid")]

@@ -1,0 +1,219 @@
+"""Tools of Celery tasks, from the files that describe their applications: what they become, and what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.tools.catalogue import find_tool
+from config.definitions.agent import load_definition
+from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.effects import Effect
+from config.settings import Settings
+
+SCHEMA = {"type": "object", "properties": {"number": {"type": "string"}}}
+TASK = {"schema": SCHEMA, "description": "Pay money back."}
+REDIS = {"broker": "redis://localhost:6379/0"}
+Write = Callable[..., Settings]
+
+
+@pytest.fixture
+def write(settings: Settings, tmp_path: Path) -> Write:
+    """Writes files of applications and returns the settings that name their folder."""
+
+    def written(content: Any, name: str = "shop.yaml", published: Any = None) -> Settings:
+        folder = tmp_path / "celery_tasks"
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
+        if published is not None:
+            (folder / "shop.json").write_text(published if isinstance(published, str) else json.dumps(published))
+        return settings.model_copy(update={"celery_tasks_dir": str(folder)})
+
+    return written
+
+
+def application(**task: Any) -> dict[str, Any]:
+    return REDIS | {"tasks": {"shop.tasks.refund": TASK | task}}
+
+
+def test_a_task_is_a_tool_with_the_last_part_of_its_name(write: Write) -> None:
+    tool = find_tool("celery:shop.tasks.refund", write(application()))
+
+    assert (tool.name, tool.description, tool.parameters) == ("refund", "Pay money back.", SCHEMA)
+    assert tool.effect is Effect.CHECKABLE, "its result can be read"
+    assert tool.task is not None
+    assert (tool.task.application, tool.task.task) == ("shop", "shop.tasks.refund")
+
+
+def test_what_the_file_says_is_the_tools(write: Write) -> None:
+    said = {"name": "give_back", "effect": "idempotent", "timeout_s": 90, "confirm": True, "roles": ["operator"]}
+
+    tool = find_tool("celery:shop.tasks.refund", write(application(**said)))
+
+    assert (tool.name, tool.effect, tool.timeout_s, tool.confirm) == ("give_back", Effect.IDEMPOTENT, 90.0, True)
+    assert {str(role) for role in tool.roles} == {"operator"}
+
+
+def test_a_call_that_does_not_wait_is_unsafe(write: Write) -> None:
+    tool = find_tool("celery:shop.tasks.refund", write(application(waits=False) | {"broker": "amqp://localhost//"}))
+
+    assert (tool.effect, tool.task) == (Effect.UNSAFE, None)
+
+
+def test_what_the_application_published_is_completed_by_the_file(write: Write) -> None:
+    published = {
+        "callboard_tasks": 1,
+        "tracks_starts": True,
+        "new_member": "of a later release",
+        "tasks": {
+            "shop.tasks.refund": TASK | {"queue": "money", "timeout_s": 5.0, "later": 1},
+            "shop.tasks.find": TASK | {"effect": "pure"},
+        },
+    }
+    content = REDIS | {"published": "shop.json", "tasks": {"shop.tasks.refund": {"timeout_s": 60.0}}}
+    known = write(content, published=published)
+
+    refund, find = (find_tool(f"celery:shop.tasks.{name}", known) for name in ("refund", "find"))
+
+    assert (refund.timeout_s, refund.description) == (60.0, "Pay money back.")
+    assert refund.task.routing.queue == "money"  # type: ignore[union-attr]  # of this implementation
+    assert refund.task.tracks_starts  # type: ignore[union-attr]
+    assert (find.effect, find.name) == (Effect.PURE, "find")
+
+
+def test_a_deployments_own_broker_is_the_default(write: Write) -> None:
+    known = write({"tasks": {"shop.refund": TASK}}).model_copy(update={"redis_url": "redis://localhost/3"})
+
+    assert find_tool("celery:shop.refund", known).task.place.broker == "redis://localhost/3"  # type: ignore[union-attr]
+
+
+def test_urls_with_passwords_come_from_variables(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = application() | {"broker_env": "SHOP_BROKER", "result_backend_env": "SHOP_RESULTS"}
+    del content["broker"]
+    known = write(content)
+    with pytest.raises(ToolUnknown, match="the variable SHOP_BROKER is not set"):
+        find_tool("celery:shop.tasks.refund", known)
+    monkeypatch.setenv("SHOP_BROKER", "amqp://me:hidden-word@localhost//")
+    monkeypatch.setenv("SHOP_RESULTS", "db+sqlite:////tmp/results.db")
+
+    assert find_tool("celery:shop.tasks.refund", known).task is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"broker": "amqp://me:secret@host//"}, "may not hold a password"),
+        ({"broker": "localhost"}, "has to be a URL"),
+        ({"broker": "nosuch://host"}, "no transport is called 'nosuch'"),
+        ({"broker": "redis://[::1"}, "URL"),
+        ({"broker": None, "broker_env": "NO_SUCH_VARIABLE"}, "NO_SUCH_VARIABLE is not set"),
+        ({"broker_env": "A"}, "exclude each other"),
+        ({"broker_env": "a b"}, "pattern"),
+        ({"broker": None}, "no broker is named"),
+        ({"result_backend": "rpc://"}, "no other can read it"),
+        ({"result_backend": "cache+memcached://host"}, "cannot be read from `cache+memcached`"),
+        ({"broker": "amqp://localhost//"}, "its result cannot be read"),
+        ({"brocker": "x"}, "Did you mean 'broker'"),
+        ({"published": "none.json"}, "cannot be read"),
+        ({"published": "."}, "cannot be read"),
+        ({"result_table": "a; drop table b"}, "pattern"),
+        ({"tasks": []}, "dictionary"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(write: Write, change: dict[str, Any], problem: str) -> None:
+    content = {name: value for name, value in (application() | change).items() if value is not None}
+
+    with pytest.raises(ToolUnknown, match=r"shop\.yaml") as raised:
+        find_tool("celery:shop.tasks.refund", write(content))
+
+    assert problem in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"schema": None}, "has no schema"),
+        ({"schema": {"type": "array"}}, "type: object"),
+        ({"schema": {"type": "nonsense"}}, "not a JSON Schema"),
+        ({"schema": {"type": "object", "$ref": "http://x/y"}}, "not local"),
+        ({"schema": 5}, "dictionary"),
+        ({"output_schema": {"type": "nonsense"}}, "not a JSON Schema"),
+        ({"description": None}, "has no description"),
+        ({"effect": "harmless"}, "effect"),
+        ({"timeout_s": -1.0}, "greater than 0"),
+        ({"timeout_s": "soon"}, "number"),
+        ({"name": "no name"}, "pattern"),
+        ({"waits": False, "effect": "checkable"}, "no result to check"),
+        ({"routing_key": "x"}, "needs an `exchange`"),
+        ({"priority": 900}, "255"),
+        ({"retry": 5}, "no such field"),
+    ],
+)
+def test_a_task_that_cannot_be_called_says_why(write: Write, change: dict[str, Any], problem: str) -> None:
+    task = {name: value for name, value in (TASK | change).items() if value is not None}
+
+    with pytest.raises(ToolUnknown, match=r"shop\.yaml") as raised:
+        find_tool("celery:shop.tasks.refund", write(REDIS | {"tasks": {"shop.tasks.refund": task}}))
+
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize("content", ["", "- a", "a: b: c", "x" * 300_000, "\0", "tasks: {a: &x [*x]}", "%YAML 9"])
+def test_a_file_that_is_no_yaml_says_so(write: Write, content: str) -> None:
+    with pytest.raises(ToolUnknown, match=r"shop\.yaml"):
+        find_tool("celery:shop.tasks.refund", write(content))
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"callboard_tasks": 2, "tasks": {}}',
+        '{"callboard_tasks": 1, "tasks": {"shop.refund": 5}}',
+    ],
+)
+def test_a_published_file_that_is_none_says_so(write: Write, published: str) -> None:
+    with pytest.raises(ToolUnknown, match=r"shop\.json"):
+        find_tool("celery:shop.tasks.refund", write(REDIS | {"published": "shop.json"}, published=published))
+
+
+def test_a_task_that_no_file_has_is_an_error_with_the_nearest_name(write: Write) -> None:
+    with pytest.raises(ToolUnknown, match=r"Did you mean 'shop\.tasks\.refund'"):
+        find_tool("celery:shop.tasks.refnud", write(application()))
+
+
+def test_a_task_of_two_applications_is_ambiguous(write: Write) -> None:
+    write(application(), "other.yaml")
+
+    with pytest.raises(ToolUnknown, match="keep one of them"):
+        find_tool("celery:shop.tasks.refund", write(application()))
+
+
+def test_a_broken_file_hides_no_other(write: Write) -> None:
+    write("nonsense: 1", "broken.yaml")
+
+    assert find_tool("celery:shop.tasks.refund", write(application())).name == "refund"
+
+
+@pytest.mark.parametrize("name", ["celery:shop.tasks.refund", "celery:orders/refund-now", "celery:a"])
+def test_a_definition_names_tasks(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "clerk.yaml"
+    path.write_text(f"name: Clerk\nmodel: auto\nsystem_prompt: x\ntools: ['{name}']\n")
+
+    assert load_definition(path).tools == (name,)
+
+
+@pytest.mark.parametrize("name", ["celery:", "celery:a b", "celery:a;b", "celery:\\n", "kelery:a.b"])
+def test_a_definition_names_nothing_else(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "clerk.yaml"
+    path.write_text(f"name: Clerk\nmodel: auto\nsystem_prompt: x\ntools: ['{name}']\n")
+
+    with pytest.raises(DefinitionInvalid, match="tools"):
+        load_definition(path)

@@ -1,0 +1,193 @@
+"""Celery tasks of another project as tools: the example docs/examples/celery_shop, on Redis and on RabbitMQ."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from agents.handle import RunHandle
+from bus.payloads import EndPayload, ToolResultPayload
+from config.redis.url import broker_form
+from tests.app_harness import AppHarness
+from tests.backends import RedisServer
+from tests.fleet import Worker
+from tests.journeys.celery_shop import CeleryShop
+from tests.journeys.neighbour import until
+from tests.model_server import Call, Turn
+from tests.venvs import Venv, build_client
+
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
+
+BOTH = ("redis", "rabbitmq")
+TOOLS = "tools: ['celery:shop.tasks.find_order', 'celery:shop.tasks.refund']"
+
+
+@pytest.fixture(scope="module")
+def shop_venv(tmp_path_factory: pytest.TempPathFactory) -> Venv:
+    """The shop's environment: Celery and the client, nothing of Callboard's."""
+    folder = tmp_path_factory.mktemp("celery-shop")
+    venv = Venv(folder / "venv")
+    venv.install("celery[redis]>=5.5", str(build_client(folder)))
+    return venv
+
+
+@pytest.fixture(scope="module")
+def rabbitmq() -> Iterator[str]:
+    """The URL of a virtual host of this test's own."""
+    program = shutil.which("rabbitmqctl") or "/usr/sbin/rabbitmqctl"
+    name = f"callboard-{uuid4().hex[:12]}"
+    _rabbitmqctl(program, "add_vhost", name)
+    _rabbitmqctl(program, "set_permissions", "-p", name, "guest", ".*", ".*", ".*")
+    yield f"amqp://guest:guest@127.0.0.1:5672/{name}"
+    _rabbitmqctl(program, "delete_vhost", name)
+
+
+def _rabbitmqctl(program: str, *words: str) -> None:
+    ran = subprocess.run([program, *words], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.fixture
+def shop(
+    request: pytest.FixtureRequest,
+    shop_venv: Venv,
+    redis_server: RedisServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[CeleryShop]:
+    """The shop, on the broker that the test names; its tasks are published."""
+    results = broker_form(redis_server.url)
+    broker = request.getfixturevalue("rabbitmq") if getattr(request, "param", "redis") == "rabbitmq" else results
+    shop = CeleryShop.copied(tmp_path / "shop", shop_venv, broker, results, queue=f"shop-{uuid4().hex[:12]}")
+    for name in ("SHOP_BROKER_URL", "SHOP_RESULT_URL"):
+        monkeypatch.setenv(name, shop.environment[name])
+    assert shop.publish().startswith("2 tasks are published")
+    yield shop
+    shop.close()
+
+
+@pytest.fixture
+def harness(shop: CeleryShop, open_harness: Callable[..., AppHarness]) -> AppHarness:
+    """A deployment that knows the shop's tasks, with one slot."""
+    folder = str(shop.folder / "callboard" / "celery_tasks")
+    return open_harness(celery_tasks_dir=folder, lease_s=15.0, beat_s=5.0, reap_s=1.0, slots=1)
+
+
+def worker(harness: AppHarness) -> Worker:
+    return Worker(harness.settings, log=harness.settings.state / "worker.log")
+
+
+def refund(**arguments: object) -> Turn:
+    return Turn(calls=[Call(name="refund", arguments={"number": "A-1001", **arguments})])
+
+
+THANKS = Turn(text="Your money is on its way.")
+
+
+def started(harness: AppHarness, *turns: Turn, more: str = TOOLS) -> RunHandle:
+    """Let the model say these turns from now on, whichever run asks, and start a run."""
+    harness.agent(more)
+    harness.model.script(turns)
+    return harness.run("Refund A-1001", detached=True)
+
+
+def status_of(harness: AppHarness, handle: RunHandle) -> str:
+    return str(harness.runner.journal.runs.status(handle.run_id))
+
+
+def waits_for_its_task(harness: AppHarness, handle: RunHandle) -> None:
+    until(lambda: status_of(harness, handle) == "waiting", 30, "the run waits without a worker")
+
+
+def last(handle: RunHandle) -> EndPayload:
+    end = list(handle.events())[-1]
+    assert isinstance(end, EndPayload)
+    return end
+
+
+def outcomes(handle: RunHandle) -> list[tuple[str, object]]:
+    return [(event.outcome, event.result) for event in handle.events() if isinstance(event, ToolResultPayload)]
+
+
+@pytest.mark.parametrize("shop", BOTH, indirect=True)
+def test_a_task_is_called_once_and_its_result_reaches_the_model(shop: CeleryShop, harness: AppHarness) -> None:
+    shop.start()
+    with worker(harness):
+        handle = started(harness, refund(reason="late"), THANKS)
+        end = last(handle)
+
+    assert (end.status, end.output) == ("succeeded", "Your money is on its way.")
+    assert outcomes(handle) == [("done", {"number": "A-1001", "paid_back": 25.0})]
+    [paid] = shop.ledger("paid")
+    assert paid.split()[1].startswith("key_"), "the idempotency key is the task's id"
+
+
+@pytest.mark.parametrize("shop", BOTH, indirect=True)
+def test_a_run_holds_no_slot_while_its_task_is_under_way(shop: CeleryShop, harness: AppHarness) -> None:
+    shop.start()
+    with worker(harness):
+        first = started(harness, refund(slowly=6), Turn(text="I was fast."), THANKS)
+        waits_for_its_task(harness, first)
+        began_s = time.monotonic()
+        second = last(harness.run("Hello", detached=True))
+        took_s = time.monotonic() - began_s
+        assert status_of(harness, first) == "waiting"
+        end = last(first)
+
+    assert (second.output, end.output) == ("I was fast.", "Your money is on its way.")
+    assert took_s < 3
+    assert len(shop.ledger("paid")) == 1
+
+
+@pytest.mark.parametrize("shop", BOTH, indirect=True)
+def test_a_killed_worker_loses_no_task_and_repeats_none(shop: CeleryShop, harness: AppHarness) -> None:
+    shop.start()
+    with worker(harness) as killed:
+        handle = started(harness, refund(slowly=4), THANKS)
+        shop.wait_for("begin")
+        killed.kill()
+    with worker(harness):
+        end = last(handle)
+
+    assert end.status == "succeeded"
+    assert outcomes(handle) == [("done", {"number": "A-1001", "paid_back": 25.0})]
+    assert (len(shop.ledger("begin")), len(shop.ledger("paid"))) == (1, 1)
+
+
+@pytest.mark.parametrize("shop", BOTH, indirect=True)
+def test_a_stopped_run_revokes_the_task_that_has_not_begun(shop: CeleryShop, harness: AppHarness) -> None:
+    busy = shop.start("-c", "1", "--prefetch-multiplier", "4")
+    with worker(harness):
+        first = started(harness, refund(slowly=6), refund(), THANKS)
+        shop.wait_for("begin")
+        second = harness.run("Refund it again", detached=True)
+        waits_for_its_task(harness, second)
+        second.cancel(by="test")
+        assert last(second).status == "cancelled"
+        end = last(first)
+        log = shop.folder / "worker0.log"
+        until(lambda: b"Discarding revoked task" in log.read_bytes(), 30, "the shop's worker drops the task")
+
+    assert end.status == "succeeded"
+    assert busy.poll() is None
+    assert len(shop.ledger("begin")) == 1
+
+
+def test_a_task_that_the_shops_worker_lost_is_asked_about(shop: CeleryShop, harness: AppHarness) -> None:
+    shop_worker = shop.start()
+    overrides = "tool_overrides: {refund: {timeout_s: 4}}"
+    with worker(harness):
+        handle = started(harness, refund(slowly=60), more=f"{TOOLS}\n{overrides}")
+        shop.wait_for("begin")
+        shop.kill(shop_worker)
+        until(lambda: bool(handle.approvals()), 60, "a person is asked")
+
+    [asked] = handle.approvals()
+    assert "has begun and did not end in time" in asked["reason"]
+    assert (len(shop.ledger("begin")), shop.ledger("paid")) == (1, [])
