@@ -19,7 +19,8 @@ OLDEST_PYTHON = (3, 11)
 NEEDED = tuple(
     """
     alembic authlib blinker celery click cryptography flask flask_limiter flask_sock gunicorn hiredis httpx2 joserfc
-    jsonschema_rs jwt kombu litellm mcp orjson packaging pydantic pydantic_settings dotenv yaml redis rich sqlalchemy
+    jsonschema_rs jwt kombu litellm mcp orjson packaging pydantic pydantic_settings dotenv re2 redis rich sqlalchemy
+    yaml
     """.split()
 )
 """The dependencies of pyproject.toml, by their import names."""

@@ -5,6 +5,7 @@ journal, tool calls and events as in a worker.
 """
 
 from agents.models.scripted.script import Call, ScriptedModel, Turn
+from agents.testing.capability import call_capability
 from agents.testing.kit import AgentKit, Played
 
-__all__ = ["AgentKit", "Call", "Played", "ScriptedModel", "Turn"]
+__all__ = ["AgentKit", "Call", "Played", "ScriptedModel", "Turn", "call_capability"]

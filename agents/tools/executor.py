@@ -18,6 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from agents.tools.abandoned import ABANDONED
 from agents.tools.ambiguous_failure import is_ambiguous
 from agents.tools.errors import ToolTimeout
 from agents.tools.questions import CallAsks, QuestionAsked
@@ -55,6 +56,8 @@ async def call_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolConte
 
     A plain tool first waits for a slot, at most ``timeout_s``; without one it is not called.
 
+    A tool of which many abandoned calls still run is not called either (``agents/tools/abandoned.py``).
+
     Raises:
         ToolTimeout: it did not answer within ``timeout_s``.
         ToolCutOff: its connection broke, or timed out, after the request may have arrived.
@@ -63,6 +66,9 @@ async def call_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolConte
         CallAsks: it asked a person.
     """
     call = _in_task if tool.is_async else _in_thread
+    refusal = ABANDONED.refusal(tool.name)
+    if refusal is not None:
+        raise ToolFailed(f"{tool.name} was not called: {refusal}.")
     if not tool.is_async:
         await _take_slot(tool, timeout_s)
     try:
@@ -141,6 +147,7 @@ async def _in_task(tool: Tool, arguments: dict[str, Any], context: ToolContext) 
         if not task.done():
             task.cancel()
             task.add_done_callback(_forget)
+            ABANDONED.add(tool.name, task.done)
     if task.cancelled():
         raise RuntimeError("the tool cancelled itself")
     return task.result()
@@ -169,6 +176,7 @@ async def _in_thread(tool: Tool, arguments: dict[str, Any], context: ToolContext
         value, error = await asyncio.wrap_future(answer)
     finally:
         if answer.cancel():
+            ABANDONED.add(tool.name, lambda: not thread.is_alive())
             log.warning("tool %s was left behind: its thread continues and keeps its slot until it ends", tool.name)
     if error is not None:
         raise error

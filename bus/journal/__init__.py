@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from bus.journal.new_call import NO_MODEL, TOOL, AcceptedCall, NewCall
     from bus.journal.new_internal_event import MAX_CORRELATION_CHARS, NewInternalEvent
     from bus.journal.ownership.leases import Claim, FirstCommit, Lease
-    from bus.journal.ownership.tools import LoadedTool
-    from bus.journal.ownership.workers import WorkerRow, Workers
+    from bus.journal.ownership.tools import LoadedTool, ToolMetadata
+    from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls
     from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
     from bus.journal.queries.runs import STATUSES, Runs
     from bus.journal.queries.until import MessagesUntil
@@ -97,8 +97,8 @@ _NAMES = {
     "new_call": "NO_MODEL TOOL AcceptedCall NewCall",
     "new_internal_event": "MAX_CORRELATION_CHARS NewInternalEvent",
     "ownership.leases": "Claim FirstCommit Lease",
-    "ownership.tools": "LoadedTool",
-    "ownership.workers": "WorkerRow Workers",
+    "ownership.tools": "LoadedTool ToolMetadata",
+    "ownership.workers": "WorkerRow Workers abandoned_calls",
     "queries.run_record": "RunRecord read_record run_of_thread",
     "queries.runs": "STATUSES Runs",
     "queries.until": "MessagesUntil",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from bus.journal import Workers
+from bus.journal import Workers, abandoned_calls
 from cli.doctor.database import reading_database
 from cli.doctor.finding import Verdicts, fail, ok, warn
 from config.clock import epoch_ms
 from config.database.engine import Database, allowed_connections, wall_ms
 from config.project import own_version
 from config.settings import Settings
+from config.visible import visible
 
 SKEW_SEEN_MS = 2_000
 """More than this is visible in displayed times."""
@@ -25,7 +26,7 @@ Worker = Mapping[str, Any]
 def check_workers(settings: Settings, database: Database) -> Verdicts:
     """Yield the problems of the live workers, and of this machine's clock."""
     workers = Workers(database).alive()
-    findings = [*hosts(workers, database), *releases(workers)]
+    findings = [*hosts(workers, database), *releases(workers), *abandoned(workers)]
     if not database.is_sqlite:  # SQLite uses the caller's clock
         findings += clocks([*workers, {"skew_ms": own_skew_ms(database)}])
         with database.read() as connection:
@@ -52,6 +53,17 @@ def releases(workers: Iterable[Worker]) -> Verdicts:
     others = sorted({str(worker["version"]) for worker in workers if worker["version"]} - {own_version()})
     if others:
         yield warn(f"workers of release {', '.join(others)} are alive, and this is {own_version()}; restart them")
+
+
+def abandoned(workers: Iterable[Worker]) -> Verdicts:
+    """Yield the calls that workers gave up and that still run; each keeps a thread of its worker."""
+    found = abandoned_calls(workers)
+    if found:
+        names = ", ".join(f"{number} of {visible(tool)}" for tool, number in found.items())
+        yield warn(
+            f"calls of tools that were given up have not ended: {names}. Give what blocks in them a time limit, or "
+            "move it into a program that can be killed (docs/capabilities.md); restarting the workers ends them."
+        )
 
 
 def clocks(workers: Iterable[Worker]) -> Verdicts:

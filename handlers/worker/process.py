@@ -21,6 +21,7 @@ from agents.models.lite import is_imported
 from agents.models.releases import require_sound_release
 from agents.models.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
 from agents.process import Process, current_process
+from agents.tools.abandoned import ABANDONED
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
 from bus.celery_rules import broken_rules
 from bus.gc_tuning import freeze_gc
@@ -219,7 +220,9 @@ async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[Lo
     is_listed = False
     while True:
         try:
-            await journal.loop.write(journal.workers.renew, replace(row, busy=journal.lease_manager.busy))
+            await journal.loop.write(
+                journal.workers.renew, replace(row, busy=journal.lease_manager.busy, abandoned=ABANDONED.counts())
+            )
             if not is_listed:
                 await journal.loop.write(journal.tools.replace, row.id, tools)
                 is_listed = True

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from agents.compatibility import LoadedAgent
 from agents.tools.tool import Tool
-from bus.journal import LoadedTool
+from bus.journal import LoadedTool, ToolMetadata
 from config.definitions.agent import AgentDefinition
 
 
@@ -31,4 +31,21 @@ def _described(definition: AgentDefinition, tool: Tool, agents: Iterable[str]) -
         effect=str(tool.effect),
         timeout_s=float(tool.timeout_s or definition.timeouts.tool_s),
         agents=tuple(agents),
+        metadata=_metadata(tool),
+    )
+
+
+def _metadata(tool: Tool) -> ToolMetadata:
+    """Return what callers may know of a tool: of its secrets the names alone."""
+    return ToolMetadata(
+        version=tool.version,
+        maintainer=tool.maintainer,
+        kind=None if tool.kind is None else str(tool.kind),
+        classification=str(tool.classification),
+        roles=tuple(sorted(tool.roles)),
+        output_schema=tool.output_schema,
+        hosts=tool.hosts,
+        secrets=tuple(sorted(tool.secrets)),
+        labels=tuple(sorted(tool.labels)),
+        needs_approval=tool.needs_approval,
     )

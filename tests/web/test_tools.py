@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from bus.journal import LoadedTool, WorkerRow
+from dataclasses import replace
+from typing import Any
+
+from bus.journal import LoadedTool, ToolMetadata, WorkerRow, canonical_digest
 
 SCHEMA = {"type": "object", "properties": {"zone": {"type": "string"}}}
 
 
-def clock(effect: str) -> LoadedTool:
+WORKER = WorkerRow(id="own_1", host="h", pid=1, pool="threads", slots=1, busy=0, queue="runs", queues=("runs",))
+
+
+def clock(effect: str, **fields: Any) -> LoadedTool:
     return LoadedTool(
         name="clock",
         description="Tells the time.",
@@ -15,12 +21,12 @@ def clock(effect: str) -> LoadedTool:
         effect=effect,
         timeout_s=5.0,
         agents=("assistant",),
+        **fields,
     )
 
 
 def test_tools_are_listed_as_a_worker_wrote_them(client, journal) -> None:
-    worker = WorkerRow(id="own_1", host="h", pid=1, pool="threads", slots=1, busy=0, queue="runs", queues=("runs",))
-    journal.workers.renew(worker)
+    journal.workers.renew(WORKER)
     journal.tools.replace("own_1", [clock("pure"), clock("unsafe")])
 
     listed, seed = client.get("/v1/tools"), client.get("/tools")
@@ -30,5 +36,32 @@ def test_tools_are_listed_as_a_worker_wrote_them(client, journal) -> None:
         ("clock", "pure", "assistant"),
         ("clock", "unsafe", "assistant"),
     }
-    assert seed.json == {"tools": [{"name": "clock", "description": "Tells the time.", "input_schema": SCHEMA}]}
+    shown = [{"name": "clock", "description": "Tells the time.", "input_schema": SCHEMA}]
+    assert seed.json == {"tools": shown, "digest": canonical_digest(shown)}
     assert again.status_code == 304
+
+
+def test_a_tool_says_who_answers_for_it_and_what_it_needs(client, journal) -> None:
+    said = ToolMetadata(
+        version="2.1.0", maintainer="a@example.org", kind="commander", classification="RESTRICTED", secrets=("TOKEN",)
+    )
+    journal.workers.renew(WORKER)
+    journal.tools.replace("own_1", [clock("keyed", metadata=said)])
+    before = client.get("/v1/tools").json
+    journal.tools.replace("own_1", [clock("keyed", metadata=replace(said, version="2.2.0"))])
+
+    (tool,) = before["tools"]
+    assert (tool["version"], tool["maintainer"], tool["kind"], tool["classification"], tool["secrets"]) == (
+        "2.1.0",
+        "a@example.org",
+        "commander",
+        "RESTRICTED",
+        ["TOKEN"],
+    )
+    assert client.get("/v1/tools").json["digest"] != before["digest"]
+
+
+def test_calls_that_were_given_up_are_in_the_health(client, journal) -> None:
+    journal.workers.renew(replace(WORKER, abandoned={"slow": 3}))
+
+    assert client.get("/health").json["abandoned_calls"] == {"slow": 3}

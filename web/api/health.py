@@ -10,6 +10,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
+from bus.journal import abandoned_calls
 from bus.redis_wire import connect
 from config.errors import CallboardError
 from config.identity.access import may_see_machines
@@ -46,13 +47,16 @@ def state() -> Response:
 def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
     try:
         process.journal.write_probe.require()
-        workers = len(process.journal.workers.alive())
+        fleet = process.journal.workers.alive()
     except CallboardError as error:
         detail = str(error) if _sees_machines() else error.public
         return {"status": "degraded", "database": error.code, "detail": redact(detail)}, 503
+    workers = len(fleet)
     parts: dict[str, Any] = {"database": "ok", "redis": _redis(process), "workers": workers}
     if starting := workers_starting(process.settings.state, workers):
         parts["workers_starting"] = starting
+    if _sees_machines() and (abandoned := abandoned_calls(fleet)):
+        parts["abandoned_calls"] = abandoned
     fine = parts["redis"] in ("ok", "none") and workers
     return {"status": "ok" if fine else "degraded", **parts, "viewers": _viewers(process)}, 200
 

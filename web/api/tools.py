@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
+from bus.journal import canonical_digest
 from web.calls.call import call
 from web.conditions import Conditional
 from web.process import current_process
@@ -22,7 +23,8 @@ def many(headers: Conditional) -> Response:
 
     While no worker is alive, the tools of the last ones are listed.
     """
-    return headers.answer({"tools": _listed()})
+    found = _listed()
+    return headers.answer({"tools": found, "digest": canonical_digest([one["digest"] for one in found])})
 
 
 @tools.get("/tools")
@@ -31,7 +33,7 @@ def seed(headers: Conditional) -> Response:
     """List the tools as the first orchestrator design shows them, one version of each name."""
     found = {one["name"]: one for one in _listed()}
     shown = [{name: one[name] for name in SeedTool.model_fields} for one in found.values()]
-    return headers.answer({"tools": shown})
+    return headers.answer({"tools": shown, "digest": canonical_digest(shown)})
 
 
 def _listed() -> list[dict[str, Any]]:

@@ -20,6 +20,8 @@ class Health(Answer):
     """Workers that are alive."""
     workers_starting: Maybe[int] = None
     """Workers that an ``up`` on the same state folder is starting."""
+    abandoned_calls: Maybe[dict[str, int]] = None
+    """The calls that workers gave up and that have not ended, by tool; for callers who may know of machines."""
     viewers: Maybe[int] = None
     """Streams that this process serves."""
 

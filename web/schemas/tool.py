@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from config.capabilities import CapabilityKind, Classification
 from config.effects import Effect
 from web.calls.fields import Answer
 
@@ -21,6 +22,8 @@ class SeedTools(Answer):
     """The tools that agents can use."""
 
     tools: list[SeedTool]
+    digest: str
+    """SHA-256 of the list: it changes when a tool does."""
 
 
 class CatalogueTool(SeedTool):
@@ -34,9 +37,30 @@ class CatalogueTool(SeedTool):
     """SHA-256 of the other fields but ``agents``: two versions of a tool during an update have two."""
     agents: list[str]
     """The agents that use it like this."""
+    version: str
+    """By its maintainer's count; an approval holds for one version."""
+    maintainer: str
+    """Who answers for it; empty where it does not say."""
+    kind: CapabilityKind | None
+    classification: Classification
+    """Of its data."""
+    roles: list[str]
+    """The roles of which a run's principal needs one to call it; none: all principals may."""
+    output_schema: dict[str, Any] | None
+    """JSON Schema of the result; null accepts any."""
+    hosts: list[str] | None
+    """The hosts that its calls may connect to; null: no limit of its own."""
+    secrets: list[str]
+    """The names of the secrets that it uses."""
+    labels: list[str]
+    """What its result is, for policies."""
+    needs_approval: bool
+    """Whether a person approves each call first."""
 
 
 class ToolCatalogue(Answer):
     """The tools that agents can use, by name."""
 
     tools: list[CatalogueTool]
+    digest: str
+    """SHA-256 of the digests of the list: it changes when a tool does."""

@@ -49,6 +49,7 @@ class EndpointRunner:
         """
         target, call = parse_target(self.url), current_call()
         allowed = hosts_in(self.hosts or (target.authority,))
+        narrower = () if call.hosts is None else (hosts_in(call.hosts),)
         values = secret_values(self.secrets)
         chosen = {
             name: SECRET_IN_HEADER.sub(lambda found: values[found[1]], text) for name, text in self.headers.items()
@@ -60,7 +61,7 @@ class EndpointRunner:
             body=checked_body(orjson.dumps(dict(arguments))),
         )
         limits = Limits(total_s=call.timeout_s, max_bytes=self.max_bytes)
-        fetcher = Fetcher(policy=EgressPolicy(allowed=allowed, remedy=REMEDY), limits=limits)
+        fetcher = Fetcher(policy=EgressPolicy(allowed=allowed, within=narrower, remedy=REMEDY), limits=limits)
         return self._result_of(await fetcher.fetch(request))
 
     def _result_of(self, answer: HttpAnswer) -> Any:

@@ -6,7 +6,7 @@ A tool is listed while a worker that has it is alive. While no worker is alive, 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
@@ -16,6 +16,25 @@ from bus.journal.idempotency import canonical_digest
 from bus.journal.ownership.workers import ALIVE_MS
 from config.database.engine import WALL_MS, Database
 from config.database.tables import tools, workers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolMetadata:
+    """What a tool says of itself besides its schema; see ``agents.tools.tool.Tool``."""
+
+    version: str = "1.0.0"
+    maintainer: str = ""
+    kind: str | None = None
+    classification: str = "INTERNAL"
+    roles: Sequence[str] = ()
+    """The roles of which a run's principal needs one; none: all principals."""
+    output_schema: Mapping[str, Any] | None = None
+    hosts: Sequence[str] | None = None
+    """The hosts that its calls may connect to; None: no limit of its own."""
+    secrets: Sequence[str] = ()
+    """The names of its secrets."""
+    labels: Sequence[str] = ()
+    needs_approval: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,12 +50,18 @@ class LoadedTool:
     """Seconds that a call may take."""
     agents: Sequence[str]
     """The ids of the agents that use it like this."""
+    metadata: ToolMetadata = ToolMetadata()
 
     @property
     def digest(self) -> str:
         """SHA-256 of everything that the model or a caller sees of the tool."""
-        shown = {"name": self.name, "description": self.description, "input_schema": dict(self.input_schema)}
-        return canonical_digest(shown | {"effect": self.effect, "timeout_s": self.timeout_s})
+        shown: dict[str, Any] = {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": dict(self.input_schema),
+        }
+        shown |= {"effect": self.effect, "timeout_s": self.timeout_s, "metadata": _plain(self.metadata)}
+        return canonical_digest(shown)
 
 
 class Tools:
@@ -80,7 +105,12 @@ def _row(worker_id: str, tool: LoadedTool) -> dict[str, Any]:
         "effect": tool.effect,
         "timeout_s": tool.timeout_s,
         "agents_json": orjson.dumps(list(tool.agents)).decode(),
+        "metadata_json": orjson.dumps(_plain(tool.metadata)).decode(),
     }
+
+
+def _plain(metadata: ToolMetadata) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(metadata).items()}
 
 
 def _shown(row: Any) -> dict[str, Any]:
@@ -92,4 +122,6 @@ def _shown(row: Any) -> dict[str, Any]:
         "timeout_s": row.timeout_s,
         "digest": row.digest,
         "agents": [],
+        **_plain(ToolMetadata()),
+        **orjson.loads(row.metadata_json or "{}"),
     }

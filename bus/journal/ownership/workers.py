@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, delete, exists, insert, select, update
 
 from config.clock import epoch_ms, stamp
@@ -35,6 +37,8 @@ class WorkerRow:
     """The queues it serves; empty for a release that served only ``queue``."""
     version: str | None = None
     """Callboard's version."""
+    abandoned: Mapping[str, int] = field(default_factory=dict)
+    """The calls that it gave up and that have not ended, by tool."""
 
 
 class Workers:
@@ -62,6 +66,8 @@ class Workers:
         with self._database.write() as connection:  # read inside, so that waiting for a lock is not measured
             clock_ms = own_clock()
             row = asdict(worker) | {"queues": ",".join(worker.queues) or None, "seen_ms": WALL_MS, "clock_ms": clock_ms}
+            abandoned = row.pop("abandoned")
+            row["abandoned_json"] = orjson.dumps(abandoned).decode() if abandoned else None
             changed = connection.execute(update(workers).where(workers.c.id == worker.id).values(row))
             if changed.rowcount == 0:
                 connection.execute(delete(workers).where(workers.c.seen_ms < WALL_MS - KEPT_MS))
@@ -91,6 +97,7 @@ def alive(connection: Connection) -> list[dict[str, Any]]:
             "queue": row.queue,
             "queues": _queues(row),
             "version": row.version,
+            "abandoned": orjson.loads(row.abandoned_json or "{}"),
             "skew_ms": None if row.clock_ms is None else row.clock_ms - row.seen_ms,
         }
         for row in connection.execute(query)
@@ -106,3 +113,11 @@ def _queues(row: Any) -> list[str]:
 def serves(worker: Mapping[str, Any], queue: str | None) -> bool:
     """Return whether a live worker serves a queue; None is the default queue, which each worker knows by name."""
     return (queue or worker["queue"]) in (worker["queues"] or [None])
+
+
+def abandoned_calls(fleet: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the calls that the workers gave up and that have not ended, by tool."""
+    found: Counter[str] = Counter()
+    for worker in fleet:
+        found.update(worker["abandoned"])
+    return dict(sorted(found.items()))

@@ -180,22 +180,48 @@ export interface components {
             detail: string;
             id: string;
         };
+        /**
+         * @description What a capability is for.
+         * @enum {string}
+         */
+        CapabilityKind: "connector" | "transformer" | "commander";
         /** @description A tool as agents use it. */
         CatalogueTool: {
             /** @description The agents that use it like this. */
             agents: string[];
+            /** @description Of its data. */
+            classification: components["schemas"]["Classification"];
             description: string;
             /** @description SHA-256 of the other fields but ``agents``: two versions of a tool during an update have two. */
             digest: string;
             /** @description What a call changes, and so what happens after an interruption. */
             effect: components["schemas"]["Effect"];
+            /** @description The hosts that its calls may connect to; null: no limit of its own. */
+            hosts: string[] | null;
             /** @description JSON Schema of the arguments. */
             input_schema: {
                 [key: string]: unknown;
             };
+            kind: components["schemas"]["CapabilityKind"] | null;
+            /** @description What its result is, for policies. */
+            labels: string[];
+            /** @description Who answers for it; empty where it does not say. */
+            maintainer: string;
             name: string;
+            /** @description Whether a person approves each call first. */
+            needs_approval: boolean;
+            /** @description JSON Schema of the result; null accepts any. */
+            output_schema: {
+                [key: string]: unknown;
+            } | null;
+            /** @description The roles of which a run's principal needs one to call it; none: all principals may. */
+            roles: string[];
+            /** @description The names of the secrets that it uses. */
+            secrets: string[];
             /** @description Seconds that a call may take. */
             timeout_s: number;
+            /** @description By its maintainer's count; an approval holds for one version. */
+            version: string;
         };
         /** @description A child run's state changed. */
         ChildEvent: {
@@ -214,6 +240,11 @@ export interface components {
              */
             type: "child";
         };
+        /**
+         * @description How sensitive the data is that a tool reads or changes.
+         * @enum {string}
+         */
+        Classification: "PUBLIC" | "INTERNAL" | "RESTRICTED";
         /** @description Which call is approved. */
         Confirm: {
             /** @description The call's id, or that of its approval; absent: the only one that waits. */
@@ -426,6 +457,10 @@ export interface components {
         Found: components["schemas"]["EventFound"] | components["schemas"]["RunFound"];
         /** @description The state of each part, for people; the status alone without a credential. */
         Health: {
+            /** @description The calls that workers gave up and that have not ended, by tool; for callers who may know of machines. */
+            abandoned_calls?: {
+                [key: string]: number;
+            };
             /** @description ``ok``, or the code of its error. */
             database?: string;
             /** @description What is wrong with the database, as a sentence. */
@@ -1050,6 +1085,8 @@ export interface components {
         };
         /** @description The tools that agents can use. */
         SeedTools: {
+            /** @description SHA-256 of the list: it changes when a tool does. */
+            digest: string;
             tools: components["schemas"]["SeedTool"][];
         };
         /** @description What the run used. */
@@ -1291,6 +1328,8 @@ export interface components {
         };
         /** @description The tools that agents can use, by name. */
         ToolCatalogue: {
+            /** @description SHA-256 of the digests of the list: it changes when a tool does. */
+            digest: string;
             tools: components["schemas"]["CatalogueTool"][];
         };
         /** @description What a conversation waits for. */

@@ -21,6 +21,7 @@ workers = Table(
     Column("queue", Id),  # the default queue, as the worker knows it
     Column("queues", Text),  # those it serves, with commas between them
     Column("version", String(32)),
+    Column("abandoned_json", Text),  # tool -> calls that were given up and have not ended
 )
 
 tools = Table(
@@ -34,5 +35,6 @@ tools = Table(
     Column("effect", String(16), nullable=False),
     Column("timeout_s", Float, nullable=False),
     Column("agents_json", Text, nullable=False),  # the agents that use it like this
+    Column("metadata_json", Text),  # version, maintainer, classification and so on; NULL from an older release
     PrimaryKeyConstraint("worker_id", "digest"),
 )

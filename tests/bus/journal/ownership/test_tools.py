@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bus.journal.ownership.tools import LoadedTool, Tools
+from sqlalchemy import update
+
+from bus.journal.ownership.tools import LoadedTool, ToolMetadata, Tools
 from bus.journal.ownership.workers import ALIVE_MS, Workers
 from config.database.engine import Database
+from config.database.tables import tools
 from tests.bus.journal.ownership.test_workers import age, row
 
 
@@ -84,3 +87,24 @@ def test_a_worker_without_tools_lists_none(database: Database) -> None:
     start(database, "own_1")
 
     assert names(database) == []
+
+
+def test_the_metadata_is_listed_and_part_of_the_digest(database: Database) -> None:
+    said = ToolMetadata(version="2.0.0", maintainer="a@example.org", roles=("operator",), secrets=("TOKEN",), hosts=())
+    start(database, "own_1", tool(), tool(metadata=said))
+
+    plain, rich = sorted(Tools(database).listed(ALL), key=lambda one: str(one["version"]))
+
+    assert plain["digest"] != rich["digest"]
+    assert (plain["version"], plain["classification"], plain["hosts"]) == ("1.0.0", "INTERNAL", None)
+    assert (rich["version"], rich["roles"], rich["secrets"], rich["hosts"]) == ("2.0.0", ["operator"], ["TOKEN"], [])
+
+
+def test_a_row_of_an_older_release_has_the_usual_metadata(database: Database) -> None:
+    start(database, "own_1", tool())
+    with database.write() as connection:
+        connection.execute(update(tools).values(metadata_json=None))
+
+    (one,) = Tools(database).listed(ALL)
+
+    assert (one["version"], one["needs_approval"], one["labels"]) == ("1.0.0", False, [])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from bus.journal.ownership.workers import ALIVE_MS, KEPT_MS, WorkerRow, Workers, serves
+from bus.journal.ownership.workers import ALIVE_MS, KEPT_MS, WorkerRow, Workers, abandoned_calls, serves
 from config.clock import epoch_ms
 from config.database.engine import Database
 from config.database.tables import workers
@@ -95,3 +95,14 @@ def test_who_sends_no_heartbeat_is_off_the_list_and_later_out_of_the_table(datab
 
     with database.read() as connection:
         assert list(connection.execute(workers.select()).scalars()) == ["new"]
+
+
+def test_calls_that_a_worker_gave_up_are_listed_with_it(database: Database):
+    Workers(database).renew(row("own_1", abandoned={"slow": 2, "other": 1}))
+    Workers(database).renew(row("own_2", abandoned={"slow": 1}))
+    Workers(database).renew(row("own_3"))
+
+    fleet = living(database)
+
+    assert sorted(len(worker["abandoned"]) for worker in fleet) == [0, 1, 2]
+    assert abandoned_calls(fleet) == {"other": 1, "slow": 3}

@@ -1,0 +1,64 @@
+"""What is wrong with a capability before it is called: its file, what it names, its image, its secrets."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+from agents.capabilities.errors import ContainersDisabled, ImageMissing
+from agents.capabilities.folder import declared
+from agents.tools.catalogue import find_tool
+from config.definitions.capability import CapabilityDefinition
+from config.definitions.errors import DefinitionInvalid, SecretMissing
+from config.definitions.runner_spec import ContainerSpec, ProcessSpec
+from config.definitions.secret_reference import resolve_secret
+from config.engine import engine_of, engine_variables
+from config.errors import CallboardError
+from config.settings import Settings
+
+INSPECT_S = 10.0
+
+
+def problems_of(capability_id: str, settings: Settings) -> list[str]:
+    """Return what keeps this machine from calling a capability, as sentences; nothing where it can be called."""
+    definition = declared(settings)[capability_id]
+    if isinstance(definition, DefinitionInvalid):
+        return [str(definition)]
+    if definition.retired is not None:
+        return []
+    try:
+        find_tool(capability_id, settings)
+    except CallboardError as error:
+        return [str(error)]
+    return [*_missing_secrets(definition), *_missing_program(definition), *_missing_image(definition, settings)]
+
+
+def _missing_secrets(definition: CapabilityDefinition) -> Iterator[str]:
+    for name, reference in definition.secrets.items():
+        if resolve_secret(reference) is None:
+            yield str(SecretMissing(name=name, reference=reference))
+
+
+def _missing_program(definition: CapabilityDefinition) -> Iterator[str]:
+    if isinstance(definition.runner, ProcessSpec):
+        program = definition.runner.command[0]
+        if not program.startswith("./") and shutil.which(program) is None:
+            yield f"there is no program '{program}' on this machine; install it, or write its path."
+
+
+def _missing_image(definition: CapabilityDefinition, settings: Settings) -> Iterator[str]:
+    if not isinstance(definition.runner, ContainerSpec):
+        return
+    engine = engine_of(settings.containers)
+    if engine is None:
+        yield str(ContainersDisabled())
+        return
+    asking = [*engine.command, "image", "inspect", "--", definition.runner.image]
+    try:
+        asked = subprocess.run(asking, capture_output=True, timeout=INSPECT_S, check=False, env=engine_variables())
+    except (OSError, subprocess.SubprocessError):
+        yield f"{engine.command[0]} does not answer on this machine; install it, or correct CALLBOARD_CONTAINERS."
+    else:
+        if asked.returncode != 0:
+            yield str(ImageMissing(image=definition.runner.image))

@@ -1,0 +1,126 @@
+"""`./callboard capability`: list and check the capabilities, and write a new one with its test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli import options
+from cli.capability_files import KINDS, files_of
+from cli.main import CALLER_DIR
+from cli.output.json import print_json
+from config.definitions.errors import DefinitionInvalid
+from config.errors import BadRequest
+from config.folders import ROOT
+from config.settings import Settings
+from config.visible import visible
+
+if TYPE_CHECKING:
+    from config.definitions.capability import CapabilityDefinition
+
+
+@click.group()
+def capability() -> None:
+    """List and check the capabilities, and write a new one."""
+
+
+@capability.command()
+@click.argument("name")
+@click.option("--runner", type=click.Choice(KINDS), default="process", show_default=True, help="What carries it out.")
+@click.option(
+    "--image", default="docker.io/library/busybox:stable", show_default=True, help="The image of a container."
+)
+def new(name: str, runner: str, image: str) -> int:
+    """Write the capability NAME with its test, which passes at once."""
+    _refuse_name(name)
+    settings = options.apply()
+    folder = settings.capability_folders[0]
+    written = files_of(runner, name, folder, ROOT, image)
+    there = [path for path in written if path.exists()]
+    if there:
+        raise BadRequest(f"{_shown(there[0])} is there already; choose another name, or remove the file.")
+    for path, text in written.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        click.echo(f"wrote {_shown(path)}")
+    test = next(path for path in written if path.name.startswith("test_"))
+    hint = f"Test it with `.venv/bin/python -m pytest {_shown(test)}`; name it in an agent's `tools: [{name}]`."
+    click.secho(hint, dim=True)
+    return 0
+
+
+@capability.command("list")
+@options.as_json
+def list_capabilities(as_json: bool) -> int:
+    """List the capabilities of the folders; their files are read and nothing is imported."""
+    rows = [_row(capability_id, found) for capability_id, found in _found(options.apply()).items()]
+    if as_json:
+        print_json(rows)
+        return 0
+    if not rows:
+        click.echo("no capabilities; `./callboard capability new NAME` writes one.")
+    for row in rows:
+        facts = "cannot be read" if "problem" in row else _facts(row)
+        click.echo(f"{visible(row['id']):<24}  {facts}")
+    return 0
+
+
+@capability.command()
+@click.argument("ids", metavar="[NAME]...", nargs=-1)
+@options.as_json
+def check(ids: tuple[str, ...], as_json: bool) -> int:
+    """Check that this machine can call each capability: its file, what it names, its image and its secrets."""
+    from agents.capabilities.checkup import problems_of
+
+    settings = options.apply()
+    found = _found(settings)
+    unknown = [name for name in ids if name not in found]
+    if unknown:
+        shown = visible(unknown[0])[:80]
+        raise BadRequest(f"there is no capability '{shown}'; `./callboard capability list` lists them.")
+    rows = [{"id": name, "problems": problems_of(name, settings)} for name in ids or found]
+    if as_json:
+        print_json(rows)
+    else:
+        for row in rows:
+            _say(row)
+    return 1 if any(row["problems"] for row in rows) else 0
+
+
+def _say(row: dict[str, Any]) -> None:
+    click.echo(f"{'fails' if row['problems'] else 'ok':<6} {visible(row['id'])}")
+    for problem in row["problems"]:
+        click.secho(f"       {visible(problem)}", fg="red")
+
+
+def _found(settings: Settings) -> dict[str, CapabilityDefinition | DefinitionInvalid]:
+    from agents.capabilities.folder import declared
+
+    return dict(declared(settings))
+
+
+def _row(capability_id: str, found: CapabilityDefinition | DefinitionInvalid) -> dict[str, Any]:
+    if isinstance(found, DefinitionInvalid):
+        return {"id": capability_id, "problem": str(found)}
+    names = ("name", "version", "maintainer", "kind", "effect", "classification", "retired", "file")
+    return {"id": capability_id, "runner": found.runner.type} | {name: getattr(found, name) for name in names}
+
+
+def _facts(row: dict[str, Any]) -> str:
+    retired = "  retired" if row["retired"] else ""
+    facts = f"{row['version']:<8} {row['runner']:<9} {row['effect']:<10} {row['classification']:<10}"
+    return f"{facts} {visible(row['maintainer'])}{retired}"
+
+
+def _refuse_name(name: str) -> None:
+    from config.definitions.capability import CAPABILITY_ID
+
+    if not CAPABILITY_ID.fullmatch(name) or "-" in name:
+        problem = "write letters, digits and '_', at most 64, beginning with a letter."
+        raise BadRequest(f"'{visible(name)[:80]}' is no name: {problem}")
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(CALLER_DIR)) if path.is_relative_to(CALLER_DIR) else str(path)

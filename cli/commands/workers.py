@@ -1,0 +1,39 @@
+"""`./callboard workers`: list the living workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from bus.journal import Workers
+from cli import options
+from cli.opening import open_database_of
+from cli.output.json import print_json
+from config.visible import visible
+
+
+@click.command()
+@options.as_json
+@options.state_dir
+def workers(as_json: bool, **flags: object) -> int:
+    """List the living workers: machine, process, runs, queues, and calls that were given up and have not ended."""
+    with open_database_of(options.apply(**flags)) as database:
+        fleet = Workers(database).alive()
+    if as_json:
+        print_json(fleet)
+    elif not fleet:
+        click.echo("no worker is alive; start one with `./callboard up` or `./callboard worker`.")
+    else:
+        for worker in fleet:
+            _say(worker)
+    return 0
+
+
+def _say(worker: Mapping[str, Any]) -> None:
+    queues = ", ".join(map(visible, worker["queues"])) or "its default queue"
+    place = f"{visible(worker['host'])} process {worker['pid']}"
+    click.echo(f"{place}  {worker['pool']}  {worker['busy']} of {worker['slots']} runs  {queues}")
+    for tool, number in worker["abandoned"].items():
+        click.secho(f"  {number} calls of {visible(tool)} were given up and have not ended", fg="yellow")
