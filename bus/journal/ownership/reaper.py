@@ -163,16 +163,24 @@ class Reaper:
 
 
 def unowned_runs(database: Database) -> list[str]:
-    """Return running runs without an owner: the lease expired, or the owner's process on this machine has ended."""
-    # Suspects last: while one is there, the crashes of the other runs of its process do not count.
-    running = select(runs.c.id).where(runs.c.status == "running").order_by(runs.c.crashes)
+    """Return running runs without an owner: the lease expired, or the owner's process on this machine has ended.
+
+    Suspects are last: while one is there, the crashes of the other runs of its process do not count. Where there are
+    more runs than are returned, suspects are left for later.
+    """
+    running = select(runs.c.id, runs.c.crashes, runs.c.crashes_json)
+    running = running.where(runs.c.status == "running").order_by(runs.c.crashes).limit(BATCH)
     with database.read() as connection:
-        found = list(connection.execute(running.where(expired(database)).limit(BATCH)).scalars())
+        found = list(connection.execute(running.where(expired(database))))
         owners = select(runs.c.owner).where(runs.c.status == "running").distinct()
         gone = [owner for owner in connection.execute(owners).scalars() if is_gone(owner)]
         if gone:
-            found += connection.execute(running.where(runs.c.owner.in_(gone)).limit(BATCH)).scalars()
-    return list(dict.fromkeys(found))
+            found += connection.execute(running.where(runs.c.owner.in_(gone)))
+    suspects = {row.id for row in found if is_suspect(row.crashes, orjson.loads(row.crashes_json or "[]"))}
+    ids = dict.fromkeys(row.id for row in found)
+    others = [run_id for run_id in ids if run_id not in suspects]
+    is_all = len(found) < BATCH
+    return others + [run_id for run_id in ids if run_id in suspects] if is_all or not others else others
 
 
 def reap(database: Database, run_id: str, grace: LeaseGrace | None = None) -> CommitResult | None:

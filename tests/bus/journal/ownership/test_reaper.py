@@ -233,6 +233,36 @@ def test_the_crash_of_a_suspect_is_not_counted_against_its_neighbours(
     assert announced(harness, innocent) == 2
 
 
+@pytest.mark.parametrize("is_guilty_first", [True, False])
+def test_a_suspect_is_last_also_where_its_neighbours_crashed_as_often(
+    harness: JournalHarness, monkeypatch: pytest.MonkeyPatch, is_guilty_first: bool
+) -> None:
+    model: dict[str, Any] = {"kind": "model", "name": "m", "effect": None, "call_id": None}
+    made = [harness.accept().run_id for _ in range(4)]
+    guilty = made[0 if is_guilty_first else -1]
+    innocents = [run_id for run_id in made if run_id != guilty]
+    for number in range(SUSPECT_AFTER):
+        for run_id in made:
+            of_run = {} if run_id == guilty else model
+            key = f"{run_id}_{number}"
+            lost(harness, run_id, step(id=key, idempotency_key=key, **of_run))
+            reap(harness.database, run_id)
+    for run_id in made:
+        of_run = {} if run_id == guilty else model
+        lost(harness, run_id, step(id=run_id, idempotency_key=run_id, **of_run))
+
+    assert unowned_runs(harness.database)[-1] == guilty
+    monkeypatch.setattr(reapers, "BATCH", 2)
+    assert guilty not in unowned_runs(harness.database), "the others are not all there"
+    monkeypatch.undo()
+    for run_id in unowned_runs(harness.database):
+        reap(harness.database, run_id)
+
+    rows = [harness.run_row(run_id) for run_id in innocents]
+    assert [(row.status, row.crashes) for row in rows] == [("queued", SUSPECT_AFTER)] * 3
+    assert harness.run_row(guilty).status == "dead"
+
+
 def test_a_note_of_an_earlier_release_counts_as_if_a_tool_was_at_work() -> None:
     old = {"during": "model demo", "seen": "its lease expired"}
 
