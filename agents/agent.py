@@ -25,6 +25,7 @@ from bus.journal import (
     OpenStep,
     Progress,
     Reason,
+    StickyOver,
     Totals,
     end_commit,
     end_event,
@@ -192,6 +193,7 @@ class Agent:
 
     async def _use_tools(self, step: ModelStep, text: str, asked: Sequence[ToolCall]) -> ModelStep | None:
         """Run every call of the answer and return the next model step, committed as started."""
+        await self._context.read_sticky(self._tools.get(call.name) for call in asked)
         calls = [await self._checked(call) for call in asked]
         notes = await open_calls.consult(calls)
         message = step.concluded(text, calls)
@@ -201,10 +203,13 @@ class Agent:
             message,
             events=[*message.events, *notes, *call_events, *open_calls.moved(release)],
             started=[call.started("planned" if release else "started") for call in calls],
+            sticky=() if release else open_calls.sticky_of(calls),
             release=release,
         )
         try:
             await self._context.save(change)
+        except StickyOver:  # revoked since it was read
+            return await self._use_tools(step, text, asked)
         except asyncio.CancelledError:  # the commit is finished all the same: the calls are announced
             self._track_calls(calls, step)
             raise

@@ -15,8 +15,9 @@ from sqlalchemy import Row
 from agents.governance.governance import Governance
 from agents.governance.wiring import governance_of
 from agents.tools.isolation.sandbox import Quota
+from agents.tools.tool import Tool
 from agents.window import Window
-from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner, Totals
+from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner, StickyApproval, Totals
 from bus.payloads import EndPayload, Payload
 from config.capabilities import Classification
 from config.effects import Effect
@@ -57,6 +58,7 @@ class RunContext:
         self.loop = journal.loop
         self._wall_clock_ms = journal.wall_clock_ms
         self._task_waits = journal.task_waits
+        self._read, self._sticky_approvals = journal.loop.read, journal.sticky_approvals
         self.chat_history = chat_history
         """The newest part of the conversation that fits the agent's ``history_chars``, this run's messages included."""
         self._invoker = ObserverInvoker(observers)
@@ -73,6 +75,8 @@ class RunContext:
         """What the run has read so far, as the labels of its tools."""
         self.totals: Callable[[], Totals] = Totals
         """What the run has used so far; set by what executes it."""
+        self.sticky: tuple[StickyApproval, ...] = ()
+        """The sticky approvals for the run's principal and agent, as they were read last."""
         self.is_stopped = False
         """Whether a client asked this run to stop."""
         self.release_as: Release | None = None
@@ -134,6 +138,13 @@ class RunContext:
         """How much the sandbox may hold."""
         chosen = self.settings.for_tenant(self.lease.tenant)
         return Quota(max_bytes=chosen.sandbox_max_bytes, max_files=chosen.sandbox_max_files)
+
+    async def read_sticky(self, tools: Iterable[Tool | None]) -> None:
+        """Read the sticky approvals anew, where one of these tools may have some."""
+        lease = self.lease
+        if any(tool is not None and tool.sticky for tool in tools):
+            ours = lease.tenant, lease.principal, lease.agent_id
+            self.sticky = await self._read(self._sticky_approvals.valid_of, *ours)
 
     async def wait_expiry_ms(self) -> int:
         """Return when a wait that begins now expires, in ms since 1970 by the database's clock."""

@@ -107,6 +107,10 @@ def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardErr
     context = RunContext(process.journal, lease, observers, window)
     progress = claim.progress()
     asked = claim.call()
+    has_calls = bool(progress.calls) or asked is not None
+    tools = {} if isinstance(loaded, CallboardError) else loaded[1]
+    if has_calls and any(tool.sticky for tool in tools.values()):
+        context.sticky = claim.sticky()
     try:
         if missing is not None:
             raise missing

@@ -47,7 +47,8 @@ class ToolRun:
             return open_calls.first_commit([self._call], prior)
         asked = ToolCall(id=self._asked.call_id, name=self._asked.name, arguments_text=self._asked.arguments_text)
         self._call = open_calls.new_step(self._context, self._definition, self._tools, asked)
-        return FirstCommit(events=[self._call.call_event(self._asked.message_id)], started=[self._call.started()])
+        events, sticky = [self._call.call_event(self._asked.message_id)], open_calls.sticky_of([self._call])
+        return FirstCommit(events=events, started=[self._call.started()], sticky=sticky)
 
     async def run(self) -> None:
         """Make the call and end the run with its result, or release the run until a person or a task decides it.

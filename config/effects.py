@@ -59,6 +59,15 @@ class OnExpiry(StrEnum):
     """The call is not made, and its result is the default that the tool names; the run continues."""
 
 
+class Scope(StrEnum):
+    """For which later calls of a tool a person's approval may hold too."""
+
+    THREAD = "thread"
+    """Its calls in the thread of the run that asked."""
+    TOOL = "tool"
+    """Its calls in all runs of the principal with the agent."""
+
+
 class Changes(Enum):
     """How often calls under one idempotency key change something."""
 

@@ -47,7 +47,19 @@ def first_commit(calls: Sequence[ToolStep], steps: Sequence[OpenStep]) -> FirstC
     edited = {call.id: call.edited_digest for call in begun if call.edited_digest is not None}
     restarted = [call.id for call in begun]
     waits = {call.id: call.new_wait for call in calls if call.new_wait is not None}
-    return FirstCommit(restarted=restarted, edited=edited, decided=decided, waits=waits, answers_used=used)
+    return FirstCommit(
+        restarted=restarted,
+        edited=edited,
+        decided=decided,
+        waits=waits,
+        sticky=sticky_of(begun),
+        answers_used=used,
+    )
+
+
+def sticky_of(calls: Iterable[ToolStep]) -> list[str]:
+    """Return the ids of the sticky approvals by which calls begin."""
+    return [call.sticky_id for call in calls if call.sticky_id is not None]
 
 
 def require_wanted(calls: Sequence[ToolStep]) -> None:

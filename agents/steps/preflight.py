@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from agents.context import RunContext
@@ -13,7 +14,7 @@ from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.errors import ArgumentsInvalid, CallBlocked, RoleMissing, ToolNotOffered
 from agents.tools.questions import missing_form
 from agents.tools.tool import OUTWARD, Tool
-from bus.journal import NOTHING_SAID, USED_UP, OpenStep, canonical_digest
+from bus.journal import NOTHING_SAID, USED_UP, OpenStep, StickyApproval, canonical_digest
 from bus.payloads import Outcome
 from config.errors import ModelVisible
 from config.guardrails.errors import SecretInArguments
@@ -57,6 +58,8 @@ class Preflight:
         """What the policy decides; None where it is not asked."""
         self.approval_reason: str | None = None
         """Why a person has to approve or complete the call before it is made, as a sentence."""
+        self.sticky: StickyApproval | None = None
+        """The sticky approval by which the call needs none of its own."""
         self.form: Mapping[str, Any] | None = None
         """The JSON Schema of the arguments that a person has to fill in; None where none is missing."""
         self._secret: SecretInArguments | None = None
@@ -84,6 +87,8 @@ class Preflight:
             self._judge(tool)
             if self.refusal is None and not self.is_halted:
                 self.approval_reason = self._missing_approval(tool)
+            if self.approval_reason is not None:
+                self._approve_by_sticky(tool)
 
     def _refuse(self, error: ModelVisible, result: str | None = None, outcome: Outcome = "refused") -> None:
         self.refusal = (outcome, str(error) if result is None else result, error)
@@ -167,6 +172,20 @@ class Preflight:
         if said.digest != canonical_digest(self.arguments) or said.tool_digest != version_of(tool):
             return CHANGED
         return None if said.policy_version == self.policy_version else POLICY_CHANGED
+
+    def _approve_by_sticky(self, tool: Tool) -> None:
+        """Let the call begin where a person has approved the tool's later calls too, and note by what."""
+        if tool.approvers > 1:
+            return
+        is_it = partial(self._is_covered, tool, version_of(tool))
+        self.sticky = next(filter(is_it, self._context.sticky), None)
+        if self.sticky is not None and self.decision is not None:
+            self.approval_reason = None
+            self.decision = replace(self.decision, approved=self.sticky.sentence)
+
+    def _is_covered(self, tool: Tool, version: str, sticky: StickyApproval) -> bool:
+        thread_id = self._context.lease.thread_id
+        return sticky.scope in tool.sticky and sticky.covers(thread_id, tool.name, version, self.policy_version)
 
     @property
     def _reason(self) -> str:

@@ -150,6 +150,11 @@ class ToolStep:
         return self.has_asked or self._preflight.form is not None
 
     @property
+    def sticky_id(self) -> str | None:
+        """The sticky approval by which it begins."""
+        return self._preflight.sticky.id if self._preflight.sticky is not None and self.will_run else None
+
+    @property
     def is_asked(self) -> bool:
         """Whether a person was asked about it and has not answered."""
         return self._prior is not None and self._prior.is_asked
@@ -237,6 +242,8 @@ class ToolStep:
             approvers=self._tool.approvers,
             schema=self._tool.parameters,
             policy_version=self._preflight.policy_version,
+            scopes=self._tool.sticky if self._tool.approvers == 1 else (),
+            scope_s=self._tool.sticky_s,
         )
 
     # --- the remote engine

@@ -16,7 +16,7 @@ from bus.journal import form_digest
 from config.capabilities import CapabilityKind, Classification
 from config.definitions.errors import SecretMissing, ToolUnknown
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, required_secret
-from config.effects import Effect, OnExpiry
+from config.effects import Effect, OnExpiry, Scope
 from config.identity.principal import Role
 
 UNTRUSTED, SENSITIVE = "untrusted", "sensitive"
@@ -51,6 +51,10 @@ class Tool:
     task: TaskCall | None = None
     """For work that another system does: how a call is begun there and its result comes back, while the run waits
     without a worker. ``function`` is not called then."""
+    sticky: tuple[str, ...] = ()
+    """For which later calls an approval may hold too: ``thread``, ``tool``; none: each call needs its own."""
+    sticky_s: int = 3600
+    """For how many seconds at most such an approval holds."""
     version: str = "1.0.0"
     """Of the tool, as its maintainer counts; an approval holds for one version."""
     maintainer: str = ""
@@ -198,6 +202,8 @@ MARKS = "__callboard_tool__"
 class Metadata(TypedDict, total=False):
     """What ``@tool`` may say besides how a call is treated; see the fields of ``Tool``."""
 
+    sticky: Collection[str]
+    sticky_s: int
     version: str
     maintainer: str
     kind: CapabilityKind | str
@@ -263,6 +269,7 @@ def tool(
 
 
 _MADE_OF: Mapping[str, Callable[[Any], Any]] = {
+    "sticky": lambda scopes: tuple(Scope(scope) for scope in scopes),
     "kind": CapabilityKind,
     "classification": Classification,
     "roles": lambda roles: frozenset(Role(role) for role in roles),

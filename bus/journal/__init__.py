@@ -44,7 +44,10 @@ if TYPE_CHECKING:
         PrincipalDisabled,
         RunOpen,
         RunUnknown,
+        ScopeRefused,
         StaleOwner,
+        StickyOver,
+        StickyUnknown,
         ThreadOfOtherAgent,
         ThreadUnknown,
         TooManyRuns,
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
     from bus.journal.states.release import DRAINED, Release
     from bus.journal.states.unowned import CommitResult
     from bus.journal.steps import StepEnded, StepStarted, Totals, steps_of
+    from bus.journal.sticky import StickyApproval
     from bus.journal.task_wait import TaskWait
     from bus.journal.task_waits import KnownWait, TaskWaits
     from bus.journal.threads import HistoryItem, Past
@@ -84,7 +88,7 @@ _NAMES = {
     "errors": (
         "AnswerRefused ApprovalDecided ApprovalOver ApprovalUnknown ApproverRefused ArgumentsDiffer CodeVersion "
         "CursorAhead CursorInvalid DecisionRefused EditRefused IdempotencyConflict PrincipalDisabled RunOpen "
-        "RunUnknown StaleOwner ThreadOfOtherAgent ThreadUnknown TooManyRuns"
+        "RunUnknown ScopeRefused StaleOwner StickyOver StickyUnknown ThreadOfOtherAgent ThreadUnknown TooManyRuns"
     ),
     "idempotency": "IdempotencyKey canonical_digest",
     "journal": "Journal",
@@ -109,6 +113,7 @@ _NAMES = {
     "steps": "StepEnded StepStarted Totals steps_of",
     "task_wait": "TaskWait",
     "task_waits": "KnownWait TaskWaits",
+    "sticky": "StickyApproval",
     "threads": "HistoryItem Past",
     "version": "require_readable_journal",
 }

@@ -70,6 +70,10 @@ class Question:
     """The call's result with ``take_default``."""
     approvers: int = 1
     """How many persons have to approve; from two on, the run's own principal is none of them."""
+    scopes: tuple[str, ...] = ()
+    """With ``call``: for which later calls the approval may hold too; see ``bus.journal.sticky``."""
+    scope_s: int | None = None
+    """With ``scopes``: for how many seconds at most."""
 
     def payload(self) -> ApprovalPayload:
         """Return the event that asks."""
@@ -84,6 +88,8 @@ class Question:
             expires_at=stamp(self.expires_ms),
             on_expiry=None if self.on_expiry is OnExpiry.FAIL else str(self.on_expiry),
             approvers=None if self.approvers == 1 else self.approvers,
+            scopes=self.scopes or None,
+            scope_s=self.scope_s if self.scopes else None,
             kind=self.kind if self.decisions == FORM else None,
             form=self.schema if self.decisions == FORM else None,
         )
@@ -109,6 +115,10 @@ class Decision:
     """With ``approve``: the arguments with which the call is made instead of its own."""
     digest: str | None = None
     """The digest of the arguments that the person was shown; another one than the question's is refused."""
+    scope: str | None = None
+    """With ``approve``: for which later calls of the tool it holds too, of the question's ``scopes``."""
+    scope_s: int | None = None
+    """With ``scope``: for how many seconds; None: for as long as the question allows."""
 
     @property
     def refusal(self) -> str:
@@ -143,6 +153,8 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
                 decisions_json=orjson.dumps(question.decisions).decode(),
                 expires_ms=question.expires_ms,
                 approvers=None if question.approvers == 1 else question.approvers,
+                scopes_json=orjson.dumps(question.scopes).decode() if question.scopes else None,
+                scope_s=question.scope_s if question.scopes else None,
                 on_expiry=None if question.on_expiry is OnExpiry.FAIL else str(question.on_expiry),
                 default_json=orjson.dumps(question.default).decode() if question.default is not None else None,
                 created_ms=now + place,  # those asked at once keep their order
@@ -273,6 +285,11 @@ def approved_by(row: Row[Any]) -> list[str]:
     return orjson.loads(row.approved_json) if row.approved_json is not None else []
 
 
+def scopes_of(row: Row[Any]) -> list[str]:
+    """Return for which later calls an approval may hold too."""
+    return orjson.loads(row.scopes_json) if row.scopes_json is not None else []
+
+
 def _decision(row: Row[Any]) -> Decision | None:
     if row.decision is None:
         return None
@@ -296,6 +313,8 @@ def shown(row: Row[Any]) -> dict[str, Any]:
         "expires_at": stamp(row.expires_ms),
         "on_expiry": row.on_expiry or OnExpiry.FAIL,
         "approvers": row.approvers or 1,
+        "scopes": scopes_of(row),
+        "scope_s": row.scope_s,
         "approved_by": approved_by(row),
         "asked_at": stamp(row.created_ms),
     }

@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, Row, func, select, update
 
-from bus.journal.approvals import Decision, approved_by
+from bus.journal import sticky
+from bus.journal.approvals import Decision, approved_by, scopes_of
 from bus.journal.errors import (
     AnswerRefused,
     ApprovalDecided,
@@ -20,6 +21,7 @@ from bus.journal.errors import (
     ArgumentsDiffer,
     DecisionRefused,
     EditRefused,
+    ScopeRefused,
 )
 from bus.journal.idempotency import IdempotencyKey, canonical_digest, remember, used_before
 from bus.journal.states.unowned import CommitResult, lock_allowed_run, untouched
@@ -76,6 +78,7 @@ def decide(
         DecisionRefused: the answer is not one of those offered.
         EditRefused: the arguments given with it do not fit the tool's schema, or several have to approve the call.
         AnswerRefused: the answer does not fit the question's form.
+        ScopeRefused: the question does not offer that the approval holds for later calls too.
         ArgumentsDiffer: the digest given with it is not that of the call's arguments.
         ApproverRefused: several have to approve the call, and the principal has, or it is the one whose run it is.
         IdempotencyConflict: the key was used with another body.
@@ -99,6 +102,7 @@ def decide(
         if idempotency is not None:
             remember(connection, principal, idempotency, run_id)
         facts = {"run": run_id, "decision": answer.decision, "call": question.name, "arguments": question.digest}
+        facts["scope"], facts["scope_s"] = answer.scope, answer.scope_s
         facts["edited"], facts["result"] = _digest(answer), _result_digest(answer)
         facts["by"] = by if by != principal.id else None
         record(connection, principal, Action.APPROVAL_DECIDED, "approval", approval_id, **facts)
@@ -153,6 +157,8 @@ def _require_open(connection: Connection, run: Row[Any], question: Row[Any], ans
         raise ArgumentsDiffer(approval_id=question.id)
     if answer.decision == "answer":
         _require_form(question, answer.result)
+    if answer.scope is not None:
+        _require_scope(question, answer)
     if answer.arguments is not None:
         _require_fit(question, answer.arguments)
 
@@ -171,6 +177,17 @@ def _require_form(question: Row[Any], given: Any) -> None:
     problems = schema_errors(orjson.loads(question.schema_json), given)
     if problems:
         raise AnswerRefused(problems="; ".join(problems))
+
+
+def _require_scope(question: Row[Any], answer: Decision) -> None:
+    """Raise ``ScopeRefused`` unless an approval may hold for later calls as the answer wants it."""
+    offered = scopes_of(question)
+    if answer.decision != "approve" or answer.scope not in offered:
+        raise ScopeRefused(problem=f"it offers {', '.join(offered) or 'none'}, with approve")
+    if answer.arguments is not None:
+        raise ScopeRefused(problem="with other arguments it holds for this call alone")
+    if answer.scope_s is not None and not 1 <= answer.scope_s <= question.scope_s:
+        raise ScopeRefused(problem=f"the time is 1 to {question.scope_s} seconds")
 
 
 def _completed(question: Row[Any], answer: Decision) -> Decision:
@@ -208,10 +225,15 @@ def _answer(
             decision=answer.decision, decision_json=orjson.dumps(given).decode(), decided_by=by, decided_ms=epoch_ms()
         )
     )
+    until = None
+    if answer.scope is not None:
+        until = sticky.grant(connection, run, question, answer.scope, answer.scope_s or question.scope_s, by)
     event = ApprovalPayload(
         approval_id=question.id,
         call_id=question.call_id,
         name=question.name,
+        scope=answer.scope,
+        until=until,
         arguments=arguments,
         digest=given["digest"],
         decision=answer.decision,

@@ -241,6 +241,34 @@ class AnswerRefused(Permanent):
     text = "this answer does not fit what was asked: {problems:.2000}."
 
 
+class ScopeRefused(Permanent):
+    """The question does not offer to approve the tool's later calls too, or not for so long."""
+
+    code = "scope_refused"
+    status = 422
+    remedy = "Send a `scope` and a `scope_s` that the question offers, or none."
+    text = "the approval cannot hold for later calls like that: {problem}."
+
+
+class StickyUnknown(Permanent):
+    """There is no sticky approval with this id about which you may decide."""
+
+    code = "sticky_unknown"
+    status = 404
+    remedy = "`./callboard approve --list-sticky` lists them."
+    text = "there is no sticky approval '{sticky_id:.80}'; GET /v1/sticky-approvals lists those that you may end."
+
+
+class StickyOver(Permanent):
+    """A sticky approval ended before the call that it approves had begun; the call asks a person."""
+
+    code = "sticky_over"
+    over_http = False
+    topic = Topic.RUN
+    remedy = "Nothing: the run asks for an approval."
+    text = "the sticky approval of a call has ended, so the call needs its own."
+
+
 class ArgumentsDiffer(Permanent):
     """The digest sent with an answer is not that of the call's arguments."""
 

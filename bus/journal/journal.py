@@ -44,6 +44,7 @@ from bus.journal.run_limits import run_limits
 from bus.journal.states.codes import RunStatus
 from bus.journal.states.unowned import CommitResult
 from bus.journal.states.unowned_runs import UnownedRuns
+from bus.journal.sticky import StickyApprovals
 from bus.journal.task_waits import TaskWaits
 from bus.journal.write_probe import WriteProbe
 from bus.keys import Keys
@@ -90,6 +91,7 @@ class Journal:
         self.tools = Tools(self.database)
         self.task_waits = TaskWaits(self.database, self.publish)
         self.internal_events = InternalEvents(self.database)
+        self.sticky_approvals = StickyApprovals(self.database)
         self.write_probe = WriteProbe(self.database)
         self.unowned = UnownedRuns(self.database, self.owner, settings.lease_s, self.publish)
         if not self.database.is_sqlite:

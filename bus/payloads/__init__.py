@@ -137,6 +137,14 @@ class ApprovalPayload(Payload):
     reason: str | None = None
     decision: str | None = None
     by: str | None = None
+    scopes: Sequence[str] | None = None
+    """For which later calls of the tool an approval may hold too: ``thread``, ``tool``; absent: none."""
+    scope_s: int | None = None
+    """With ``scopes``: for how many seconds at most."""
+    scope: str | None = None
+    """With a decision: for which later calls it holds too."""
+    until: str | None = None
+    """With ``scope``: when that ends, UTC."""
     kind: str | None = None
     """With a form: ``arguments`` where the call lacks some, ``input`` where its tool asks."""
     form: Mapping[str, Any] | None = None

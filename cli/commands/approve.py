@@ -18,10 +18,16 @@ from cli import options
 from cli.opening import open_runner
 from cli.output.form import fields_of
 from cli.output.json import print_json
-from cli.output.question import MEANINGS, answer_commands, label, question_lines
+from cli.output.question import MEANINGS, answer_commands, label, question_lines, sticky_line
 from cli.output.wait_reasons import warn_of_no_worker
 from config.definitions.json_schema import schema_errors
+from config.effects import Scope
+from config.errors import BadRequest
+from config.identity.durations import seconds_of
 from config.visible import visible
+
+GOES_WITH = {"result": "take_as_done", "arguments": "approve", "scope": "approve", "answer": "answer"}
+"""Option -> the one decision that it goes with."""
 
 
 @click.command()
@@ -35,6 +41,14 @@ from config.visible import visible
 @click.option("--arguments", metavar="JSON", help="With approve: call the tool with these arguments instead.")
 @click.option("--result", metavar="TEXT", help="With take_as_done: what the call returned, JSON or text.")
 @click.option("--answer", metavar="JSON", help="What you fill in, as a JSON object; it means --decision answer.")
+@click.option(
+    "--scope", type=click.Choice([str(scope) for scope in Scope]), help="With approve: let it hold for later calls too."
+)
+@click.option(
+    "--for", "duration", metavar="TIME", help="With --scope: for how long, such as 30m; else as long as it may."
+)
+@click.option("--list-sticky", is_flag=True, help="List the approvals that hold for later calls too.")
+@click.option("--revoke", metavar="STICKY", help="End such an approval before its time.")
 @click.option("--message", metavar="TEXT", help="A comment that the log keeps.")
 @options.as_json
 @options.state_dir
@@ -42,6 +56,8 @@ def approve(
     run_id: str | None,
     approval_id: str | None,
     decision: str | None,
+    list_sticky: bool,
+    revoke: str | None,
     as_json: bool,
     state_dir: object,
     **said: str | None,
@@ -50,7 +66,7 @@ def approve(
 
     APPROVAL may be omitted if only one is open; the first answer counts.
     """
-    for option, which in (("result", "take_as_done"), ("arguments", "approve"), ("answer", "answer")):
+    for option, which in GOES_WITH.items():
         if said[option] is not None and decision not in (None, which):
             raise click.UsageError(f"--{option} goes with --decision {which} only.")
     given: dict[str, Any] = {
@@ -58,9 +74,14 @@ def approve(
         "arguments": _arguments(said["arguments"]),
         "message": _message(said["message"]),
     }
+    if said["duration"] is not None and said["scope"] is None:
+        raise click.UsageError("--for goes with --scope only.")
+    given["scope"], given["scope_s"] = said["scope"], _seconds(said["duration"])
     if said["answer"] is not None:
         decision, given["result"] = "answer", _arguments(said["answer"], "--answer")
     with open_runner(options.apply(state_dir=state_dir)) as runner:
+        if list_sticky or revoke is not None:
+            return _list_sticky(runner, as_json) if revoke is None else _revoke(runner, revoke, as_json)
         if run_id is None:
             if decision is not None:
                 raise click.UsageError("--decision needs a RUN; name the run whose question you answer.")
@@ -85,6 +106,27 @@ def _list_open(runner: Runner, as_json: bool) -> int:
         click.echo("No run waits for an answer.")
     for one in found if not as_json else ():
         click.echo(visible("\n".join([f"{one['run_id']}  {one['agent']}", _listed(one["run_id"], [one]), ""])))
+    return 0
+
+
+def _list_sticky(runner: Runner, as_json: bool) -> int:
+    """Print the approvals that hold for later calls too, the newest first."""
+    found = runner.journal.sticky_approvals.page(runner.settings.local_principal, limit=200)
+    if as_json:
+        print_json(found)
+    elif not found:
+        click.echo("No approval holds for later calls.")
+    for one in found if not as_json else ():
+        click.echo(visible(sticky_line(one)))
+    return 0
+
+
+def _revoke(runner: Runner, sticky_id: str, as_json: bool) -> int:
+    ended = runner.journal.sticky_approvals.revoke(runner.settings.local_principal, sticky_id, by="terminal")
+    if as_json:
+        print_json(ended, lines=True)
+    else:
+        click.echo(visible(sticky_line(ended)))
     return 0
 
 
@@ -142,7 +184,8 @@ def _ask_person(run_id: str, asked: Sequence[Mapping[str, Any]], given: Mapping[
     if chosen == "answer":
         result = _filled_in(one["input_schema"] or {})
     arguments = given["arguments"] if chosen == "approve" else None
-    return Decision(decision=chosen, result=result, arguments=arguments, message=given["message"])
+    scope = {name: given[name] for name in ("scope", "scope_s")} if chosen == "approve" else {}
+    return Decision(decision=chosen, result=result, arguments=arguments, message=given["message"], **scope)
 
 
 def _filled_in(form: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,6 +273,15 @@ def _arguments(text: str | None, option: str = "--arguments") -> dict[str, Any] 
         return parse_arguments(text)
     except ArgumentsInvalid as error:
         raise click.UsageError(f"{option}: {error}") from error
+
+
+def _seconds(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return seconds_of(text)
+    except BadRequest as error:
+        raise click.UsageError(f"--for: {error}") from error
 
 
 def _message(text: str | None) -> str | None:

@@ -40,6 +40,8 @@ def of_payload(payload: ApprovalPayload) -> Mapping[str, Any]:
         "on_expiry",
         "approvers",
         "approved_by",
+        "scopes",
+        "scope_s",
     )
     return {name: getattr(payload, name) for name in names} | {"input_schema": payload.form}
 
@@ -53,6 +55,10 @@ def question_lines(asked: Mapping[str, Any]) -> list[str]:
     if (asked.get("approvers") or 1) > 1:
         names = ", ".join(asked.get("approved_by") or ()) or "none yet"
         lines.append(f"  {asked['approvers']} persons have to approve it, not the run's owner; approved by: {names}.")
+    if asked.get("scopes"):
+        minutes = max(1, (asked.get("scope_s") or 0) // 60)
+        scopes = " or ".join(f"--scope {scope}" for scope in asked["scopes"])
+        lines.append(f"  An approval may hold for later calls too, for up to {minutes} minutes: {scopes}.")
     if until := asked.get("expires_at"):
         what = EXPIRIES.get(asked.get("on_expiry") or "fail", "the run continues")
         lines.append(f"  Without an answer by {until[:16].replace('T', ' ')} UTC {what}.")
@@ -80,6 +86,15 @@ def answer_commands(run_id: str, asked: Sequence[Mapping[str, Any]]) -> list[str
 def label(decision: str) -> str:
     """Return the display text of a decision."""
     return "fail the run" if decision == "fail" else decision.replace("_", " ")
+
+
+def sticky_line(one: Mapping[str, Any]) -> str:
+    """Return a line about an approval that holds for later calls too."""
+    where = f"thread {one['thread_id']}" if one.get("thread_id") else "all its threads"
+    until = one["expires_at"][:16].replace("T", " ")
+    state = f"until {until} UTC" if one["is_valid"] else "ended"
+    whose = f"{one['name']} of {one['agent']}, {where}, {one['principal']}"
+    return f"{one['sticky_id']}  {whose}: {one['approved_by']}, {state}"
 
 
 def _json(value: Any) -> str:

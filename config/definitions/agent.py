@@ -19,7 +19,7 @@ from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.json_schema import SchemaRefused, check_schema
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
-from config.effects import Effect, OnExpiry
+from config.effects import Effect, OnExpiry, Scope
 from config.egress.errors import UrlRefused
 from config.egress.policy import hosts_in
 from config.egress.target import parse_target
@@ -83,6 +83,10 @@ class ToolOverride(_Section):
     """The call's result with ``on_expiry: take_default``."""
     approvers: Annotated[int, Field(strict=True, ge=1, le=5)] | None = None
     """How many persons have to approve a call; from two on, the run's own principal is none of them."""
+    sticky: tuple[Scope, ...] | None = None
+    """For which later calls an approval may hold too."""
+    sticky_s: Annotated[int, Field(strict=True, ge=1, le=2_592_000)] | None = None
+    """For how many seconds at most such an approval holds."""
     hosts: tuple[Annotated[str, AfterValidator(_is_host)], ...] | None = None
     """The hosts to which its calls may connect, of those that the deployment allows."""
 

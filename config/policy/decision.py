@@ -76,6 +76,8 @@ class PolicyDecision:
     """What the run is labelled with after the call, besides the labels of the tool."""
     seen: tuple[str, ...] = ()
     """The labels that the call had when it was decided about."""
+    approved: str | None = None
+    """The sticky approval by which the call was made, as a sentence: who approved what until when."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the decision as it is recorded, without the fields that say nothing."""

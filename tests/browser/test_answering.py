@@ -572,3 +572,29 @@ def test_a_form_fits_and_can_be_read(browser: Browser, counter: Counter, width: 
         assert visitor.page.evaluate(OVERFLOW) <= 0, scheme
         assert visitor.page.evaluate(FAINT_TEXTS) == [], scheme
     context.close()
+
+
+# --- approvals that hold for later calls ----------------------------------------------------------
+
+
+def test_an_approval_may_hold_for_later_calls_where_that_is_offered(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = counter.waiting(question_before(scopes=("thread",), scope_s=1800))
+    card = looks_at(visitor, thread_id)
+    chosen = card.get_by_label("What the approval is for")
+    expect(chosen.locator("option")).to_have_text(["This call only", "And its calls in this conversation, for 30 min"])
+
+    chosen.select_option("thread")
+    button(card, "Approve").click()
+
+    expect(card).to_contain_text("It holds for later calls in this conversation until")
+    (sticky,) = counter.journal.sticky_approvals.page(ME)
+    assert (sticky["scope"], sticky["approved_by"], sticky["is_valid"]) == ("thread", "local", True)
+    assert status_of(counter, run_id) == "queued"
+
+
+def test_without_an_offer_an_approval_is_for_this_call(visitor: Visitor, counter: Counter) -> None:
+    _, thread_id = counter.waiting(question_before())
+
+    card = looks_at(visitor, thread_id)
+
+    expect(card.get_by_label("What the approval is for")).to_have_count(0)

@@ -522,3 +522,39 @@ def test_at_a_terminal_each_field_is_asked_for_until_all_fit(
     assert status == 0
     given = {"street": "Main St 7", "floor": 7, "speed": "fast", "is_gift": True, "extras": ["card", "ribbon"]}
     assert answered(run_id) == given
+
+
+# --- approvals that hold for later calls ----------------------------------------------------------
+
+
+def test_an_approval_for_later_calls_is_given_listed_and_ended(terminal: Terminal) -> None:
+    run_id, _ = terminal.waiting(question_before(scopes=("thread",), scope_s=1800))
+    assert "for up to 30 minutes: --scope thread." in terminal.says("approve", run_id, status=2)
+
+    terminal.says("approve", run_id, "--decision", "approve", "--scope", "thread", "--for", "10m")
+    listed = terminal.says("approve", "--list-sticky")
+    sticky_id = listed.split()[0]
+    ended = terminal.says("approve", "--revoke", sticky_id)
+
+    assert "refund_order of clerk, thread talk, local: terminal, until 20" in listed
+    assert "ended" in ended
+    assert "ended" in terminal.says("approve", "--list-sticky")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--decision", "reject", "--scope", "thread"), "--decision approve only"),
+        (("--decision", "approve", "--for", "10m"), "--scope only"),
+        (("--decision", "approve", "--scope", "ever"), "ever"),
+        (("--decision", "approve", "--scope", "thread", "--for", "long"), "not a duration"),
+        (("--decision", "approve", "--scope", "thread", "--for", "31m"), "scope_refused"),
+        (("--revoke", "stk_none"), "sticky_unknown"),
+    ],
+)
+def test_a_scope_that_is_not_offered_is_said(terminal: Terminal, words: tuple[str, ...], problem: str) -> None:
+    run_id, _ = terminal.waiting(question_before(scopes=("thread",), scope_s=1800))
+
+    assert problem in terminal.complains("approve", run_id, *words)
+
+    assert terminal.status(run_id) == "waiting"

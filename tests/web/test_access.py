@@ -16,7 +16,7 @@ from sqlalchemy import and_, insert, select, update
 
 from agents.runner import Runner
 from config.database.shared_secret import shared_secret
-from config.database.tables import api_keys, approvals, runs, threads
+from config.database.tables import api_keys, approvals, runs, sticky_approvals, threads
 from config.identity import keys
 from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role, Verb
@@ -38,6 +38,7 @@ UNKNOWN = {
     "agent": "no-such-agent",
     "call_id": "call_00000000000000000000000000",
     "key_id": "0000000000000000",
+    "sticky_id": "stk_00000000000000000000000000",
     "owner": "no-such-principal",
 }
 """An id of each kind that nothing has; of threads a new one each time, since a call may create it."""
@@ -70,6 +71,8 @@ NO_IDS = {
         "result",
         "roles",
         "search",
+        "scope",
+        "scope_s",
         "source",
         "status",
         "strategies",
@@ -203,10 +206,20 @@ def objects(runner: Runner, credentials: Mapping[str, object]) -> Objects:
                 connection.execute(update(threads).where(threads.c.id == thread_id).values(private=True))
             key_id = connection.execute(select(api_keys.c.id).where(_IS_OF_ANA)).scalars().first() or ""
         ids = {"run_id": run_id, "thread_id": thread_id, "approval_id": f"apr_{run_id}", "key_id": key_id}
-        ids["call_id"] = ids["approval_id"]
+        ids["call_id"], ids["sticky_id"] = ids["approval_id"], _sticky(runner, run_id, thread_id)
         return ids | {"agent": "ledger", "owner": "ana"}
 
     return Objects(make=make)
+
+
+def _sticky(runner: Runner, run_id: str, thread_id: str) -> str:
+    """Return a new sticky approval of ana's."""
+    row: dict[str, Any] = {"id": f"stk_{run_id}", "tenant": ANA.tenant, "principal": ANA.id, "agent_id": "assistant"}
+    row |= {"thread_id": thread_id, "private": False, "scope": "thread", "name": SECRET, "tool_digest": "0" * 64}
+    row |= {"approval_id": f"apr_{run_id}", "approved_by": "ana", "created_ms": 1, "expires_ms": 2**60}
+    with runner.journal.database.write() as connection:
+        connection.execute(insert(sticky_approvals), row)
+    return f"stk_{run_id}"
 
 
 # --- the calls of the document ------------------------------------------------------------------

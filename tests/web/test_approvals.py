@@ -367,3 +367,46 @@ def test_a_viewer_gets_the_question_and_the_answer(client, waiting, runner) -> N
     lines.close()
 
     assert (decided["type"], decided["decision"], decided["by"]) == ("approval", "fail", Principal().id)
+
+
+# --- approvals that hold for later calls ----------------------------------------------------------
+
+
+def test_an_approval_holds_for_later_calls_where_that_is_offered_and_is_listed_and_ended(client, waiting) -> None:
+    run_id, (approval_id,) = waiting(question_before(scopes=("thread", "tool"), scope_s=600))
+    (asked,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
+
+    decided = decide(client, run_id, approval_id, decision="approve", scope="thread", scope_s=60)
+    (listed,) = client.get("/v1/sticky-approvals").json["sticky_approvals"]
+    ended = client.delete(f"/v1/sticky-approvals/{listed['sticky_id']}")
+
+    assert (asked["scopes"], asked["scope_s"]) == (["thread", "tool"], 600)
+    assert decided.status_code == 200
+    assert (listed["scope"], listed["name"], listed["approved_by"], listed["is_valid"]) == (
+        "thread",
+        "refund_order",
+        "local",
+        True,
+    )
+    assert (ended.status_code, ended.json["is_valid"], ended.json["revoked_by"]) == (200, False, "local")
+    assert client.delete("/v1/sticky-approvals/stk_none").json["code"] == "sticky_unknown"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"decision": "approve", "scope": "ever"}, 400, "bad_request"),
+        ({"decision": "approve", "scope": "tool"}, 422, "scope_refused"),
+        ({"decision": "approve", "scope": "thread", "scope_s": 601}, 422, "scope_refused"),
+        ({"decision": "approve", "scope": "thread", "scope_s": 0}, 400, "bad_request"),
+        ({"decision": "approve", "scope": "thread", "arguments": {"order": 1}}, 422, "scope_refused"),
+        ({"decision": "reject", "scope": "thread"}, 400, "bad_request"),
+    ],
+)
+def test_a_scope_that_is_not_offered_decides_nothing(client, waiting, body, status, code) -> None:
+    run_id, (approval_id,) = waiting(question_before(scopes=("thread",), scope_s=600))
+
+    answer = decide(client, run_id, approval_id, **body)
+
+    assert (answer.status_code, answer.json["code"]) == (status, code)
+    assert client.get(f"/v1/runs/{run_id}").json["status"] == "waiting"

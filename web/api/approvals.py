@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from flask import Blueprint, Response
 from pydantic import ConfigDict, Field
@@ -20,6 +20,8 @@ from bus.journal import (
     EditRefused,
     IdempotencyConflict,
     RunUnknown,
+    ScopeRefused,
+    StickyUnknown,
 )
 from config.errors import BadRequest
 from web.api.answers import answer
@@ -27,8 +29,8 @@ from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.parameters import ListPlace, Repeatable, Whole, next_place, place_of, sized
 from web.process import current_process
-from web.schemas.approval import ApprovalPage, Approvals, DecidedApproval
-from web.schemas.paths import ApprovalId, RunId
+from web.schemas.approval import ApprovalPage, Approvals, DecidedApproval, ListedSticky, StickyPage
+from web.schemas.paths import ApprovalId, RunId, StickyId
 from web.security import current_principal
 
 approvals = Blueprint("approvals", __name__)
@@ -62,7 +64,7 @@ def many(run_id: RunId) -> Response:
     return answer({"approvals": current_process().journal.runs.questions(current_principal(), run_id)})
 
 
-GOES_WITH = {"result": ("take_as_done", "answer"), "arguments": ("approve",)}
+GOES_WITH = {"result": ("take_as_done", "answer"), "arguments": ("approve",), "scope": ("approve",)}
 """Field of an answer -> the decisions that take it."""
 NEEDS: JsonDict = {
     "allOf": [
@@ -91,6 +93,10 @@ class Decide(Input):
     """With ``approve`` only: the arguments to call the tool with instead of those shown, up to 256 KiB of JSON."""
     message: Maybe[Annotated[str, Field(max_length=Decision.MAX_MESSAGE_CHARS)]] = None
     """A note for the log; with ``reject`` the agent gets it too."""
+    scope: Maybe[Literal["thread", "tool"]] = None
+    """With ``approve``: for which later calls of the tool it holds too, of the question's ``scopes``."""
+    scope_s: Maybe[Annotated[int, Whole(1, 2_592_000)]] = None
+    """With ``scope``: for how many seconds, at most the question's ``scope_s``; absent: for as long as that."""
     digest: Maybe[Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = None
     """The question's ``digest``, as you were shown it: the answer is refused where it is another one."""
 
@@ -107,6 +113,7 @@ class Decide(Input):
         DecisionRefused,
         EditRefused,
         AnswerRefused,
+        ScopeRefused,
         ArgumentsDiffer,
         IdempotencyConflict,
     ),
@@ -126,5 +133,23 @@ def _decision(body: Decide) -> Decision:
         if getattr(body, field) is not None and body.decision not in decisions:
             named = " or ".join(f'"{decision}"' for decision in decisions)
             raise BadRequest(f"'{field}' goes with \"decision\": {named} only; leave it out.")
-    given = {name: getattr(body, name) for name in ("result", "arguments", "digest")}
+    given = {name: getattr(body, name) for name in ("result", "arguments", "digest", "scope", "scope_s")}
     return Decision(decision=body.decision, message=body.message or None, **given)
+
+
+@approvals.get("/v1/sticky-approvals")
+@call({200: StickyPage})
+def list_sticky(query: WhichApprovals) -> Response:
+    """List the approvals that hold for later calls too and that you may end, the newest first, with ended ones."""
+    found = current_process().journal.sticky_approvals.page(
+        current_principal(), limit=query.limit, **place_of(query.before)
+    )
+    return answer({"sticky_approvals": found, **next_place(found, query.limit, "created_at", "sticky_id")})
+
+
+@approvals.delete("/v1/sticky-approvals/<sticky_id>")
+@call({200: ListedSticky}, problems=(StickyUnknown,))
+def revoke_sticky(sticky_id: StickyId) -> Response:
+    """End one before its time: calls that begin afterwards ask again. A second time changes nothing."""
+    principal = current_principal()
+    return answer(current_process().journal.sticky_approvals.revoke(principal, sticky_id, by=principal.id))

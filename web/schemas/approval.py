@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bus.journal import RunStatus
-from config.effects import OnExpiry
+from config.effects import OnExpiry, Scope
 from web.calls.fields import Answer, Maybe
 
 
@@ -32,6 +32,10 @@ class Approval(Answer):
     """Why a person is asked, as a sentence."""
     approvers: int
     """How many persons have to approve; from two on, the run's own principal is none of them."""
+    scopes: list[Scope]
+    """For which later calls of the tool an approval may hold too; empty: for none."""
+    scope_s: int | None
+    """For how many seconds at most."""
     approved_by: list[str]
     """Those that have approved so far, where several have to."""
     on_expiry: OnExpiry
@@ -80,3 +84,34 @@ class DecidedApproval(Answer):
     """Who answered."""
     status: RunStatus
     """The state of the run now: ``queued`` to continue, or ``waiting`` for another question or another approval."""
+
+
+class ListedSticky(Answer):
+    """An approval that holds for a tool's later calls too."""
+
+    sticky_id: str
+    scope: Scope
+    name: str
+    """The tool."""
+    agent: str
+    principal: str
+    """Whose runs' calls it approves."""
+    thread_id: Maybe[str] = None
+    """With the scope ``thread``: the thread."""
+    approved_by: str
+    approval_id: str
+    """The approval with which it was given."""
+    created_at: str
+    expires_at: str
+    revoked_at: Maybe[str] = None
+    revoked_by: Maybe[str] = None
+    is_valid: bool
+    """Whether a call may begin by it now."""
+
+
+class StickyPage(Answer):
+    """Approvals that hold for later calls too, the newest first."""
+
+    sticky_approvals: list[ListedSticky]
+    next: Maybe[str] = None
+    """Where the next page begins; absent on the last one."""

@@ -13,6 +13,7 @@ ThreadId = Annotated[str, Field(description="The conversation's id, or your own 
 AgentId = Annotated[str, Field(description="The agent's id.", examples=["assistant"])]
 KeyId = Annotated[str, Field(description="The key's id.", examples=["KVCxQwklaisCdNng"])]
 ApprovalId = Annotated[str, Field(description="The question's id.", examples=["apr_01m7wyc882adz9tga1jxhzbj7w"])]
+StickyId = Annotated[str, Field(description="The sticky approval's id.", examples=["stk_01m7wyc882adz9tga1jxhzbj7w"])]
 AgentName = Annotated[str, Field(max_length=80, examples=["assistant"])]
 """The id of an agent, in a body."""
 ThreadName = Annotated[

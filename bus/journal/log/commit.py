@@ -18,6 +18,7 @@ from bus.journal.states import owned
 from bus.journal.states.conditions import is_open
 from bus.journal.states.release import Release
 from bus.journal.steps import StepEnded, StepStarted, decide_steps, end_steps, leave_steps, start_steps
+from bus.journal.sticky import require_valid
 from bus.journal.threads import HistoryItem
 from bus.payloads import EndPayload, Payload
 from config.clock import epoch_ms
@@ -42,6 +43,8 @@ class Commit:
     """Step id -> what was decided about a step that is recorded as started, before its call is made."""
     waiting: Sequence[str] = ()
     """Ids of steps whose task is under way while the run is released."""
+    sticky: Sequence[str] = ()
+    """Ids of sticky approvals by which steps start; the commit is refused where one has ended."""
     release: Release | None = None
     """Give the run back without ending it; this writer commits nothing afterwards."""
     error_code: str | None = None
@@ -68,6 +71,7 @@ def record(
     rows = [event_row(payload, run.run_id, run.thread_id, fence) for payload in written]
     insert_rows(connection, [*blocks, *rows])
     end_steps(connection, ended)
+    require_valid(connection, change.sticky)
     start_steps(connection, run.run_id, fence, change.started)
     decide_steps(connection, change.decided)
     leave_steps(connection, change.planned, "planned")

@@ -19,6 +19,7 @@ from bus.journal.states import owned
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
 from bus.journal.states.principal_now import roles_now
 from bus.journal.steps import StepStarted, decide_steps, edit_steps, restart_steps, start_steps
+from bus.journal.sticky import StickyApproval, require_valid, valid_of
 from bus.journal.task_wait import TaskWait, begin_waits
 from bus.journal.threads import Past, history
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
@@ -151,6 +152,8 @@ class FirstCommit:
     """Step id -> what the policy decides now about a step that is resumed."""
     waits: Mapping[str, TaskWait] = field(default_factory=dict)
     """Step id -> the task that a resumed step begins now."""
+    sticky: Sequence[str] = ()
+    """Ids of sticky approvals by which steps start or are resumed; the claim fails where one has ended."""
     answers_used: Sequence[str] = ()
     """Ids of approvals whose decision is used now."""
 
@@ -176,11 +179,16 @@ class Claim:
             return None
         return read_call(self.connection, self.lease.run_id)
 
+    def sticky(self) -> tuple[StickyApproval, ...]:
+        """Return the sticky approvals that are valid for the run's principal and agent."""
+        return valid_of(self.connection, self.lease.tenant, self.lease.principal, self.lease.agent_id)
+
     def write(self, first: FirstCommit) -> None:
         """Record the events, the steps that begin or are resumed, and the approvals that are used."""
         lease = self.lease
         rows = [event_row(payload, lease.run_id, lease.thread_id, lease.fence) for payload in first.events]
         insert_rows(self.connection, rows)
+        require_valid(self.connection, first.sticky)
         start_steps(self.connection, self.lease.run_id, self.lease.fence, first.started)
         restart_steps(self.connection, self.lease.fence, first.restarted)
         edit_steps(self.connection, first.edited)

@@ -96,8 +96,11 @@ def decide(
     result: Any,
     message: str | None,
     digest: str | None,
+    scope: str | None,
+    scope_s: int | None,
 ) -> Call[Decided]:
     body = {"decision": decision, "arguments": arguments, "result": result, "message": message, "digest": digest}
+    body |= {"scope": scope, "scope_s": scope_s}
     return _post(f"/v1/runs/{_id(run_id)}/approvals/{_id(approval_id)}", body, Decided.of)
 
 

@@ -109,6 +109,14 @@ class ApprovalEvent(Event):
     """How many persons have to approve; absent: one."""
     approved_by: Sequence[str] | None = None
     """Those that have approved so far, where several have to; without ``decision`` more have to."""
+    scopes: Sequence[str] | None = None
+    """For which later calls of the tool an approval may hold too; absent: for none."""
+    scope_s: int | None = None
+    """With ``scopes``: for how many seconds at most."""
+    scope: str | None = None
+    """With ``decision``: for which later calls it holds too."""
+    until: str | None = None
+    """With ``scope``: when that ends, UTC."""
     kind: str | None = None
     """With a form: ``arguments`` where the call lacks some, ``input`` where its tool asks."""
     form: Mapping[str, Any] | None = None

@@ -60,6 +60,10 @@ class Approval(Record):
     """How many persons have to approve; from two on, the run's own principal is none of them."""
     approved_by: Sequence[str] = ()
     """Those that have approved so far, where several have to."""
+    scopes: Sequence[str] = ()
+    """For which later calls of the tool an approval may hold too."""
+    scope_s: int | None = None
+    """For how many seconds at most."""
     on_expiry: str = "fail"
     """What is done without an answer: fail (the run), reject or take_default (the call)."""
     run_id: str | None = None

@@ -13,6 +13,10 @@ export interface Answer {
   result?: unknown;
   /** The question's digest, as it was shown; the answer is refused where it is another one. */
   digest?: string;
+  /** With `approve`: for which later calls of the tool it holds too, of the question's `scopes`. */
+  scope?: "thread" | "tool";
+  /** With `scope`: for how many seconds; absent: for as long as the question allows. */
+  scope_s?: number;
   /** A note that the log keeps. */
   message?: string;
 }

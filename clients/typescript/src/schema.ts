@@ -82,6 +82,10 @@ export interface components {
             on_expiry: components["schemas"]["OnExpiry"];
             /** @description Why a person is asked, as a sentence. */
             reason: string;
+            /** @description For how many seconds at most. */
+            scope_s: number | null;
+            /** @description For which later calls of the tool an approval may hold too; empty: for none. */
+            scopes: components["schemas"]["Scope"][];
         };
         /** @description A question to a person, or its answer. */
         ApprovalEvent: {
@@ -116,6 +120,12 @@ export interface components {
             /** @description With a decision: SHA-256 of the result or the answer that the person gave, as canonical JSON. */
             result_digest?: string;
             run_id: string;
+            /** @description With a decision: for which later calls it holds too. */
+            scope?: string;
+            /** @description With ``scopes``: for how many seconds at most. */
+            scope_s?: number;
+            /** @description For which later calls of the tool an approval may hold too: ``thread``, ``tool``; absent: none. */
+            scopes?: string[];
             /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
             thread_id: string;
@@ -124,6 +134,8 @@ export interface components {
              * @enum {string}
              */
             type: "approval";
+            /** @description With ``scope``: when that ends, UTC. */
+            until?: string;
         };
         /** @description Open questions of several runs, the newest first. */
         ApprovalPage: {
@@ -311,7 +323,11 @@ export interface components {
             message?: string;
             /** @description With ``take_as_done``: the call's result, any JSON up to 256 KiB. With ``answer``: the filled-in form. */
             result?: unknown;
-        } & (unknown & unknown);
+            /** @description With ``approve``: for which later calls of the tool it holds too, of the question's ``scopes``. */
+            scope?: components["schemas"]["Scope"];
+            /** @description With ``scope``: for how many seconds, at most the question's ``scope_s``; absent: for as long as that. */
+            scope_s?: number;
+        } & (unknown & unknown & unknown);
         /** @description The answer that counts. */
         DecidedApproval: {
             approval_id: string;
@@ -604,6 +620,10 @@ export interface components {
             /** @description Why a person is asked, as a sentence. */
             reason: string;
             run_id: string;
+            /** @description For how many seconds at most. */
+            scope_s: number | null;
+            /** @description For which later calls of the tool an approval may hold too; empty: for none. */
+            scopes: components["schemas"]["Scope"][];
             thread_id: string;
             /** @description The beginning of the run's input. */
             title?: string;
@@ -664,6 +684,27 @@ export interface components {
             usage?: {
                 [key: string]: number;
             };
+        };
+        /** @description An approval that holds for a tool's later calls too. */
+        ListedSticky: {
+            agent: string;
+            /** @description The approval with which it was given. */
+            approval_id: string;
+            approved_by: string;
+            created_at: string;
+            expires_at: string;
+            /** @description Whether a call may begin by it now. */
+            is_valid: boolean;
+            /** @description The tool. */
+            name: string;
+            /** @description Whose runs' calls it approves. */
+            principal: string;
+            revoked_at?: string;
+            revoked_by?: string;
+            scope: components["schemas"]["Scope"];
+            sticky_id: string;
+            /** @description With the scope ``thread``: the thread. */
+            thread_id?: string;
         };
         /** @description An event that is committed. */
         LoggedEvent: {
@@ -1061,6 +1102,11 @@ export interface components {
                 [key: string]: number;
             };
         };
+        /**
+         * @description For which later calls of a tool a person's approval may hold too.
+         * @enum {string}
+         */
+        Scope: "thread" | "tool";
         /** @description What the run is started with. */
         SeedConfig: {
             /** @description The agent; absent: the default agent. */
@@ -1242,6 +1288,12 @@ export interface components {
              * @enum {string}
              */
             type: "status";
+        };
+        /** @description Approvals that hold for later calls too, the newest first. */
+        StickyPage: {
+            /** @description Where the next page begins; absent on the last one. */
+            next?: string;
+            sticky_approvals: components["schemas"]["ListedSticky"][];
         };
         /** @description A call that takes longer than the request waits, or that waits for a person. */
         StillExecuting: {

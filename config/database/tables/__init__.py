@@ -7,7 +7,15 @@ JSON text. docs/journal.md describes each table.
 from __future__ import annotations
 
 from config.database.tables.columns import metadata
-from config.database.tables.control import approvals, controls, idempotency_keys, internal_events, outbox, timers
+from config.database.tables.control import (
+    approvals,
+    controls,
+    idempotency_keys,
+    internal_events,
+    outbox,
+    sticky_approvals,
+    timers,
+)
 from config.database.tables.fleet import tools, workers
 from config.database.tables.identity import api_keys, audit, audit_heads, feed_tickets, principals, secrets, sessions
 from config.database.tables.runs import definitions, events, messages, runs, steps, thread_agents, threads
@@ -31,6 +39,7 @@ __all__ = [
     "secrets",
     "sessions",
     "steps",
+    "sticky_approvals",
     "thread_agents",
     "threads",
     "timers",

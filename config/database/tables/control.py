@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, PrimaryKeyConstraint, String, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+)
 
 from config.database.tables.columns import Id, Key, metadata, partial_index
 
@@ -47,6 +58,8 @@ approvals = Table(
     Column("default_json", Text),  # the call's result where an expiry takes it
     Column("approvers", Integer),  # how many persons have to approve; NULL: one
     Column("approved_json", Text),  # the principals that have approved, where several have to
+    Column("scopes_json", Text),  # for which later calls it may hold too; NULL: none
+    Column("scope_s", Integer),  # for how long at most
     Column("reason", Text),
     Column("expires_ms", BigInteger),
     Column("decision", String(16)),
@@ -56,6 +69,30 @@ approvals = Table(
     Column("used_ms", BigInteger),
     Column("created_ms", BigInteger, nullable=False),
     partial_index("ix_approvals_open", "created_ms", "id", where="decision IS NULL"),
+)
+
+sticky_approvals = Table(  # approvals that hold for later calls too
+    "sticky_approvals",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("tenant", Id, nullable=False),
+    Column("principal", Id, nullable=False),  # whose calls
+    Column("agent_id", Id, nullable=False),
+    Column(
+        "thread_id", String(128), nullable=False
+    ),  # of the run that asked; with the scope `thread` it is bound to it
+    Column("private", Boolean, nullable=False),  # as that run is
+    Column("scope", String(8), nullable=False),
+    Column("name", Text, nullable=False),  # the tool's
+    Column("tool_digest", String(64), nullable=False),
+    Column("policy_version", String(64)),  # of the policy that requires the approval; NULL: the tool does
+    Column("approval_id", Id, nullable=False),  # the approval beside which it was given
+    Column("approved_by", Id, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("expires_ms", BigInteger, nullable=False),
+    Column("revoked_ms", BigInteger),
+    Column("revoked_by", Id),
+    Index(None, "tenant", "principal", "agent_id"),
 )
 
 timers = Table(

@@ -31,6 +31,8 @@ class Action(StrEnum):
     RUN_CONTROLLED = "run.controlled"
     """A stop; the fact ``verb`` has its name."""
     APPROVAL_DECIDED = "approval.decided"
+    APPROVAL_REVOKED = "approval.revoked"
+    """A sticky approval was ended before its time."""
     RUN_REMOVED = "run.removed"
     THREAD_REMOVED = "thread.removed"
     RETENTION = "retention"

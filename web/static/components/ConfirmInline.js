@@ -1,7 +1,7 @@
 // A call a person decides about: exactly which call, why, and the answers that may be given.
 
 import { fill, h, icon } from "../dom/h.js";
-import { deadline } from "../dom/format.js";
+import { deadline, span } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { newKey, sendConfirm } from "../services/api.js";
 import { mayDecide, ownerOf } from "../state/me.js";
@@ -24,6 +24,7 @@ const FIELDS = {
   reject: () => ({ label: "Why?", hint: "The agent gets this. Leave it empty to give no reason.", confirm: "Reject", isText: true }),
   edit: (item) => ({ label: "Arguments", confirm: "Approve with these", mustBeJson: true, text: JSON.stringify(item.arguments ?? {}, null, 2) }),
 };
+const SCOPES = { thread: "And its calls in this conversation", tool: "And its calls in all your conversations with this agent" };
 const MARKS = { fail: "failed", reject: "refused" };
 
 /**
@@ -34,6 +35,7 @@ export class ConfirmInline {
   #item = null;
   #field = null;
   #form = null;
+  #scopes = null;
   #error = null;
   #shown = "";
   #keys = new Map();
@@ -45,7 +47,7 @@ export class ConfirmInline {
 
   update(item) {
     this.#item = item;
-    const key = JSON.stringify([item.decision, item.by, item.mine, item.late, item.over, item.arguments, item.edited, item.word, item.approved_by]);
+    const key = JSON.stringify([item.decision, item.by, item.mine, item.late, item.over, item.arguments, item.edited, item.word, item.approved_by, item.scope, item.until]);
     if (key === this.#shown) return;
     this.#shown = key;
     if (!isOpen(item)) this.#field = this.#form = this.#error = null;
@@ -125,14 +127,24 @@ export class ConfirmInline {
     return this.#field ? this.#field.element : h("div.choices", {}, this.#offered().map((decision) => this.#choice(decision)));
   }
 
+  // An approval may hold for later calls too, where the tool offers it.
+  #scope() {
+    const { scopes = [], scope_s: seconds } = this.#item;
+    if (!scopes.length) return null;
+    this.#scopes ??= h("select.scope", { "aria-label": "What the approval is for", dataset: { key: "scope" } },
+      h("option", { value: "" }, "This call only"), scopes.map((scope) => h("option", { value: scope }, `${SCOPES[scope] ?? scope}, ${span(seconds)}`)));
+    return this.#scopes;
+  }
+
   #choice(decision) {
     const look = decision === "approve" ? "btn.go" : "btn";
     const edit = decision === "approve" && !(this.#item.approvers > 1) && h("button.btn", { type: "button", dataset: { key: "edit" }, onclick: () => this.#open("edit") }, "Edit");
-    return [h("div.row", {}, h(`button.${look}`, { type: "button", dataset: { key: decision }, onclick: () => this.#choose(decision) }, decisionWords(decision)), edit), h("p", {}, MEANINGS[decision] ?? "")];
+    return [h("div.row", {}, h(`button.${look}`, { type: "button", dataset: { key: decision }, onclick: () => this.#choose(decision) }, decisionWords(decision)), edit), h("div", {}, h("p", {}, MEANINGS[decision] ?? ""), decision === "approve" && this.#scope())];
   }
 
   #choose(decision) {
-    return FIELDS[decision] ? this.#open(decision) : this.#decide(decision);
+    if (FIELDS[decision]) return this.#open(decision);
+    return this.#decide(decision, decision === "approve" && this.#scopes?.value ? { scope: this.#scopes.value } : {});
   }
 
   #outcome(item) {
@@ -140,6 +152,7 @@ export class ConfirmInline {
     const outcome = item.decision
       ? h("p", {}, item.late && "Another answer came first: ", h("strong", {}, decisionWords(item.decision) + how), ` — decided ${byWords(item)}.`)
       : h("p", {}, "The run ended before it was answered.");
+    if (item.scope) outcome.append(` It holds for later calls ${item.scope === "thread" ? "in this conversation" : "of this tool"}${item.until ? ` until ${deadline(item.until)}` : ""}.`);
     return [outcome, item.decision === "answer" && item.answer && ArgumentList(item.answer), item.decision !== "answer" && item.edited && ArgumentList(item.edited), item.word && h("p.faint", {}, `“${visible(item.word)}”`), h("details", {}, h("summary", {}, "What was asked"), item.reason && h("p", {}, visible(item.reason)), ArgumentList(item.arguments))];
   }
 
@@ -170,7 +183,7 @@ export class ConfirmInline {
     try {
       const { by } = await sendConfirm({ runId: this.story.run_id, approvalId: item.approval_id, decision, ...more, key: this.#keyOf(decision, more) });
       if (decision === "approve" && item.approvers > 1) return; // it may not be the last one needed: its event says so
-      this.#answered({ decision, by, mine: true, edited: more.args, word: more.message, answer: decision === "answer" ? more.result : undefined });
+      this.#answered({ decision, by, mine: true, scope: more.scope, edited: more.args, word: more.message, answer: decision === "answer" ? more.result : undefined });
     } catch (error) {
       if (error.code === "approval_decided") return this.#answered({ decision: error.facts.decision, by: error.facts.by, late: true });
       this.#error = error;

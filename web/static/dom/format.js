@@ -52,6 +52,12 @@ export function deadline(at) {
   return Number.isNaN(date.getTime()) ? "" : UNTIL.format(date);
 }
 
+/** Return `for 45 s`, `for 30 min`, `for 2 h` or `for 3 d`: a length of time, rounded down. */
+export function span(seconds) {
+  const [unit, name] = [[86_400, "d"], [3600, "h"], [60, "min"]].find(([size]) => seconds >= size) ?? [1, "s"];
+  return `for ${Math.floor(seconds / unit)} ${name}`;
+}
+
 /** Return `1,234`. */
 export function count(n) {
   return COUNT.format(n);

@@ -23,11 +23,12 @@ export function getConversationHistory(key) {
 }
 
 /** Answer what a run asks, with changed arguments or a result where there is one; returns {decision, by, status}. */
-export function sendConfirm({ runId, approvalId, decision, args, result, message, key }) {
+export function sendConfirm({ runId, approvalId, decision, args, result, message, scope, key }) {
   const answer = { decision };
   if (args !== undefined) answer.arguments = args;
   if (result !== undefined) answer.result = result;
   if (message !== undefined) answer.message = message;
+  if (scope) answer.scope = scope;
   return server.handle(runId).decide(approvalId, answer, { key });
 }
 

@@ -81,6 +81,8 @@ class RunHandle:
         result: Any = None,
         message: str | None = None,
         digest: str | None = None,
+        scope: str | None = None,
+        scope_s: int | None = None,
     ) -> Decided:
         """Answer a question of the run; the first valid answer counts.
 
@@ -90,6 +92,8 @@ class RunHandle:
             arguments: with ``approve``: those to call the tool with instead of those shown.
             result: of a call that was done by hand, with ``take_as_done``; with ``answer`` the filled-in form.
             message: a note for the log; with ``reject`` the agent gets it too.
+            scope: with ``approve``: for which later calls of the tool it holds too, of the question's ``scopes``.
+            scope_s: with ``scope``: for how many seconds; None: for as long as the question allows.
             digest: the question's, as you were shown it; the answer is refused where it is another one.
 
         Raises:
@@ -97,5 +101,5 @@ class RunHandle:
                 ``approval_unknown``, ``decision_refused``, ``arguments_differ``, or ``edit_refused`` and
                 ``answer_refused`` where the arguments or the answer do not fit.
         """
-        call = calls.decide(self.run_id, approval_id, decision, arguments, result, message, digest)
+        call = calls.decide(self.run_id, approval_id, decision, arguments, result, message, digest, scope, scope_s)
         return self._transport.send(call)

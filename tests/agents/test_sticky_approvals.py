@@ -1,0 +1,180 @@
+"""Later calls of a tool that a person has approved too: made without a question, until that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from agents.context import RunContext
+from agents.handle import RunHandle
+from agents.testing import AgentKit, Call, Turn
+from agents.tools.tool import Tool, tool
+from bus.journal import Decision, StickyApproval, steps_of
+from bus.payloads import ApprovalPayload, ToolResultPayload
+from config.identity.principal import Principal
+
+made: list[int] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_made() -> None:
+    made.clear()
+
+
+def ordering(sticky: Collection[str] = ("thread", "tool"), about: str = "Order something.", **more: Any) -> Any:
+    """Return a tool whose approvals may hold for later calls too."""
+
+    def order(boxes: int) -> str:
+        made.append(boxes)
+        return f"ordered {boxes}"
+
+    order.__doc__ = about
+    return tool(effect="unsafe", confirm=True, sticky=sticky, sticky_s=600, **more)(order)
+
+
+def call(boxes: int) -> Call:
+    return Call(name="order", arguments={"boxes": boxes})
+
+
+def asks(kit: AgentKit, boxes: int, order: Callable[..., Any] | None = None, **options: Any) -> RunHandle:
+    """Return a run that calls the tool, and waits."""
+    kit.agent(tools=[order or ordering()])
+    kit.model.script(Turn(calls=[call(boxes)]), Turn(text="Done."))
+    handle = kit.run(**options)
+    next(event for event in handle.events() if isinstance(event, ApprovalPayload))
+    return handle
+
+
+def approve(handle: RunHandle, **said: Any) -> None:
+    (one,) = handle.approvals()
+    handle.decide(one["approval_id"], Decision(decision="approve", **said), by="ann")
+    assert handle.result(30).status == "succeeded"
+
+
+def plays(kit: AgentKit, *boxes: int, order: Callable[..., Any] | None = None, **options: Any) -> RunHandle:
+    """Return a run that made these calls without a question."""
+    kit.agent(tools=[order or ordering()])
+    kit.model.script(Turn(calls=[call(number) for number in boxes]), Turn(text="Done."))
+    handle = kit.run(**options)
+    assert handle.result(30).status == "succeeded"
+    events = list(handle.events())
+    assert [event for event in events if isinstance(event, ApprovalPayload)] == []
+    assert {event.outcome for event in events if isinstance(event, ToolResultPayload)} == {"done"}
+    return handle
+
+
+def decisions(kit: AgentKit, handle: RunHandle) -> list[dict[str, Any]]:
+    """Return what was decided about each tool call of a run."""
+    with kit.runner.journal.database.read() as connection:
+        steps = [step for step in steps_of(connection, handle.run_id) if step["kind"] == "tool"]
+    return [orjson.loads(step["decision_json"]) for step in steps]
+
+
+def test_later_calls_of_the_thread_are_made_without_a_question(kit: AgentKit) -> None:
+    approve(asks(kit, 1, thread_id="talk"), scope="thread")
+
+    handle = plays(kit, 2, 3, thread_id="talk")
+
+    assert sorted(made) == [1, 2, 3]
+    for decision in decisions(kit, handle):
+        assert decision["approved"].startswith("approved by ann for this thread until 20")
+
+
+def test_another_thread_asks_unless_the_scope_is_the_tool(kit: AgentKit) -> None:
+    approve(asks(kit, 1, thread_id="talk"), scope="thread")
+    other = asks(kit, 2, thread_id="other")
+
+    assert made == [1]
+    approve(other, scope="tool")
+    plays(kit, 3, thread_id="third")
+    assert made == [1, 2, 3]
+
+
+def test_a_later_call_of_the_same_run_is_covered(kit: AgentKit) -> None:
+    kit.agent(tools=[ordering()])
+    kit.model.script(Turn(calls=[call(1)]), Turn(calls=[call(2)]), Turn(text="Done."))
+    handle = kit.run()
+    next(event for event in handle.events() if isinstance(event, ApprovalPayload))
+
+    approve(handle, scope="thread")
+
+    assert made == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ordering(about="Order something else."),
+        ordering(version="2.0.0"),
+        ordering(sticky=()),
+        ordering(sticky=("tool",)),
+        ordering(approvers=2),
+    ],
+    ids=["description", "version", "not offered any more", "another scope", "two persons"],
+)
+def test_a_changed_tool_asks_again(kit: AgentKit, order: Callable[..., Any]) -> None:
+    approve(asks(kit, 1, thread_id="talk"), scope="thread")
+
+    asks(kit, 2, order, thread_id="talk").cancel()
+
+    assert made == [1]
+
+
+def test_another_principal_asks(kit: AgentKit) -> None:
+    approve(asks(kit, 1), scope="tool")
+
+    asks(kit, 2, principal=Principal(id="ben")).cancel()
+
+    assert made == [1]
+
+
+def test_one_that_was_ended_asks_again(kit: AgentKit) -> None:
+    approve(asks(kit, 1, thread_id="talk"), scope="thread")
+    sticky = kit.runner.journal.sticky_approvals
+    (one,) = sticky.page(Principal())
+    sticky.revoke(Principal(), one["sticky_id"], by="local")
+
+    asks(kit, 2, thread_id="talk").cancel()
+
+    assert made == [1]
+
+
+def test_one_that_is_ended_between_its_reading_and_the_start_of_the_call_asks(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approve(asks(kit, 1, thread_id="talk"), scope="thread")
+    sticky = kit.runner.journal.sticky_approvals
+    read = RunContext.read_sticky
+
+    async def and_end(self: RunContext, tools: Sequence[Tool | None]) -> None:
+        await read(self, tools)
+        for one in self.sticky:
+            sticky.revoke(Principal(), one.id, by="local")
+
+    monkeypatch.setattr(RunContext, "read_sticky", and_end)
+    handle = asks(kit, 2, thread_id="talk")
+
+    assert made == [1]
+    approve(handle)
+    assert made == [1, 2]
+
+
+def test_a_tool_without_sticky_approvals_reads_none(kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> tuple[StickyApproval, ...]:
+        raise AssertionError("sticky approvals were read")
+
+    monkeypatch.setattr(kit.runner.journal.sticky_approvals, "valid_of", refuse)
+
+    asks(kit, 1, ordering(sticky=())).cancel()
+
+
+def test_a_tool_call_without_an_agents_turn_is_covered(kit: AgentKit) -> None:
+    approve(asks(kit, 1), scope="tool")
+
+    handle = kit.runner.call_tool("order", {"boxes": 5}, agent_id="tester")
+
+    assert handle.result(30).output == "ordered 5"
+    assert made == [1, 5]
