@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -43,8 +44,11 @@ from config.definitions.secret_reference import required_secret
 from config.effects import Effect, Recovery
 from config.errors import ModelVisible, ToolCutOff, ToolFailed
 from config.failpoints import failpoint
+from config.guardrails.scan import cleaned_data
 from config.ids import new_id
 from config.policy.decision import PolicyDecision, Verdict
+from config.spans.collector import collecting
+from config.spans.hooks import install_hooks
 
 LOST = "The worker was lost while this call was under way, and it is not known whether it took effect."
 NO_EFFECT = "It did not take effect: the other side was asked and knows nothing of this call."
@@ -255,11 +259,17 @@ class ToolStep:
         has committed it, before ``run``.
         """
         governance = self._context.governance
-        if governance is None or self.is_settled or self.is_halted or self.needs_form:
+        if governance is None or self.is_settled or self.is_halted or self.needs_form or self._was_consulted:
             return ()
         judged = await governance.before(self._governed)
         self._adopt(judged.decision)
         return judged.notes
+
+    @property
+    def _was_consulted(self) -> bool:
+        """Whether its task is under way, and the engine was asked before it was sent."""
+        prior = self._prior
+        return self.work is not None and prior is not None and prior.status in UNDER_WAY and bool(prior.remote)
 
     @property
     def _governed(self) -> GovernedCall:
@@ -383,6 +393,7 @@ class ToolStep:
         prior = self._prior
         if self.work is not None and not self.is_settled and prior is not None and prior.status in UNDER_WAY:
             await self._take_up(self.work)
+            await self._account()
         elif self.will_run:
             is_open = self._prior is not None and self._prior.status == "started"
             is_checked = is_open and self.effect.policy.when_lost is Recovery.CHECK
@@ -405,7 +416,7 @@ class ToolStep:
             await self._begin(self.work)
             return
         try:
-            with self._context.within(2 * self._timeout_s):  # it may have to wait for a thread
+            with self._context.within(2 * self._timeout_s), self._spanned():  # it may have to wait for a thread
                 failpoint("tool")
                 for name, reference in self._tool.secrets.items():  # before the tool does anything
                     required_secret(name, reference)
@@ -454,6 +465,21 @@ class ToolStep:
             self._settle("failed", f"Error: {error}", error)
         else:
             self._settle("unknown", ended.result)
+
+    @contextmanager
+    def _spanned(self) -> Iterator[None]:
+        """Keep the spans of the body as the call's."""
+        if not self._context.settings.spans:
+            yield
+            return
+        install_hooks()
+        with collecting() as collector:
+            try:
+                yield
+            finally:
+                found = collector.close()
+                if found:
+                    self.spans = [*self.spans, *cleaned_data(self._context.guardrails.scan, found, [])]
 
     # --- outcomes
 
@@ -537,7 +563,9 @@ class ToolStep:
             "code": self.error.code if self.error is not None else None,
         }
         event = ToolResultPayload(**call, **facts, message_id=message_id, step_id=self.id)
-        ended = StepEnded(id=self.id, status=self._outcome, result=self._result, attempts=self._attempts)
+        ended = StepEnded(
+            id=self.id, status=self._outcome, result=self._result, attempts=self._attempts, spans=self.spans
+        )
         kept = call if self._answered.edited is None else call | {"edited": self.arguments}
         items = [HistoryItem(id=self._item_id, role="tool", data=kept)]
         return Commit(events=[*self._notes, event], ended=[ended], history=items, labels=self._read_labels())

@@ -60,6 +60,8 @@ class StepEnded:
     usage: Mapping[str, int] | None = None
     cost_usd: float | None = None
     attempts: int = 1
+    spans: Sequence[Mapping[str, Any]] = ()
+    """The operations of a tool's call (``config.spans``), as JSON data of bounded size."""
 
 
 _NUMBER = (
@@ -112,6 +114,7 @@ def end_steps(connection: Connection, ended: Sequence[StepEnded]) -> None:
             "result_json": orjson.dumps(step.result).decode() if step.result is not None else None,
             "usage_json": orjson.dumps(dict(step.usage)).decode() if step.usage else None,
             "attempt": step.attempts,
+            "spans_json": orjson.dumps([*step.spans]).decode() if step.spans else None,
         }
         connection.execute(_END, values)
 

@@ -11,6 +11,7 @@ import click
 from bus.journal import STATUSES
 from cli import options
 from cli.commands.remove import rm_runs
+from cli.commands.spans import spans_of
 from cli.family import Family
 from cli.opening import open_runner
 from cli.output.json import print_json
@@ -19,7 +20,7 @@ from cli.output.wait_reasons import mark_of, print_why, require_known_agent
 from config.visible import visible
 
 
-@click.command(cls=Family, members={"rm": rm_runs})
+@click.command(cls=Family, members={"rm": rm_runs, "spans": spans_of})
 @click.option("--status", type=click.Choice(["open", *STATUSES]), help="Only runs in this state.")
 @click.option("--agent", help="Only runs of this agent.")
 @click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")

@@ -21,6 +21,8 @@ from config.egress.policy import EgressPolicy
 from config.egress.request import Outgoing
 from config.egress.target import Target
 from config.errors import ModelVisible
+from config.spans.collector import span_if_collecting
+from config.spans.http import named, note_answer, note_request
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +83,16 @@ class Fetcher:
 
     async def _ask(self, request: Outgoing, until_s: float) -> HttpAnswer:
         self.policy.require_target(request.target)
+        url = str(request.target)
+        with span_if_collecting("http", named(request.method, url), method=request.method, url=url) as one:
+            if one is None:
+                return await self._exchange(request, until_s)
+            note_request(one, dict(request.headers), request.body)
+            answer = await self._exchange(request, until_s)
+            note_answer(one, answer.status, answer.headers, answer.body)
+            return answer
+
+    async def _exchange(self, request: Outgoing, until_s: float) -> HttpAnswer:
         tls = await asyncio.to_thread(trusted) if self.tls is None else self.tls
         exchange = Exchange(request, self.limits, tls)
         try:

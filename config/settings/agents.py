@@ -54,6 +54,8 @@ class AgentSettings(Part):
     """The folder with a file for each ``secret://NAME`` that no variable ``CALLBOARD_SECRET_NAME`` has."""
     guardrails_file: str = ""
     """A YAML file with what is checked and redacted in the runs of all agents; empty: secrets are replaced."""
+    spans: bool = True
+    """Whether the HTTP requests, SQL statements and file operations of a tool's call are recorded with its step."""
     builtins: bool = True
     """Whether the built-in observers and tools are available."""
     max_result_chars: int = Field(default=64_000, ge=1_000)

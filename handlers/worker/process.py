@@ -35,6 +35,7 @@ from config.logs import configure_logging
 from config.project import own_version
 from config.redis.socket import with_running_redis
 from config.settings import settings
+from config.spans.hooks import enable_hooks
 from handlers.worker.containers import watch_containers
 from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_teardown
 from handlers.worker.maintenance import maintain
@@ -192,6 +193,8 @@ async def _try_agent(process: Process, agent_id: str) -> LoadedAgent | None:
 def take_up_work(process: Process, number: int) -> Drain:
     """Start the poller, the maintenance and the worker's row; return the drain."""
     global _drain
+    if process.settings.spans:
+        enable_hooks()
     journal, slots = process.journal, open_slot_pool(number)
     _drain = own = Drain(process, slots)
     journal.relay.start()

@@ -346,3 +346,19 @@ def test_a_model_without_a_provider_is_refused_before_a_run_is_accepted(
     assert "'opnai/gpt-5-mini' names no provider" in capsys.readouterr().err
     type_("runs", "--json")
     assert orjson.loads(capsys.readouterr().out) == []
+
+
+def test_runs_spans_lists_what_calls_did(type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
+    write_agent(Path(os.environ["CALLBOARD_AGENTS_DIR"]), model, "tools: [list_files]")
+    model.script([Turn(calls=[Call(name="list_files", arguments={})]), Turn(text="There is none.")])
+    type_("run", "tester", "List the files.", "--json")
+    run_id = orjson.loads(capsys.readouterr().out.splitlines()[0])["run_id"]
+
+    assert type_("runs", "spans", run_id) == 0
+    listed = capsys.readouterr().out
+    assert "list_files  done" in listed
+    assert "file  list ." in listed
+    assert type_("runs", "spans", run_id, "--json") == 0
+    assert orjson.loads(capsys.readouterr().out)[0]["spans"][0]["kind"] == "file"
+    assert type_("runs", "spans", "run_none") == 2
+    assert "there is no run" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from agents.tools.errors import PathRefused, SandboxFull
 from agents.tools.isolation.openat import FOLDER_FLAGS, Opener, best_opener
+from config.spans.collector import span_if_collecting
 
 MAX_READ = 256 * 1024
 """Bytes of the largest file that is read."""
@@ -76,6 +77,13 @@ class Sandbox:
 
     def read_text(self, path: str) -> str:
         """Return the text of a file; bytes that are not UTF-8 become replacement characters."""
+        with span_if_collecting("file", f"read {path}", path=path, mode="r") as one:
+            text = self._text_of(path)
+            if one is not None:
+                one.facts["chars"] = len(text)
+            return text
+
+    def _text_of(self, path: str) -> str:
         names = _names(path)
         with self._root() as root, _as_refusal(path), _closing(self._open(root, names, _READ_FLAGS)) as descriptor:
             size = _plain_file(descriptor, path)
@@ -92,6 +100,13 @@ class Sandbox:
         Raises:
             SandboxFull: the sandbox would hold more than its quota.
         """
+        with span_if_collecting("file", f"write {path}", path=path, mode="w") as one:
+            size = self._write(path, text)
+            if one is not None:
+                one.facts["bytes"] = size
+            return size
+
+    def _write(self, path: str, text: str) -> int:
         names = _names(path)
         data = text.encode("utf-8", "replace")
         if len(data) > MAX_WRITE:
@@ -105,6 +120,10 @@ class Sandbox:
 
     def files(self, path: str = "") -> list[File]:
         """Return the plain files below ``path``, by name, at most ``MAX_LISTED``."""
+        with span_if_collecting("file", f"list {path or '.'}", path=path or ".", mode="list"):
+            return self._listing(path)
+
+    def _listing(self, path: str) -> list[File]:
         names = _names(path) if path not in ("", ".", "./") else []
         found: list[File] = []
         with self._root() as root, _as_refusal(path or "."), _closing(self._open(root, names, FOLDER_FLAGS)) as folder:

@@ -6,14 +6,16 @@ import dataclasses
 import re
 from typing import Any
 
-from agents.tools.sql.answer import SqlQuery, SqlRefused
-from agents.tools.sql.databases import place_of
+from agents.tools.sql.answer import SqlAnswer, SqlQuery, SqlRefused
+from agents.tools.sql.databases import SqlPlace, place_of
 from agents.tools.sql.postgres import ask_postgres
 from agents.tools.sql.sqlite import ask_sqlite
 from agents.tools.tool import FOR_AGENT, SENSITIVE, Tool, tool
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
+from config.spans.collector import span_if_collecting
+from config.spans.sql import statement_name
 from config.spelling import did_you_mean
 
 MAX_SQL = 10_000
@@ -76,7 +78,16 @@ async def query(database: str, sql: str, settings: Settings) -> dict[str, Any]:
         raise SqlRefused("the query is empty, or has characters that are no text; write one SELECT.")
     asked = SqlQuery(database=database, sql=sql, time_s=settings.sql_timeout_s, max_rows=settings.sql_max_rows)
     place = place_of(database, settings)
+    facts = {"statement": sql, "database": database, "system": "sqlite" if place.url is None else "postgresql"}
+    with span_if_collecting("sql", statement_name(sql), **facts) as one:
+        answer = await _answered(place, asked)
+        if one is not None:
+            one.facts["rows"] = len(answer.rows)
+    return answer.as_result()
+
+
+async def _answered(place: SqlPlace, asked: SqlQuery) -> SqlAnswer:
     if place.file is not None:
-        return (await ask_sqlite(place.file, asked)).as_result()
+        return await ask_sqlite(place.file, asked)
     assert place.url is not None
-    return (await ask_postgres(place.url, asked)).as_result()
+    return await ask_postgres(place.url, asked)

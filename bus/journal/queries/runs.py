@@ -13,6 +13,7 @@ from bus.journal.errors import ApprovalDecided, CursorAhead, RunUnknown
 from bus.journal.idempotency import IdempotencyKey, used_before
 from bus.journal.log.events import last_error
 from bus.journal.log.pages import Pages
+from bus.journal.queries.call_spans import call_spans
 from bus.journal.queries.inbox import inbox
 from bus.journal.queries.lists import newest_first, present
 from bus.journal.queries.wait_reasons import WaitReason, explain
@@ -173,6 +174,11 @@ class Runs:
         """Return the answer to a run's newest question, as the error that a later answer gets; None without one."""
         with self._database.read() as connection:
             return last_decided(connection, _find(connection, principal, run_id, runs.c.id).id)
+
+    def spans(self, principal: Principal, run_id: str) -> list[dict[str, Any]]:
+        """Return a run's tool calls that have ended, with the operations of each, as ``call_spans`` does."""
+        with self._database.read() as connection:
+            return call_spans(connection, _find(connection, principal, run_id, runs.c.id).id)
 
     def explain(
         self, principal: Principal, *, run_id: str | None = None, agent: str | None = None, thread_id: str | None = None

@@ -1,0 +1,87 @@
+"""Hooks into libraries that tools use: each call of theirs in a tool's call makes a span.
+
+A hook replaces a function of a library that is imported already by one that asks a context variable and calls it. A
+worker installs them before its first call of a tool; other processes do not.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from config.forks import after_fork
+from config.spans.hooks.files import FILE_HOOKS
+from config.spans.hooks.http import HTTP_HOOKS
+from config.spans.hooks.sql import SQL_HOOKS
+
+Wrap = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Installed:
+    owner: Any
+    name: str
+    original: Any
+    replacement: Any
+
+
+_PLACES: tuple[tuple[str, str, Wrap], ...] = (*HTTP_HOOKS, *SQL_HOOKS, *FILE_HOOKS)
+"""Module, dotted name in it, and what makes the replacement."""
+_is_on = False
+_installed: dict[tuple[str, str], _Installed] = {}
+_lock = threading.Lock()
+
+
+@after_fork
+def _renew() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+def enable_hooks() -> None:
+    """Let ``install_hooks`` install hooks in this process, and do so now."""
+    global _is_on
+    _is_on = True
+    install_hooks()
+
+
+def install_hooks() -> None:
+    """Hook every library of the list that is imported by now, where hooks are enabled.
+
+    Called before each call of a tool, since its module may have imported one; so it is quick.
+    """
+    if not _is_on:
+        return
+    for module_name, name, wrap in _PLACES:
+        if (module_name, name) not in _installed and module_name in sys.modules:
+            _install(module_name, name, wrap)
+
+
+def _install(module_name: str, name: str, wrap: Wrap) -> None:
+    with _lock:
+        if (module_name, name) in _installed:
+            return
+        owner: Any = sys.modules[module_name]
+        *path, last = name.split(".")
+        for part in path:
+            owner = getattr(owner, part, None)
+        original = getattr(owner, last, None)
+        if original is None:
+            return  # imported in part, or another release
+        replacement = wrap(original)
+        setattr(owner, last, replacement)
+        _installed[module_name, name] = _Installed(owner, last, original, replacement)
+
+
+def remove_hooks() -> None:
+    """Disable the hooks and put the libraries' own functions back, where no other code has replaced ours meanwhile."""
+    global _is_on
+    _is_on = False
+    with _lock:
+        for one in _installed.values():
+            if getattr(one.owner, one.name, None) is one.replacement:
+                setattr(one.owner, one.name, one.original)
+        _installed.clear()

@@ -1,0 +1,75 @@
+"""What a span says of an HTTP request and its answer: never credentials, and bodies only where they are text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from config.redaction import REDACTED, redact_start
+from config.spans.collector import MAX_TEXT, Span
+
+MAX_HEADERS = 20
+MAX_HEADER = 200
+"""Characters of one header's value."""
+_SECRET = re.compile(r"auth|token|secret|passw|cookie|credential|signature|api-?key|^x-amz-security", re.IGNORECASE)
+_TEXT = re.compile(r"^(?:text/|application/(?:json|xml|x-www-form-urlencoded|graphql|problem\+json)|.*\+(?:json|xml))")
+
+
+def named(method: str, url: str) -> str:
+    """Return the name of a request's span: its method and its host."""
+    try:
+        return f"{method} {urlsplit(url).hostname or ''}".strip()
+    except ValueError:
+        return method
+
+
+def shown_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the first headers, with those that hold credentials replaced."""
+    found: dict[str, str] = {}
+    for name, value in headers:
+        if len(found) == MAX_HEADERS:
+            break
+        hidden = REDACTED if _SECRET.search(name) else redact_start(str(value), MAX_HEADER)
+        found[str(name)[:100].lower()] = hidden
+    return found
+
+
+def shown_body(body: bytes | str | None, content_type: str) -> str | None:
+    """Return the beginning of a body that is text, or its size; None without a body."""
+    if not body:
+        return None
+    if not _TEXT.match(content_type.lower()):
+        return f"({len(body):,} bytes)"
+    text = body if isinstance(body, str) else body[: 4 * MAX_TEXT].decode("utf-8", "replace")
+    return redact_start(text, MAX_TEXT)
+
+
+def note_request(one: Span, headers: Mapping[str, str] | None, body: Any) -> None:
+    """Add what is sent; what cannot be read of a foreign library's objects is left out."""
+    with suppress(Exception):
+        _note_request(one, headers, body)
+
+
+def note_answer(one: Span, status: int, headers: Mapping[str, str], body: Any = None) -> None:
+    """Add an answer; ``body`` is None where it is streamed, or not read yet."""
+    with suppress(Exception):
+        _note_answer(one, status, headers, body)
+
+
+def _note_request(one: Span, headers: Mapping[str, str] | None, body: Any) -> None:
+    given = {str(name): str(value) for name, value in (headers or {}).items()}
+    kind = next((value for name, value in given.items() if name.lower() == "content-type"), "")
+    one.facts["request_headers"] = shown_headers(given.items())
+    if isinstance(body, bytes | str):
+        one.facts["request_body"] = shown_body(body, kind)
+
+
+def _note_answer(one: Span, status: int, headers: Mapping[str, str], body: Any) -> None:
+    given = {str(name): str(value) for name, value in headers.items()}
+    kind = next((value for name, value in given.items() if name.lower() == "content-type"), "")
+    one.facts |= {"status": status, "response_headers": shown_headers(given.items())}
+    if isinstance(body, bytes | str):
+        one.facts["response_body"] = shown_body(body, kind)

@@ -1,0 +1,140 @@
+"""What is kept of a call's operations: bounded, without secrets, and only inside of a call."""
+
+import asyncio
+import threading
+
+import orjson
+import pytest
+
+from config.spans.collector import MAX_BYTES, MAX_SPANS, MAX_TEXT, collecting, is_collecting, span, span_if_collecting
+from config.spans.http import MAX_HEADERS, note_answer, note_request
+
+KEY = "sk-" + "a" * 40
+
+
+def test_nothing_is_noted_outside_of_a_call():
+    with span_if_collecting("file", "read a") as one:
+        assert one is None
+
+    assert not is_collecting("file")
+
+
+def test_an_operation_is_noted_with_its_facts():
+    with collecting() as collector, span("sql", "SELECT", statement="SELECT 1", database="shop") as one:
+        one.facts["rows"] = 1
+
+    (found,) = collector.close()
+    assert found.pop("duration_ms") >= 0
+    assert found.pop("started_at").endswith("Z")
+    assert found == {"kind": "sql", "name": "SELECT", "statement": "SELECT 1", "database": "shop", "rows": 1}
+
+
+def test_an_operation_that_raises_is_noted_and_raises():
+    with collecting() as collector, pytest.raises(ValueError), span("file", "read a", path="a"):
+        raise ValueError("no")
+
+    assert collector.close()[0]["error"] == "ValueError"
+
+
+def test_a_library_on_top_of_another_makes_one_span():
+    with collecting() as collector:
+        with span("http", "outer"):
+            assert not is_collecting("http")
+            with span_if_collecting("http", "inner"), span_if_collecting("file", "read certificates"):
+                pass
+        assert is_collecting("http")
+
+    assert [one["name"] for one in collector.close()] == ["read certificates", "outer"]
+
+
+def test_spans_are_limited_in_number():
+    with collecting() as collector:
+        for _ in range(MAX_SPANS + 7):
+            with span("file", "read a"):
+                pass
+
+    found = collector.close()
+    assert len(found) == MAX_SPANS + 1
+    assert (found[-1]["kind"], found[-1]["count"]) == ("left_out", 7)
+
+
+def test_spans_are_limited_in_size():
+    with collecting() as collector:
+        for _ in range(80):
+            with span("sql", "SELECT", statement="x" * 1_000_000):
+                pass
+
+    found = collector.close()
+    assert len(orjson.dumps(found)) < MAX_BYTES + 1000
+    assert len(found[0]["statement"]) == MAX_TEXT
+
+
+@pytest.mark.parametrize("value", [object(), float("nan"), 2**80, {1: object()}, b"\xff"])
+def test_what_cannot_be_written_is_left_out_and_disturbs_nothing(value):
+    with collecting() as collector, span("file", "odd", path=value):
+        pass
+
+    orjson.dumps(collector.close())
+
+
+def test_a_path_that_is_no_text_is_noted():
+    with collecting() as collector, span("file", "open \udcff", path="/a/\udcff"):
+        pass
+
+    assert collector.close()[0]["path"] == "/a/?"
+
+
+def test_what_ends_after_the_call_is_not_kept():
+    with collecting() as collector:
+        late = span("file", "read late")
+        late.__enter__()
+        collector.close()
+        late.__exit__(None, None, None)
+
+    assert collector.close() == []
+
+
+def test_calls_at_once_have_their_own_spans():
+    async def call(name):
+        with collecting() as collector:
+            for _ in range(20):
+                with span("file", name):
+                    await asyncio.sleep(0)
+            await asyncio.to_thread(note, name)
+            return collector.close()
+
+    def note(name):
+        with span_if_collecting("file", name):
+            pass
+
+    async def run():
+        return await asyncio.gather(*(call(f"read {number}") for number in range(10)))
+
+    for number, found in enumerate(asyncio.run(run())):
+        assert [one["name"] for one in found] == [f"read {number}"] * 21
+
+
+def test_a_thread_of_its_own_is_outside_of_the_call():
+    seen = []
+    with collecting():
+        thread = threading.Thread(target=lambda: seen.append(is_collecting("http")))
+        thread.start()
+        thread.join()
+
+    assert seen == [False]
+
+
+def test_headers_and_bodies_have_no_secrets():
+    with collecting() as collector, span("http", "GET a", url=f"https://a/?api_key={KEY}") as one:
+        sent = {"Authorization": f"Bearer {KEY}", "X-Api-Key": "plain-words", "Content-Type": "application/json"}
+        note_request(one, {**sent, **{f"X-{number}": "1" for number in range(50)}}, b'{"key": "%s"}' % KEY.encode())
+        note_answer(one, 200, {"Set-Cookie": "a=b", "Content-Type": "image/png"}, b"\x89PNG" * 100)
+
+    (found,) = collector.close()
+    assert KEY not in str(found)
+    assert "plain-words" not in str(found)
+    assert found["request_headers"]["authorization"] == "[redacted]"
+    assert len(found["request_headers"]) == MAX_HEADERS
+    assert found["request_body"] == '{"key": "[redacted]"}'
+    assert (found["status"], found["response_body"]) == (200, "(400 bytes)")
+    assert found["response_headers"]["set-cookie"] == "[redacted]"
