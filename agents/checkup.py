@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from agents.capabilities.checkup import problems_of
+from agents.capabilities.folder import declared
 from agents.models.auto import resolve_model
 from agents.models.call import is_in_process
 from agents.tools.catalogue import find_tool, tools_of
@@ -135,6 +137,10 @@ class _Check:
             tools_of(self._agent, self._settings)
         except DefinitionInvalid as error:
             yield self._problem(_place_of(str(error.facts["field"])), problem_of(error).text, error.code)
+        for position, name in enumerate(self._agent.tools):
+            if name in declared(self._settings):
+                for text in problems_of(name, self._settings):  # the agent can run without this tool
+                    yield self._problem(("tools", position), f"'{name}': {text}", "capability_failed", "warning")
 
     def observers(self) -> Iterator[Problem]:
         """Yield each observer that is not known or cannot be used."""

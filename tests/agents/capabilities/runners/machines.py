@@ -19,7 +19,7 @@ from tests.conftest import need
 
 PLACES = "/usr/bin:/bin:/usr/sbin:/sbin"
 BEHAVE = Path(__file__).with_name("behave.sh")
-PROGRAMS = "sh cat wc yes head sleep setsid env sort tr id ls touch wget echo seq".split()
+PROGRAMS = "sed sh cat wc yes head sleep setsid env sort tr id ls touch wget echo seq".split()
 
 
 def container_engine(storage: Path) -> str:

@@ -1,0 +1,161 @@
+"""What a program of the machine may use, and what it sees of the worker."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import orjson
+import pytest
+
+from agents.capabilities.errors import CapabilityFailed
+from agents.capabilities.runners import guard
+from agents.capabilities.runners.limits import ProcessLimits
+from agents.capabilities.runners.process import ProcessRunner
+from agents.tools.tool import enter_call
+from config.errors import ToolCutOff
+from tests.agents.capabilities.runners.machines import eventually, processes_with
+
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
+
+
+@pytest.fixture
+def run(context):
+    """Execute Python code as a capability's program."""
+
+    def run(code, *words, **limits):
+        command = words or (sys.executable, "-I", "-S", "-c", code)
+        runner = ProcessRunner(command=command, limits=ProcessLimits(**limits))
+
+        async def called():
+            enter_call(context)
+            return await runner.call(a=1)
+
+        return asyncio.run(called())
+
+    return run
+
+
+def test_it_works_in_the_sandbox_and_may_write_there(run, context):
+    code = "import os, json; open('note.txt', 'w').write('x'); print(json.dumps([os.getcwd(), os.environ['HOME']]))"
+
+    assert run(code) == [str(context.sandbox)] * 2
+    assert (context.sandbox / "note.txt").read_text() == "x"
+
+
+def test_more_memory_than_allowed_is_a_failure(run):
+    with pytest.raises(CapabilityFailed, match="MemoryError"):
+        run("x = bytearray(500_000_000); print(1)", memory_mb=200)
+
+
+def test_a_longer_file_than_allowed_is_a_failure(run):
+    with pytest.raises((CapabilityFailed, ToolCutOff), match=r"File too large|signal 25"):
+        run("f = open('big', 'wb'); f.write(bytes(3_000_000)); f.flush(); print(1)", file_mb=1)
+
+
+def test_more_files_than_allowed_is_a_failure(run):
+    with pytest.raises(CapabilityFailed, match="Too many open files"):
+        run("kept = [open('/dev/null') for _ in range(100)]; print(1)", files=32)
+
+
+def test_more_processor_time_than_allowed_ends_it(run):
+    began_s = time.monotonic()
+
+    with pytest.raises(ToolCutOff, match="signal"):
+        run("while True: pass", cpu_s=1)
+
+    assert time.monotonic() - began_s < 20
+
+
+def test_hundreds_of_children_end_with_it(run, context):
+    code = "import subprocess; kept = [subprocess.Popen(['sleep', '61']) for _ in range(200)]; print(len(kept))"
+
+    assert run(code, processes=1000) == 200
+    assert processes_with(f"CALLBOARD_RUN_ID={context.run_id}") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("a-program-that-is-not-here",), "there is no program 'a-program-that-is-not-here'"),
+        (("/etc/passwd",), "cannot be executed"),
+        (("/tmp",), "cannot be executed"),
+        (("--help",), "there is no program '--help'"),
+        (("/bin/sh -c id",), "there is no program"),
+    ],
+)
+def test_a_program_that_cannot_be_executed_is_named(run, words, problem):
+    with pytest.raises(CapabilityFailed, match=problem):
+        run("", *words)
+
+
+def test_no_shell_reads_its_words(run, context):
+    script = context.sandbox / "show.py"
+    script.write_text("import json, sys\nprint(json.dumps(sys.argv[1:]))")
+
+    assert run("", sys.executable, str(script), "$(id)", "`id`", ";", "*") == ["$(id)", "`id`", ";", "*"]
+
+
+def test_it_inherits_no_file_of_the_worker(run):
+    with open(os.devnull) as mine:
+        os.set_inheritable(mine.fileno(), True)
+        opened = run("import os, json; print(json.dumps(sorted(int(n) for n in os.listdir('/proc/self/fd'))))")
+
+    assert set(opened) <= {0, 1, 2, 3}
+
+
+# --- the guard alone --------------------------------------------------------------------------------
+
+
+def start_guard(*command, wall_s=30.0, cleanup=(), parent=None):
+    given = {"parent": parent or os.getpid(), "wall_s": wall_s, "limits": {}, "processes": None, "cleanup": cleanup}
+    words = [sys.executable, "-I", "-S", guard.__file__, orjson.dumps(given).decode(), *command]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def end_of(process):
+    with process:
+        output, errors = process.communicate(timeout=20)
+    return process.returncode, output, errors
+
+
+def test_the_guard_ends_its_command_when_the_worker_does_not():
+    began_s = time.monotonic()
+
+    assert end_of(start_guard("sleep", "61", wall_s=0.3))[0] == 128 + signal.SIGKILL
+    assert time.monotonic() - began_s < 10
+
+
+def test_a_guard_whose_worker_is_gone_begins_nothing(tmp_path):
+    assert end_of(start_guard("touch", str(tmp_path / "x"), parent=1))[0] == 128 + signal.SIGKILL
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(("script", "is_cleaned"), [("sleep 61", True), ("exit 0", False), ("exit 7", False)])
+def test_what_is_left_is_removed_after_an_interruption_alone(tmp_path, script, is_cleaned):
+    mark = tmp_path / "removed"
+    process = start_guard("/bin/sh", "-c", f"echo; {script}", cleanup=["touch", str(mark)])
+    assert process.stdout is not None
+    process.stdout.read(1)
+
+    if is_cleaned:
+        process.terminate()
+    end_of(process)
+
+    assert mark.exists() == is_cleaned
+
+
+def test_many_signals_at_once_leave_nothing_behind(tmp_path):
+    process = start_guard("/bin/sh", "-c", f"echo; CALLBOARD_RUN_ID={tmp_path.name} sleep 61 & wait")
+    assert process.stdout is not None
+    process.stdout.read(1)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        process.send_signal(number)
+    code, _, errors = end_of(process)
+
+    assert code == 128 + signal.SIGKILL
+    assert b"Traceback" not in errors
+    assert eventually(lambda: not processes_with(f"CALLBOARD_RUN_ID={tmp_path.name}"))
