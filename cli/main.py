@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "logs": ("cli.commands.logs:logs", "Show what the logger observer wrote."),
     "worker": ("cli.commands.worker:worker", "Keep worker processes running on this machine."),
     "web": ("cli.commands.web:web", "Serve HTTP and the page."),
+    "policy": ("cli.commands.policy:policy", "Check the policy, and try it on recorded runs."),
     "audit": ("cli.commands.audit:audit", "List, verify and export the audit log."),
     "migrate": ("cli.commands.migrate:migrate", "Bring the database to the schema this code needs."),
     "backup": ("cli.commands.backup:backup", "Copy the database to a file while everything runs."),

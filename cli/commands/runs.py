@@ -14,6 +14,7 @@ from cli.commands.remove import rm_runs
 from cli.commands.spans import spans_of
 from cli.family import Family
 from cli.opening import open_runner
+from cli.output.decisions import print_decisions
 from cli.output.json import print_json
 from cli.output.transcript import fit
 from cli.output.wait_reasons import mark_of, print_why, require_known_agent
@@ -25,13 +26,23 @@ from config.visible import visible
 @click.option("--agent", help="Only runs of this agent.")
 @click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")
 @click.option("--why", "is_why", is_flag=True, help="Say what each open run waits for.")
+@click.option("--decisions", "decided_of", metavar="RUN", help="What the policy decided about each call of a run.")
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)
 @options.as_json
 @options.state_dir
 def runs(
-    status: str | None, agent: str | None, thread_id: str | None, is_why: bool, limit: int, as_json: bool, **flags: Any
+    status: str | None,
+    agent: str | None,
+    thread_id: str | None,
+    is_why: bool,
+    decided_of: str | None,
+    limit: int,
+    as_json: bool,
+    **flags: Any,
 ) -> int:
     """List the runs, newest first; with --why, the open ones, oldest first, with what each waits for."""
+    if decided_of is not None:
+        return print_decisions(options.apply(**flags), decided_of, as_json)
     if is_why:
         if status not in (None, "open"):
             raise click.UsageError("--why is about open runs only; leave --status out.")

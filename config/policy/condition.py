@@ -82,6 +82,11 @@ class Condition:
             return bool(found)
         raise ConditionFailed(_failure(found))
 
+    def without_facts(self) -> bool | None:
+        """Return its value where that depends on no fact; None where it does."""
+        found = self._program.eval(environment().Activation({})).value()
+        return found if isinstance(found, bool) else None
+
     def result(self, facts: Evaluation) -> Any:
         """Return the expression's value as JSON data.
 

@@ -14,7 +14,7 @@ class PolicyInvalid(Permanent):
     over_http = False
     public_text = "the policy of this server cannot be used; its log names the file, the line and the rule."
     remedy = (
-        "The sentence names file, line and rule ([the policy](policy.md)). "
+        "`./callboard policy check` names file, line and rule ([the policy](policy.md)). "
         "Workers that have read an earlier, valid policy continue with that one."
     )
 

@@ -14,6 +14,7 @@ from bus.journal.idempotency import IdempotencyKey, used_before
 from bus.journal.log.events import last_error
 from bus.journal.log.pages import Pages
 from bus.journal.queries.call_spans import call_spans
+from bus.journal.queries.decided_calls import PAGE, RUN_COLUMNS, DecidedCall, decided_calls, decisions_of
 from bus.journal.queries.inbox import inbox
 from bus.journal.queries.lists import newest_first, present
 from bus.journal.queries.wait_reasons import WaitReason, explain
@@ -155,6 +156,19 @@ class Runs:
         """
         with self._database.read() as connection:
             return used_before(connection, principal, key)
+
+    def decisions(
+        self, principal: Principal, run_id: str, *, after: int = 0, limit: int = PAGE
+    ) -> list[dict[str, Any]]:
+        """Return what the policy decided about a run's calls, in order, behind the step with number ``after``."""
+        with self._database.read() as connection:
+            _find(connection, principal, run_id, runs.c.id)
+            return decisions_of(connection, run_id, after=after, limit=limit)
+
+    def decided_calls(self, principal: Principal, run_id: str) -> list[DecidedCall]:
+        """Return a run's calls with the facts that a policy looks at, to decide about them once more."""
+        with self._database.read() as connection:
+            return decided_calls(connection, _find(connection, principal, run_id, *RUN_COLUMNS))
 
     # --- what they wait for
 

@@ -1,0 +1,74 @@
+"""A dry run of a policy over calls that were made: which rule would decide what, and what would differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from config.policy.decision import CallFacts, PolicyDecision, Verdict
+from config.policy.local import LocalPolicy
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PastCall:
+    """A call that was made, or refused, and what was decided about it then."""
+
+    run_id: str
+    number: int
+    """Of the step in its run."""
+    at_ms: int
+    facts: CallFacts
+    verdict: str | None
+    """None where no policy was asked."""
+    rule: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """A call about which the policy decides otherwise now."""
+
+    call: PastCall
+    now: PolicyDecision
+
+
+@dataclass(kw_only=True, slots=True)
+class DryRun:
+    """What a policy would have decided."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    """By point: ``tool`` and ``model``."""
+    matched: Counter[str] = field(default_factory=Counter)
+    """By rule: the calls that it matches."""
+    decided: Counter[str] = field(default_factory=Counter)
+    """By rule: the calls about which it decides."""
+    differences: list[Difference] = field(default_factory=list)
+
+    def remark(self, name: str, point: Literal["tool", "model"]) -> str:
+        """Return what there is to say of a rule's matches, as words; mostly nothing."""
+        if not self.calls[point]:
+            return f"no call of a {point} to try it with"
+        if not self.matched[name]:
+            return "never matches"
+        return "always matches" if self.matched[name] == self.calls[point] else ""
+
+
+def dry_run(policy: LocalPolicy, calls: Iterable[PastCall]) -> DryRun:
+    """Decide about each call as if it were made again at its time."""
+    found = DryRun()
+    for call in calls:
+        found.calls[call.facts.point] += 1
+        found.matched.update(policy.matching(call.facts, call.at_ms))
+        now = policy.decide(call.facts, call.at_ms)
+        found.decided[now.rule] += 1
+        if _differs(call, now):
+            found.differences.append(Difference(call=call, now=now))
+    return found
+
+
+def _differs(call: PastCall, now: PolicyDecision) -> bool:
+    if call.verdict is None:
+        return now.verdict is not Verdict.ALLOW
+    is_plain = call.verdict == now.verdict == Verdict.ALLOW
+    return not is_plain and (call.verdict, call.rule) != (str(now.verdict), now.rule)
