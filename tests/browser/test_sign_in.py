@@ -58,6 +58,8 @@ def sign_in(page: Page, url: str, name: str, hash_: str = "") -> None:
         page.locator("input[name=password]").fill(PASSWORD)
         page.keyboard.press("Enter")
     expect(page.locator(".account-name")).to_be_visible(timeout=PATIENCE_MS)
+    # a message is sent to an agent, so that Enter does nothing before the agents are there
+    expect(page.locator("select[aria-label=Agent] option").first).to_be_attached(timeout=PATIENCE_MS)
 
 
 def test_a_reader_signs_in_talks_and_signs_out(context: BrowserContext, guarded_url: str) -> None:
