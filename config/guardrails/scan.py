@@ -22,6 +22,8 @@ START_CHARS = 4
 MAX_VALUE_CHARS = 300
 """Characters of a registered value that are compared while it is streamed; behind them everything is held."""
 MAX_DEPTH = 64
+"""Levels of data that are looked at; what is deeper is replaced by ``CUT``."""
+CUT = "..."
 
 Replace = Callable[[str], str]
 
@@ -139,11 +141,13 @@ def cleaned_data(scan: Scan, value: Any, found: list[Detection], name: str = "",
     """
     if isinstance(value, str):
         return _cleaned_text(scan, value, found, name)
-    if depth > MAX_DEPTH or value is None or isinstance(value, bool | float):
+    if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, int):
         text = _cleaned_text(scan, str(value), found, "") if abs(value) >= 10**10 else ""
         return REDACTED if REDACTED in text else value
+    if depth > MAX_DEPTH:
+        return CUT
     if isinstance(value, Mapping):
         return {
             _cleaned_text(scan, str(key), found, ""): cleaned_data(scan, item, found, str(key), depth + 1)

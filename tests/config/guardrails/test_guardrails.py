@@ -5,7 +5,8 @@ import pytest
 
 from config.guardrails.checks import Checks, GuardrailFields
 from config.guardrails.errors import InputBlocked, OutputBlocked, ResultBlocked, SecretInArguments
-from config.guardrails.guardrails import Guardrails
+from config.guardrails.guardrails import UNGUARDED, Guardrails
+from config.guardrails.scan import CUT
 from config.redaction import REDACTED, register_secrets
 from tests.config.guardrails.samples import KEYS
 
@@ -59,3 +60,16 @@ def test_an_error_survives_pickling_and_names_its_reasons():
         error = pickle.loads(pickle.dumps(kind(["blocked: card"])))
         assert "blocked: card" in str(error)
         assert error.facts == {"reasons": ["blocked: card"]}
+
+
+@pytest.mark.parametrize("levels", [10, 63, 64, 65, 66, 200, 900])
+@pytest.mark.parametrize("wrap", [lambda inner: {"a": inner}, lambda inner: [inner]])
+def test_no_depth_hides_a_secret(wrap, levels):
+    value = KEY
+    for _ in range(levels):
+        value = wrap(value)
+
+    shown = orjson.dumps(UNGUARDED.output("tool", value)).decode()
+
+    assert KEY not in shown
+    assert REDACTED in shown or CUT in shown
