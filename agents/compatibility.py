@@ -22,6 +22,7 @@ from config.effects import POLICIES, Effect
 from config.errors import CallboardError, Retryable
 from config.guardrails.deployment import guardrails_of
 from config.guardrails.guardrails import Guardrails
+from config.guardrails.sealing import sealer_of
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +113,8 @@ def compatible_work(
     problem = incompatibility(loaded, context.lease.definition_digest, progress)
     if problem is not None:
         raise CodeVersion(problem)
-    context.guardrails = Guardrails(guardrails_of(context.settings, loaded[0].guardrails))
+    seal = context.seal if sealer_of(context.settings) is not None else None
+    context.guardrails = Guardrails(guardrails_of(context.settings, loaded[0].guardrails), seal)
     return Agent(*loaded, context, progress) if asked is None else ToolRun(*loaded, context, asked, progress)
 
 

@@ -22,6 +22,7 @@ from bus.payloads import EndPayload, Payload
 from config.capabilities import Classification
 from config.effects import Effect
 from config.guardrails.guardrails import UNGUARDED, Guardrails
+from config.guardrails.sealing import Original, sealer_of
 from config.identity.folders import sandbox_folder
 from config.policy.decision import ALLOW_ALL, CallFacts, Policy
 from config.private_files import private_folder
@@ -149,6 +150,12 @@ class RunContext:
     async def wait_expiry_ms(self) -> int:
         """Return when a wait that begins now expires, in ms since 1970 by the database's clock."""
         return await self._wall_clock_ms() + self.settings.approval_ttl_s * 1000
+
+    def seal(self, what: str, original: Any) -> None:
+        """Seal with the next commit what a guardrail removes something from."""
+        sealer = sealer_of(self.settings)
+        if sealer is not None:
+            self.writer.originals.append(Original(what=what, value=original, sealer=sealer))
 
     def notify(self, payload: Payload) -> None:
         """Deliver an event to every observer."""

@@ -21,6 +21,7 @@ from config.errors import CallboardError
 from config.forks import leave_to_parent
 from config.guardrails.deployment import guardrails_of
 from config.guardrails.guardrails import Guardrails
+from config.guardrails.sealing import Original, sealer_of
 from config.identity.principal import Principal, Verb
 from config.settings import Settings
 from observers.base import AgentObserver
@@ -124,7 +125,7 @@ class Runner:
         try:
             self._check(objective, thread_id)
             definition = self.registry.startable(principal, agent_id)
-            guardrails = self._guardrails(definition)
+            guardrails, originals = self._guardrails(definition)
             objective = guardrails.input(objective)
         except CallboardError:
             earlier = self._earlier(principal, idempotency)
@@ -139,6 +140,7 @@ class Runner:
             principal=principal,
             detached=detached,
             metadata=guardrails.metadata(metadata),
+            originals=originals,
             idempotency=idempotency,
         )
         return self._accept(new, tuple(one for one in observers if isinstance(one, AgentObserver)))
@@ -174,7 +176,7 @@ class Runner:
         try:
             objective = check_call(name, arguments)
             definition = self.registry.startable(principal, agent_id or self.settings.default_agent)
-            guardrails = self._guardrails(definition)
+            guardrails, _ = self._guardrails(definition)
             guardrails.require_call(arguments)
         except CallboardError:
             earlier = self._earlier(principal, idempotency)
@@ -193,8 +195,16 @@ class Runner:
         )
         return self._accept(new, ())
 
-    def _guardrails(self, definition: AgentDefinition) -> Guardrails:
-        return Guardrails(guardrails_of(self.settings, definition.guardrails))
+    def _guardrails(self, definition: AgentDefinition) -> tuple[Guardrails, list[Original]]:
+        """Return the guardrails of a new run, and the list to which they add the originals that are to be sealed."""
+        sealer, originals = sealer_of(self.settings), list[Original]()
+
+        def seal(what: str, value: Any) -> None:
+            assert sealer is not None
+            originals.append(Original(what=what, value=value, sealer=sealer))
+
+        fields = guardrails_of(self.settings, definition.guardrails)
+        return Guardrails(fields, seal if sealer is not None else None), originals
 
     def _earlier(self, principal: Principal, idempotency: IdempotencyKey | None) -> RunHandle | None:
         """Return the run of a repeated request, which it has even if the agent's file was moved since."""

@@ -66,6 +66,8 @@ class Preflight:
         if prior is None:
             text, self._secret = context.guardrails.call(call.arguments_text)
             self.call = self._call = replace(call, arguments_text=text)
+            if text != call.arguments_text:
+                context.guardrails.seal(f"arguments {call.name}", call.arguments_text)
         try:
             self._pass()
         except ModelVisible as error:

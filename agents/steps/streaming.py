@@ -35,7 +35,11 @@ class StreamedResponseWrapper:
     """
 
     def __init__(self, stream: ModelStream, guardrails: Guardrails = UNGUARDED) -> None:
+        self._guardrails = guardrails
         self._text_guard, self._thought_guard = guardrails.stream(), guardrails.stream()
+        self._originals: dict[str, list[str]] | None = None
+        if guardrails.keeps_originals:
+            self._originals = {"answer": [], "thinking": []}
         self._max_answer_chars = guardrails.max_answer_chars
         self._clean = guardrails.scan.clean
         self._call = stream.call
@@ -95,6 +99,9 @@ class StreamedResponseWrapper:
             if last := self._release():
                 yield last
             self._check_result()
+        except OutputBlocked:
+            self._seal("answer", "thinking")
+            raise
         finally:
             await self.aclose()
 
@@ -175,9 +182,19 @@ class StreamedResponseWrapper:
         if self._max_answer_chars is not None and self._text_chars > self._max_answer_chars:
             raise OutputBlocked([f"blocked: longer than {self._max_answer_chars:,} characters"])
 
+    def _seal(self, *kinds: str) -> None:
+        """Keep the originals of these texts, where the deployment keeps any."""
+        originals = self._originals or {}
+        for what in kinds:
+            if original := "".join(originals.get(what, ())):
+                self._guardrails.seal(what, original)
+
     def _guarded(self, chunk: Chunk) -> Chunk:
         """Return the chunk with what may be shown now of its text and its thinking, and gather that."""
         text, thought = chunk.text, chunk.reasoning
+        if self._originals is not None:
+            self._originals["answer"].append(text)
+            self._originals["thinking"].append(thought)
         if text:
             self._text_chars += len(text)
             text = self._text_guard.add(text)
@@ -196,6 +213,8 @@ class StreamedResponseWrapper:
         last = Chunk(text=self._text_guard.rest(), reasoning=self._thought_guard.rest())
         self._text.append(last.text)
         self._reasoning.append(last.reasoning)
+        guards = {"answer": self._text_guard, "thinking": self._thought_guard}
+        self._seal(*(what for what, guard in guards.items() if guard.is_changed))
         return [last] if last.text or last.reasoning else []
 
     def _gather_thinking(self, chunk: Chunk) -> None:

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from bus.journal.log.writer import RunWriter
     from bus.journal.new_call import NO_MODEL, TOOL, AcceptedCall, NewCall
     from bus.journal.new_internal_event import MAX_CORRELATION_CHARS, NewInternalEvent
+    from bus.journal.originals import Unsealed, unseal_originals
     from bus.journal.ownership.leases import Claim, FirstCommit, Lease
     from bus.journal.ownership.tools import LoadedTool, ToolMetadata
     from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls
@@ -101,6 +102,7 @@ _NAMES = {
     "log.writer": "RunWriter",
     "new_call": "NO_MODEL TOOL AcceptedCall NewCall",
     "new_internal_event": "MAX_CORRELATION_CHARS NewInternalEvent",
+    "originals": "Unsealed unseal_originals",
     "ownership.leases": "Claim FirstCommit Lease",
     "ownership.tools": "LoadedTool ToolMetadata",
     "ownership.workers": "WorkerRow Workers abandoned_calls",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -18,6 +18,7 @@ from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.events import event_row
 from bus.journal.new_call import AGENT, TOOL, NewCall
 from bus.journal.new_internal_event import MAX_CORRELATION_CHARS
+from bus.journal.originals import write_originals
 from bus.journal.outbox import announce
 from bus.journal.queries.lists import agents_beside
 from bus.journal.run_limits import RunLimits, require_room
@@ -29,6 +30,7 @@ from config.clock import epoch_ms, stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import events, messages, runs, thread_agents, threads
 from config.failpoints import failpoint
+from config.guardrails.sealing import Original
 from config.identity.audit.recording import acting_with
 from config.identity.principal import LOCAL, Principal
 from config.ids import is_made, new_id
@@ -63,6 +65,8 @@ class NewRun:
     """The one call of a run of kind ``tool``; None: the run is an agent's turn."""
     metadata: Mapping[str, Any] | None = None
     idempotency: IdempotencyKey | None = None
+    originals: Sequence[Original] = field(default=(), repr=False)
+    """What guardrails removed something from, to be sealed."""
 
     @property
     def kind(self) -> str:
@@ -161,6 +165,7 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
         "journal": OF_KIND[new.kind],
     }
     insert_run(connection, run)
+    write_originals(connection, run_id, new.originals)
     asked = {} if new.call is None else new.call.message_fields()
     user_message = {
         "thread_key": thread_key,

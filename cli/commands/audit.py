@@ -8,12 +8,14 @@ from typing import Any
 import click
 import orjson
 
+from bus.journal import unseal_originals
 from cli import options
 from cli.family import Family
 from cli.main import FAILED, SUCCEEDED, CallerPath
 from cli.opening import open_database_of
 from cli.output.json import print_json, print_json_line
 from config.clock import stamp
+from config.guardrails.sealing import sealer_of
 from config.identity.audit import chain
 from config.identity.audit.anchors import Anchor, anchors_in
 from config.identity.audit.entry import AuditEntry
@@ -100,7 +102,29 @@ def export(tenant: str | None, after: int, **flags: object) -> int:
     return SUCCEEDED
 
 
-@click.command(cls=Family, members={"verify": verify, "export": export})
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; it is recorded.")
+@options.as_json
+@options.state_dir
+def unseal(run_id: str, reason: str, as_json: bool, **flags: object) -> int:
+    """Print the originals of what guardrails removed from a run; that they were read is recorded first."""
+    settings = options.apply(**flags)
+    if not reason.strip():
+        raise click.BadParameter("it may not be empty", param_hint="--reason")
+    with open_database_of(settings) as database:
+        found = unseal_originals(database, sealer_of(settings), settings.local_principal, run_id, reason.strip())
+    if as_json:
+        print_json([{"what": one.what, "at": stamp(one.created_ms), "original": one.value} for one in found])
+    elif not found:
+        click.echo(f"run {visible(run_id)} has no sealed originals.")
+    for one in () if as_json else found:
+        text = one.value if isinstance(one.value, str) else orjson.dumps(one.value).decode()
+        click.echo(f"{stamp(one.created_ms)}  {visible(one.what)}\n{visible(text)}\n")
+    return SUCCEEDED
+
+
+@click.command(cls=Family, members={"verify": verify, "export": export, "unseal": unseal})
 @tenant_option
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)
 @options.as_json

@@ -15,20 +15,25 @@ from config.guardrails.stream import StreamRedactor
 from config.redaction import own_redactor
 
 Seal = Callable[[str, Any], None]
-"""Keeps an original: what it is (``input``, a tool's name), and the text or JSON data."""
+"""Keeps an original: what it is (``config.guardrails.sealing.Original.what``), and the text or JSON data."""
 PLAIN = GuardrailFields()
-
-
-def _drop(what: str, original: Any) -> None:
-    del what, original
 
 
 class Guardrails:
     """Checks and redacts before anything is stored, published or logged; safe for any thread."""
 
-    def __init__(self, fields: GuardrailFields = PLAIN, seal: Seal = _drop) -> None:
-        """``seal`` gets each original from which something was removed."""
+    def __init__(self, fields: GuardrailFields = PLAIN, seal: Seal | None = None) -> None:
+        """``seal`` gets each original from which something was removed; None: none is kept."""
         self._fields, self._seal = fields, seal
+
+    @property
+    def keeps_originals(self) -> bool:
+        return self._seal is not None
+
+    def seal(self, what: str, original: Any) -> None:
+        """Keep an original, where the deployment keeps any."""
+        if self._seal is not None:
+            self._seal(what, original)
 
     # --- what a client gives
 
@@ -48,7 +53,7 @@ class Guardrails:
         if not result.validation_passed:
             raise InputBlocked(result.reasons)
         if result.is_redacted:
-            self._seal("input", text)
+            self.seal("input", text)
         return str(result.redacted_input)
 
     def require_call(self, arguments: Mapping[str, Any]) -> None:
@@ -95,11 +100,10 @@ class Guardrails:
             ResultBlocked: the result is kept back as a whole.
         """
         checked = self.check_output(result)
+        if checked.reasons:
+            self.seal(f"result {tool}", result)
         if not checked.validation_passed:
-            self._seal(tool, result)
             raise ResultBlocked(checked.reasons)
-        if checked.is_redacted:
-            self._seal(tool, result)
         return checked.redacted_input
 
     def check_output(self, result: Any) -> GuardrailResult:

@@ -78,6 +78,8 @@ def read_settings(**overrides: object) -> Settings:
             register_secrets(secrets_in_url(url))
     for secret in filter(None, (found.oidc_client_secret, found.governance_api_key)):
         register_secrets([secret.get_secret_value()])
+    if found.seal_keys is not None:
+        register_secrets(key.strip() for key in found.seal_keys.get_secret_value().split(","))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from config.settings.sources import Part
 
@@ -18,6 +18,9 @@ class RecordSettings(Part):
     """Format of log lines."""
     log_deltas: bool = False
     """Whether the logger observer also writes each delta."""
+    seal_keys: SecretStr | None = None
+    """Keys of 32 bytes in base64, ``,`` between them, with which the originals of redacted texts are sealed: the first
+    seals, each unseals; none: no original is kept."""
     retain_threads_days: float = Field(default=0, ge=0)
     """Days an unused thread is kept, with everything in it; 0 is for ever."""
     retain_runs_days: float = Field(default=0, ge=0)

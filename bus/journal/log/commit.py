@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, bindparam, insert, select, update
 from bus.journal.approvals import give_back
 from bus.journal.log.events import event_row, insert_rows
 from bus.journal.log.results import refer_to_messages
+from bus.journal.originals import write_originals
 from bus.journal.outbox import announce
 from bus.journal.ownership.leases import Lease
 from bus.journal.states import owned
@@ -24,6 +25,7 @@ from bus.payloads import EndPayload, Payload
 from config.clock import epoch_ms
 from config.database.engine import WALL_MS
 from config.database.tables import messages, runs, threads
+from config.guardrails.sealing import Original
 from config.policy.decision import PolicyDecision
 
 
@@ -47,6 +49,8 @@ class Commit:
     """Ids of sticky approvals by which steps start; the commit is refused where one has ended."""
     release: Release | None = None
     """Give the run back without ending it; this writer commits nothing afterwards."""
+    originals: Sequence[Original] = ()
+    """What guardrails removed something from, to be sealed."""
     error_code: str | None = None
     """With an ``end`` among the events: the code of the error that ended the run, for lists of runs."""
     labels: frozenset[str] = frozenset()
@@ -79,6 +83,7 @@ def record(
     leave_steps(connection, change.unknown, "unknown")
     leave_steps(connection, change.waiting, "waiting")
     _add_messages(connection, run, change.history)
+    write_originals(connection, run.run_id, change.originals)
     _add_labels(connection, run, fence, change.labels)
     is_over = any(isinstance(payload, EndPayload) for payload in numbered)
     return close_thread(connection, run) if is_over else None

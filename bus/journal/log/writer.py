@@ -36,6 +36,7 @@ from bus.payloads import (
 from config.clock import epoch_ms, stamp
 from config.errors import CallboardError, Retryable
 from config.failpoints import failpoint
+from config.guardrails.sealing import Original
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,8 @@ class RunWriter:
         self._held: dict[str, list[tuple[Payload, int]]] = {}
         self._sealed: dict[str, list[int]] = {}
         self._blocked: list[tuple[type[Payload], dict[str, str]]] = []
+        self.originals: list[Original] = []
+        """What guardrails removed something from since the last commit; the next one seals it."""
         self._busy = asyncio.Lock()
         self._committing = False
         self._extending: asyncio.Task[None] | None = None
@@ -232,6 +235,9 @@ class RunWriter:
             await self.room()
         if is_last and self._extending is not None and not self._extending.done():
             await asyncio.wait([self._extending])  # after the last commit it would be refused like a stale owner's
+        if self.originals:
+            originals, self.originals = self.originals, []
+            change = replace(change, originals=[*change.originals, *originals])
         at = stamp()
         numbered = [replace(payload, seq=self._next + i, at=at) for i, payload in enumerate(events)]
         woken = await self._save(change, numbered, self._blocks(final))

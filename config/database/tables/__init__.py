@@ -18,7 +18,16 @@ from config.database.tables.control import (
 )
 from config.database.tables.fleet import tools, workers
 from config.database.tables.identity import api_keys, audit, audit_heads, feed_tickets, principals, secrets, sessions
-from config.database.tables.runs import definitions, events, messages, runs, steps, thread_agents, threads
+from config.database.tables.runs import (
+    definitions,
+    events,
+    messages,
+    runs,
+    sealed_originals,
+    steps,
+    thread_agents,
+    threads,
+)
 
 __all__ = [
     "api_keys",
@@ -36,6 +45,7 @@ __all__ = [
     "outbox",
     "principals",
     "runs",
+    "sealed_originals",
     "secrets",
     "sessions",
     "steps",

@@ -163,6 +163,17 @@ steps = Table(
     UniqueConstraint("run_id", "number"),
 )
 
+sealed_originals = Table(  # from which a guardrail removed something; deleted with their run
+    "sealed_originals",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("run_id", Id, ForeignKey("runs.id"), nullable=False, index=True),
+    Column("what", String(300), nullable=False),  # input, answer, thinking, or result or arguments and the tool's name
+    Column("key_name", String(16), nullable=False),  # the start of the SHA-256 of the key
+    Column("sealed", Text, nullable=False),  # nonce and AES-256-GCM of JSON, in base64
+    Column("created_ms", BigInteger, nullable=False),
+)
+
 events = Table(
     "events",
     metadata,

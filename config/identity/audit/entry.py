@@ -33,6 +33,8 @@ class Action(StrEnum):
     APPROVAL_DECIDED = "approval.decided"
     APPROVAL_REVOKED = "approval.revoked"
     """A sticky approval was ended before its time."""
+    ORIGINALS_READ = "originals.read"
+    """An administrator read what guardrails had removed from a run."""
     RUN_REMOVED = "run.removed"
     THREAD_REMOVED = "thread.removed"
     RETENTION = "retention"
