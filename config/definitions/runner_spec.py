@@ -34,7 +34,7 @@ class RunnerLimits(Strict):
     files: Annotated[int, Field(strict=True, ge=16, le=65_536)] = 256
     processes: Annotated[int, Field(strict=True, ge=1, le=4096)] = 64
     file_mb: Annotated[int, Field(strict=True, ge=1, le=65_536)] = 64
-    output_kb: Annotated[int, Field(strict=True, ge=1, le=16_384)] = 1024
+    output_kb: Annotated[int, Field(strict=True, ge=1, le=16_384)] = 256
 
 
 class FunctionSpec(Strict):

@@ -10,6 +10,7 @@ import orjson
 
 from agents.capabilities.errors import CapabilityFailed, OutputNotJson, OutputTooLong
 from agents.capabilities.runners.calling import secret_values
+from agents.tools.results import MAX_BYTES
 from agents.tools.tool import current_call
 from config.definitions.runner_spec import SECRET_IN_HEADER
 from config.egress.exchange import HttpAnswer, Limits
@@ -36,7 +37,7 @@ class EndpointRunner:
     """What may be asked, as in ``CALLBOARD_HTTP_ALLOWED_HOSTS``; the host of ``url`` alone where it is empty."""
     headers: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
-    max_bytes: int = 1024 * 1024
+    max_bytes: int = MAX_BYTES
     """Bytes of the longest answer."""
 
     async def call(self, **arguments: Any) -> Any:

@@ -21,8 +21,8 @@ class ProcessLimits:
     """Processes and threads beside those of the worker's user; of a container, all in it."""
     file_mb: int = 64
     """MiB of the longest file that is written."""
-    output_kb: int = 1024
-    """KiB of the standard output; a call that writes more is ended."""
+    output_kb: int = 256
+    """KiB of the standard output; a call that writes more is ended. Of a result 256 KiB are kept."""
 
     @property
     def by_resource(self) -> dict[str, int]:

@@ -1,14 +1,17 @@
 """Capabilities of a folder are tools: found by their ids, with everything that their files say."""
 
 import asyncio
+import sys
 
 import pytest
 
 from agents.capabilities.errors import CapabilityFailed, ContainersDisabled
 from agents.testing import AgentKit, Call, Turn
+from bus.journal import Decision
 from bus.payloads import ToolResultPayload
 from config.definitions.errors import ToolUnknown
 from config.effects import Effect
+from tests.agents.capabilities.runners.machines import eventually
 
 
 def test_a_file_becomes_a_tool_with_its_metadata(declare, find):
@@ -151,3 +154,54 @@ def test_an_output_that_does_not_fit_its_schema_is_kept_back(declare, folder):
     (result,) = played.of(ToolResultPayload)
     assert result.outcome == "failed"
     assert "does not fit its output schema" in result.result
+
+
+@pytest.mark.parity
+def test_a_secret_that_a_program_writes_is_redacted(declare, folder, monkeypatch):
+    (folder / "tell.py").write_text("import json, os\nprint(json.dumps({'words': os.environ['TOKEN']}))\n")
+    monkeypatch.setenv("COUNT_TOKEN", "quietly-1234567890")
+    declare(runner={"type": "process", "command": [sys.executable, "./tell.py"]}, secrets={"TOKEN": "env:COUNT_TOKEN"})
+    with AgentKit(settings={"capabilities_dir": str(folder)}) as kit:
+        kit.agent(tools=["count_words"])
+        kit.model.script(Turn(calls=[Call(name="count_words", arguments={"text": "a"})]), Turn(text="Done."))
+
+        played = kit.play()
+
+    assert "quietly-1234567890" not in repr(played.events)
+
+
+@pytest.mark.parity
+def test_a_secret_that_is_not_there_fails_the_call_before_anything_is_started(declare, folder, tmp_path):
+    (folder / "mark.py").write_text(f"open({str(tmp_path / 'started')!r}, 'w')\nprint(1)\n")
+    declare(runner={"type": "process", "command": [sys.executable, "./mark.py"]}, secrets={"TOKEN": "env:NOT_SET_HERE"})
+    with AgentKit(settings={"capabilities_dir": str(folder)}) as kit:
+        kit.agent(tools=["count_words"])
+        kit.model.script(Turn(calls=[Call(name="count_words", arguments={"text": "a"})]), Turn(text="Done."))
+
+        played = kit.play()
+
+    (result,) = played.of(ToolResultPayload)
+    assert result.outcome == "failed"
+    assert "TOKEN" in result.result
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parity
+def test_a_restricted_capability_waits_for_a_person_and_is_called_once_approved(declare, folder):
+    declare(classification="RESTRICTED")
+    with AgentKit(settings={"capabilities_dir": str(folder)}) as kit:
+        kit.agent(tools=["count_words"])
+        kit.model.script(Turn(calls=[Call(name="count_words", arguments={"text": "a b"})]), Turn(text="Two."))
+        run = kit.run()
+        (asked,) = eventually_asked(run)
+
+        run.decide(asked["approval_id"], Decision(decision="approve"))
+
+        assert run.result(20).status == "succeeded"
+        outcomes = [event.result for event in run.events() if isinstance(event, ToolResultPayload)]
+    assert outcomes == [{"words": 2}]
+
+
+def eventually_asked(run):
+    assert eventually(run.approvals)
+    return run.approvals()
