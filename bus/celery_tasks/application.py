@@ -63,8 +63,25 @@ def find_application(application_id: str, settings: Settings) -> CeleryApplicati
     """
     for path in application_files(settings.celery_tasks_folders):
         if path.stem == application_id:
-            return load_application(path)
+            return _loaded(path)
     raise ToolUnknown(f"there is no file config/celery_tasks/{application_id[:80]}.yaml any more.", name=application_id)
+
+
+def _loaded(path: Path) -> CeleryApplication:
+    """Return the application of a file, which is read again once it has changed; what it published stays."""
+    try:
+        facts = path.stat()
+        stamp = facts.st_mtime_ns, facts.st_size, facts.st_ino
+    except OSError:
+        return load_application(path)
+    with _lock:
+        known = _applications.get(path)
+    if known is not None and known[0] == stamp:
+        return known[1]
+    found = load_application(path)
+    with _lock:
+        _applications[path] = stamp, found
+    return found
 
 
 def place_of(application: CeleryApplication, settings: Settings) -> ApplicationAddress:
@@ -117,15 +134,16 @@ def _require_readable(url: str, file: str) -> None:
 # --- open connections -----------------------------------------------------------------------------
 
 _lock = threading.Lock()
+_applications: dict[Path, tuple[tuple[int, int, int], CeleryApplication]] = {}
 _senders: dict[tuple[str, str], TaskSender] = {}
 _results: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[ApplicationAddress, Results]] = WeakKeyDictionary()
 
 
 @after_fork
 def _renew() -> None:
-    global _lock, _senders, _results
+    global _lock, _applications, _senders, _results
     leave_to_parent((_senders, _results))
-    _lock, _senders, _results = threading.Lock(), {}, WeakKeyDictionary()
+    _lock, _applications, _senders, _results = threading.Lock(), {}, {}, WeakKeyDictionary()
 
 
 def sender_to(place: ApplicationAddress) -> TaskSender:

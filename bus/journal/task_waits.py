@@ -10,18 +10,16 @@ from dataclasses import dataclass
 
 from sqlalchemy import delete, select
 
-from bus.journal.approvals import UNANSWERED
 from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.unowned import CommitResult, lock_run, move
 from bus.journal.task_wait import LEFT, TASK, TaskWait, wait_of
 from config.database.engine import Database
-from config.database.tables import approvals, runs, steps, timers
+from config.database.tables import runs, steps, timers
 
-WAITING = "waiting"
-"""The status of a step whose task is under way while its run has no owner."""
 MARGIN_MS = 1000
 """Milliseconds beyond a task's time until it is given up, for clocks that differ."""
-BATCH = 1000
+BATCH = 5000
+"""Most waits that are looked at together, those first whose time is over first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +30,7 @@ class KnownWait:
     run_id: str
     wait: TaskWait
     is_waiting: bool
-    """Whether its run has no owner and waits for it."""
+    """Whether its run has no owner, and waits for tasks and nothing else."""
     step_status: str
     is_given_up: bool
     """Whether its call has an outcome, or a person is asked for it."""
@@ -63,6 +61,7 @@ class TaskWaits:
             timers.c.data_json,
             LEFT,
             runs.c.status,
+            runs.c.reason,
             steps.c.status.label("step_status"),
             steps.c.ended_ms,
         ).where(timers.c.kind == TASK, runs.c.id == timers.c.run_id, steps.c.id == timers.c.id)
@@ -75,7 +74,7 @@ class TaskWaits:
                 step_id=row.id,
                 run_id=row.run_id,
                 wait=wait_of(row),
-                is_waiting=row.status == RunStatus.WAITING and row.step_status == WAITING,
+                is_waiting=row.status == RunStatus.WAITING and row.reason == Reason.TASK,
                 step_status=row.step_status,
                 is_given_up=row.ended_ms is not None or row.step_status == "unknown",
             )
@@ -85,12 +84,9 @@ class TaskWaits:
 
         A run that also waits for a person stays: its next owner, after the answer, takes the results.
         """
-        asked = select(approvals.c.id).where(approvals.c.run_id == run_id, UNANSWERED)
         with self._database.write() as connection:
             row = lock_run(connection, run_id)
-            if row is None or row.status != RunStatus.WAITING or row.reason == Reason.CODE_VERSION:
-                return False
-            if connection.execute(asked).first() is not None:
+            if row is None or (row.status, row.reason) != (RunStatus.WAITING, Reason.TASK):
                 return False
             written = move(connection, row, RunStatus.QUEUED, Reason.TASK)
         self._publish(written)

@@ -31,6 +31,7 @@ from config.visible import visible
 MAX_RESULT_CHARS = 200
 MARKS = {"done": ("✓", "green"), "failed": ("✕", "red"), "refused": ("⊘", "yellow"), "unknown": ("?", "yellow")}
 WAITS = {
+    "task": "a Celery application is at work on its call; it continues by itself",
     "code_version": "no worker's code is compatible with this run; `./callboard runs --why` names what is missing",
     "principal_disabled": "the run's principal is disabled; `./callboard runs --why` names it",
 }
@@ -141,7 +142,7 @@ class Transcript:
         elif payload.status == "waiting":
             self._note(f"◐ waiting: {WAITS.get(payload.reason or '', payload.reason or '')}", "yellow")
         elif payload.status == "queued":
-            self._is_answered = payload.reason == "answered"
+            self._is_answered = payload.reason in ("answered", "task")
         elif payload.attempt is not None and payload.attempt > 1:
             text = "continued" if self._is_answered else f"taken over, attempt {payload.attempt}"
             self._is_answered = False

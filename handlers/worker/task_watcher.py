@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -23,6 +24,9 @@ log = logging.getLogger(__name__)
 
 POLL_S = 1.0
 """Seconds between two looks where results do not arrive as they are written."""
+LEAST_PAUSE_S = 0.02
+LOOK_SHARE = 5.0
+"""How many times as long as a look the pause after it is at least, however many tasks end."""
 GIVE_UP_MS = 300_000
 """Milliseconds beyond a task's time until its run is requeued though the result backend does not answer."""
 COLLECTED = ("done", "refused")
@@ -37,18 +41,22 @@ class TaskWatcher:
         self._waits = process.journal.task_waits
         self._wanted = asyncio.Event()
         self._subscribed: dict[str, Callable[[], None]] = {}
+        self._ending: dict[str, asyncio.Task[None]] = {}
         self._is_polling = False
 
     async def run(self) -> None:
         """Look for as long as the process lives, and at once when this process releases a run that waits."""
         self._waits.on_begun = self._wanted.set
         while True:
+            began_s = time.monotonic()
             try:
                 await self.look()
             except CallboardError as error:
                 log.warning("waits for tasks are looked at again: %s", error)
             except Exception:  # the task must survive any error
                 log.exception("looking at waits for tasks failed")
+            took_s = time.monotonic() - began_s
+            await asyncio.sleep(min(max(LEAST_PAUSE_S, LOOK_SHARE * took_s), POLL_S))
             try:
                 async with asyncio.timeout(self._pause_s()):
                     await self._wanted.wait()
@@ -64,7 +72,7 @@ class TaskWatcher:
         if run_id is None:
             await self._subscribe(known, places)
         states = await _states(known, places)
-        await self._end(known, places, states)
+        self._end(known, places, states)
         resumed = []
         for ready in _ready(known, states):
             if await loop.write(self._waits.resume, ready):
@@ -101,25 +109,36 @@ class TaskWatcher:
             self._subscribed[task_id] = partial(results.unsubscribe, task_id, self._wanted.set)
         self._is_polling = not are_subscribed
 
-    async def _end(
+    def _end(
         self, known: Sequence[KnownWait], places: Mapping[str, ApplicationAddress], states: Mapping[str, TaskState]
     ) -> None:
-        """Revoke the tasks whose calls are over without them, and forget the waits of all calls that are over."""
-        over = [one for one in known if one.is_given_up]
-        for one in over:
-            state = states.get(one.wait.task_id)
-            has_ended = one.step_status in COLLECTED or (state is not None and state.has_ended)
-            if not has_ended and one.wait.application in places:
-                await self._revoke(one, places[one.wait.application])
-        await self._process.journal.loop.write(self._waits.forget, [one.step_id for one in over])
+        """Begin to revoke the tasks whose calls are over without them, and to forget the waits of calls that are over.
 
-    async def _revoke(self, one: KnownWait, place: ApplicationAddress) -> None:
-        terminate = await self._process.journal.loop.read(self._terminates, one.wait.application)
+        Beside the looks: a broker that does not answer must not keep other runs waiting.
+        """
+        for one in known:
+            if one.is_given_up and one.step_id not in self._ending:
+                state = states.get(one.wait.task_id)
+                has_ended = one.step_status in COLLECTED or (state is not None and state.has_ended)
+                address = None if has_ended else places.get(one.wait.application)
+                ending = asyncio.create_task(self._end_one(one, address), name=f"end of {one.wait.task_id}")
+                self._ending[one.step_id] = ending
+                ending.add_done_callback(lambda _, step_id=one.step_id: self._ending.pop(step_id, None))  # type: ignore[misc]
+
+    async def _end_one(self, one: KnownWait, address: ApplicationAddress | None) -> None:
+        """Revoke the task where its application's address is given, and forget the wait."""
+        loop = self._process.journal.loop
         try:
-            await sender_to(place).revoke(one.wait.task_id, terminate=terminate)
-            log.info("a task was revoked run_id=%s task_id=%s", one.run_id, one.wait.task_id)
+            if address is not None:
+                terminate = await loop.read(self._terminates, one.wait.application)
+                await sender_to(address).revoke(one.wait.task_id, terminate=terminate)
+                log.info("a task was revoked run_id=%s task_id=%s", one.run_id, one.wait.task_id)
         except CallboardError as error:  # its message expires
             log.warning("a task could not be revoked task_id=%s: %s", one.wait.task_id, error)
+        try:
+            await loop.write(self._waits.forget, [one.step_id])
+        except CallboardError as error:
+            log.warning("a wait is forgotten later task_id=%s: %s", one.wait.task_id, error)
 
     def _terminates(self, application: str) -> bool:
         try:

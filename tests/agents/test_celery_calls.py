@@ -67,11 +67,15 @@ def status(harness: AppHarness, handle: RunHandle) -> str:
     return str(harness.runner.journal.runs.status(handle.run_id))
 
 
+def until(is_so: Callable[[], bool]) -> None:
+    ends_s = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < ends_s
+        time.sleep(0.02)  # another thread's commits; only the rows tell
+
+
 def until_waiting(harness: AppHarness, handle: RunHandle) -> None:
-    ends_s = time.monotonic() + 15
-    while status(harness, handle) != "waiting":
-        assert time.monotonic() < ends_s, status(harness, handle)
-        time.sleep(0.02)  # another thread's commits; only the row tells
+    until(lambda: status(harness, handle) == "waiting")
 
 
 def step_rows(harness: AppHarness, handle: RunHandle) -> list[Any]:
@@ -184,10 +188,7 @@ def test_a_task_without_a_sign_is_asked_about_and_can_be_made_again(
     workers = shop.listen()
     handle = begin(harness)
     lost = shop.take()
-    ends_s = time.monotonic() + 20
-    while not handle.approvals():
-        assert time.monotonic() < ends_s
-        time.sleep(0.05)  # another thread's commits; only the row tells
+    until(lambda: bool(handle.approvals()))
     [asked] = handle.approvals()
     assert "whether a worker began it is not recorded" in asked["reason"]
     handle.decide(asked["approval_id"], Decision(decision="run_again"), by="ann")
@@ -235,7 +236,7 @@ def test_a_stop_revokes_the_task(
     said = shop.revoked(workers)
     workers.close()
     assert (said["task_id"], said["terminate"]) == (task.id, terminate)
-    assert harness.runner.journal.task_waits.known() == []
+    until(lambda: harness.runner.journal.task_waits.known() == [])
     assert [outcome for outcome, _ in results(handle)] == ["unknown"]
 
 
@@ -283,3 +284,44 @@ def test_a_call_that_needs_approval_is_sent_once_it_has_one(
 
     assert handle.result(15).status == "succeeded"
     assert results(handle) == [("done", "paid")]
+
+
+def test_an_approval_and_a_task_are_waited_for_together(
+    harness: AppHarness, shop: ScriptedShop, describe: Describe
+) -> None:
+    confirm = "tool_overrides: {clock: {confirm: true}}"
+    handle = begin(harness, REFUND, Call(name="clock"), more=f"{TOOLS}\n{confirm}")
+    task = shop.take()
+    until_waiting(harness, handle)
+    shop.succeed(task, "paid")
+    time.sleep(1.5)  # one that must not happen: the run stays where it is
+    assert status(harness, handle) == "waiting"
+    [asked] = handle.approvals()
+    handle.decide(asked["approval_id"], Decision(decision="approve"), by="ann")
+
+    assert handle.result(15).status == "succeeded"
+    assert [outcome for outcome, _ in results(handle)] == ["done", "done"]
+    assert ("done", "paid") in results(handle)
+    assert shop.waiting() == 0
+
+
+def test_a_call_without_a_model_waits_like_an_agents(harness: AppHarness, shop: ScriptedShop) -> None:
+    harness.agent(TOOLS)
+    handle = harness.runner.call_tool("refund", {"number": "A-1"}, agent_id="tester")
+    task = shop.take()
+    until_waiting(harness, handle)
+    shop.succeed(task, {"paid": 1})
+
+    end = handle.result(15)
+    assert (end.status, end.output) == ("succeeded", {"paid": 1})
+
+
+def test_the_list_of_runs_says_what_a_run_waits_for(harness: AppHarness, shop: ScriptedShop) -> None:
+    handle = begin(harness)
+    task = shop.take()
+    until_waiting(harness, handle)
+    [why] = harness.runner.journal.runs.explain(harness.runner.principal)
+    shop.succeed(task, 1)
+
+    assert (why.waits_for, why.sentence) == ("task", "Waits for the result of shop.refund, of a Celery application.")
+    assert handle.result(15).status == "succeeded"

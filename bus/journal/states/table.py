@@ -156,7 +156,7 @@ TABLE = (
         name="take results",
         to={WAITING: (QUEUED,)},
         by="worker that sees that the run's tasks have ended",
-        guard="no question of the run is open; the reason is not `code_version`",
+        guard="the reason is `task`",
         writes="`status queued`, outbox row",
     ),
     Transition(

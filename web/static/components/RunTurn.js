@@ -138,6 +138,7 @@ function queued(story, fleet) {
     return Notice({ tone: "wait", title: "Queued, and no worker is alive", text: "The run is safe and starts as soon as there is one: `./callboard worker`, or `./callboard up` for everything." });
   }
   if (fleet.alive === 0 && isOlder(story, LATE_MS)) return LoadingIndicator("Queued: no worker is alive yet");
+  if (story.reason === "task") return LoadingIndicator("Its task has ended; a worker continues it in a moment");
   if (story.reason === "answered") return LoadingIndicator("Answered; a worker continues it in a moment");
   return LoadingIndicator(story.reason ? `Queued: ${story.detail ?? story.reason}` : "Queued");
 }
