@@ -191,3 +191,161 @@ def test_a_task_that_the_shops_worker_lost_is_asked_about(shop: CeleryShop, harn
     [asked] = handle.approvals()
     assert "has begun and did not end in time" in asked["reason"]
     assert (len(shop.ledger("begin")), shop.ledger("paid")) == (1, [])
+
+
+# --- where Callboard's worker dies --------------------------------------------------------------------
+
+BEFORE_THE_MESSAGE = ("commit@1", "tool@1")
+AFTER_THE_MESSAGE = ("tool-after@1", "commit-before@2", "commit@2", "claim@2", "commit-before@3", "commit@3")
+
+
+@pytest.mark.parametrize("place", AFTER_THE_MESSAGE)
+def test_a_worker_that_dies_after_the_message_changes_nothing(
+    shop: CeleryShop, harness: AppHarness, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    shop.start()
+    handle = with_a_worker_that_dies(harness, monkeypatch, place, started_with=refund(slowly=2.5))
+    with worker(harness):
+        end = last(handle)
+
+    assert end.status == "succeeded"
+    assert outcomes(handle) == [("done", {"number": "A-1001", "paid_back": 25.0})]
+    assert (len(shop.ledger("begin")), len(shop.ledger("paid"))) == (1, 1)
+
+
+@pytest.mark.parametrize("place", BEFORE_THE_MESSAGE)
+def test_a_task_that_may_not_have_been_sent_is_not_sent_again(
+    shop: CeleryShop, harness: AppHarness, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    shop.start()
+    overrides = "tool_overrides: {refund: {timeout_s: 6}}"
+    more = f"{TOOLS}\n{overrides}"
+    handle = with_a_worker_that_dies(harness, monkeypatch, place, started_with=refund(), more=more)
+    with worker(harness):
+        end = last(handle)
+
+    assert end.status == "succeeded"
+    [(outcome, text)] = outcomes(handle)
+    assert outcome == "failed"
+    assert "no worker began shop.tasks.refund in time" in str(text), "the shop records starts"
+    assert shop.ledger("begin") == []
+
+
+def test_a_task_without_effect_is_sent_again(
+    shop: CeleryShop, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.start()
+    find = Turn(calls=[Call(name="find_order", arguments={"number": "A-1001"})])
+    handle = with_a_worker_that_dies(harness, monkeypatch, "tool@1", started_with=find)
+    with worker(harness):
+        end = last(handle)
+
+    assert end.status == "succeeded"
+    assert outcomes(handle) == [("done", {"number": "A-1001", "price": 25.0})]
+
+
+def with_a_worker_that_dies(
+    harness: AppHarness, monkeypatch: pytest.MonkeyPatch, place: str, *, started_with: Turn, more: str = TOOLS
+) -> RunHandle:
+    """Start a run on a worker that kills itself at a place, and return when it has."""
+    where, _, number = place.partition("@")
+    monkeypatch.setenv("FAILPOINTS", f"{where}=kill@{number}")
+    with Worker(harness.settings, log=harness.settings.state / "worker.log", executed=True) as dying:
+        handle = started(harness, started_with, THANKS, more=more)
+        until(lambda: dying.process.poll() is not None, 30, f"the worker dies at {place}")
+    monkeypatch.delenv("FAILPOINTS")
+    return handle
+
+
+def test_another_worker_takes_the_results_of_one_that_died(shop: CeleryShop, harness: AppHarness) -> None:
+    shop.start()
+    with worker(harness) as killed:
+        handle = started(harness, refund(slowly=5), THANKS)
+        waits_for_its_task(harness, handle)
+        killed.kill()
+    with worker(harness):
+        end = last(handle)
+
+    assert end.status == "succeeded"
+    assert outcomes(handle) == [("done", {"number": "A-1001", "paid_back": 25.0})]
+    assert len(shop.ledger("begin")) == 1
+
+
+def test_a_stop_while_no_worker_lives_is_revoked_by_the_next_one(shop: CeleryShop, harness: AppHarness) -> None:
+    shop.start("-c", "1", "--prefetch-multiplier", "4")
+    with worker(harness) as killed:
+        first = started(harness, refund(slowly=8), refund(), THANKS)
+        shop.wait_for("begin")
+        second = harness.run("Refund it again", detached=True)
+        waits_for_its_task(harness, second)
+        killed.kill()
+    second.cancel(by="test")
+    assert last(second).status == "cancelled"
+    with worker(harness):
+        log = shop.folder / "worker0.log"
+        until(lambda: b"Discarding revoked task" in log.read_bytes(), 30, "the shop's worker drops the task")
+        assert last(first).status == "succeeded"
+
+    assert len(shop.ledger("begin")) == 1
+
+
+# --- the application's side -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shop", ["rabbitmq"], indirect=True)
+def test_a_queue_that_rabbitmq_does_not_have_is_an_error_of_the_call(shop: CeleryShop, harness: AppHarness) -> None:
+    with worker(harness):  # and none of the shop's, so that its queue was never declared
+        handle = started(harness, refund(), THANKS)
+        end = last(handle)
+
+    assert end.status == "succeeded"
+    [(outcome, text)] = outcomes(handle)
+    assert (outcome, "the broker has no queue" in str(text)) == ("failed", True)
+
+
+@pytest.mark.parametrize("shop", ["rabbitmq"], indirect=True)
+def test_results_in_a_database_are_read(
+    shop: CeleryShop, harness: AppHarness, shop_venv: Venv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop_venv.install("sqlalchemy>=2")
+    shop.results = f"db+sqlite:///{shop.folder / 'results.db'}"
+    monkeypatch.setenv("SHOP_RESULT_URL", shop.results)
+    shop.start()
+    with worker(harness):
+        handle = started(harness, refund(slowly=3), THANKS)
+        waits_for_its_task(harness, handle)
+        end = last(handle)
+
+    assert end.status == "succeeded"
+    assert outcomes(handle) == [("done", {"number": "A-1001", "paid_back": 25.0})]
+
+
+def test_a_task_that_is_terminated_by_a_stop_pays_nothing(shop: CeleryShop, harness: AppHarness) -> None:
+    file = shop.folder / "callboard" / "celery_tasks" / "shop.yaml"
+    file.write_text(f"{file.read_text()}terminate: true\n")
+    shop.start()
+    with worker(harness):
+        handle = started(harness, refund(slowly=30))
+        shop.wait_for("begin")
+        waits_for_its_task(harness, handle)
+        handle.cancel(by="test")
+        assert last(handle).status == "cancelled"
+        log = shop.folder / "worker0.log"
+        until(lambda: b"Terminating key_" in log.read_bytes(), 30, "the shop's worker terminates the task")
+
+    assert shop.ledger("paid") == []
+
+
+def test_a_task_that_no_worker_knows_is_a_failure(shop: CeleryShop, harness: AppHarness) -> None:
+    file = shop.folder / "callboard" / "celery_tasks" / "shop.yaml"
+    unknown = f"  shop.tasks.no_such: {{queue: {shop.queue}, description: x, schema: {{type: object}}, timeout_s: 5}}\n"
+    file.write_text(file.read_text() + unknown)
+    shop.start()
+    with worker(harness):
+        call = Turn(calls=[Call(name="no_such", arguments={})])
+        handle = started(harness, call, THANKS, more="tools: ['celery:shop.tasks.no_such']")
+        end = last(handle)
+
+    assert end.status == "succeeded"
+    [(outcome, text)] = outcomes(handle)
+    assert (outcome, "NotRegistered" in str(text)) == ("failed", True)
