@@ -82,6 +82,7 @@ class RunContext:
         """Whether a client asked this run to stop."""
         self.release_as: Release | None = None
         """How to release the run after its current step: this process ends soon, or a client requested it."""
+        self._sandbox: Path | None = None
         self._deadlines: dict[object, float] = {}
         self._claimed_s = time.monotonic()
         self.halt: Callable[[], object] = lambda: None
@@ -132,7 +133,10 @@ class RunContext:
     def sandbox(self) -> Path:
         """The folder of the principal's files with this agent; created on first use."""
         lease = self.lease
-        return private_folder(sandbox_folder(self.settings.state, lease.tenant, lease.principal, lease.agent_id))
+        if self._sandbox is None or not self._sandbox.is_dir():  # checking all above it takes a hundred times as long
+            folder = sandbox_folder(self.settings.state, lease.tenant, lease.principal, lease.agent_id)
+            self._sandbox = private_folder(folder)
+        return self._sandbox
 
     @property
     def quota(self) -> Quota:

@@ -21,6 +21,8 @@ START_CHARS = 4
 """Characters by which the fast test recognises that a match may begin."""
 MAX_VALUE_CHARS = 300
 """Characters of a registered value that are compared while it is streamed; behind them everything is held."""
+MAX_NAMES, MAX_NAME_CHARS = 1000, 40
+"""Names of fields that a scan remembers to be clean, and characters of the longest one."""
 MAX_DEPTH = 64
 """Levels of data that are looked at; what is deeper is replaced by ``CUT``."""
 CUT = "..."
@@ -57,6 +59,7 @@ class Scan:
             self._rules += [_personal(kind, checks.pii) for kind in checks.pii_kinds]
         self._rules += [_custom(check.pattern, check.name, check.action) for check in checks.patterns]
         self._values = redactor.values
+        self._clean_names: set[str] = set()
 
     def clean(self, text: str) -> tuple[str, list[Detection]]:
         """Return the text with ``[redacted]`` in place of what was found, and the checks that found it."""
@@ -69,6 +72,15 @@ class Scan:
                 text = replaced
                 found.append(Detection(rule.name, rule.action))
         return text, found
+
+    def clean_name(self, name: str) -> tuple[str, list[Detection]]:
+        """Do as ``clean`` does for the name of a field: those of results are the same again and again."""
+        if name in self._clean_names:
+            return name, []
+        shown, found = self.clean(name)
+        if not found and len(name) <= MAX_NAME_CHARS and len(self._clean_names) < MAX_NAMES:
+            self._clean_names.add(name)
+        return shown, found
 
     def openings(self) -> tuple[re.Pattern[str], Any]:
         """Return the fast test whether a match may begin, and RE2's pattern of an unfinished one at the end."""
@@ -150,12 +162,18 @@ def cleaned_data(scan: Scan, value: Any, found: list[Detection], name: str = "",
         return CUT
     if isinstance(value, Mapping):
         return {
-            _cleaned_text(scan, str(key), found, ""): cleaned_data(scan, item, found, str(key), depth + 1)
+            _cleaned_name(scan, str(key), found): cleaned_data(scan, item, found, str(key), depth + 1)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
         return [cleaned_data(scan, item, found, name, depth + 1) for item in value]
     return value
+
+
+def _cleaned_name(scan: Scan, name: str, found: list[Detection]) -> str:
+    shown, findings = scan.clean_name(name)
+    found += findings
+    return shown
 
 
 def _cleaned_text(scan: Scan, text: str, found: list[Detection], name: str) -> str:

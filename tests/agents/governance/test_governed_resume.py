@@ -1,4 +1,4 @@
-"""Under an engine too, a run survives the loss of its owner at every commit, and no call is made before it was asked."""
+"""Under an engine too, a run survives the loss of its owner at every commit, and no call is made unasked."""
 
 from __future__ import annotations
 
