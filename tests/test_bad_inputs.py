@@ -173,6 +173,11 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "files, names of files, pages, headers, JSON, rows, errors, results, rejections, messages": (
             "tests/agents/injection/test_injection.py::test_obeying_an_injected_text_does_no_harm",
         ),
+        "sensitive data for a host that may be asked, at once, in a later run, through a file": (
+            "tests/agents/injection/test_rule_of_two.py::test_what_a_run_has_read_asks_a_person_before_it_leaves",
+            "tests/agents/injection/test_rule_of_two.py::test_a_thread_remembers_what_its_earlier_runs_read",
+            "tests/agents/injection/test_rule_of_two.py::test_rows_that_went_through_a_file_are_still_sensitive",
+        ),
         "the attacks themselves": (
             "tests/agents/injection/test_injection.py::test_without_lists_and_approvals_the_same_model_does_harm",
         ),

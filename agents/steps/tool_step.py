@@ -109,6 +109,7 @@ class ToolStep:
         self.error: ModelVisible | None = None
         """Why the call was refused or has failed; None where it was done, was cut off, or its outcome is unknown."""
         self._duration_ms: int | None = None
+        self._found_labels: set[str] = set()
         self._notes: list[Payload] = []
         self.spans: Sequence[Mapping[str, Any]] = ()
         """The HTTP requests, statements and file operations of the call."""
@@ -551,6 +552,8 @@ class ToolStep:
             timeout_s=self._timeout_s,
             hosts=self._tool.hosts if self._tool is not None else None,
             secrets=self._tool.secrets if self._tool is not None else {},
+            labels=frozenset(self._context.labels),
+            found_labels=self._found_labels,
             given=self._answered.given,
         )
 
@@ -575,4 +578,4 @@ class ToolStep:
         if self._tool is None or self._preflight.refusal is not None or self._outcome == "refused":
             return frozenset()
         by_policy = self.decision.labels if self.decision is not None else self._prior.labels if self._prior else ()
-        return self._context.add_labels({*self._tool.result_labels, *by_policy})
+        return self._context.add_labels({*self._tool.result_labels, *by_policy, *self._found_labels})

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from agents.tools.errors import PathRefused
+from agents.tools.file_labels import labels_of, note_labels
 from agents.tools.isolation.sandbox import MAX_LISTED, Sandbox
 from agents.tools.tool import INWARD, UNTRUSTED, current_call, tool
 from config.spelling import did_you_mean
 
 
-@tool(effect="pure", timeout_s=20)
+@tool(effect="pure", timeout_s=20, labels={UNTRUSTED})  # a name may be what an earlier run read
 def list_files(folder: str = "") -> dict[str, Any]:
     """List the files in your sandbox folder with their sizes in bytes.
 
@@ -31,7 +32,9 @@ def read_file(path: str) -> str:
     Args:
         path: the file, from the sandbox folder, for example notes.txt or reports/may.md.
     """
-    sandbox = Sandbox(current_call().sandbox)
+    call = current_call()
+    sandbox = Sandbox(call.sandbox)
+    call.found_labels.update(labels_of(call.sandbox))
     try:
         return sandbox.read_text(path)
     except PathRefused as error:
@@ -51,4 +54,5 @@ def write_file(path: str, text: str) -> dict[str, Any]:
         text: the whole new content.
     """
     call = current_call()
+    note_labels(call.sandbox, call.labels)
     return {"path": path, "bytes": Sandbox(call.sandbox, quota=call.quota).write_text(path, text)}

@@ -134,6 +134,10 @@ class ToolContext:
     """The tool's ``hosts``."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """The tool's references to secrets."""
+    labels: frozenset[str] = frozenset()
+    """What the run has read before this call."""
+    found_labels: set[str] = field(default_factory=set)
+    """Labels of this call's result besides those of the tool; the tool adds them."""
     given: Mapping[str, Any] = field(default_factory=dict)
     """The answers of persons to what this call asked before, by the question's digest."""
 

@@ -10,7 +10,7 @@ from agents.tools.sql.answer import SqlAnswer, SqlQuery, SqlRefused
 from agents.tools.sql.databases import SqlPlace, place_of
 from agents.tools.sql.postgres import ask_postgres
 from agents.tools.sql.sqlite import ask_sqlite
-from agents.tools.tool import FOR_AGENT, SENSITIVE, Tool, tool
+from agents.tools.tool import FOR_AGENT, SENSITIVE, UNTRUSTED, Tool, tool
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
@@ -23,7 +23,7 @@ MAX_SQL = 10_000
 _ODD = re.compile("[\0\ud800-\udfff]")
 
 
-@tool(effect="pure", timeout_s=60, labels={SENSITIVE})
+@tool(effect="pure", timeout_s=60, labels={SENSITIVE, UNTRUSTED})  # rows hold what customers wrote
 async def sql_query(database: str, sql: str) -> dict[str, Any]:
     """Query a database with one SELECT statement and get columns and rows. Nothing can be changed.
 
