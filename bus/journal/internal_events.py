@@ -19,6 +19,7 @@ from bus.journal.queries.lists import newest_first
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import internal_events, runs
+from config.guardrails.guardrails import UNGUARDED
 from config.identity.access import logged_for, require_may_log, rows_for
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
@@ -33,7 +34,7 @@ class InternalEvents:
     def log(
         self, principal: Principal, event: NewInternalEvent, idempotency: IdempotencyKey | None = None
     ) -> tuple[str, str]:
-        """Commit an event and return its id and its time; those of the first request for a key that was used.
+        """Commit an event without secrets, and return its id and its time; those of the first request for a used key.
 
         Raises:
             Forbidden: the credential of the principal does not start runs.
@@ -112,7 +113,7 @@ def _row(principal: Principal, event: NewInternalEvent) -> dict[str, Any]:
         "correlation_id": event.correlation_id,
         "event_type": event.event_type,
         "source": event.source,
-        "payload_json": orjson.dumps(dict(event.payload)).decode(),
+        "payload_json": orjson.dumps(UNGUARDED.metadata(event.payload)).decode(),
     }
 
 

@@ -19,6 +19,7 @@ from bus.journal.approvals import Decision
 from bus.journal.controls import Control
 from bus.journal.decisions import Decided
 from bus.journal.definition_store import read_pinned
+from bus.journal.guarded_answer import guarded
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.internal_events import InternalEvents
 from bus.journal.live.hotlog import HotLog, MemoryHotLog, begin_writing, end_writing
@@ -188,7 +189,12 @@ class Journal:
         by: str,
         idempotency: IdempotencyKey | None = None,
     ) -> Decided:
-        """Record a person's answer; see ``bus.journal.decisions``. May be called from any thread and any process."""
+        """Record a person's answer; see ``bus.journal.decisions``. May be called from any thread and any process.
+
+        Raises:
+            InputBlocked: the answer has what may not be kept.
+        """
+        answer = guarded(answer, self.settings)
         decided = decisions.decide(
             self.database, principal, run_id, approval_id, answer, by=by, idempotency=idempotency
         )

@@ -70,6 +70,18 @@ class Guardrails:
         if secrets or found:
             raise InputBlocked(reasons_of([*secrets, *found]))
 
+    def given(self, value: Any) -> Any:
+        """Return what a person gives to a run, JSON data, as it may be kept.
+
+        Raises:
+            InputBlocked: it may not.
+        """
+        found: list[Detection] = []
+        shown = cleaned_data(scan_of(self._fields.input), value, found)
+        if blocks(found):
+            raise InputBlocked(reasons_of(found))
+        return shown
+
     def metadata(self, metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """Return a run's metadata without secrets."""
         return None if metadata is None else dict(cleaned_data(scan_of(PLAIN.input), metadata, []))

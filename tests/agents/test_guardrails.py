@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
@@ -11,10 +12,11 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import select
 
+from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import current_call, tool
-from bus.journal import IdempotencyKey
-from bus.payloads import ErrorPayload, MessagePayload, ToolPayload, ToolResultPayload, encode
+from bus.journal import Decision, IdempotencyKey
+from bus.payloads import ApprovalPayload, ErrorPayload, MessagePayload, ToolPayload, ToolResultPayload, encode
 from config.database.tables import metadata
 from config.errors import ToolFailed
 from config.guardrails.errors import InputBlocked
@@ -59,6 +61,17 @@ def till(way: str) -> Any:
     if way == "log":
         logging.getLogger("till").error("used %s", token, exc_info=ValueError(token), extra={"token_used": token})
     return {"said": token, "quoted": quote(token, safe=""), "base64": b64encode(token.encode()).decode()}
+
+
+@tool(effect="unsafe", confirm=True)
+def order(item: str) -> str:
+    """Order something.
+
+    Args:
+        item: what to order.
+    """
+    sent.append(item)
+    return item
 
 
 @pytest.fixture(autouse=True)
@@ -263,3 +276,36 @@ def test_a_secret_that_is_not_there_fails_the_call_before_the_tool_begins(
 
     assert sent == []
     assert "env:TILL_TOKEN is missing or empty" in played.results("till")[0]
+
+
+def waiting(kit: AgentKit) -> tuple[RunHandle, str]:
+    """Return a run that waits for an approval, and the question's id."""
+    kit.agent(tools=[order])
+    kit.model.script(Turn(calls=[Call(name="order", arguments={"item": "pen"})]), Turn(text="Done."))
+    handle = kit.run()
+    question = next(event for event in handle.events() if isinstance(event, ApprovalPayload))
+    while handle.status() != "waiting":
+        time.sleep(0.01)
+    return handle, question.approval_id
+
+
+def test_a_secret_in_edited_arguments_is_refused_and_the_question_stays_open(kit: AgentKit) -> None:
+    handle, question = waiting(kit)
+
+    with pytest.raises(InputBlocked, match="blocked: secrets"):
+        handle.decide(question, Decision(decision="approve", arguments={"item": KEY}))
+
+    assert KEY not in written(kit)
+    handle.decide(question, Decision(decision="approve", arguments={"item": "ink"}))
+    handle.result(10)
+    assert sent == ["ink"]
+
+
+def test_a_secret_in_a_comment_is_replaced(kit: AgentKit) -> None:
+    handle, question = waiting(kit)
+
+    handle.decide(question, Decision(decision="reject", message=f"not with {KEY}"))
+    handle.result(10)
+
+    assert KEY not in written(kit)
+    assert f"not with {REDACTED}" in str(kit.model.requests[-1].messages)

@@ -48,6 +48,24 @@ def test_an_unknown_agent_is_said_and_no_other_named(client) -> None:
     assert "'assistant'" not in answer.json["detail"]
 
 
+def test_an_input_that_a_guardrail_blocks_is_refused_with_the_reasons(client, settings: Settings) -> None:
+    agent = Path(settings.agents_dir) / "assistant.yaml"
+    agent.write_text(f"{agent.read_text()}\nguardrails: {{input: {{pii: block}}}}\n")
+
+    answer = start(client, input="Charge 4111 1111 1111 1111 for jane@example.org")
+
+    assert (answer.status_code, answer.json["code"]) == (400, "input_blocked")
+    assert answer.json["reasons"] == ["blocked: email", "blocked: card"]
+    assert "4111" not in answer.text
+    assert client.get("/v1/runs").json["runs"] == []
+
+
+def test_a_secret_in_an_input_is_replaced_in_the_run_s_title(client) -> None:
+    run_id = start(client, input="Use sk-proj-Ab12Cd34Ef56Gh78Ij90 please").json["run_id"]
+
+    assert client.get(f"/v1/runs/{run_id}").json["title"] == "Use [redacted] please"
+
+
 def test_the_same_key_and_body_is_the_same_run(client) -> None:
     key = {"Idempotency-Key": "abc"}
 

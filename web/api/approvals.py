@@ -24,6 +24,7 @@ from bus.journal import (
     StickyUnknown,
 )
 from config.errors import BadRequest
+from config.guardrails.errors import InputBlocked
 from web.api.answers import answer
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
@@ -113,6 +114,7 @@ class Decide(Input):
         DecisionRefused,
         EditRefused,
         AnswerRefused,
+        InputBlocked,
         ScopeRefused,
         ArgumentsDiffer,
         IdempotencyConflict,

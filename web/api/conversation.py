@@ -11,6 +11,7 @@ from flask import Blueprint, Response
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from bus.journal import CONTROLS, IdempotencyConflict, RunUnknown, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
 from config.definitions.errors import DefinitionInvalid
+from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden
 from web.api.answers import accepted, answer, status_of
 from web.calls.call import call
@@ -27,7 +28,7 @@ conversation = Blueprint("conversation", __name__)
 
 OWN = "conversation"
 """The thread of a caller that names none. Threads are named by their owner, so each principal has its own."""
-STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputEmpty, InputTooLarge)
+STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputBlocked, InputEmpty, InputTooLarge)
 
 
 class WhichConversation(Input):

@@ -16,6 +16,7 @@ from bus.journal import IdempotencyConflict, RunUnknown, TooManyRuns
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.errors import CallboardError
+from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden
 from web.api.answers import answer, run_with_questions
 from web.api.seed import CorrelationId, SeedConfig
@@ -32,7 +33,7 @@ from web.security import current_principal
 
 execute = Blueprint("execute", __name__)
 
-STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputTooLarge)
+STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputBlocked, InputTooLarge)
 REFUSING: tuple[type[CallboardError], ...] = (
     *(ToolNotOffered, RoleMissing, ArgumentsInvalid, CallBlocked, CallRejected, PolicyRefused),
 )

@@ -20,6 +20,7 @@ from bus.journal import (
 )
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
+from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden
 from web.api.answers import accepted, answer, end_of, run_with_questions, status_of
 from web.auth.authentication import require_still_valid
@@ -36,7 +37,7 @@ from web.security import current_principal
 
 runs = Blueprint("runs", __name__)
 
-STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputEmpty, InputTooLarge)
+STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputBlocked, InputEmpty, InputTooLarge)
 
 MAX_METADATA_BYTES = 16 * 1024
 

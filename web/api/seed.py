@@ -14,6 +14,7 @@ from agents.governance.errors import EngineUnavailable
 from agents.models.errors import ModelFailed, ModelTimeout
 from bus.journal import CodeVersion, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
 from config.definitions.errors import DefinitionInvalid
+from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden
 from web.api.answers import answer, end_of, status_of
 from web.auth.authentication import require_still_valid
@@ -36,7 +37,7 @@ seed = Blueprint("seed", __name__)
 
 WAIT_S = 30
 REFUSALS = (
-    *(AgentUnknown, AgentForbidden, DefinitionInvalid, InputEmpty, InputTooLarge),
+    *(AgentUnknown, AgentForbidden, DefinitionInvalid, InputBlocked, InputEmpty, InputTooLarge),
     *(ThreadOfOtherAgent, ThreadUnknown, TooManyRuns),
 )
 PASSING = frozenset({ModelFailed.code, ModelTimeout.code, CodeVersion.code, EngineUnavailable.code})

@@ -98,6 +98,13 @@ def test_runs_are_found_by_who_sees_them(harness: JournalHarness) -> None:
     assert ids(harness, BEN) == ids(harness, other_agent) == []
 
 
+def test_a_secret_in_an_event_is_not_kept(harness: JournalHarness) -> None:
+    log(harness, ANA, new(text="use sk-proj-Ab12Cd34Ef56Gh78Ij90", password="hunter2222", room="A 12"))
+
+    (found,) = InternalEvents(harness.database).correlated(ANA, "c", limit=5)[0]
+    assert found["payload"] == {"text": "use [redacted]", "password": "[redacted]", "room": "A 12"}
+
+
 def test_a_credential_that_starts_no_runs_logs_nothing(harness: JournalHarness) -> None:
     with pytest.raises(Forbidden, match="log events; use a credential whose scope has the verb 'start'"):
         log(harness, Principal(tenant="acme", id="ana", verbs=frozenset({Verb.SEE})))
