@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
+from typing import NamedTuple
 
 from config.forks import after_fork
 
@@ -13,24 +15,38 @@ MAX_OF_TOOL = 8
 MAX_OF_PROCESS = 32
 """The same of all tools; at this number none that has such a call is called, so that half of the places stay free."""
 
+CANCELLED_S = 10.0
+"""Seconds that a cancelled async tool may take for its end, such as removing a container, before it counts."""
+
+
+class _Abandoned(NamedTuple):
+    tool: str
+    has_ended: Callable[[], bool]
+    since_s: float
+    """The monotonic time from which on it counts."""
+
 
 class AbandonedCalls:
     """The abandoned calls of a process. Safe for any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._calls: list[tuple[str, Callable[[], bool]]] = []
+        self._calls: list[_Abandoned] = []
 
-    def add(self, tool: str, has_ended: Callable[[], bool]) -> None:
-        """Count a call until ``has_ended`` returns True, which any thread may ask at any time."""
+    def add(self, tool: str, has_ended: Callable[[], bool], *, after_s: float = 0.0) -> None:
+        """Count a call, ``after_s`` seconds from now on, until ``has_ended`` returns True.
+
+        Any thread may ask ``has_ended`` at any time.
+        """
         with self._lock:
-            self._calls.append((tool, has_ended))
+            self._calls.append(_Abandoned(tool, has_ended, time.monotonic() + after_s))
 
     def counts(self) -> dict[str, int]:
         """Return the number of calls by tool, those with most calls first."""
         with self._lock:
-            self._calls = [(tool, has_ended) for tool, has_ended in self._calls if not has_ended()]
-            return dict(Counter(tool for tool, _ in self._calls).most_common())
+            self._calls = [one for one in self._calls if not one.has_ended()]
+            now_s = time.monotonic()
+            return dict(Counter(one.tool for one in self._calls if one.since_s <= now_s).most_common())
 
     def forget(self) -> None:
         """Count none of the calls any longer."""

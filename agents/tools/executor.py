@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from agents.tools.abandoned import ABANDONED
+from agents.tools.abandoned import ABANDONED, CANCELLED_S
 from agents.tools.ambiguous_failure import is_ambiguous
 from agents.tools.errors import ToolTimeout
 from agents.tools.questions import CallAsks, QuestionAsked
@@ -147,7 +147,7 @@ async def _in_task(tool: Tool, arguments: dict[str, Any], context: ToolContext) 
         if not task.done():
             task.cancel()
             task.add_done_callback(_forget)
-            ABANDONED.add(tool.name, task.done)
+            ABANDONED.add(tool.name, task.done, after_s=CANCELLED_S)
     if task.cancelled():
         raise RuntimeError("the tool cancelled itself")
     return task.result()

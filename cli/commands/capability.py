@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import keyword
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from cli.main import CALLER_DIR
 from cli.output.json import print_json
 from config.definitions.errors import DefinitionInvalid
 from config.errors import BadRequest
-from config.folders import ROOT
+from config.folders import FOLDERS, ROOT
 from config.settings import Settings
 from config.visible import visible
 
@@ -34,8 +36,8 @@ def capability() -> None:
 )
 def new(name: str, runner: str, image: str) -> int:
     """Write the capability NAME with its test, which passes at once."""
-    _refuse_name(name)
     settings = options.apply()
+    _refuse_name(name, settings)
     folder = settings.capability_folders[0]
     written = files_of(runner, name, folder, ROOT, image)
     there = [path for path in written if path.exists()]
@@ -114,12 +116,19 @@ def _facts(row: dict[str, Any]) -> str:
     return f"{facts} {visible(row['maintainer'])}{retired}"
 
 
-def _refuse_name(name: str) -> None:
+def _refuse_name(name: str, settings: Settings) -> None:
+    """Refuse what is no name, and names of others: a file ``json.py`` would hide Python's own from its neighbours."""
+    from agents.tools.catalogue import TOOLS
     from config.definitions.capability import CAPABILITY_ID
 
+    shown = visible(name)[:80]
     if not CAPABILITY_ID.fullmatch(name) or "-" in name:
         problem = "write letters, digits and '_', at most 64, beginning with a letter."
-        raise BadRequest(f"'{visible(name)[:80]}' is no name: {problem}")
+        raise BadRequest(f"'{shown}' is no name: {problem}")
+    if keyword.iskeyword(name) or name in sys.stdlib_module_names or name in FOLDERS:
+        raise BadRequest(f"'{shown}' is a word or a module of Python or Callboard; choose another name.")
+    if name in TOOLS.entries(settings):
+        raise BadRequest(f"'{shown}' is the name of a tool already; choose another name.")
 
 
 def _shown(path: Path) -> str:

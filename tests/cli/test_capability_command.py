@@ -17,6 +17,9 @@ from config.folders import ROOT
 from config.settings import Settings
 from tests.fleet import bare_environment
 
+TAKEN = ("json", "import", "agents", "calculator")
+"""A module of Python, a keyword, a folder of ours, and a tool that ships."""
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -64,7 +67,7 @@ def test_the_test_of_a_new_capability_passes_at_once(tmp_path, kind):
     assert ("1 skipped" if kind == "container" else "1 passed") in tested.stdout
 
 
-@pytest.mark.parametrize("name", ["", "count words", "../evil", "--help-me", "1x", "a" * 65, "/etc/x", "ü"])
+@pytest.mark.parametrize("name", ["", "count words", "../evil", "--help-me", "1x", "a" * 65, "/etc/x", "ü", *TAKEN])
 def test_a_name_that_is_none_writes_nothing(folder, name):
     made = run("new", "--", name)
 

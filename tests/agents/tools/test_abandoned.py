@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -99,7 +100,19 @@ def test_the_tool_is_called_again_when_its_calls_have_ended(calls, gate, context
     assert asyncio.run(again()) == "at last"
 
 
-def test_an_async_tool_that_ignores_its_end_is_counted(calls, context):
+def test_a_cancelled_call_has_time_to_end_before_it_counts():
+    calls = AbandonedCalls()
+    calls.add("soon", lambda: False, after_s=0.05)
+
+    before = calls.counts()
+    time.sleep(0.06)
+
+    assert (before, calls.counts()) == ({}, {"soon": 1})
+
+
+def test_an_async_tool_that_ignores_its_end_is_counted(calls, context, monkeypatch):
+    monkeypatch.setattr("agents.tools.executor.CANCELLED_S", 0.0)
+
     async def stubborn() -> None:
         """Stay."""
         for _ in range(20):

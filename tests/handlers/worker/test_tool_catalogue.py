@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agents.tools import tool
 from agents.tools.catalogue import tools_of
+from agents.tools.schema import build_tool
 from config.definitions.agent import load_definition
 from config.settings import Settings
 from handlers.worker.tool_catalogue import loaded_tools
@@ -30,3 +32,21 @@ def test_a_tool_is_described_as_its_agents_use_it(tmp_path: Path, settings: Sett
     calculator = found["calculator", "pure", 5.0]
     assert calculator.description
     assert calculator.input_schema["properties"]["expression"]["type"] == "string"
+
+
+def test_a_tool_is_described_with_its_metadata_and_the_names_of_its_secrets_alone(
+    tmp_path: Path, settings: Settings
+) -> None:
+    @tool(version="2.0.0", maintainer="a@example.org", classification="RESTRICTED", secrets={"TOKEN": "env:SHOP_TOKEN"})
+    def sell() -> None:
+        """Sell."""
+
+    (tmp_path / "a.yaml").write_text(AGENT.replace("[clock, calculator]", "[sell]"))
+    definition = load_definition(tmp_path / "a.yaml")
+
+    (one,) = loaded_tools([(definition, tools_of(definition, settings, {"sell": build_tool(sell)}))])
+
+    said = one.metadata
+    assert (said.version, said.classification, said.needs_approval) == ("2.0.0", "RESTRICTED", True)
+    assert said.secrets == ("TOKEN",)
+    assert "SHOP_TOKEN" not in repr(one)
