@@ -18,6 +18,7 @@ from web.api.audit import audit
 from web.api.confirming import confirming
 from web.api.context import context
 from web.api.conversation import conversation
+from web.api.decisions import decisions
 from web.api.document import document
 from web.api.events import events
 from web.api.execute import execute
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 BLUEPRINTS = (
     runs,
     approvals,
+    decisions,
     events,
     threads,
     agents,

@@ -56,6 +56,8 @@ class Preflight:
         """The outcome, the result for the model, and the error of a call that may not be made."""
         self.decision: PolicyDecision | None = None
         """What the policy decides; None where it is not asked."""
+        self.changed: tuple[str, ...] = ()
+        """The names of the arguments that the policy rewrote."""
         self.approval_reason: str | None = None
         """Why a person has to approve or complete the call before it is made, as a sentence."""
         self.sticky: StickyApproval | None = None
@@ -155,6 +157,7 @@ class Preflight:
         if decision.verdict is Verdict.BLOCK:
             self._refuse(CallBlocked(f"Not done: the policy's rule '{decision.rule}' blocks it. {decision.reason}"))
         if decision.arguments is not None:
+            self.changed = _changed(self.arguments, decision.arguments)
             self.arguments = dict(decision.arguments)
             try:
                 validate_arguments(tool, self.arguments)
@@ -194,6 +197,12 @@ class Preflight:
         if self.decision is None or not self._is_required_by_policy:
             return NEEDS_APPROVAL
         return self.decision.reason or f"The policy's rule '{self.decision.rule}' requires a person's approval."
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the arguments that differ."""
+    same = {name for name, value in before.items() if name in after and after[name] == value}
+    return tuple(sorted({*before, *after} - same))
 
 
 def version_of(tool: Tool) -> str:

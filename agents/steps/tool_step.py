@@ -196,9 +196,19 @@ class ToolStep:
             arguments=self.arguments,
             effect=str(self.effect),
             content=content,
+            policy=self._shown_decision(),
             message_id=message_id,
             step_id=self.id,
         )
+
+    def _shown_decision(self) -> dict[str, Any] | None:
+        """Return what the policy decided, for viewers; None where the call is made as it is."""
+        decided = self.decision
+        if decided is None or decided.verdict is Verdict.ALLOW:
+            return None
+        shown: dict[str, Any] = {"verdict": str(decided.verdict), "rule": decided.rule}
+        shown |= {"reason": decided.reason} if decided.reason else {}
+        return shown | ({"changed": list(self._preflight.changed)} if self._preflight.changed else {})
 
     def started(self, status: str = "started") -> StepStarted:
         """Return the journal's entry that has to be committed before ``run``, with what the policy decided.

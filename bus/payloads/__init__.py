@@ -83,12 +83,16 @@ class ToolPayload(Payload):
     content: str | None = None
     """A readable form of the call, for lines and cards."""
     effect: str | None = None
+    policy: Mapping[str, Any] | None = None
+    """What the policy decided, where it is not that the call is made as it is: ``verdict``, ``rule``, ``reason``, and
+    ``changed`` with the names of the arguments that it rewrote."""
     message_id: str = ""
     step_id: str = ""
 
     @staticmethod
     def log_line(record: Record) -> str:
-        return _call(record["name"], record.get("arguments")) + _given(record, "effect", " [{}]")
+        call = _call(record["name"], record.get("arguments")) + _given(record, "effect", " [{}]")
+        return call + _given(record.get("policy") or {}, "verdict", " policy: {}")
 
 
 @event("tool", delta_without="arguments")

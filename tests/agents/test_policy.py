@@ -143,6 +143,20 @@ def test_a_constrained_call_is_made_and_shown_with_other_arguments(ruled: AgentK
     assert made == ["mail ann 4"]
     shown = next(event for event in handle.events() if isinstance(event, ToolPayload) and event.arguments)
     assert shown.arguments == {"to": "ann", "copies": 4}
+    assert shown.policy == {
+        "verdict": "constrain",
+        "rule": "one",
+        "reason": "So it is.",
+        "changed": ["copies", "to"],
+    }
+
+
+def test_a_plain_allow_is_not_shown(ruled: AgentKit) -> None:
+    handle = begin(ruled, MAIL)
+
+    assert ended(handle).status == "succeeded"
+    shown = next(event for event in handle.events() if isinstance(event, ToolPayload) and event.arguments)
+    assert shown.policy is None
 
 
 def test_a_call_that_requires_an_approval_is_made_once_it_has_one(ruled: AgentKit, file: Path) -> None:

@@ -72,6 +72,9 @@ class ToolEvent(Event):
     """None while the model still writes them."""
     content: str | None = None
     effect: str | None = None
+    policy: Mapping[str, Any] | None = None
+    """What the policy decided, where it is not that the call is made as it is: ``verdict``, ``rule``, ``reason``, and
+    ``changed`` with the names of the arguments that it rewrote."""
     message_id: str = ""
     step_id: str = ""
 

@@ -323,8 +323,11 @@ export interface components {
             message?: string;
             /** @description With ``take_as_done``: the call's result, any JSON up to 256 KiB. With ``answer``: the filled-in form. */
             result?: unknown;
-            /** @description With ``approve``: for which later calls of the tool it holds too, of the question's ``scopes``. */
-            scope?: components["schemas"]["Scope"];
+            /**
+             * @description With ``approve``: for which later calls of the tool it holds too, of the question's ``scopes``.
+             * @enum {string}
+             */
+            scope?: "thread" | "tool";
             /** @description With ``scope``: for how many seconds, at most the question's ``scope_s``; absent: for as long as that. */
             scope_s?: number;
         } & (unknown & unknown & unknown);
@@ -337,6 +340,12 @@ export interface components {
             run_id: string;
             /** @description The state of the run now: ``queued`` to continue, or ``waiting`` for another question or another approval. */
             status: components["schemas"]["RunStatus"];
+        };
+        /** @description Decisions of a run, in the order of its steps. */
+        DecisionPage: {
+            decisions: components["schemas"]["RecordedDecision"][];
+            /** @description The ``after`` of the next page; absent on the last one. */
+            next?: string;
         };
         /** @description The last event. */
         Done: {
@@ -915,6 +924,41 @@ export interface components {
              */
             type: "reasoning";
         };
+        /** @description What the policy decided about one call, before it was made. */
+        RecordedDecision: {
+            /** @description The arguments with which the call is made, where a rule changed them. */
+            arguments?: {
+                [key: string]: unknown;
+            };
+            /** @description When the step was recorded, UTC. */
+            at: string;
+            call_id?: string;
+            /** @description The tool's effect class; absent where the call was not made. */
+            effect?: string;
+            /** @description What the rules label the run with after the call. */
+            labels?: string[];
+            /** @description The model, or the tool. */
+            name: string;
+            /** @description Of the step in its run, from 1. */
+            number: number;
+            /** @enum {string} */
+            point: "model" | "tool";
+            reason?: string;
+            /** @description What the remote engine said of the call, where one was asked. */
+            remote?: string;
+            /** @description The rule that decided; ``default`` where none matched. */
+            rule: string;
+            /** @description The labels that the call had when it was decided about. */
+            seen?: string[];
+            /** @description Of the step: started, done, failed, refused and so on. */
+            status: string;
+            step_id: string;
+            /** @description Seconds that the call may take, where a rule says so. */
+            timeout_s?: number;
+            verdict: components["schemas"]["Verdict"];
+            /** @description Of the policy: a digest of its rules. */
+            version: string;
+        };
         /** @description A piece of the answer, many times a second. */
         ResponseEvent: {
             /** @description When it was numbered, UTC. */
@@ -1418,6 +1462,13 @@ export interface components {
             effect?: string;
             message_id?: string;
             name: string;
+            /**
+             * @description What the policy decided, where it is not that the call is made as it is: ``verdict``, ``rule``, ``reason``, and
+             *     ``changed`` with the names of the arguments that it rewrote.
+             */
+            policy?: {
+                [key: string]: unknown;
+            };
             run_id: string;
             /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
@@ -1474,6 +1525,11 @@ export interface components {
          * @enum {string}
          */
         Verb: "see" | "start" | "control" | "decide" | "administer";
+        /**
+         * @description What becomes of a call, from the mildest to the strictest.
+         * @enum {string}
+         */
+        Verdict: "allow" | "constrain" | "require_approval" | "block" | "halt";
         /** @description What this deployment asks for. */
         WaysToSignIn: {
             /**

@@ -44,7 +44,7 @@ export class ToolCard {
     this.element.className = `tool ${LOOKS[state]?.[1] ?? ""} is-${state}${item.withdrawn ? " is-withdrawn" : ""}`;
     this.element.setAttribute("aria-label", `Tool ${item.name}, ${stateWord(item, state)}`);
     const focused = this.element.contains(document.activeElement) && document.activeElement.tagName === "BUTTON";
-    fill(this.element, this.#header(item, state), this.#open && this.#details(item), meaningOf(item, state), this.#result(item));
+    fill(this.element, this.#header(item, state), this.#open && this.#details(item), meaningOf(item, state), policyOf(item, state), this.#result(item));
     if (focused) this.element.querySelector("button.tool-head")?.focus();
   }
 
@@ -103,6 +103,21 @@ function meaningOf(item, state) {
   // A result in words explains it better.
   const meaning = typeof item.result === "string" && item.result ? null : MEANING[state];
   return meaning && h("p.tool-meaning", {}, meaning);
+}
+
+// A blocked call's result says why.
+function policyOf({ policy, result }, state) {
+  if (!policy) return null;
+  const isSaid = state === "refused" && typeof result === "string" && result;
+  const why = policy.reason && !isSaid ? ` ${visible(policy.reason)}` : "";
+  return h("p.tool-policy", {}, `Policy: ${policyWords(policy)}.${why} `, h("code", { title: "The rule that decided" }, visible(policy.rule)));
+}
+
+function policyWords({ verdict, changed }) {
+  const names = (changed ?? []).map((name) => visible(name)).join(", ");
+  if (verdict === "constrain") return names ? `changed ${names}` : "limited its time";
+  const words = { require_approval: "needs an approval", block: "blocked", halt: "ended the run" }[verdict] ?? visible(verdict);
+  return names && verdict === "require_approval" ? `${words}; changed ${names}` : words;
 }
 
 function brief(args) {

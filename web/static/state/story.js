@@ -106,7 +106,7 @@ function foldTool(story, event) {
   startIfQueued(story, event);
   const key = `tool:${event.call_id}`;
   const item = itemOf(story, key) ?? addItem(story, key, { kind: "tool", call_id: event.call_id, seq: event.seq, messageId: event.message_id });
-  Object.assign(item, pick(event, "name", "arguments", "content", "effect"));
+  Object.assign(item, pick(event, "name", "arguments", "content", "effect", "policy"));
   if (event.arguments) item.startedAt = event.at;
   return [...closeThinking(story, event), item];
 }
