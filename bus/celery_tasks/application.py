@@ -84,7 +84,7 @@ def _loaded(path: Path) -> CeleryApplication:
     return found
 
 
-def place_of(application: CeleryApplication, settings: Settings) -> ApplicationAddress:
+def address_of(application: CeleryApplication, settings: Settings) -> ApplicationAddress:
     """Return where an application is reached.
 
     Raises:
@@ -179,13 +179,14 @@ def close_applications() -> None:
     """Close every connection to applications; the next call opens others."""
     with _lock:
         senders = list(_senders.values())
-        readers = [reader for readers in _results.values() for reader in readers.values()]
+        readers = [(loop, reader) for loop, known in _results.items() for reader in known.values()]
         _senders.clear()
         _results.clear()
     for sender in senders:
         sender.close()
-    for reader in readers:
-        reader.close()
+    for loop, reader in readers:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(reader.close)  # its connections are the loop's
 
 
 def read_applications(folders: Collection[Path]) -> tuple[list[CeleryApplication], list[DefinitionInvalid]]:

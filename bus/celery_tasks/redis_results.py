@@ -42,7 +42,7 @@ class RedisResults:
             async with asyncio.timeout(READ_S):
                 wire = self._reading = await self._open(self._reading)
                 replies = await wire.send(wanted)
-        except (ConnectionError, TimeoutError) as error:
+        except (ConnectionError, TimeoutError, RedisUnreachable) as error:
             self._drop_reading()
             raise RedisUnreachable("the result backend does not answer; start it, or correct its URL.") from error
         found = {}

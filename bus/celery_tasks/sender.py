@@ -157,6 +157,19 @@ class TaskSender:
                 log.debug("a connection to a broker could not be closed", extra={"reason": type(error).__name__})
 
 
+def require_answer(broker: str) -> None:
+    """Return if a broker answers.
+
+    Raises:
+        ToolFailed: it does not.
+    """
+    sender = TaskSender(broker, "")
+    try:
+        sender._opened("nothing can be sent")
+    finally:
+        sender.close()
+
+
 async def _done(work: Future[None], otherwise: str) -> None:
     """Wait for the thread; what it has not begun in time is cancelled."""
     try:

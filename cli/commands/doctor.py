@@ -39,6 +39,7 @@ CHECKS = {
     "queues": "queues:check_queues",
     "plugins": "settings:check_plugins",
     "celery": "queues:check_celery",
+    "celery tasks": "celery_tasks:check_celery_tasks",
     "agents": "agents:check_agents",
     "model": "agents:check_model",
 }

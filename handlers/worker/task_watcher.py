@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from agents.process import Process
-from bus.celery_tasks.application import ApplicationAddress, find_application, place_of, results_in, sender_to
+from bus.celery_tasks.application import ApplicationAddress, address_of, find_application, results_in, sender_to
 from bus.celery_tasks.state import TaskState
 from bus.journal import KnownWait
 from config.errors import CallboardError
@@ -89,7 +89,7 @@ class TaskWatcher:
         found: dict[str, ApplicationAddress] = {}
         for name in {one.wait.application for one in known}:
             try:
-                found[name] = place_of(find_application(name, self._process.settings), self._process.settings)
+                found[name] = address_of(find_application(name, self._process.settings), self._process.settings)
             except CallboardError as error:
                 log.warning("tasks of an application are not looked at: %s", error)
         return found

@@ -11,7 +11,7 @@ from typing import Any
 from agents.tools.celery_tasks.outcome import Patience, outcome_of
 from agents.tools.task_call import TaskOutcome
 from agents.tools.tool import Tool, current_call
-from bus.celery_tasks.application import ApplicationAddress, place_of, read_applications, results_in, sender_to
+from bus.celery_tasks.application import ApplicationAddress, address_of, read_applications, results_in, sender_to
 from bus.celery_tasks.sender import Routing
 from bus.celery_tasks.state import BEFORE_ITS_BEGINNING
 from config.capabilities import CapabilityKind
@@ -100,7 +100,7 @@ def _not_found(
 
 
 def _tool(application: CeleryApplication, name: str, task: CeleryTask, settings: Settings) -> Tool:
-    place = place_of(application, settings)
+    place = address_of(application, settings)
     field = f"tasks.{name}"
     if task.input_schema is None:
         problem = "has no schema; write `schema:` with its keyword arguments, or let the application publish it."
