@@ -202,18 +202,15 @@ def _decision(answer: EngineAnswer, arguments: Mapping[str, Any] | None = None) 
 
 
 def combined(local: PolicyDecision | None, remote: PolicyDecision) -> PolicyDecision:
-    """Return the stricter of two decisions, with the changes of both; of equal ones the local one."""
+    """Return the stricter of two decisions, with the changes of both; of equal ones the local one.
+
+    What the local policy has noted besides, such as the labels of the result, stays in any case.
+    """
     if local is None:
         return remote
     order = tuple(Verdict).index
-    stricter = remote if order(remote.verdict) > order(local.verdict) else local
     arguments = remote.arguments if remote.arguments is not None else local.arguments
-    return replace(
-        stricter,
-        version=local.version,
-        arguments=arguments,
-        timeout_s=local.timeout_s,
-        remote=remote.remote,
-        labels=local.labels,
-        seen=local.seen,
-    )
+    both = replace(local, arguments=arguments, remote=remote.remote)
+    if order(remote.verdict) <= order(local.verdict):
+        return both
+    return replace(both, verdict=remote.verdict, rule=remote.rule, reason=remote.reason)

@@ -207,11 +207,14 @@ def test_large_arguments_are_cut(ask, arguments):
 @pytest.mark.parametrize("local", [None, *Verdict])
 @pytest.mark.parametrize("remote", list(Verdict))
 def test_the_stricter_of_both_wins(local, remote):
-    own = None if local is None else PolicyDecision(verdict=local, rule="own", version="v1")
+    own = None
+    if local is not None:
+        own = PolicyDecision(verdict=local, rule="own", version="v1", labels=("private",), seen=("untrusted",))
     other = PolicyDecision(verdict=remote, rule="engine", version="remote", remote=str(remote))
 
     decision = combined(own, other)
 
+    assert own is None or (decision.labels, decision.seen, decision.version) == (("private",), ("untrusted",), "v1")
     order = list(Verdict).index
     assert decision.verdict is (remote if local is None else max(local, remote, key=order))
     assert decision.remote == remote

@@ -1,0 +1,65 @@
+"""A real worker under a governance engine: it asks before each call, and sends what hooks saw of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from bus.payloads import ToolResultPayload
+from config.settings import Settings
+from tests.agents.governance.engine_server import EngineServer
+from tests.app_harness import AppHarness
+from tests.fleet import Worker
+from tests.model_server import Call, Turn
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+AGENT = "tools: ['tests.journeys.outward_tools:fetch', sql_query]\ndatabases: [shop]"
+
+
+def test_a_worker_asks_before_each_call_and_reports_its_spans(
+    fleet_settings: Settings, fleet_harness: AppHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute("CREATE TABLE orders AS SELECT 7 AS number, 'pens' AS item")
+    database.close()
+    monkeypatch.setenv("SHOP_URL", f"sqlite:///{tmp_path / 'shop.db'}")
+    fleet_harness.agent(AGENT)
+    with EngineServer() as engine:
+        governed = {"governance_url": engine.url, "sql_databases": "shop=SHOP_URL"}
+        query = Call(name="sql_query", arguments={"database": "shop", "sql": "SELECT * FROM orders"})
+        fetch = Call(name="fetch", arguments={"url": f"{engine.url}/elsewhere"})
+        fleet_harness.model.script([Turn(calls=[query]), Turn(calls=[fetch]), Turn(text="Done.")])
+        ours = fleet_settings.model_copy(update=governed)
+        with Worker(ours, "--concurrency", "2", log=ours.state / "worker.log"):
+            end = fleet_harness.run(detached=True).result(90)
+
+        assert (end.status, end.output) == ("succeeded", "Done.")
+        (queried,), (fetched,) = (engine.of("ActivityCompleted", name) for name in ("sql_query", "fetch"))
+        asked = [event["activity_type"] for event in engine.events if event.get("event_type") == "ActivityStarted"]
+        assert asked == ["model", "sql_query", "model", "fetch", "model"]
+        assert queried["activity_output"] == {"columns": ["number", "item"], "rows": [[7, "pens"]]}
+        (statement,) = queried["spans"]
+        assert (statement["kind"], statement["database"], statement["rows"]) == ("sql", "shop", 1)
+        spans = {span["kind"]: span for span in fetched["spans"]}
+        assert (spans["http"]["status"], spans["http"]["method"]) == (200, "POST")
+        assert spans["http"]["request_headers"]["authorization"] == "[redacted]"
+        assert spans["file"]["name"] == "open answer.txt"
+        assert "plain-old-key" not in str(engine.events)
+
+
+def test_a_worker_whose_engine_is_away_makes_no_call_with_an_effect(
+    fleet_settings: Settings, fleet_harness: AppHarness
+) -> None:
+    fleet_harness.agent("tools: [write_file, clock]")
+    calls = [Call(name="write_file", arguments={"path": "a", "text": "b"}), Call(name="clock", arguments={})]
+    fleet_harness.model.script([Turn(calls=calls), Turn(text="Done.")])
+    ours = fleet_settings.model_copy(update={"governance_url": "http://127.0.0.1:9"})
+
+    with Worker(ours, "--concurrency", "2", log=ours.state / "worker.log"):
+        handle = fleet_harness.run(detached=True)
+        end = handle.result(90)
+
+    results = {event.name: event.outcome for event in handle.events() if isinstance(event, ToolResultPayload)}
+    assert (end.status, results) == ("succeeded", {"write_file": "refused", "clock": "done"})
