@@ -95,6 +95,12 @@ class RunContext:
         """Milliseconds since the run was accepted, by a monotonic clock since the claim."""
         return self.lease.age_ms + round((time.monotonic() - self._claimed_s) * 1000)
 
+    @property
+    def privileged(self) -> bool:
+        """Whether the run has a privilege grant that has not expired."""
+        left_ms = self.lease.privileged_for_ms
+        return left_ms is not None and (time.monotonic() - self._claimed_s) * 1000 < left_ms
+
     def call_facts(
         self,
         point: Literal["model", "tool"],
@@ -118,6 +124,7 @@ class RunContext:
             tenant=lease.tenant,
             agent_id=lease.agent_id,
             model=lease.model,
+            is_privileged=self.privileged,
             cost_usd=totals.cost_usd or 0.0,
             tokens=sum(totals.usage.get(name, 0) for name in ("input_tokens", "output_tokens")),
             steps=totals.steps,

@@ -51,15 +51,6 @@ class AgentUnknown(Permanent):
         return f"agent '{self.facts['agent_id'][:80]}' is not configured; GET /v1/agents lists those that are."
 
 
-class GrantRefused(Permanent):
-    """A privilege grant was given; there are none yet."""
-
-    code = "grant_refused"
-    status = 403
-    remedy = "Start the run without one."
-    text = "privilege grants are not available yet, so none can be verified; start the run without one."
-
-
 class ObserverTravels(Permanent):
     """An observer object was given for a run that a worker executes."""
 

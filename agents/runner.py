@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from agents.errors import GrantRefused, ObserverTravels
+from agents.errors import ObserverTravels
 from agents.handle import RunHandle
 from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
@@ -16,12 +17,14 @@ from agents.texts import check_call, check_objective, check_thread_id
 from bus.dispatcher import INLINE, OTHERS, Dispatcher
 from bus.journal import NO_MODEL, IdempotencyKey, Journal, NewCall, NewRun, RunUnknown
 from bus.routes import BrokerTransport, InlineTransport
+from config.database.shared_secret import shared_secret
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.forks import leave_to_parent
 from config.guardrails.deployment import guardrails_of
 from config.guardrails.guardrails import Guardrails
 from config.guardrails.sealing import Original, sealer_of
+from config.identity.grants import SECRET_NAME, GrantForm, PresentedGrant
 from config.identity.principal import Principal, Verb
 from config.settings import Settings
 from observers.base import AgentObserver
@@ -104,7 +107,7 @@ class Runner:
             agent_id: the agent; its definition's file name without ``.yaml``.
             thread_id: the thread to continue, or a name for a new one; None creates one.
             detached: True where no caller waits: workers execute the run. Otherwise this process does, inline.
-            grant: the id of a privilege grant; there are none yet.
+            grant: the text of a privilege grant; the run is privileged, and the grant is used up.
             observers: observers besides those of the agent: names, or objects for an inline run.
             principal: the owner of the run; None is the installation's own (``CALLBOARD_PRINCIPAL``).
             metadata: stored with the run and passed to observers.
@@ -115,16 +118,15 @@ class Runner:
             AgentForbidden: the agent's definition, or the credential, does not let the principal start it.
             InputEmpty, InputTooLarge, BadRequest: the objective or the thread's name cannot be used.
             InputBlocked: a guardrail blocks the objective.
-            GrantRefused: a grant was given.
+            GrantRefused: the grant is not for this start, or cannot be used any more.
             ObserverTravels: an observer object was given for a run that a worker executes.
             ThreadOfOtherAgent, ThreadUnknown: the principal may not continue the thread; see ``bus.journal.accept``.
         """
-        if grant is not None:
-            raise GrantRefused
         principal = principal or self.principal
         try:
             self._check(objective, thread_id)
             definition = self.registry.startable(principal, agent_id)
+            presented = self._presented(grant)
             guardrails, originals = self._guardrails(definition)
             objective = guardrails.input(objective)
         except CallboardError:
@@ -138,6 +140,7 @@ class Runner:
             model=resolve_model(definition.model, os.environ),
             thread_id=thread_id,
             principal=principal,
+            grant=presented,
             detached=detached,
             metadata=guardrails.metadata(metadata),
             originals=originals,
@@ -152,6 +155,7 @@ class Runner:
         *,
         agent_id: str | None = None,
         detached: bool = False,
+        grant: str | None = None,
         principal: Principal | None = None,
         metadata: Mapping[str, Any] | None = None,
         idempotency: IdempotencyKey | None = None,
@@ -165,17 +169,19 @@ class Runner:
             name: the tool's name, as the agent's model would write it.
             arguments: the arguments, JSON data.
             agent_id: the agent whose tool, overrides and sandbox are used; None is ``CALLBOARD_DEFAULT_AGENT``.
-            detached, principal, metadata, idempotency: see ``run``.
+            detached, grant, principal, metadata, idempotency: see ``run``.
 
         Raises:
             AgentUnknown, DefinitionInvalid, AgentForbidden: see ``run``.
             BadRequest, InputTooLarge: the name or the arguments cannot be kept.
+            GrantRefused: see ``run``.
             InputBlocked: the arguments have a secret, or a guardrail blocks them.
         """
         principal = principal or self.principal
         try:
             objective = check_call(name, arguments)
             definition = self.registry.startable(principal, agent_id or self.settings.default_agent)
+            presented = self._presented(grant)
             guardrails, _ = self._guardrails(definition)
             guardrails.require_call(arguments)
         except CallboardError:
@@ -189,6 +195,7 @@ class Runner:
             call=NewCall(name=name, arguments=arguments),
             model=NO_MODEL,
             principal=principal,
+            grant=presented,
             detached=detached,
             metadata=guardrails.metadata(metadata),
             idempotency=idempotency,
@@ -205,6 +212,12 @@ class Runner:
 
         fields = guardrails_of(self.settings, definition.guardrails)
         return Guardrails(fields, seal if sealer is not None else None), originals
+
+    def _presented(self, grant: str | None) -> PresentedGrant | None:
+        """Return the grant of a start, if it has one; raise ``GrantRefused`` for what is none."""
+        if grant is None:
+            return None
+        return GrantForm(partial(shared_secret, self.journal.database, SECRET_NAME)).presented(grant)
 
     def _earlier(self, principal: Principal, idempotency: IdempotencyKey | None) -> RunHandle | None:
         """Return the run of a repeated request, which it has even if the agent's file was moved since."""

@@ -38,8 +38,8 @@ class RunAgentMessage:
     """The queue it is published to, where that is not the deployment's."""
     tenant: str = field(default="", compare=False)
     """Whose run it is, for the hints of the process that publishes it; not on the wire, since workers read SQL."""
-    grant: str | None = None
-    """The id of a privilege grant, never a boolean."""
+    grant_id: str | None = None
+    """The privilege grant that the run was started with, never a boolean. SQL decides whether the run has it."""
 
     @classmethod
     def of_run(cls, row: Any) -> RunAgentMessage:
@@ -56,7 +56,7 @@ class RunAgentMessage:
             "detached": self.detached,
             "definition_digest": self.definition_digest,
         }
-        optional = {"queue": self.queue, "grant": self.grant}
+        optional = {"queue": self.queue, "grant": self.grant_id}
         return wire | {name: value for name, value in optional.items() if value is not None}
 
     @classmethod
@@ -71,7 +71,8 @@ class RunAgentMessage:
         texts = {name: wire.get(name, "") for name in ("run_id", "agent_id", "thread_id", "definition_digest")}
         if not all(_is_name(text) for text in texts.values()) or not texts["run_id"]:
             raise MessageInvalid("a field of the message is missing, too long or not text; it was dropped.")
-        optional = {name: value for name in ("queue", "grant") if _is_name(value := wire.get(name))}
+        names = {"queue": "queue", "grant": "grant_id"}
+        optional = {ours: value for name, ours in names.items() if _is_name(value := wire.get(name))}
         return cls(**texts, **optional, detached=wire.get("detached") is True)
 
 
@@ -80,5 +81,5 @@ def _is_name(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and len(value) <= 128 and "\0" not in value and not _SURROGATE.search(value)
 
 
-FIELDS = ("tenant", "agent_id", "thread_id", "detached", "definition_digest", "queue")
+FIELDS = ("tenant", "agent_id", "thread_id", "detached", "definition_digest", "queue", "grant_id")
 """The fields of a message besides the run's id, named like the columns of the table ``runs``."""

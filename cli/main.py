@@ -32,6 +32,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "threads": ("cli.commands.threads:threads", "List the threads."),
     "keys": ("cli.commands.keys:keys", "Create, list and revoke API keys."),
     "principals": ("cli.commands.principals:principals", "List, disable and enable principals."),
+    "grant": ("cli.commands.grant:grant", "Let a principal start one run in privileged mode."),
+    "grants": ("cli.commands.grant:grants", "List and revoke privilege grants."),
     "logs": ("cli.commands.logs:logs", "Show what the logger observer wrote."),
     "worker": ("cli.commands.worker:worker", "Keep worker processes running on this machine."),
     "web": ("cli.commands.web:web", "Serve HTTP and the page."),

@@ -46,6 +46,7 @@ tls_certificate = click.option(
 tls_key = click.option("--tls-key", type=CallerPath(dir_okay=False), help="PEM file of the certificate's key.")
 slots = click.option("--slots", type=WholeNumber(1, 2000), help="Runs that a worker process executes at once.")
 queues = click.option("--queues", metavar="A,B", help="Queues the workers serve; default: the deployment's own.")
+grant = click.option("--grant", metavar="TEXT", help="A privilege grant for the run, as `callboard grant` prints it.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 

@@ -50,11 +50,11 @@ _FORMS = (
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[A-Za-z0-9+/=\s\\]{0,8000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?",
     # OpenAI, Anthropic, OpenRouter, DeepSeek, Stripe ...: sk-…, sk_live_…, rk_live_…
     _at_word("sk", "rk", "pk", then=r"[-_][A-Za-z0-9_-]{16,}"),
-    # Callboard's own: API keys, the installation's token, sessions, tickets
-    _at_word("cbk_", "cbl_", "cbs_", "cbt_", then=r"[A-Za-z0-9_]{16,}"),
+    # Callboard's own: privilege grants, API keys, the installation's token, sessions, tickets
+    _at_word("cbg_", "cbk_", "cbl_", "cbs_", "cbt_", then=r"[A-Za-z0-9_]{16,}"),
     # the same in an address, where a client encoded them once or more
-    _at_word("cb[klst]%(?:25){0,3}5[Ff]", then=r"[A-Za-z0-9_]{16,}"),
-    r"%(?:25){0,3}63b[klst](?:_|%(?:25){0,3}5[Ff])[A-Za-z0-9_]{16,}",
+    _at_word("cb[gklst]%(?:25){0,3}5[Ff]", then=r"[A-Za-z0-9_]{16,}"),
+    r"%(?:25){0,3}63b[gklst](?:_|%(?:25){0,3}5[Ff])[A-Za-z0-9_]{16,}",
     # AWS access key ids, then secrets named as such
     _at_word("AKIA", "ASIA", "AROA", "AIDA", then=r"[A-Z0-9]{16}\b"),
     _in_any_case(r"aws_?secret_?(?:access_?)?key\W{1,6}", then=r"[A-Za-z0-9/+=]{40}"),

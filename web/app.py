@@ -22,6 +22,7 @@ from web.api.decisions import decisions
 from web.api.document import document
 from web.api.events import events
 from web.api.execute import execute
+from web.api.grants import grants
 from web.api.health import health
 from web.api.keys import keys
 from web.api.page import page
@@ -49,6 +50,7 @@ BLUEPRINTS = (
     agents,
     tools,
     execute,
+    grants,
     health,
     seed,
     confirming,

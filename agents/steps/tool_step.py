@@ -557,6 +557,7 @@ class ToolStep:
             idempotency_key=self.key,
             tenant=lease.tenant,
             principal=lease.principal,
+            privileged=self._context.privileged,
             sandbox=self._context.sandbox,
             quota=self._context.quota,
             timeout_s=self._timeout_s,

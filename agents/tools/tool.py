@@ -126,6 +126,8 @@ class ToolContext:
     principal: str
     sandbox: Path
     """The folder of the principal's files with this agent, shared by its runs; it exists."""
+    privileged: bool = False
+    """Whether the run has a privilege grant that has not expired."""
     quota: Quota = field(default_factory=Quota)
     """How much the sandbox may hold."""
     timeout_s: float = 60.0

@@ -31,7 +31,10 @@ from config.database.engine import WALL_MS, Database
 from config.database.tables import events, messages, runs, thread_agents, threads
 from config.failpoints import failpoint
 from config.guardrails.sealing import Original
+from config.identity.audit.entry import Action
 from config.identity.audit.recording import acting_with
+from config.identity.audit.recording import record as audit
+from config.identity.grants import Grant, PresentedGrant, use
 from config.identity.principal import LOCAL, Principal
 from config.ids import is_made, new_id
 
@@ -61,6 +64,8 @@ class NewRun:
     detached: bool = False
     queue: str | None = None
     """The queue that its agent names; None is the deployment's."""
+    grant: PresentedGrant | None = None
+    """With which the run is privileged."""
     call: NewCall | None = None
     """The one call of a run of kind ``tool``; None: the run is an agent's turn."""
     metadata: Mapping[str, Any] | None = None
@@ -100,6 +105,7 @@ def accept(database: Database, new: NewRun, record: Record = announce, limits: R
     Raises:
         IdempotencyConflict: the key was used with another body.
         ThreadOfOtherAgent: the credential of the principal is not for an agent of the thread.
+        GrantRefused: the grant is not for this start, or cannot be used any more.
         ThreadUnknown: the thread's id is one that Callboard made, and the principal has no such thread.
         TooManyRuns: the principal or its tenant has as many open or queued runs as ``limits`` allow.
     """
@@ -126,17 +132,22 @@ def _accept(connection: Connection, new: NewRun, record: Record, limits: RunLimi
             thread_id = connection.execute(select(runs.c.thread_id).where(runs.c.id == earlier)).scalar_one()
             return Accepted(run_id=earlier, thread_id=thread_id)
     require_room(connection, new.principal, limits)
+    grant = new.grant.require(connection, new.principal, new.agent_id) if new.grant is not None else None
     pin(connection, new.definition_digest, new.agent_id, new.definition_json)
-    run = _insert(connection, new)
+    run = _insert(connection, new, grant)
+    if grant is not None:
+        use(connection, grant, run["id"])
     message = RunAgentMessage(run_id=run["id"], **{name: run[name] for name in FIELDS})
     row = record(connection, run["id"])
     if new.idempotency is not None:
         remember(connection, new.principal, new.idempotency, run["id"])
     record_configuration(connection, new.principal, new.agent_id, new.definition_digest)
+    if grant is not None:
+        audit(connection, new.principal, Action.GRANT_USED, "grant", grant.id, run=run["id"], agent=new.agent_id)
     return Accepted(run_id=run["id"], thread_id=run["thread_id"], message=message, outbox_row=row)
 
 
-def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
+def _insert(connection: Connection, new: NewRun, grant: Grant | None) -> dict[str, Any]:
     """Insert the run, the user's message and event 1, and return the run's row."""
     now, title, run_id = epoch_ms(), readable(new.objective), new_id("run")
     thread_key, thread_id, turn, is_private = _take_number(connection, new, title)
@@ -151,6 +162,7 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
         "roles_json": _names(new.principal.roles),
         "credential": credential,
         "credential_id": credential_id[:64] or None,
+        "grant_id": grant.id if grant is not None else None,
         "private": is_private,
         "kind": new.kind,
         "agent_id": new.agent_id,
@@ -179,9 +191,16 @@ def _insert(connection: Connection, new: NewRun) -> dict[str, Any]:
         "created_ms": now,
     }
     connection.execute(_INSERT_MESSAGE, user_message)
-    first = StatusPayload(seq=1, at=stamp(now), status="queued", agent=new.agent_id)
+    privilege = _privilege(grant) if grant is not None else None
+    first = StatusPayload(seq=1, at=stamp(now), status="queued", agent=new.agent_id, privilege=privilege)
     connection.execute(_INSERT_EVENT, event_row(first, run_id, thread_id, 0))
     return run
+
+
+def _privilege(grant: Grant) -> dict[str, str]:
+    """Return what the run's log says of its grant."""
+    facts = {"grant_id": grant.id, "by": grant.issued_by, "reason": grant.reason}
+    return facts | {"expires_at": stamp(grant.expires_ms)}
 
 
 def _names(roles: Collection[str]) -> str | None:

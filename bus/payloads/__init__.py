@@ -42,10 +42,16 @@ class StatusPayload(Payload):
     attempt: int | None = None
     """Which owner of the run this is, from 1."""
     agent: str | None = None
+    privilege: Mapping[str, str] | None = None
+    """Of a run that was started with a privilege grant: ``grant_id``, ``by`` whom it was issued, ``reason`` and
+    ``expires_at``."""
 
     @staticmethod
     def log_line(record: Record) -> str:
-        return f"{record['status']}{_given(record, 'attempt', ', attempt {}')}{_given(record, 'reason', ': {}')}"
+        granted = record.get("privilege") or {}
+        privilege = f", privileged by {granted.get('by')}: {granted.get('reason')}" if granted else ""
+        reason = _given(record, "reason", ": {}")
+        return f"{record['status']}{_given(record, 'attempt', ', attempt {}')}{reason}{privilege}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

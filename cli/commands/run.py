@@ -34,10 +34,18 @@ MAX_SHOWN_CHARS = 200
 @click.option("--thread", "thread_id", metavar="ID", help="Continue this thread, or create one with this id.")
 @click.option("--detach", is_flag=True, help="Leave the run to the workers, print its id and return.")
 @click.option("--no-wait", is_flag=True, help="Return with status 3 once the run waits for a person.")
+@options.grant
 @options.as_json
 @options.state_dir
 def run(
-    agent: str, words: tuple[str, ...], thread_id: str | None, detach: bool, no_wait: bool, as_json: bool, **flags: Any
+    agent: str,
+    words: tuple[str, ...],
+    thread_id: str | None,
+    detach: bool,
+    no_wait: bool,
+    grant: str | None,
+    as_json: bool,
+    **flags: Any,
 ) -> int:
     """Run AGENT on TEXT, or on standard input if there is no TEXT.
 
@@ -54,7 +62,7 @@ def run(
         if says_more:
             click.secho("starting …", err=True, dim=True)  # LiteLLM takes seconds to import
     with open_runner(settings, create=True) as runner:
-        handle = runner.run(objective, agent, thread_id=thread_id, detached=detach)
+        handle = runner.run(objective, agent, thread_id=thread_id, detached=detach, grant=grant)
         if detach:
             return leave(runner, handle, as_json)
         if says_more:  # if this process dies, the user still has the run's id

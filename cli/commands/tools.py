@@ -33,10 +33,18 @@ MAX_DESCRIPTION_CHARS = 80
 @click.option("--agent", "agent_id", metavar="A", help="The agent whose tool it is; default CALLBOARD_DEFAULT_AGENT.")
 @click.option("--detach", is_flag=True, help="Leave the call to the workers, print its run's id and return.")
 @click.option("--no-wait", is_flag=True, help="Return with status 3 once the call waits for a person.")
+@options.grant
 @options.as_json
 @options.state_dir
 def call(
-    name: str, arguments: str, agent_id: str | None, detach: bool, no_wait: bool, as_json: bool, **flags: Any
+    name: str,
+    arguments: str,
+    agent_id: str | None,
+    detach: bool,
+    no_wait: bool,
+    grant: str | None,
+    as_json: bool,
+    **flags: Any,
 ) -> int:
     """Call the tool NAME of an agent with JSON, an object; - reads it from standard input.
 
@@ -45,7 +53,7 @@ def call(
     """
     given = _arguments(sys.stdin.read(MAX_BYTES + 1) if arguments == "-" else arguments)
     with open_runner(options.apply(**flags), create=True) as runner:
-        handle = runner.call_tool(name, given, agent_id=agent_id, detached=detach)
+        handle = runner.call_tool(name, given, agent_id=agent_id, detached=detach, grant=grant)
         if detach:
             return leave(runner, handle, as_json)
         status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)

@@ -143,6 +143,9 @@ class Transcript:
             self._note(f"◐ waiting: {WAITS.get(payload.reason or '', payload.reason or '')}", "yellow")
         elif payload.status == "queued":
             self._is_answered = payload.reason in ("answered", "task")
+            if payload.privilege is not None:
+                facts = payload.privilege
+                self._note(f"! privileged, granted by {facts.get('by')}: {facts.get('reason')}", "yellow")
         elif payload.attempt is not None and payload.attempt > 1:
             text = "continued" if self._is_answered else f"taken over, attempt {payload.attempt}"
             self._is_answered = False

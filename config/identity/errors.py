@@ -76,3 +76,23 @@ class KeyUnknown(Permanent):
     status = 404
     remedy = "`./callboard keys list` lists the ids."
     text = "there is no API key '{id:.80}'; `./callboard keys list` lists the ids."
+
+
+class GrantRefused(Permanent):
+    """The privilege grant is forged, used, revoked or expired, or for another principal or agent."""
+
+    code = "grant_refused"
+    status = 403
+    remedy = "Ask an administrator for another [grant](privilege.md), or start the run without one."
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the grant cannot be used: {why}; ask an administrator for another one.")
+
+
+class GrantUnknown(Permanent):
+    """The tenant has no privilege grant with this id."""
+
+    code = "grant_unknown"
+    status = 404
+    remedy = "`./callboard grants` lists the ids."
+    text = "there is no grant '{id:.80}'; `./callboard grants` lists the ids."

@@ -16,7 +16,7 @@ WHOLE = RunAgentMessage(
     detached=True,
     definition_digest="d" * 64,
     queue="gpu",
-    grant="grn_1",
+    grant_id="grn_1",
 )
 
 
@@ -32,7 +32,7 @@ def test_what_a_newer_version_added_is_not_minded():
 
 
 def test_a_grant_is_an_id_and_never_a_boolean():
-    assert RunAgentMessage.from_wire(WHOLE.to_wire() | {"grant": True}).grant is None
+    assert RunAgentMessage.from_wire(WHOLE.to_wire() | {"grant": True}).grant_id is None
 
 
 def test_detached_is_only_what_is_truly_so():

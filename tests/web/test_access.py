@@ -17,7 +17,7 @@ from sqlalchemy import and_, insert, select, update
 from agents.runner import Runner
 from config.database.shared_secret import shared_secret
 from config.database.tables import api_keys, approvals, runs, sticky_approvals, threads
-from config.identity import keys
+from config.identity import grants, keys
 from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role, Verb
 from config.ids import new_id
@@ -37,6 +37,7 @@ UNKNOWN = {
     "approval_id": "apr_00000000000000000000000000",
     "agent": "no-such-agent",
     "call_id": "call_00000000000000000000000000",
+    "grant_id": "grt_00000000000000000000000000",
     "key_id": "0000000000000000",
     "sticky_id": "stk_00000000000000000000000000",
     "owner": "no-such-principal",
@@ -83,6 +84,7 @@ NO_IDS = {
         "why",
     ),
     *("tool_name", "timeout"),
+    *("grant", "principal", "reason", "minutes"),
     *("state", "code", "iss", "error", "error_description", "session_state", "to", "return_to", "everywhere"),
 }
 """Parameters and fields that name no object; a new one has to be added here or to ``UNKNOWN``."""
@@ -94,6 +96,7 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "SendPrompt": {"prompt": "Hello"},
     "Decide": {"decision": "fail"},
     "CreateKey": {"name": "made"},
+    "IssueGrant": {"agent": "assistant", "principal": "ana", "reason": "test"},
 }
 """The required fields of a body."""
 STREAMS = {("get", "/v1/events"), ("post", "/v1/agent/run"), ("get", "/v1/selftest/stream")}
@@ -182,6 +185,15 @@ def credentials(runner: Runner) -> dict[str, dict[str, str]]:
     return headers | {"no credential": {}}
 
 
+def issued(runner: Runner) -> str:
+    """Return the id of a grant that ana may use."""
+    form = grants.GrantForm(partial(shared_secret, runner.journal.database, grants.SECRET_NAME))
+    form.open()
+    with runner.journal.database.write() as connection:
+        said = {"principal": "ana", "agent_id": "ledger", "reason": SECRET}
+        return grants.issue(connection, form, CALLERS["admin"], **said, lifetime_s=60)[0].id
+
+
 @dataclass(frozen=True, kw_only=True)
 class Objects:
     """What ana has: one object of each kind, made anew for a call that may change it."""
@@ -207,6 +219,7 @@ def objects(runner: Runner, credentials: Mapping[str, object]) -> Objects:
             key_id = connection.execute(select(api_keys.c.id).where(_IS_OF_ANA)).scalars().first() or ""
         ids = {"run_id": run_id, "thread_id": thread_id, "approval_id": f"apr_{run_id}", "key_id": key_id}
         ids["call_id"], ids["sticky_id"] = ids["approval_id"], _sticky(runner, run_id, thread_id)
+        ids["grant_id"] = issued(runner)
         return ids | {"agent": "ledger", "owner": "ana"}
 
     return Objects(make=make)
@@ -435,6 +448,9 @@ def test_a_role_reaches_what_it_says(
         ("POST", "/v1/keys", {"name": "mine", "roles": ["admin"]}),
         ("DELETE", "/v1/keys/0000000000000000", None),
         ("GET", "/v1/audit", None),
+        ("GET", "/v1/grants", None),
+        ("POST", "/v1/grants", {"agent": "assistant", "principal": "ben", "reason": "mine"}),
+        ("DELETE", "/v1/grants/grt_00000000000000000000000000", None),
     ],
 )
 def test_only_administrators_administer(

@@ -17,7 +17,7 @@ from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.errors import CallboardError
 from config.guardrails.errors import InputBlocked
-from config.identity.errors import AgentForbidden
+from config.identity.errors import AgentForbidden, GrantRefused
 from web.api.answers import answer, run_with_questions
 from web.api.seed import CorrelationId, SeedConfig
 from web.auth.authentication import require_still_valid
@@ -29,6 +29,7 @@ from web.parameters import Repeatable
 from web.problems import problem
 from web.process import current_process
 from web.schemas.execute import Executed, StillExecuting
+from web.schemas.paths import GrantText
 from web.security import current_principal
 
 execute = Blueprint("execute", __name__)
@@ -54,12 +55,14 @@ class ExecuteTool(Input):
     """Sent back in the answer, and kept with the run."""
     config: Maybe[SeedConfig] = None
     """The agent whose tool is called; absent: the default agent."""
+    grant: Maybe[GrantText] = None
+    """A privilege grant for this agent and you; the call uses it up."""
 
 
 @execute.post("/execute")
 @call(
     {200: Executed, 202: StillExecuting},
-    problems=(*STARTING, *REFUSING, IdempotencyConflict, TooManyRuns, RunUnknown),
+    problems=(*STARTING, *REFUSING, GrantRefused, IdempotencyConflict, TooManyRuns, RunUnknown),
     sends={"X-Run-Id": "The id of the call's run.", "Location": "The call's run."},
 )
 def run(body: ExecuteTool, headers: Repeatable) -> Response:
@@ -75,6 +78,7 @@ def run(body: ExecuteTool, headers: Repeatable) -> Response:
         body.tool_name,
         body.arguments,
         agent_id=body.config.agent_id if body.config is not None else None,
+        grant=body.grant,
         principal=principal,
         metadata=metadata,
         idempotency=headers.idempotency(body),

@@ -21,7 +21,7 @@ from bus.journal import (
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.guardrails.errors import InputBlocked
-from config.identity.errors import AgentForbidden
+from config.identity.errors import AgentForbidden, GrantRefused
 from web.api.answers import accepted, answer, end_of, run_with_questions, status_of
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
@@ -31,7 +31,7 @@ from web.fleet import with_starting
 from web.parameters import Filter, ListPlace, Repeatable, Whole, choice, next_place, place_of, sized
 from web.process import current_process
 from web.schemas.event import EndEvent
-from web.schemas.paths import AgentName, RunId, Sentence, ThreadName
+from web.schemas.paths import AgentName, GrantText, RunId, Sentence, ThreadName
 from web.schemas.run import AcceptedRun, ControlledRun, Run, RunPage
 from web.security import current_principal
 
@@ -57,6 +57,8 @@ class StartRun(Input):
     """How long to wait with ``"detached": false``, in seconds; the run continues afterwards."""
     metadata: Maybe[Annotated[dict[str, Any], sized(MAX_METADATA_BYTES)]] = None
     """Stored with the run; up to 16 KiB."""
+    grant: Maybe[GrantText] = None
+    """A privilege grant for this agent and you; the run uses it up."""
 
 
 class StartHeaders(Repeatable, Preferring):
@@ -66,7 +68,7 @@ class StartHeaders(Repeatable, Preferring):
 @runs.post("/v1/runs")
 @call(
     {202: AcceptedRun, 200: EndEvent},
-    problems=(*STARTING, ThreadOfOtherAgent, ThreadUnknown, IdempotencyConflict, TooManyRuns),
+    problems=(*STARTING, GrantRefused, ThreadOfOtherAgent, ThreadUnknown, IdempotencyConflict, TooManyRuns),
 )
 def start(body: StartRun, headers: StartHeaders) -> Response:
     """Accept a run: 202 with its addresses, or 200 with its end if the caller waits and it ends in time.
@@ -79,6 +81,7 @@ def start(body: StartRun, headers: StartHeaders) -> Response:
         body.agent,
         thread_id=body.thread_id,
         detached=body.detached,
+        grant=body.grant,
         principal=principal,
         metadata=body.metadata,
         idempotency=headers.idempotency(body),

@@ -14,7 +14,7 @@ NAMED = re.compile(
     r"(?:^|[&;])(?:api[_-]?key|access[_-]?token|auth[_-]?token|id[_-]?token|token|jwt|bearer|authorization)=",
     re.IGNORECASE,
 )
-SECRET = re.compile(r"cb[kls]_[0-9A-Za-z_]{16,}")
+SECRET = re.compile(r"cb[gkls]_[0-9A-Za-z_]{16,}")
 MOST_TIMES = 4
 """How many times an address may have been encoded for a secret in it to be found."""
 CALLBACK = "/auth/callback"

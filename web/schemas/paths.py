@@ -12,6 +12,9 @@ RunId = Annotated[str, Field(description="The run's id.", examples=["run_01m7wyc
 ThreadId = Annotated[str, Field(description="The conversation's id, or your own name for it.", examples=["sums"])]
 AgentId = Annotated[str, Field(description="The agent's id.", examples=["assistant"])]
 KeyId = Annotated[str, Field(description="The key's id.", examples=["KVCxQwklaisCdNng"])]
+GrantId = Annotated[str, Field(description="The grant's id.", examples=["grt_01m7wyc882adz9tga1jxhzbj7w"])]
+GrantText = Annotated[str, Field(max_length=200)]
+"""The text of a privilege grant."""
 ApprovalId = Annotated[str, Field(description="The question's id.", examples=["apr_01m7wyc882adz9tga1jxhzbj7w"])]
 StickyId = Annotated[str, Field(description="The sticky approval's id.", examples=["stk_01m7wyc882adz9tga1jxhzbj7w"])]
 AgentName = Annotated[str, Field(max_length=80, examples=["assistant"])]

@@ -34,6 +34,8 @@ class RunSummary(Answer):
     """What was seen of each loss of its worker that counts as a crash."""
     queue: Maybe[str] = None
     """The queue that its agent names; absent: the deployment's."""
+    grant_id: Maybe[str] = None
+    """The privilege grant that it was started with."""
     detached: Maybe[bool] = None
     """True where workers execute it; the caller may wait all the same."""
     attempt: Maybe[int] = None

@@ -46,6 +46,8 @@ class Lease:
     """With which its principal started it, as far as it has them now."""
     is_disabled: bool
     """Whether its principal is disabled now."""
+    privileged_for_ms: int | None
+    """For how long it is privileged yet, by the grant that it was started with; None: it is not."""
     labels: frozenset[str]
     """What it has read so far, as its tools label it, and what its thread had read before."""
     agent_id: str
@@ -109,6 +111,7 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
         roles=roles_now(row),
         is_disabled=row["is_disabled"],
         labels=frozenset([*orjson.loads(row["labels_json"] or "[]"), *orjson.loads(of_thread or "[]")]),
+        privileged_for_ms=row["privileged_for_ms"],
         observers=tuple(orjson.loads(row["observers_json"])),
         metadata=orjson.loads(row["metadata_json"]) if row["metadata_json"] else {},
         next_seq=used_before + 1 + len(first_events),

@@ -288,6 +288,7 @@ def _brief(row: Any) -> dict[str, Any]:
         "error": row.error_code,
         "crashes": _crashes(row.crashes_json) if row.crashes_json else None,
         "queue": row.queue,
+        "grant_id": row.grant_id,
         "detached": row.detached or None,
         "attempt": row.fence or None,
         "steps": row.steps or None,

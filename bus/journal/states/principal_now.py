@@ -13,14 +13,15 @@ import orjson
 from sqlalchemy import ColumnElement, and_, literal_column, or_, select
 
 from config.database.engine import WALL_MS
-from config.database.tables import api_keys, principals, runs
+from config.database.tables import api_keys, grants, principals, runs
 from config.identity.credential import CredentialKind
 from config.identity.principal import Role
 
 # Columns of the run, as text: in SQLite's RETURNING, SQLAlchemy writes columns without their tables, and there
 # ``tenant`` would be the inner query's own.
 _RUN: dict[str, ColumnElement[Any]] = {
-    name: literal_column(f"runs.{name}") for name in ("tenant", "principal", "credential_id")
+    name: literal_column(f"runs.{name}")
+    for name in ("id", "tenant", "principal", "agent_id", "credential_id", "grant_id")
 }
 _IS_PRINCIPAL = principals.c.tenant == _RUN["tenant"], principals.c.id == _RUN["principal"]
 
@@ -35,8 +36,17 @@ _ROLES_OF_KEY = (
     )
     .scalar_subquery()
 )
+_PRIVILEGED_FOR_MS = (
+    select(grants.c.expires_ms - WALL_MS)
+    .where(
+        *(grants.c.id == _RUN["grant_id"], grants.c.run_id == _RUN["id"], grants.c.revoked_ms.is_(None)),
+        *(grants.c[name] == _RUN[name] for name in ("tenant", "principal", "agent_id")),
+    )
+    .scalar_subquery()
+)
 NOW = (
     runs.c.credential,
+    _PRIVILEGED_FOR_MS.label("privileged_for_ms"),
     IS_DISABLED.label("is_disabled"),
     _ROLES_OF_SIGN_IN.label("sign_in_roles_json"),
     _ROLES_OF_KEY.label("key_roles_json"),

@@ -41,6 +41,8 @@ class StatusEvent(Event):
     attempt: int | None = None
     """Which owner of the run this is, from 1."""
     agent: str | None = None
+    privilege: Mapping[str, str] | None = None
+    """Of a run with a privilege grant: ``grant_id``, ``by`` whom it was issued, ``reason`` and ``expires_at``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

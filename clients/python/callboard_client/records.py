@@ -103,6 +103,8 @@ class Run(Record):
     agent_name: str = ""
     model: str | None = None
     queue: str | None = None
+    grant_id: str | None = None
+    """The privilege grant that it was started with."""
     reason: str | None = None
     detail: str | None = None
     error: str | None = None

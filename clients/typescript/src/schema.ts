@@ -468,6 +468,8 @@ export interface components {
             config?: components["schemas"]["SeedConfig"];
             /** @description Sent back in the answer, and kept with the run. */
             correlation_id?: string;
+            /** @description A privilege grant for this agent and you; the call uses it up. */
+            grant?: string;
             /**
              * @description How long to wait for the result, in seconds; the call continues afterwards.
              * @default 30
@@ -480,6 +482,10 @@ export interface components {
             tool_name: string;
         };
         Found: components["schemas"]["EventFound"] | components["schemas"]["RunFound"];
+        /** @description The newest grants of the caller's tenant. */
+        Grants: {
+            grants: components["schemas"]["PrivilegeGrant"][];
+        };
         /** @description The state of each part, for people; the status alone without a credential. */
         Health: {
             /** @description The calls that workers gave up and that have not ended, by tool; for callers who may know of machines. */
@@ -539,6 +545,48 @@ export interface components {
              * @example message.created
              */
             source: string;
+        };
+        /** @description A grant that was issued. */
+        IssuedGrant: {
+            /** @description The id of the agent. */
+            agent: string;
+            created_at: string;
+            /** @description When it, and the privilege of its run, end. */
+            expires_at: string;
+            /** @description What its principal starts the run with; it is shown only now. */
+            grant: string;
+            grant_id: string;
+            issued_by: string;
+            /** @description Who may use it. */
+            principal: string;
+            reason: string;
+            revoked_at?: string;
+            /** @description The run that has used it. */
+            run_id?: string;
+            used_at?: string;
+        };
+        /** @description A grant for one run. */
+        IssueGrant: {
+            /**
+             * @description The agent of the run.
+             * @example assistant
+             */
+            agent: string;
+            /**
+             * @description How long it holds, and the privilege of its run.
+             * @default 60
+             */
+            minutes: number;
+            /**
+             * @description Who may start the run, in your tenant.
+             * @example ann
+             */
+            principal: string;
+            /**
+             * @description Why; the audit log and the log of the run show it.
+             * @example incident 4711
+             */
+            reason: string;
         };
         /** @description An API key, without its secret part. */
         Key: {
@@ -660,6 +708,8 @@ export interface components {
             ended_at?: string;
             /** @description The code of the error that ended it. */
             error?: string;
+            /** @description The privilege grant that it was started with. */
+            grant_id?: string;
             /**
              * @description ``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model.
              * @enum {string}
@@ -843,6 +893,23 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description A grant: one principal may start one run of one agent in privileged mode. */
+        PrivilegeGrant: {
+            /** @description The id of the agent. */
+            agent: string;
+            created_at: string;
+            /** @description When it, and the privilege of its run, end. */
+            expires_at: string;
+            grant_id: string;
+            issued_by: string;
+            /** @description Who may use it. */
+            principal: string;
+            reason: string;
+            revoked_at?: string;
+            /** @description The run that has used it. */
+            run_id?: string;
+            used_at?: string;
+        };
         /** @description What is wrong and what to do (RFC 9457), with facts such as ``run_id`` as further fields. */
         ProblemDetails: {
             /** @description Stable across releases; programs compare this. */
@@ -1010,6 +1077,8 @@ export interface components {
             ended_at?: string;
             /** @description The code of the error that ended it. */
             error?: string;
+            /** @description The privilege grant that it was started with. */
+            grant_id?: string;
             /**
              * @description ``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model.
              * @enum {string}
@@ -1118,6 +1187,8 @@ export interface components {
             ended_at?: string;
             /** @description The code of the error that ended it. */
             error?: string;
+            /** @description The privilege grant that it was started with. */
+            grant_id?: string;
             /**
              * @description ``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model.
              * @enum {string}
@@ -1264,6 +1335,8 @@ export interface components {
              * @default true
              */
             detached: boolean;
+            /** @description A privilege grant for this agent and you; the run uses it up. */
+            grant?: string;
             /**
              * @description The message: a sentence or a page.
              * @example What is 17 * 23?
@@ -1320,6 +1393,13 @@ export interface components {
             at: string;
             /** @description Which owner of the run this is, from 1. */
             attempt?: number;
+            /**
+             * @description Of a run that was started with a privilege grant: ``grant_id``, ``by`` whom it was issued, ``reason`` and
+             *     ``expires_at``.
+             */
+            privilege?: {
+                [key: string]: string;
+            };
             reason?: string;
             run_id: string;
             /** @description Its number in its run, from 1; the cursor of a reader that has it. */

@@ -17,7 +17,16 @@ from config.database.tables.control import (
     timers,
 )
 from config.database.tables.fleet import tools, workers
-from config.database.tables.identity import api_keys, audit, audit_heads, feed_tickets, principals, secrets, sessions
+from config.database.tables.identity import (
+    api_keys,
+    audit,
+    audit_heads,
+    feed_tickets,
+    grants,
+    principals,
+    secrets,
+    sessions,
+)
 from config.database.tables.runs import (
     definitions,
     events,
@@ -38,6 +47,7 @@ __all__ = [
     "definitions",
     "events",
     "feed_tickets",
+    "grants",
     "idempotency_keys",
     "internal_events",
     "messages",

@@ -69,6 +69,23 @@ feed_tickets = Table(
     Column("expires_ms", BigInteger, nullable=False, index=True),
 )
 
+grants = Table(  # privilege grants, each for one run; the text that uses one is not stored
+    "grants",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("tenant", Id, nullable=False),
+    Column("principal", Id, nullable=False),  # who may use it
+    Column("agent_id", Id, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("issued_by", Id, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("expires_ms", BigInteger, nullable=False),
+    Column("run_id", Id),  # the run that has used it
+    Column("used_ms", BigInteger),
+    Column("revoked_ms", BigInteger),
+    Index(None, "tenant", "created_ms"),
+)
+
 audit = Table(  # append-only: triggers refuse UPDATE and DELETE; no foreign keys, so it outlives what it names
     "audit",
     metadata,

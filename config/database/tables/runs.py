@@ -61,6 +61,7 @@ runs = Table(
     Column("roles_json", Text),  # the roles with which its principal started it; NULL: none
     Column("credential", String(16)),  # the kind of credential that started it; NULL: an earlier release did
     Column("credential_id", Id),
+    Column("grant_id", Id),  # the privilege grant that it was started with
     Column("labels_json", Text),  # what it has read, as its tools label it; NULL: nothing that has a label
     Column("private", Boolean, nullable=False, server_default=false()),  # seen by its principal and admins only
     Column("parent_id", Id),

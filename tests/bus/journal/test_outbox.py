@@ -96,7 +96,9 @@ def test_a_requested_wake_up_is_published_and_its_row_deleted(harness: JournalHa
 
 def test_a_message_that_is_known_already_is_published_as_it_is(harness: JournalHarness, relay: Relay, post: Post):
     accepted = harness.accept()
-    message = RunAgentMessage(run_id=accepted.run_id, agent_id="assistant", thread_id=accepted.thread_id, grant="grn_1")
+    message = RunAgentMessage(
+        run_id=accepted.run_id, agent_id="assistant", thread_id=accepted.thread_id, grant_id="grn_1"
+    )
 
     relay.publish_soon(accepted.run_id, message)
     assert relay.settle(20)

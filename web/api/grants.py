@@ -1,0 +1,82 @@
+"""Privilege grants of the caller's tenant: issue, list, revoke."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from flask import Blueprint, Response
+from pydantic import Field
+
+from agents.errors import AgentUnknown
+from config.database.shared_secret import shared_secret
+from config.definitions.errors import DefinitionInvalid
+from config.identity import grants as table
+from config.identity.errors import GrantUnknown
+from config.identity.principal import NAME
+from web.api.answers import answer
+from web.auth.authentication import require_still_valid
+from web.calls.call import call
+from web.calls.fields import Input
+from web.parameters import Whole
+from web.process import current_process
+from web.schemas.grant import Grants, IssuedGrant
+from web.schemas.paths import AgentName, GrantId
+from web.security import current_principal, require_administrator
+
+grants = Blueprint("grants", __name__)
+
+MAX_MINUTES = table.MAX_LIFETIME_S // 60
+
+
+class IssueGrant(Input):
+    """A grant for one run."""
+
+    agent: AgentName
+    """The agent of the run."""
+    principal: Annotated[str, Field(pattern=rf"^{NAME}$", examples=["ann"])]
+    """Who may start the run, in your tenant."""
+    reason: Annotated[str, Field(min_length=1, max_length=table.MAX_REASON_CHARS, examples=["incident 4711"])]
+    """Why; the audit log and the log of the run show it."""
+    minutes: Annotated[int, Whole(1, MAX_MINUTES)] = 60
+    """How long it holds, and the privilege of its run."""
+
+
+@grants.post("/v1/grants")
+@call({201: IssuedGrant}, problems=(AgentUnknown, DefinitionInvalid), requires=require_administrator)
+def issue(body: IssueGrant) -> Response:
+    """Issue a grant, and return its text, once."""
+    process, issuer = current_process(), current_principal()
+    agent = process.runner.registry.get_for(issuer, body.agent)
+    require_still_valid()
+    form = table.GrantForm(partial(shared_secret, process.journal.database, table.SECRET_NAME))
+    form.open()
+    said = {"principal": body.principal, "agent_id": agent.id, "reason": body.reason}
+    with process.journal.database.write() as connection:
+        grant, text = table.issue(connection, form, issuer, **said, lifetime_s=60 * body.minutes)
+    return answer(grant.shown() | {"grant": text}, 201)
+
+
+class WhichGrants(Input):
+    """How many grants to list."""
+
+    limit: Annotated[int, Whole(1, 200)] = 50
+    """Most grants of the list."""
+
+
+@grants.get("/v1/grants")
+@call({200: Grants}, requires=require_administrator)
+def many(query: WhichGrants) -> Response:
+    """List the newest grants of the caller's tenant, with those that ended, without their texts."""
+    with current_process().journal.database.read() as connection:
+        found = table.of_tenant(connection, current_principal().tenant, limit=query.limit)
+    return answer({"grants": [grant.shown() for grant in found]})
+
+
+@grants.delete("/v1/grants/<grant_id>")
+@call({204: None}, problems=(GrantUnknown,), requires=require_administrator)
+def revoke(grant_id: GrantId) -> Response:
+    """End a grant, and the privilege of its run when a worker picks that up next; repeating it is harmless."""
+    with current_process().journal.database.write() as connection:
+        table.revoke(connection, grant_id, current_principal())
+    return Response(status=204)
