@@ -123,7 +123,8 @@ class Guardrails:
         checks, found = self._fields.output, list[Detection]()
         if checks.max_chars is not None:
             found += _too_long(checks, result if isinstance(result, str) else orjson.dumps(result).decode())
-        shown = cleaned_data(scan_of(checks), result, found)
+        scan = scan_of(checks)
+        shown = result if scan.finds_nothing(result) else cleaned_data(scan, result, found)
         return _result("tool_output", shown, found)
 
     def text(self, text: str) -> str:

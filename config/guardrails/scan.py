@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+import orjson
+
 from config.forks import after_fork
 from config.guardrails.checks import Action, Checks
 from config.guardrails.linear import compiled, flat, spans_of
@@ -21,8 +23,6 @@ START_CHARS = 4
 """Characters by which the fast test recognises that a match may begin."""
 MAX_VALUE_CHARS = 300
 """Characters of a registered value that are compared while it is streamed; behind them everything is held."""
-MAX_NAMES, MAX_NAME_CHARS = 1000, 40
-"""Names of fields that a scan remembers to be clean, and characters of the longest one."""
 MAX_DEPTH = 64
 """Levels of data that are looked at; what is deeper is replaced by ``CUT``."""
 CUT = "..."
@@ -59,7 +59,21 @@ class Scan:
             self._rules += [_personal(kind, checks.pii) for kind in checks.pii_kinds]
         self._rules += [_custom(check.pattern, check.name, check.action) for check in checks.patterns]
         self._values = redactor.values
-        self._clean_names: set[str] = set()
+        self._sees_data_as_text = not checks.patterns  # one of the deployment's may look at where a text begins
+
+    def finds_nothing(self, data: Any) -> bool:
+        """Return whether JSON data, seen as one text, has nothing to clean; False where that does not say it.
+
+        A name that marks its value as a secret is looked at with each text by itself, and so are escapes, which hide
+        what they stand for.
+        """
+        if not self._sees_data_as_text:
+            return False
+        try:
+            text = orjson.dumps(data).decode()
+        except TypeError:  # too deep
+            return False
+        return "\\" not in text and not _has_mark(text) and not self.clean(text)[1]
 
     def clean(self, text: str) -> tuple[str, list[Detection]]:
         """Return the text with ``[redacted]`` in place of what was found, and the checks that found it."""
@@ -72,15 +86,6 @@ class Scan:
                 text = replaced
                 found.append(Detection(rule.name, rule.action))
         return text, found
-
-    def clean_name(self, name: str) -> tuple[str, list[Detection]]:
-        """Do as ``clean`` does for the name of a field: those of results are the same again and again."""
-        if name in self._clean_names:
-            return name, []
-        shown, found = self.clean(name)
-        if not found and len(name) <= MAX_NAME_CHARS and len(self._clean_names) < MAX_NAMES:
-            self._clean_names.add(name)
-        return shown, found
 
     def openings(self) -> tuple[re.Pattern[str], Any]:
         """Return the fast test whether a match may begin, and RE2's pattern of an unfinished one at the end."""
@@ -162,7 +167,7 @@ def cleaned_data(scan: Scan, value: Any, found: list[Detection], name: str = "",
         return CUT
     if isinstance(value, Mapping):
         return {
-            _cleaned_name(scan, str(key), found): cleaned_data(scan, item, found, str(key), depth + 1)
+            _cleaned_text(scan, str(key), found, ""): cleaned_data(scan, item, found, str(key), depth + 1)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
@@ -170,20 +175,19 @@ def cleaned_data(scan: Scan, value: Any, found: list[Detection], name: str = "",
     return value
 
 
-def _cleaned_name(scan: Scan, name: str, found: list[Detection]) -> str:
-    shown, findings = scan.clean_name(name)
-    found += findings
-    return shown
-
-
 def _cleaned_text(scan: Scan, text: str, found: list[Detection], name: str) -> str:
     shown, findings = scan.clean(text)
-    if not findings and name and _MARKS.search(name) is not None and text:
+    if not findings and name and _has_mark(name) and text:
         marked, findings = scan.clean(f"{name}={text}")
         shown = REDACTED if findings else marked.partition("=")[2]
     found += findings
     return shown
 
 
-_MARKS = re.compile(r"(?i)passw|api|access|auth|secret|token|bearer|basic|jwt")
-"""Names of fields for which it is worth to look at name and value together."""
+_MARKS = "passw api access auth secret token bearer basic jwt".split()
+"""What names of fields have for which it is worth to look at name and value together."""
+
+
+def _has_mark(text: str) -> bool:
+    lower = text.lower()
+    return any(mark in lower for mark in _MARKS)

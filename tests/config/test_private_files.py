@@ -170,6 +170,8 @@ ELSEWHERE = {
     "cli/commands/bench.py": "a document of the checkout",
     "cli/error_catalogue.py": "a document of the checkout",
     "cli/commands/lock.py": "files of the checkout",
+    "cli/commands/capability.py": "files of the user's project",
+    "agents/tools/file_labels.py": "beside the sandbox, O_NOFOLLOW and 0600 itself",
 }
 """Files that may make files without ``open_private``, and why."""
 
