@@ -104,8 +104,10 @@ class Preflight:
 
     @property
     def policy_version(self) -> str | None:
-        """The version of the policy where it requires the approval; None where the tool does."""
-        return self.decision.version if self.decision is not None and self._is_required_by_policy else None
+        """The digest of the policy's version and the rule that requires the approval; None where the tool does."""
+        if self.decision is None or not self._is_required_by_policy:
+            return None
+        return canonical_digest({"version": self.decision.version, "rule": self.decision.rule})
 
     @property
     def _is_required_by_policy(self) -> bool:

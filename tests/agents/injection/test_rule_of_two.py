@@ -13,6 +13,8 @@ from agents.testing import AgentKit, Call, Turn
 from agents.tools.files import list_files, read_file, write_file
 from agents.tools.http import http_get
 from agents.tools.sql.query import sql_query
+from agents.tools.tool import tool
+from bus.journal import Decision
 from bus.payloads import ApprovalPayload, EndPayload
 from tests.agents.injection.obedience import Site
 
@@ -98,6 +100,37 @@ def test_rows_that_went_through_a_file_are_still_sensitive(kit: AgentKit, site: 
     another = begin(kit, READ, leak(site))
 
     assert (is_asked(another), leaked(site)) == (True, False)
+
+
+def test_an_approval_for_the_thread_by_another_rule_is_none_for_this_one(
+    kit: AgentKit, site: Site, tmp_path: Path
+) -> None:
+    rule = "{name: mail-asks, verdict: require_approval, reason: Ask., when: {tools: [send_mail]}}"
+    (tmp_path / "policy.yaml").write_text(f"rules: [{rule}]")
+    sent: list[str] = []
+
+    @tool(effect="unsafe", sticky=["thread"], sticky_s=600)
+    def send_mail(text: str) -> str:
+        """Send a mail."""
+        sent.append(text)
+        return "sent"
+
+    def mail(text: str) -> Call:
+        return Call(name="send_mail", arguments={"text": text})
+
+    with AgentKit(settings={"sql_databases": "shop=SHOP_DB", "policy": str(tmp_path / "policy.yaml")}) as strict:
+        strict.agent(tools=[send_mail, sql_query], databases=["shop"])
+        strict.model.script(*(Turn(calls=[call]) for call in (mail("hello"), mail("again"), ROWS, mail(SECRET))))
+        handle = strict.run()
+        asked = (event for event in handle.events() if isinstance(event, ApprovalPayload) and event.decision is None)
+        next(asked)
+        (first,) = handle.approvals()
+        handle.decide(first["approval_id"], Decision(decision="approve", scope="thread"), by="ann")
+        second = next(asked)
+        handle.cancel()
+
+    assert sent == ["hello", "again"]
+    assert second.arguments == {"text": SECRET}
 
 
 def test_files_without_sensitive_data_ask_no_one(kit: AgentKit, site: Site) -> None:
