@@ -14,6 +14,7 @@ from agents.capabilities.runners.container import Container, ContainerRunner
 from agents.capabilities.runners.endpoint import EndpointRunner
 from agents.capabilities.runners.limits import ProcessLimits
 from agents.capabilities.runners.process import ProcessRunner
+from agents.capabilities.runners.runner import CapabilityRunner
 from agents.tools.schema import build_tool
 from agents.tools.tool import Tool
 from config.definitions.capability import CapabilityDefinition, RetryRule
@@ -41,19 +42,17 @@ def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Too
     fields = {name: getattr(definition, name) for name in SAME}
     if isinstance(definition.runner, FunctionSpec):
         return dataclasses.replace(_function_tool(definition, definition.runner, settings), **fields)
-    call = _calling(definition, settings)
+    call: Callable[..., Any] = _runner_of(definition, settings).call
     if definition.retry.attempts > 1:
         call = _repeated(call, definition.retry)
     assert definition.input_schema is not None
     return Tool(name=definition.id, parameters=definition.input_schema, function=call, **fields)
 
 
-def _calling(definition: CapabilityDefinition, settings: Settings) -> Callable[..., Any]:
+def _runner_of(definition: CapabilityDefinition, settings: Settings) -> CapabilityRunner:
     runner, secrets, config = definition.runner, definition.secrets, definition.config
     if isinstance(runner, EndpointSpec):
-        return EndpointRunner(
-            url=runner.url, hosts=definition.hosts or (), headers=runner.headers, secrets=secrets
-        ).call
+        return EndpointRunner(url=runner.url, hosts=definition.hosts or (), headers=runner.headers, secrets=secrets)
     if isinstance(runner, ContainerSpec):
         box = Container(
             image=runner.image,
@@ -64,11 +63,11 @@ def _calling(definition: CapabilityDefinition, settings: Settings) -> Callable[.
             limits=_limits(runner.limits),
         )
         engine = engine_of(settings.containers)
-        return ContainerRunner(engine=engine, container=box, secrets=secrets, config=config).call
+        return ContainerRunner(engine=engine, container=box, secrets=secrets, config=config)
     assert isinstance(runner, ProcessSpec)
     command = [_beside(word, definition) for word in runner.command]
     limits, environment = _limits(runner.limits), runner.environment
-    return ProcessRunner(command=command, environment=environment, secrets=secrets, config=config, limits=limits).call
+    return ProcessRunner(command=command, environment=environment, secrets=secrets, config=config, limits=limits)
 
 
 def _limits(limits: RunnerLimits) -> ProcessLimits:

@@ -53,9 +53,9 @@ def declare(folder: Path, kind: str) -> None:
     catalogue.forget()
 
 
-@pytest.mark.parametrize("kind", RUNNERS)
+@pytest.mark.parametrize(("kind", "pool"), [("process", "threads"), ("container", "threads"), ("process", "prefork")])
 def test_a_call_whose_worker_was_killed_is_made_again_and_leaves_nothing(
-    open_harness: Callable[..., AppHarness], tmp_path: Path, engine: str, kind: str
+    open_harness: Callable[..., AppHarness], tmp_path: Path, engine: str, kind: str, pool: str
 ) -> None:
     declare(tmp_path / "capabilities", kind)
     harness = open_harness(
@@ -65,7 +65,7 @@ def test_a_call_whose_worker_was_killed_is_made_again_and_leaves_nothing(
     harness.agent("tools: [count]")
     harness.model.script([Turn(calls=[Call(name="count", arguments={})]), Turn(text="Three.")])
 
-    with Worker(harness.settings, log=log) as first:
+    with Worker(harness.settings, "--pool", pool, "--concurrency", "2", log=log) as first:
         handle = harness.run("Count", detached=True)
         mark = f"CALLBOARD_RUN_ID={handle.run_id}"
         assert eventually(lambda: any("sleep" in " ".join(one.cmdline()) for one in processes_with(mark)), 30)
