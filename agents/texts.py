@@ -9,6 +9,7 @@ import orjson
 
 from agents.errors import InputEmpty, InputTooLarge
 from config.errors import BadRequest
+from config.redaction import redact
 
 MAX_THREAD_ID = 128
 MAX_TOOL_NAME = 128
@@ -27,6 +28,8 @@ def check_thread_id(thread_id: str) -> str:
     _check_text(thread_id, "the thread id")
     if not 0 < len(thread_id) <= MAX_THREAD_ID or not thread_id.isprintable() or thread_id != thread_id.strip():
         raise BadRequest(f"a thread id has 1 to {MAX_THREAD_ID} printable characters and no blanks around it.")
+    if redact(thread_id) != thread_id:
+        raise BadRequest("the thread id has an API key or a token; choose another name, and revoke that credential.")
     if "/" in thread_id:
         raise BadRequest("a thread id has no '/', since it is part of URLs; use ':' or '-'.")
     if thread_id in (".", ".."):

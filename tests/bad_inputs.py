@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from agents.tools.arguments import parse_arguments
 from agents.tools.isolation.sandbox import Quota, Sandbox
 from bus.envelope import rewrite_item
@@ -23,7 +25,11 @@ from config.egress.fetch import Fetcher
 from config.egress.request import Outgoing
 from config.egress.target import parse_target
 from config.errors import CallboardError
+from config.guardrails.checks import Checks, PatternCheck
+from config.guardrails.scan import Scan
+from config.guardrails.stream import StreamRedactor
 from config.logs import JsonLines, TextLines
+from config.redaction import Redactor
 from tests import hostile_schemas
 from tests.agents.tools.isolation import test_sandbox
 from tests.agents.tools.test_arguments import AMBIGUOUS as ARGUMENTS
@@ -69,6 +75,18 @@ def _patterns() -> Iterator[tuple[str, Try]]:
         for text in (hostile_schemas.LETTERS, hostile_schemas.MIXED):
             yield f"{pattern} {text[:3]}", partial(_check, {"pattern": pattern}, text)
             yield f"{pattern} {text[:3]} as a name", partial(_check, {"patternProperties": {pattern: {}}}, {text: 1})
+
+    for pattern in hostile_schemas.PATTERNS:
+        for text in (hostile_schemas.LETTERS, hostile_schemas.MIXED):
+            yield f"{pattern} {text[:3]} in a guardrail", partial(_guard, pattern, text)
+
+
+def _guard(pattern: str, text: str) -> None:
+    """Refuse the pattern, or search for it in a text as a whole and in one that is streamed."""
+    with suppress(ValidationError):
+        scan = Scan(Checks(patterns=(PatternCheck(name="hostile", pattern=pattern),)), Redactor({}))
+        scan.clean(text)
+        StreamRedactor(scan).add(text[:4096])
 
 
 def _json() -> Iterator[tuple[str, Try]]:

@@ -155,7 +155,9 @@ def _flags(value: Any) -> str:
 def _single(kind: str, value: Any) -> str:
     if kind == "LITERAL":
         return _char(value)
-    if kind == "ANY" or (kind == "NOT_LITERAL" and value > _LAST_ASCII):
+    if kind == "ANY":
+        return "."
+    if kind == "NOT_LITERAL" and value > _LAST_ASCII:
         return "(?s:.)"
     if kind == "NOT_LITERAL":
         return f"[^{_char(value)}]"

@@ -14,10 +14,14 @@ from config.guardrails.scan import Detection, Scan
 from config.redaction import REDACTED
 
 MAX_HELD_CHARS = 16_384
-"""Longest text that is held. A longer one, which began like a secret, is replaced as a whole, up to the next blank."""
+"""Longest text that is held. A longer token, which began like a secret, is replaced up to the next blank."""
 SLICE_CHARS = 4096
 """Characters of a long piece that are examined at a time."""
 
+KEPT_CHARS = 4096
+"""Characters of prose that is too long to be held which are still held."""
+
+_BLANK = re.compile(r"\s")
 _TOKEN = re.compile(r"\S*")
 _BLANKS_AND_TOKEN = re.compile(r"\s*\S*")
 OnFound = Callable[[Sequence[Detection]], None]
@@ -68,7 +72,7 @@ class StreamRedactor:
         if start > before:
             shown = text[before:start] + shown
         self._before, self._held = text[cut - 1] if cut else "", text[cut:]
-        return shown if len(text) - cut <= MAX_HELD_CHARS else shown + self._skip()
+        return shown if len(text) - cut <= MAX_HELD_CHARS else shown + self._overflown()
 
     def _finished(self, text: str, first: int) -> tuple[str, int]:
         """Return what is finished, redacted, and where it ends; a match may begin at ``first`` or behind it."""
@@ -91,8 +95,17 @@ class StreamRedactor:
             self._on_found(found)
         return shown
 
-    def _skip(self) -> str:
-        """Replace what is held, and skip what follows it up to a blank: it is too long to be held on."""
+    def _overflown(self) -> str:
+        """Return what of the held text may be shown, which is too long to be held on.
+
+        Of prose, which a pattern like ``.*`` holds, all but its end. Anything else is replaced, with what follows it up
+        to a blank.
+        """
+        end = self._held[-KEPT_CHARS:]
+        if _BLANK.search(end) and end.strip() and not self._clean(self._held)[1]:
+            shown, self._held = self._held[:-KEPT_CHARS], end
+            self._before = shown[-1]
+            return shown
         self._skips = _BLANKS_AND_TOKEN if self._held[-1].isspace() else _TOKEN
         self._held, self.is_changed = "", True
         self._on_found([Detection("secrets", "redact")])

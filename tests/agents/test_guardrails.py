@@ -18,7 +18,7 @@ from agents.tools.tool import current_call, tool
 from bus.journal import Decision, IdempotencyKey
 from bus.payloads import ApprovalPayload, ErrorPayload, MessagePayload, ToolPayload, ToolResultPayload, encode
 from config.database.tables import metadata
-from config.errors import ToolFailed
+from config.errors import BadRequest, ToolFailed
 from config.guardrails.errors import InputBlocked
 from config.logs import JsonLines, TextLines
 from config.redaction import REDACTED, register_secrets
@@ -309,3 +309,11 @@ def test_a_secret_in_a_comment_is_replaced(kit: AgentKit) -> None:
 
     assert KEY not in written(kit)
     assert f"not with {REDACTED}" in str(kit.model.requests[-1].messages)
+
+
+def test_a_thread_that_is_named_like_a_key_is_refused_without_repeating_it(kit: AgentKit) -> None:
+    with pytest.raises(BadRequest) as caught:
+        kit.run("Hello", thread_id=KEY)
+
+    assert KEY not in str(caught.value)
+    assert KEY not in written(kit)

@@ -115,6 +115,18 @@ def test_a_token_that_is_too_long_to_be_held_is_replaced_up_to_the_next_blank():
     assert streamed(PLAIN, "bearer", *[" " * 1000] * 20, "abcdefghijk", " end") == f"{REDACTED} end"
 
 
+def test_prose_that_a_pattern_holds_for_long_is_shown_all_the_same():
+    scan = Scan(Checks(patterns=(PatternCheck(name="any", pattern=".*secret.*"),)), redactor())
+    line = "nothing of interest is said here " * 2000
+    guard = StreamRedactor(scan)
+
+    pieces = [guard.add(word + " ") for word in line.split()]
+
+    assert "".join(pieces) + guard.rest() == line
+    assert any(pieces)
+    assert streamed(scan, "one\nthe ", "sec", "ret is", " out\ntwo") == f"one\n{REDACTED}\ntwo"
+
+
 def test_held_text_is_bounded():
     guard = StreamRedactor(PLAIN)
     for _ in range(100):
