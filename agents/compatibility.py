@@ -14,6 +14,7 @@ from agents.tool_run import ToolRun
 from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.catalogue import tools_of
 from agents.tools.errors import ArgumentsInvalid
+from agents.tools.questions import missing_form
 from agents.tools.tool import Tool
 from bus.journal import AcceptedCall, CodeVersion, Ending, FirstCommit, OpenStep, Progress
 from config.definitions.agent import AgentDefinition, pinned_definition
@@ -141,16 +142,21 @@ def incompatibility(loaded: LoadedAgent, digest: str, progress: Progress) -> str
     missing = [step.name for step in needed if step.name not in tools]
     if missing:
         return f"a call of this run is unfinished, and its tool is not here any more: {', '.join(missing)}."
-    return next((problem for step in needed if (problem := _changed(step, tools[step.name])) is not None), None)
+    asks = definition.ask_missing_arguments
+    problems = (_changed(step, tools[step.name], asks_missing=asks) for step in needed)
+    return next((problem for problem in problems if problem is not None), None)
 
 
-def _changed(step: OpenStep, tool: Tool) -> str | None:
+def _changed(step: OpenStep, tool: Tool, *, asks_missing: bool) -> str | None:
     """Return why an unfinished call cannot be made with its tool as it is in this process."""
     if step.arguments_text is None:
         return f"the message of the unfinished call '{step.call_id}' cannot be read by this code."
+    edited = step.answered.edited
     try:
-        edited = step.answered.edited
-        validate_arguments(tool, parse_arguments(step.arguments_text) if edited is None else edited)
+        arguments = parse_arguments(step.arguments_text) if edited is None else edited
+        is_incomplete = edited is None and step.status == "planned" and missing_form(tool.parameters, arguments)
+        if not (asks_missing and is_incomplete):  # a person has not filled in the rest yet
+            validate_arguments(tool, arguments)
     except ArgumentsInvalid as error:
         return f"a call of this run is unfinished, and its tool has changed: {error}"[:MAX_DETAIL]
     if step.effect not in POLICIES:

@@ -12,7 +12,7 @@ from typing import Any
 from tests.model_server import Call, Turn
 
 Respond = Callable[[Mapping[str, Any]], Turn]
-NAMES = ("look_up", "put", "send", "pay", "order")
+NAMES = ("look_up", "put", "send", "pay", "order", "inquire")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,6 +73,14 @@ REFERENCE_RUNS: dict[str, ReferenceRun] = {
     "approved call": ReferenceRun(
         more="tool_overrides: {pay: {confirm: true}, send: {confirm: true}}\n",
         respond=_at_once(call("pay", "5"), call("look_up", "a"), call("send", "b")),
+    ),
+    "sticky approval": ReferenceRun(
+        more="tool_overrides: {pay: {confirm: true, sticky: [thread]}}\n",
+        respond=_in_turn(Turn(calls=[call("pay", "1")]), Turn(calls=[call("pay", "2")]), Turn(text="Both paid.")),
+    ),
+    "questions": ReferenceRun(
+        more="ask_missing_arguments: true\ntool_overrides: {send: {confirm: true}}\n",
+        respond=_at_once(call("inquire", "a"), Call(name="send", arguments={}), call("pay", "c")),
     ),
     "checkable tool": ReferenceRun(respond=_in_turn(Turn(calls=[call("order", "tea")]), Turn(text="Ordered."))),
     "parallel tools": ReferenceRun(

@@ -20,6 +20,7 @@ from bus.messages import RunAgentMessage
 from bus.payloads import TERMINAL, ResponsePayload
 from cli.crashlab import ledger
 from cli.crashlab.places import Passed, Recorder
+from cli.output.form import FormField, fields_of
 from config.failpoints import set_failpoints, watch_failpoints
 from config.settings import Settings, settings
 from handlers.run_agent import run_agent
@@ -194,13 +195,29 @@ def _answer(trial: Trial, runner: Runner, handle: RunHandle) -> bool:
 
 def _decision(trial: Trial, question: Mapping[str, Any], arrived: Sequence[ledger.Entry]) -> Decision:
     offered = question["decisions"]
+    if "answer" in offered:
+        return Decision(decision="answer", result=filled_in(question["input_schema"]))
     if "run_again" not in offered:
-        return Decision(decision=offered[0])
+        return Decision(decision=offered[0], scope=next(iter(question["scopes"]), None))
     if not arrived:
         return Decision(decision="run_again")
     known = trial.returned.get(call_name(question["name"], question["arguments"]))
     result = next((entry.result for entry in arrived if entry.mark == ledger.RETURNED), known)
     return Decision(decision="take_as_done", result=result)
+
+
+def filled_in(form: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer to a form that has its required fields, each with a plain value of its kind."""
+    required = form.get("required", ())
+    return {one.name: _plain(one) for one in fields_of(form) if one.name in required}
+
+
+def _plain(one: FormField) -> Any:
+    least = one.schema.get("minimum", 1)
+    by_kind = {"string": "an answer", "integer": least, "number": least, "boolean": True, "array": [], "object": {}}
+    if one.choices and not one.is_list:
+        return one.choices[0]
+    return by_kind.get(str(one.schema.get("type")), "an answer")
 
 
 def call_name(tool: str, arguments: Mapping[str, Any]) -> str:

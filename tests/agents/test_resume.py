@@ -26,6 +26,7 @@ from bus.journal import Decision, RunRecord, StaleOwner, read_record
 from bus.messages import RunAgentMessage
 from bus.payloads import TERMINAL, ResponsePayload
 from cli.crashlab import ledger
+from cli.crashlab.attempts import filled_in
 from cli.crashlab.effects import Effects
 from cli.crashlab.invariants import differences, not_recovered
 from config.database.tables import runs
@@ -91,8 +92,14 @@ class Lives:
         """Answer as a person who looked at the target system, and who changes what is asked before a call."""
         returned = {entry.call_id: entry.result for entry in ledger.read(file) if entry.mark == ledger.RETURNED}
         for asked in run.approvals():
+            if asked["scopes"]:
+                run.decide(asked["approval_id"], Decision(decision="approve", scope=asked["scopes"][0]))
+                continue
             if asked["kind"] == "call":
                 run.decide(asked["approval_id"], Decision(decision="approve", arguments={"value": "another"}))
+                continue
+            if "answer" in asked["decisions"]:
+                run.decide(asked["approval_id"], Decision(decision="answer", result=filled_in(asked["input_schema"])))
                 continue
             call_id = asked["call_id"]
             done = Decision(decision="take_as_done", result=returned.get(call_id))

@@ -29,6 +29,15 @@ async def send(value: str) -> str:
     return f"send {value} done"
 
 
+@tool(effect="pure")
+def inquire(value: str) -> str:
+    """Ask a person about something."""
+    said = current_call().ask(
+        {"type": "object", "properties": {"a": {"enum": ["yes", "no"]}}, "required": ["a"]}, value
+    )
+    return f"inquire {value} {said['a']}"
+
+
 @tool(effect="unsafe")
 def pay(value: str) -> str:
     """Pay, each time it is called."""
