@@ -1,0 +1,141 @@
+"""An approval that eight processes answer and use at once: one answer counts, and one call begins by it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import select, update
+
+from bus.journal.idempotency import canonical_digest
+from config.database.tables import approvals
+from tests.bus.journal.test_approvals import ME
+from tests.bus.journal_harness import JournalHarness, cancel
+from tests.bus.questions import REFUND, asks, question_before
+from tests.processes import ROOT
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
+
+RACERS = 8
+EDITED = {"order": 7}
+APPROVE, EDIT, REJECT = {"decision": "approve"}, {"decision": "approve", "arguments": EDITED}, {"decision": "reject"}
+
+
+def race(
+    harness: JournalHarness, run_id: str, approval_id: str, *wanted: dict[str, Any]
+) -> list[tuple[str, str | None]]:
+    """Let a process for each of these answer at once; return what each answer was, and the call that each began."""
+    url = harness.database.engine.url.render_as_string(hide_password=False)
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.bus.decider", url],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in wanted
+    ]
+    ids = {"run_id": run_id, "approval_id": approval_id}
+    for number, (racer, one) in enumerate(zip(racers, wanted, strict=True)):
+        assert racer.stdin is not None
+        task = {"who": f"p{number}", "roles": ["approver"], **ids, **one}
+        racer.stdin.write(orjson.dumps(task).decode() + "\n")
+        racer.stdin.flush()
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    return [tuple(orjson.loads(racer.communicate(timeout=60)[0])) for racer in racers]
+
+
+def waiting(harness: JournalHarness, **fields: Any) -> tuple[str, str]:
+    run_id, one = harness.accept().run_id, question_before(**fields)
+    asks(harness.database, run_id, one)
+    return run_id, one.id
+
+
+def used(harness: JournalHarness, approval_id: str) -> Any:
+    (row,) = harness.rows(select(approvals).where(approvals.c.id == approval_id))
+    return row
+
+
+@pytest.mark.parametrize("round_", range(2))
+def test_one_of_eight_approvals_counts_and_is_used_once(harness: JournalHarness, round_: int) -> None:
+    run_id, approval_id = waiting(harness)
+
+    done = race(harness, run_id, approval_id, *[{"answer": APPROVE}] * RACERS)
+
+    assert Counter(said for said, _ in done) == {"approve": 1, "approval_decided": RACERS - 1}
+    assert [call for _, call in done if call is not None] == [canonical_digest(REFUND)]
+    assert used(harness, approval_id).used_ms is not None
+
+
+@pytest.mark.parametrize("round_", range(2))
+def test_what_begins_is_what_was_approved(harness: JournalHarness, round_: int) -> None:
+    run_id, approval_id = waiting(harness)
+    wanted = [{"answer": answer} for answer in (APPROVE, EDIT, REJECT, APPROVE, EDIT, REJECT, EDIT, REJECT)]
+
+    done = race(harness, run_id, approval_id, *wanted)
+
+    (winner,) = [number for number, (said, _) in enumerate(done) if said in ("approve", "reject")]
+    expected = {
+        "approve": [canonical_digest(EDITED if "arguments" in wanted[winner]["answer"] else REFUND)],
+        "reject": [],
+    }
+    assert [call for _, call in done if call is not None] == expected[done[winner][0]]
+
+
+def test_the_same_request_from_eight_processes_is_one_answer(harness: JournalHarness) -> None:
+    run_id, approval_id = waiting(harness)
+
+    done = race(harness, run_id, approval_id, *[{"who": "ana", "answer": APPROVE, "key": "k"}] * RACERS)
+
+    assert {said for said, _ in done} == {"approve"}
+    assert len([call for _, call in done if call is not None]) == 1
+    assert harness.kinds(run_id).count("approval") == 2
+
+
+@pytest.mark.parametrize("roles", [[], ["operator"]])
+def test_the_wrong_role_begins_nothing(harness: JournalHarness, roles: list[str]) -> None:
+    run_id, approval_id = waiting(harness)
+
+    done = race(harness, run_id, approval_id, *[{"roles": roles, "answer": APPROVE}] * RACERS)
+
+    assert {said for said, _ in done} <= {"run_unknown", "forbidden"}
+    assert [call for _, call in done if call is not None] == []
+
+
+def test_after_its_time_no_answer_counts(harness: JournalHarness) -> None:
+    run_id, approval_id = waiting(harness, expires_in_s=-1)
+
+    done = race(harness, run_id, approval_id, *[{"answer": APPROVE}] * RACERS)
+
+    assert set(done) == {("approval_over", None)}
+
+
+def test_after_a_stop_no_answer_counts(harness: JournalHarness) -> None:
+    run_id, approval_id = waiting(harness)
+    cancel(harness.database, ME, run_id, by="ann")
+
+    done = race(harness, run_id, approval_id, *[{"answer": APPROVE}] * RACERS)
+
+    assert set(done) == {("approval_over", None)}
+    assert used(harness, approval_id).used_ms is None
+
+
+def test_arguments_changed_in_the_database_begin_nothing(harness: JournalHarness) -> None:
+    run_id, approval_id = waiting(harness)
+    with harness.database.write() as connection:
+        connection.execute(update(approvals).where(approvals.c.id == approval_id).values(digest="0" * 64))
+
+    done = race(harness, run_id, approval_id, {"answer": APPROVE})
+
+    assert done == [("approve", "another call")]
