@@ -48,6 +48,9 @@ class ModelStep:
 
         self.decision = context.policy.decide(context.call_facts("model", call.model))
         """What the policy decides about the call."""
+        limit_s = self.decision.timeout_s
+        if limit_s is not None and limit_s < call.timeouts.total_s:
+            self._call = replace(call, timeouts=call.timeouts.model_copy(update={"total_s": limit_s}))
 
     async def consult(self) -> Sequence[Payload]:
         """Ask the governance engine about the call, and adopt what it decides if that is stricter.

@@ -267,6 +267,16 @@ def test_a_model_that_is_refused_is_not_called(ruled: AgentKit, file: Path, verd
     assert decisions(ruled, handle)[2] == ("model", verdict, "one")
 
 
+def test_a_constrained_model_has_less_time(ruled: AgentKit, file: Path) -> None:
+    file.write_text(
+        "rules: [{name: one, point: model, verdict: constrain, timeout_s: 7, reason: Short., when: {agents: [tester]}}]"
+    )
+
+    assert ended(begin(ruled, FETCH)).status == "succeeded"
+
+    assert [request.timeouts.total_s for request in ruled.model.requests] == [7, 7]
+
+
 def test_a_process_that_begins_with_an_invalid_policy_fails_its_runs(file: Path) -> None:
     file.write_text("rules: 7")
     with AgentKit(tools=TOOLS, settings={"policy": str(file)}) as kit:
