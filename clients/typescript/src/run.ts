@@ -1,7 +1,7 @@
 import type { ApiError } from "./errors.js";
 import { Feed, type FeedHandlers, type FeedPage } from "./feed.js";
 import { newKey, type Http } from "./http.js";
-import type { Approval, ControlledRun, Decided, EndEvent, Events, Run, RunEvent } from "./types.js";
+import type { Approval, ControlledRun, Decided, Decisions, EndEvent, Events, Run, RunEvent } from "./types.js";
 
 const POLL_S = 20;
 
@@ -111,6 +111,11 @@ export class RunHandle {
   async approvals(): Promise<Approval[]> {
     const { approvals } = await this.#http.call<{ approvals: Approval[] }>("GET", `${this.#path}/approvals`);
     return approvals;
+  }
+
+  /** Return a page of what the policy decided about the run's calls, in order; `next` is the next page's `after`. */
+  decisions({ after = 0, limit }: { after?: string | number; limit?: number } = {}): Promise<Decisions> {
+    return this.#http.call("GET", `${this.#path}/decisions`, { query: { after, limit } });
   }
 
   /** Answer a question; the first answer counts, a later one is refused with 409 `approval_decided`. */

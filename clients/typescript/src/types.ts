@@ -11,6 +11,7 @@ export type OpenApprovals = Schemas["ApprovalPage"];
 export type BoardEvent = Schemas["BoardEvent"];
 export type ControlledRun = Schemas["ControlledRun"];
 export type Decided = Schemas["DecidedApproval"];
+export type Decisions = Schemas["DecisionPage"];
 export type EndEvent = Schemas["EndEvent"];
 export type Events = Schemas["EventPage"];
 export type Health = Schemas["Health"];

@@ -90,6 +90,10 @@ export class RunHandle {
         const { approvals } = await this.#http.call("GET", `${this.#path}/approvals`);
         return approvals;
     }
+    /** Return a page of what the policy decided about the run's calls, in order; `next` is the next page's `after`. */
+    decisions({ after = 0, limit } = {}) {
+        return this.#http.call("GET", `${this.#path}/decisions`, { query: { after, limit } });
+    }
     /** Answer a question; the first answer counts, a later one is refused with 409 `approval_decided`. */
     decide(approvalId, answer, { key = newKey() } = {}) {
         const path = `${this.#path}/approvals/${encodeURIComponent(approvalId)}`;

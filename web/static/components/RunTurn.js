@@ -8,6 +8,7 @@ import { isOver } from "../state/story.js";
 import { ownerOf } from "../state/me.js";
 import { errorWords, stateWords } from "../state/words.js";
 import { ConfirmInline, isOpen } from "./ConfirmInline.js";
+import { DecisionList } from "./DecisionList.js";
 import { ErrorItem } from "./ErrorItem.js";
 import { LLMResponse } from "./LLMResponse.js";
 import { LoadingIndicator } from "./LoadingIndicator.js";
@@ -91,7 +92,7 @@ export class RunTurn {
     const key = footKey(story, this.fleet());
     if (this.footKey === key) return;
     this.footKey = key;
-    fill(this.foot, this.#footOf(story), !isOver(story) && runId(story));
+    fill(this.foot, this.#footOf(story), isOver(story) ? hasCalls(story) && DecisionList(story.run_id) : runId(story));
   }
 
   #footOf(story) {
@@ -117,6 +118,10 @@ export class RunTurn {
     const shown = story.items.some((item) => this.#views.get(item.key)?.structured);
     return shown ? null : LLMResponse(output);
   }
+}
+
+function hasCalls(story) {
+  return story.run_id && story.items.some((item) => item.kind === "tool");
 }
 
 function footKey(story, fleet) {

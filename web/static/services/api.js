@@ -70,6 +70,18 @@ export async function getEvents(runId, most = 5000) {
   return found;
 }
 
+/** Return what the policy decided about a run's calls, as far as `most` of them. */
+export async function getDecisions(runId, most = 1000) {
+  const found = [];
+  let after = "0";
+  while (after && found.length < most) {
+    const page = await server.handle(runId).decisions({ after, limit: 200 });
+    found.push(...page.decisions);
+    after = page.next;
+  }
+  return found;
+}
+
 /** Return a feed of a run's events after a cursor. */
 export function runFeed(runId, { cursor, onEvent, onState }) {
   return server.handle(runId).feed({ cursor: cursor ? String(cursor) : "", onEvent, onState });
