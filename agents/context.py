@@ -20,7 +20,9 @@ from agents.window import Window
 from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner, StickyApproval, Totals
 from bus.payloads import EndPayload, Payload
 from config.capabilities import Classification
+from config.clock import epoch_ms
 from config.effects import Effect
+from config.errors import Retryable
 from config.guardrails.guardrails import UNGUARDED, Guardrails
 from config.guardrails.sealing import Original, sealer_of
 from config.identity.folders import sandbox_folder
@@ -157,6 +159,14 @@ class RunContext:
         if any(tool is not None and tool.sticky for tool in tools):
             ours = lease.tenant, lease.principal, lease.agent_id
             self.sticky = await self._read(self._sticky_approvals.valid_of, *ours)
+
+    async def wall_clock_ms(self) -> int:
+        """Return now in ms since 1970 by the database's clock, which no worker's clock changes; by this machine's clock
+        where the database does not answer."""
+        try:
+            return await self._wall_clock_ms()
+        except Retryable:
+            return epoch_ms()
 
     async def wait_expiry_ms(self) -> int:
         """Return when a wait that begins now expires, in ms since 1970 by the database's clock."""

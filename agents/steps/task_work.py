@@ -10,7 +10,6 @@ from typing import Any
 
 from agents.tools.task_call import TaskCall, TaskOutcome
 from bus.journal import OpenStep, TaskWait
-from config.clock import epoch_ms
 from config.effects import Effect
 from config.errors import CallboardError, Retryable, ToolCutOff
 
@@ -52,14 +51,16 @@ class TaskWork:
                 self.is_sent = await self._call.is_known(self.wait.task_id)
         return self.is_sent
 
-    async def send(self, arguments: Mapping[str, Any]) -> None:
+    async def send(self, arguments: Mapping[str, Any], now_ms: int) -> None:
         """Send it; where it is not known whether the message arrived, its time will tell.
+
+        ``now_ms``: by the clock that its time is counted with, in ms since 1970.
 
         Raises:
             ModelVisible: it was not sent.
         """
         try:
-            await self._call.send(self.wait.task_id, arguments, epoch_ms() + round(self.left_s * 1000))
+            await self._call.send(self.wait.task_id, arguments, now_ms + round(self.left_s * 1000))
         except ToolCutOff as error:
             log.warning("a task may not have been sent task_id=%s: %s", self.wait.task_id, error)
         self.is_sent = True

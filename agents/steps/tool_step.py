@@ -448,7 +448,7 @@ class ToolStep:
         try:
             with self._context.within(2 * SEND_S):
                 failpoint("tool")
-                await work.send(self.arguments)
+                await work.send(self.arguments, await self._context.wall_clock_ms())
                 failpoint("tool-after")
         except ModelVisible as error:
             self._settle("failed", f"Error: {error}", error)

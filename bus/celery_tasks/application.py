@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -47,8 +47,10 @@ class Results(Protocol):
 class ApplicationAddress:
     """Where an application is reached."""
 
-    broker: str
-    results: str | None
+    broker: str = field(repr=False)
+    """Its URL, which may have a password."""
+    results: str | None = field(repr=False)
+    """The URL of its result backend; None where results cannot be read."""
     broker_key_prefix: str
     result_key_prefix: str
     result_table: str

@@ -11,9 +11,10 @@ import pytest
 
 from agents.handle import RunHandle
 from agents.runner import Runner
+from agents.tools.catalogue import find_tool
 from bus.celery_tasks.application import close_applications
 from bus.journal import Decision, steps_of
-from bus.payloads import StatusPayload, ToolResultPayload
+from bus.payloads import StatusPayload, ToolResultPayload, decode
 from config.database.migrate import migrate
 from config.settings import Settings
 from tests.app_harness import AppHarness
@@ -325,3 +326,33 @@ def test_the_list_of_runs_says_what_a_run_waits_for(harness: AppHarness, shop: S
 
     assert (why.waits_for, why.sentence) == ("task", "Waits for the result of shop.refund, of a Celery application.")
     assert handle.result(15).status == "succeeded"
+
+
+def test_a_drain_in_the_middle_of_the_wait_sends_nothing_again(harness: AppHarness, shop: ScriptedShop) -> None:
+    journal = harness.runner.journal
+    handle = begin(harness)
+    task = shop.take()
+    time.sleep(0.3)  # the sender has its answer then; nothing shows it
+    journal.loop.call_soon(journal.lease_manager.cut_all)
+    until(lambda: ("moved", "drain") in statuses(harness, handle))
+    shop.succeed(task, "paid")
+    watch(harness)
+
+    assert [step["status"] for step in step_rows(harness, handle)] == ["waiting"]
+    assert shop.waiting() == 0
+
+
+def statuses(harness: AppHarness, handle: RunHandle) -> list[tuple[str, str | None]]:
+    lines, _ = harness.runner.journal.page(handle.run_id, handle.thread_id, 0)
+    events = [decode(line.data) for line in lines]
+    return [(event.status, event.reason) for event in events if isinstance(event, StatusPayload)]
+
+
+def test_no_password_of_an_application_is_in_the_text_of_its_tool(
+    harness: AppHarness, describe: Describe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_BROKER", "amqp://me:hidden-password@localhost//")
+    path = tmp_path / "celery_tasks" / "shop.yaml"
+    path.write_text(path.read_text().replace('"broker"', '"broker_env": "SHOP_BROKER", "result_backend"'))
+
+    assert "hidden-password" not in repr(find_tool("celery:shop.refund", harness.settings))
