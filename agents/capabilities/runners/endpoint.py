@@ -13,17 +13,19 @@ from agents.capabilities.runners.calling import secret_values
 from agents.tools.results import MAX_BYTES
 from agents.tools.tool import current_call
 from config.definitions.runner_spec import SECRET_IN_HEADER
+from config.egress.addresses import is_risky
 from config.egress.exchange import HttpAnswer, Limits
 from config.egress.fetch import Fetcher
 from config.egress.policy import EgressPolicy, hosts_in
 from config.egress.request import Outgoing, checked_body, checked_headers
-from config.egress.target import parse_target
+from config.egress.target import Target, parse_target
 from config.errors import ToolCutOff
 from config.redaction import redact_start
 
 REMEDY = "Add the host to the `hosts` of the capability."
 NO_ANSWER = (502, 504)
 """Statuses of a gateway: the request may have taken effect behind it."""
+NO_CONTENT = 204
 MAX_SHOWN = 500
 """Characters of a failed answer's body in a message."""
 
@@ -49,7 +51,7 @@ class EndpointRunner:
             ToolCutOff, OutputTooLong, OutputNotJson: the request may have taken effect.
         """
         target, call = parse_target(self.url), current_call()
-        allowed = hosts_in(self.hosts or (target.authority,))
+        allowed = hosts_in(self.hosts or _own_host(target))
         narrower = () if call.hosts is None else (hosts_in(call.hosts),)
         values = secret_values(self.secrets)
         chosen = {
@@ -71,6 +73,8 @@ class EndpointRunner:
         if not 200 <= answer.status < 300:
             text = redact_start(answer.body.decode("utf-8", "replace"), MAX_SHOWN)
             raise CapabilityFailed(f"its server answered HTTP {answer.status}: {text}")
+        if answer.status == NO_CONTENT:
+            return None
         if len(answer.body) >= self.max_bytes:
             raise OutputTooLong(f"its answer has more than {self.max_bytes:,} bytes.")
         if answer.notes:
@@ -79,3 +83,9 @@ class EndpointRunner:
             return orjson.loads(answer.body)
         except orjson.JSONDecodeError as error:
             raise OutputNotJson(f"its server's answer is not JSON: {str(error)[:200]}.") from error
+
+
+def _own_host(target: Target) -> tuple[str, ...]:
+    """Return the URL's host as an allow-list; none for a link-local address or a metadata service."""
+    is_refused = target.address is not None and is_risky(target.address)
+    return () if is_refused else (target.authority,)

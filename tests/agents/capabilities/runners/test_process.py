@@ -159,3 +159,11 @@ def test_many_signals_at_once_leave_nothing_behind(tmp_path):
     assert code == 128 + signal.SIGKILL
     assert b"Traceback" not in errors
     assert eventually(lambda: not processes_with(f"CALLBOARD_RUN_ID={tmp_path.name}"))
+
+
+@pytest.mark.parametrize("missing", [("pidfd_open",), ("memfd_create",), ("pidfd_open", "memfd_create")])
+def test_a_system_that_offers_less_serves_as_well(run, monkeypatch, missing):
+    for name in missing:
+        monkeypatch.delattr(f"os.{name}")
+
+    assert run("import sys; print(len(sys.stdin.read()))") == len('{"a":1}')

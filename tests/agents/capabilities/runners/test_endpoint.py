@@ -1,0 +1,128 @@
+"""What an HTTP endpoint may be, and what becomes of its answers."""
+
+import asyncio
+import dataclasses
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from agents.capabilities.errors import CapabilityFailed
+from agents.capabilities.runners.endpoint import EndpointRunner
+from agents.tools.tool import enter_call
+from config.definitions.errors import SecretMissing
+from config.egress.errors import HostNotAllowed, HostUnreachable, RequestRefused
+from config.errors import ToolCutOff
+
+
+@pytest.fixture
+def call(context):
+    """Call an endpoint."""
+
+    def call(url, call_hosts=None, arguments=None, **fields):
+        async def called():
+            enter_call(dataclasses.replace(context, hosts=call_hosts, timeout_s=5))
+            return await EndpointRunner(url=url, **fields).call(**(arguments or {}))
+
+        return asyncio.run(called())
+
+    return call
+
+
+@pytest.fixture
+def serve():
+    """Answer every request with this status, these headers and this body."""
+    servers = []
+
+    def serve(status, body=b"", **headers):
+        asked = []
+
+        class Answer(BaseHTTPRequestHandler):
+            def do_POST(self):
+                asked.append(dict(self.headers))
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                return
+
+        server = HTTPServer(("127.0.0.1", 0), Answer)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return f"http://127.0.0.1:{server.server_port}/", asked
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts", "call_hosts"),
+    [
+        ("http://169.254.169.254/latest/meta-data", (), None),
+        ("http://[fe80::1]/", (), None),
+        ("http://127.0.0.1:1/", ("example.org",), None),
+        ("http://127.0.0.1:1/", ("*",), None),
+        ("http://127.0.0.1:1/", (), ()),
+        ("http://127.0.0.1:1/", (), ("example.org",)),
+    ],
+)
+def test_an_address_that_the_file_or_the_agent_does_not_allow_is_not_asked(call, url, hosts, call_hosts):
+    with pytest.raises(HostNotAllowed):
+        call(url, call_hosts, hosts=hosts)
+
+
+def test_a_secret_that_is_not_there_sends_nothing(call):
+    with pytest.raises(SecretMissing):
+        call("http://127.0.0.1:1/", headers={"A": "${T}"}, secrets={"T": "env:NOT_SET_ANYWHERE"})
+
+
+def test_too_large_an_input_is_not_sent(call):
+    with pytest.raises(RequestRefused, match="limit"):
+        call("http://127.0.0.1:1/", arguments={"text": "x" * 1_100_000})
+
+
+def test_a_secret_cannot_add_a_header(call, monkeypatch):
+    monkeypatch.setenv("EVIL_TOKEN", "abcdefgh\r\nX-Admin: 1")
+
+    with pytest.raises(RequestRefused) as caught:
+        call("http://127.0.0.1:1/", headers={"A": "${T}"}, secrets={"T": "env:EVIL_TOKEN"})
+
+    assert "abcdefgh" not in str(caught.value)
+
+
+@pytest.mark.parity
+def test_no_content_is_no_result_and_no_error(call, serve):
+    assert call(serve(204)[0]) is None
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(("status", "error"), [(500, CapabilityFailed), (404, CapabilityFailed), (502, ToolCutOff)])
+def test_a_status_that_says_no_is_an_error(call, serve, status, error):
+    with pytest.raises(error, match=str(status)):
+        call(serve(status, b"the reason")[0])
+
+
+@pytest.mark.parity
+def test_a_redirect_takes_nothing_to_another_server(call, serve, monkeypatch):
+    monkeypatch.setenv("SHOP_TOKEN", "tok-en-1234567")
+    elsewhere, asked_elsewhere = serve(200, b"{}")
+    url, asked = serve(307, Location=elsewhere)
+
+    with pytest.raises(CapabilityFailed, match="307"):
+        call(url, headers={"Authorization": "Bearer ${T}"}, secrets={"T": "env:SHOP_TOKEN"})
+
+    assert asked[0]["Authorization"] == "Bearer tok-en-1234567"
+    assert asked[0]["Idempotency-Key"]
+    assert asked_elsewhere == []
+
+
+@pytest.mark.parity
+def test_a_server_that_is_not_there_was_not_asked(call):
+    with pytest.raises(HostUnreachable):
+        call("http://127.0.0.1:1/")
