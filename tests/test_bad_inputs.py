@@ -105,6 +105,10 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "tests/config/guardrails/test_openings.py::test_a_pattern_that_cannot_be_used_is_refused_with_the_reason",
             "tests/config/guardrails/test_openings.py::test_a_pattern_that_hangs_other_engines_is_linear_here",
         ),
+        "conditions of the policy": (
+            "tests/config/policy/test_condition.py::test_a_condition_that_cannot_be_used_is_refused",
+            "tests/config/policy/test_condition.py::test_a_condition_that_fails_says_why_soon_and_in_little_memory",
+        ),
         "the patterns of the sources": ("tests/test_regex_growth.py::test_no_pattern_grows_faster_than_its_text",),
         "every function that reads foreign text": ("tests/test_hostile_text.py::test_hostile_text_takes_linear_time",),
     },

@@ -2,7 +2,7 @@
 
 The library (Google's C++ implementation, docs/decisions) ends a condition after 10,000 iterations, matches regular
 expressions in linear time, and refuses deep nesting. What it does not limit is the work of one iteration over large
-arguments, which ``_require_bounded`` does.
+arguments, of a pattern with many repeats, and of a search for one argument in another, which ``_require_bounded`` does.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from config.policy.decision import CallFacts
 from config.policy.literals import split_texts
+from config.policy.work import SEARCHED_AT_ONCE, has_search, positions_of
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -62,7 +63,8 @@ class Condition:
         self._depth = _nesting(bare)
         self._copies = 1 + bare.count("+")
         self._listed = bare.count(",")
-        self.is_bounded = not macros and self._copies == 1
+        self._positions, self._searches = positions_of(bare, split.patterns), has_search(bare)
+        self.is_bounded = not macros and self._copies == 1 and self._positions == 1 and not self._searches
         """Whether the work is linear in the size of the arguments."""
         self._program = _compile(source)
         kind = self._program.return_type().name()
@@ -114,7 +116,8 @@ class Condition:
     def _require_bounded(self, facts: Evaluation) -> None:
         items, chars = facts.size
         rounds = min(MAX_ITERATIONS, (items + self._listed) ** self._depth)
-        if rounds * chars * self._copies > MAX_WORK:
+        positions = max(self._positions, chars // SEARCHED_AT_ONCE if self._searches else 1)
+        if rounds * chars * self._copies * positions > MAX_WORK:
             raise ConditionFailed(f"it would run long: the arguments have {items:,} items and {chars:,} characters")
 
 

@@ -83,6 +83,10 @@ LISTS = {"l": list(range(3000)), "s": "x" * 100_000}
         ("arguments.l.map(x, arguments.s + arguments.s).size() > 0", LISTS, "would run long"),
         ("arguments.l.exists(x, arguments.s.contains('y'))", LISTS, "would run long"),
         ("arguments.s + arguments.s == 'x'", {"s": "x" * 20_000_000}, "would run long"),
+        ("arguments.s.matches('[ab]*a[ab]{900}c')", {"s": "ab" * 250_000}, "would run long"),
+        ("matches(arguments.s, '([ab]{30}a?){30}c')", {"s": "ab" * 250_000}, "would run long"),
+        ("arguments.s.matches('[ab]*' + arguments.p)", {"s": "ab" * 250_000, "p": "a[ab]{900}c"}, "would run long"),
+        ("arguments.s.contains(arguments.p)", {"s": "a" * 500_000, "p": "a" * 250_000 + "b"}, "would run long"),
     ],
 )
 def test_a_condition_that_fails_says_why_soon_and_in_little_memory(source, arguments, problem):
@@ -94,6 +98,19 @@ def test_a_condition_that_fails_says_why_soon_and_in_little_memory(source, argum
 
     assert problem in str(caught.value)
     assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        r"arguments.s.matches('^[^@ ]{1,64}@[a-z.]{1,255}$')",
+        "arguments.s.contains('needle')",
+        "arguments.s.matches('(a+)+$')",
+        "arguments.p.contains(arguments.p)",
+    ],
+)
+def test_a_usual_search_is_made_in_tens_of_thousands_of_characters(source):
+    assert Condition(source).holds(Evaluation(call(arguments={"s": "x" * 50_000, "p": "y"}), 0)) in (True, False)
 
 
 @pytest.mark.parametrize(
