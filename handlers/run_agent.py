@@ -89,6 +89,7 @@ class RunAgentHandler:
 
     def _claim(self, message: RunAgentMessage, problem: CallboardError | None) -> ClaimedRun | None:
         journal = self._process.journal
+        self._process.policies.read_ahead()
         with ExitStack() as undo:
             loaded = problem or try_load(self._process, message.agent_id, message.definition_digest)
             try:

@@ -41,6 +41,7 @@ CHECKS = {
     "celery": "queues:check_celery",
     "celery tasks": "celery_tasks:check_celery_tasks",
     "agents": "agents:check_agents",
+    "policy": "policy:check_policy",
     "model": "agents:check_model",
 }
 """The checks, in order; a new one is a line here and a function. Plugins may change Celery, so they come before it."""

@@ -31,7 +31,15 @@ def not_recovered(record: RunRecord | None) -> list[str]:
     if not record.is_over:
         waits = record.run.get("detail") or record.run.get("reason") or "without a reason"
         return [f"it did not end: {record.run['status']}, {waits}"]
-    return list(breaches(record))
+    return [*breaches(record), *undecided(record)]
+
+
+def undecided(record: RunRecord) -> Iterator[str]:
+    """Yield the calls of models and tools that were begun without a decision of the policy."""
+    for step in record.steps:
+        is_call = step["kind"] == "model" or (step["kind"] == "tool" and step["effect"] is not None)
+        if is_call and step["decision_json"] is None:
+            yield f"its step {step['number']} ({step['name']}) was begun without a decision of the policy"
 
 
 def breaches(record: RunRecord) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from config.forks import after_fork
@@ -46,6 +47,11 @@ class PolicySource:
                 self._read(seen)
             assert self._policy is not None
             return self._policy
+
+    def read_ahead(self) -> None:
+        """Read the files if they have changed, so that ``current`` need not do so within a transaction."""
+        with suppress(PolicyInvalid):  # ``current`` raises it where it is of consequence
+            self.current()
 
     def _read(self, seen: object) -> None:
         try:

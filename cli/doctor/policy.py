@@ -1,0 +1,22 @@
+"""A check of the policy's files."""
+
+from __future__ import annotations
+
+from cli.doctor.finding import Verdicts, fail, ok, warn
+from config.policy.checks import warnings_of
+from config.policy.errors import PolicyInvalid
+from config.policy.reading import read_policy
+from config.settings import Settings
+
+
+def check_policy(settings: Settings) -> Verdicts:
+    """Yield what is wrong with the policy, and what is suspicious about it."""
+    try:
+        policy = read_policy(settings.policy_places)
+    except PolicyInvalid as error:
+        yield fail(str(error))
+        return
+    warnings = warnings_of(policy)
+    yield from (warn(warning) for warning in warnings)
+    if not warnings:
+        yield ok(f"{len(policy.rules)} rules, version {policy.version}")

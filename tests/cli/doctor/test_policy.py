@@ -1,0 +1,27 @@
+"""What `doctor` says of the policy's files."""
+
+import pytest
+
+from cli.doctor.policy import check_policy
+from config.settings import Settings
+
+RULE = "rules: [{name: one, verdict: block, reason: 'No.', condition: %s}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("rules: []", ("ok", "1 rules, version ")),
+        (RULE % "arguments.a > 1", ("ok", "2 rules, version ")),
+        (RULE % "1 > 2", ("warn", "rule 'one': its condition is never true")),
+        (RULE % "1 >", ("fail", "policy.yaml:1: rule 'one': its condition is not CEL")),
+        ("rules: 7", ("fail", "policy.yaml:1: rules: has to be a list")),
+    ],
+)
+def test_each_state_of_the_policy_is_a_finding(tmp_path, text, found):
+    (tmp_path / "policy.yaml").write_text(text)
+
+    ((verdict, said),) = check_policy(Settings(policy=str(tmp_path / "policy.yaml"), state_dir=tmp_path))
+
+    assert verdict == found[0]
+    assert found[1] in said
