@@ -12,9 +12,10 @@ from bus.journal.errors import RunUnknown
 from config.database.engine import Database
 from config.database.tables import runs, sealed_originals
 from config.guardrails.sealing import Original, Sealer, bound_to
-from config.identity.access import rows_for
+from config.identity.access import may_administer, rows_for
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import record
+from config.identity.errors import Forbidden
 from config.identity.principal import Principal, Verb
 
 MAX_LISTED = 20
@@ -44,10 +45,9 @@ def unseal_originals(
 ) -> list[Unsealed]:
     """Return the originals of a run, the oldest first; the audit log has who read them, and why, before that.
 
-    To be called for administrators only.
-
     Raises:
         RunUnknown: there is no such run, or the principal does not see it.
+        Forbidden: the principal does not administer its tenant.
         SealKeyMissing, SealBroken: one of them cannot be decrypted.
     """
     known = sealer or Sealer(())
@@ -55,6 +55,8 @@ def unseal_originals(
         of_run = select(runs.c.id).where(runs.c.id == run_id, rows_for(principal, Verb.SEE, runs))
         if connection.execute(of_run).first() is None:
             raise RunUnknown(run_id=run_id)
+        if not may_administer(principal):
+            raise Forbidden(principal, Verb.ADMINISTER, "this tenant")
         query = select(sealed_originals).where(sealed_originals.c.run_id == run_id)
         rows = connection.execute(query.order_by(sealed_originals.c.created_ms, sealed_originals.c.id)).all()
         names = [row.what for row in rows][:MAX_LISTED]

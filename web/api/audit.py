@@ -1,18 +1,24 @@
-"""The audit log of the caller's tenant, for its administrators."""
+"""The audit log of the caller's tenant, and what guardrails removed from its runs, for its administrators."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 from flask import Blueprint, Response
+from pydantic import Field
 
+from bus.journal import RunUnknown, unseal_originals
+from config.clock import stamp
+from config.guardrails.errors import SealKeyMissing
+from config.guardrails.sealing import sealer_of
 from config.identity.audit import chain
 from web.api.answers import answer
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.parameters import Whole
 from web.process import current_process
-from web.schemas.audit import AuditPage
+from web.schemas.audit import AuditPage, UnsealedOriginals
+from web.schemas.paths import RunId
 from web.security import current_principal, require_administrator
 
 audit = Blueprint("audit", __name__)
@@ -25,6 +31,24 @@ class WhichEntries(Input):
     """Most entries of a page."""
     before: Maybe[Annotated[int, Whole(1, 999_999_999)]] = None
     """``next`` of the page before."""
+
+
+class Unseal(Input):
+    """Why the originals are read."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S", examples=["report of a leaked key"])]
+    """Recorded in the audit log."""
+
+
+@audit.post("/v1/runs/<run_id>/unseal")
+@call({200: UnsealedOriginals}, problems=(RunUnknown, SealKeyMissing))
+def unseal(run_id: RunId, body: Unseal) -> Response:
+    """Return the originals of what guardrails removed from a run; the audit log has who read them, and why."""
+    process = current_process()
+    sealer = sealer_of(process.settings)
+    found = unseal_originals(process.journal.database, sealer, current_principal(), run_id, body.reason.strip())
+    shown = [{"id": one.id, "what": one.what, "at": stamp(one.created_ms), "original": one.value} for one in found]
+    return answer({"run_id": run_id, "originals": shown})
 
 
 @audit.get("/v1/audit")

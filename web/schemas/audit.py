@@ -33,6 +33,25 @@ class AuditLogEntry(Answer):
     digest: str
 
 
+class UnsealedOriginal(Answer):
+    """What a guardrail removed something from."""
+
+    id: str
+    what: str
+    """``input``, ``answer``, ``thinking``, or ``result`` or ``arguments`` and the tool's name."""
+    at: str
+    """When it was sealed, UTC."""
+    original: Any
+    """A text, or JSON data."""
+
+
+class UnsealedOriginals(Answer):
+    """The originals of a run, the oldest first."""
+
+    run_id: str
+    originals: list[UnsealedOriginal]
+
+
 class AuditPage(Answer):
     """A page of the caller's tenant's audit log, the newest entry first."""
 

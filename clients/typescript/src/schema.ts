@@ -1600,6 +1600,29 @@ export interface components {
             /** @constant */
             type: "tool_start";
         };
+        /** @description Why the originals are read. */
+        Unseal: {
+            /**
+             * @description Recorded in the audit log.
+             * @example report of a leaked key
+             */
+            reason: string;
+        };
+        /** @description What a guardrail removed something from. */
+        UnsealedOriginal: {
+            /** @description When it was sealed, UTC. */
+            at: string;
+            id: string;
+            /** @description A text, or JSON data. */
+            original: unknown;
+            /** @description ``input``, ``answer``, ``thinking``, or ``result`` or ``arguments`` and the tool's name. */
+            what: string;
+        };
+        /** @description The originals of a run, the oldest first. */
+        UnsealedOriginals: {
+            originals: components["schemas"]["UnsealedOriginal"][];
+            run_id: string;
+        };
         /**
          * @description What a principal wants to do.
          * @enum {string}
