@@ -1,6 +1,7 @@
 """A program that forks processes which call a runner, and kills each with SIGKILL at a random moment of the call.
 
-``python victims.py SEED NUMBER MARK KIND FOLDER [ENGINE]``; the calls have ``CALLBOARD_RUN_ID=MARK``.
+``python victims.py SEED NUMBER MARK KIND FOLDER [ENGINE]``; the calls have ``CALLBOARD_RUN_ID=MARK``. It prints how
+many of the calls had begun their program.
 """
 
 import asyncio
@@ -11,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from agents.capabilities.runners.container import Container, ContainerRunner
 from agents.capabilities.runners.process import ProcessRunner
@@ -34,12 +37,20 @@ def call_for_ever(runner, mark, folder, do):
     asyncio.run(runner.call(do=do))
 
 
+def has_begun(pid):
+    """Return whether the program of a victim's call is at work, in a container or not."""
+    try:
+        return any(one.name() == "sleep" for one in psutil.Process(pid).children(recursive=True))
+    except psutil.Error:
+        return False
+
+
 def main():
     seed, number, mark, kind, folder = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:6]
     chance, runner = random.Random(seed), runner_of(kind, sys.argv[6] if kind == "container" else "")
-    longest_s = 0.3 if kind == "process" else 2.5
+    longest_s = 0.6 if kind == "process" else 3.0
     due: dict[int, float] = {}
-    begun = 0
+    begun = at_work = 0
     while begun < number or due:
         while begun < number and len(due) < AT_ONCE:
             do = chance.choice(["sleep", "family", "stubborn", "daemon"])
@@ -50,10 +61,12 @@ def main():
             due[pid] = time.monotonic() + chance.uniform(0, longest_s)
             begun += 1
         for pid in [pid for pid, at_s in due.items() if at_s <= time.monotonic()]:
+            at_work += has_begun(pid)
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             del due[pid]
         time.sleep(0.002)
+    print(at_work)
 
 
 if __name__ == "__main__":
