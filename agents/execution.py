@@ -99,7 +99,7 @@ def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardErr
         unread = Window(Past(items=[]), 0)  # this code does not read the run's journal
         return ClaimedRun(RunContext(process.journal, lease, observers, unread), None, error)
     try:
-        _require_enabled(lease, process)
+        require_enabled(lease, process)
     except PrincipalDisabled as error:
         return ClaimedRun(RunContext(process.journal, lease, observers, Window(Past(items=[]), 0)), None, error)
     history_chars = 0 if isinstance(loaded, CallboardError) else loaded[0].history_chars
@@ -127,7 +127,7 @@ def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardErr
     return ClaimedRun(context, agent, events=first.events)
 
 
-def _require_enabled(lease: Lease, process: Process) -> None:
+def require_enabled(lease: Lease, process: Process) -> None:
     """Return unless the run's principal is disabled, and this installation does not serve it all the same.
 
     Raises:

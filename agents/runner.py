@@ -154,6 +154,7 @@ class Runner:
         arguments: Mapping[str, Any],
         *,
         agent_id: str | None = None,
+        thread_id: str | None = None,
         detached: bool = False,
         grant: str | None = None,
         principal: Principal | None = None,
@@ -163,13 +164,13 @@ class Runner:
         """Accept a run of kind ``tool``: one call of one tool of an agent, without a model.
 
         The call is checked, approved, recorded, retried and stopped like a call of the agent's model. The run's output
-        is the tool's result. Its thread is a new one.
+        is the tool's result.
 
         Args:
             name: the tool's name, as the agent's model would write it.
             arguments: the arguments, JSON data.
             agent_id: the agent whose tool, overrides and sandbox are used; None is ``CALLBOARD_DEFAULT_AGENT``.
-            detached, grant, principal, metadata, idempotency: see ``run``.
+            thread_id, detached, grant, principal, metadata, idempotency: see ``run``.
 
         Raises:
             AgentUnknown, DefinitionInvalid, AgentForbidden: see ``run``.
@@ -180,6 +181,7 @@ class Runner:
         principal = principal or self.principal
         try:
             objective = check_call(name, arguments)
+            self._check_thread(thread_id)
             definition = self.registry.startable(principal, agent_id or self.settings.default_agent)
             presented = self._presented(grant)
             guardrails, _ = self._guardrails(definition)
@@ -194,6 +196,7 @@ class Runner:
             objective=objective,
             call=NewCall(name=name, arguments=arguments),
             model=NO_MODEL,
+            thread_id=thread_id,
             principal=principal,
             grant=presented,
             detached=detached,
@@ -264,6 +267,10 @@ class Runner:
 
     def _check(self, objective: str, thread_id: str | None) -> None:
         check_objective(objective, self.settings.max_input_chars)
+        self._check_thread(thread_id)
+
+    @staticmethod
+    def _check_thread(thread_id: str | None) -> None:
         if thread_id is not None:
             check_thread_id(thread_id)
 

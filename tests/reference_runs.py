@@ -26,6 +26,8 @@ class ReferenceRun:
     uses_tools: bool = True
     stop_at: str | None = None
     """A person stops the run when it says this."""
+    called: tuple[str, Mapping[str, Any]] | None = None
+    """The tool and the arguments of a run of kind ``tool``; its model is not asked."""
 
     def definition(self, module: str) -> str:
         """Return the lines of the agent's file, with the tools of ``module``."""
@@ -48,6 +50,10 @@ def _in_turn(*turns: Turn) -> Respond:
 
 def _at_once(*calls: Call) -> Respond:
     return lambda body: Turn(text="All done.") if results_in(body) else Turn(calls=calls)
+
+
+def _unasked(_body: Mapping[str, Any]) -> Turn:
+    raise AssertionError("a run of kind `tool` asks no model")
 
 
 def _mended(body: Mapping[str, Any]) -> Turn:
@@ -87,6 +93,12 @@ REFERENCE_RUNS: dict[str, ReferenceRun] = {
         respond=_at_once(
             call("look_up", "a"), call("put", "b"), call("send", "c"), call("pay", "d"), call("order", "e")
         )
+    ),
+    "called pure tool": ReferenceRun(respond=_unasked, called=("look_up", {"value": "a"})),
+    "called unsafe tool": ReferenceRun(respond=_unasked, called=("pay", {"value": "5"})),
+    "called checkable tool": ReferenceRun(respond=_unasked, called=("order", {"value": "tea"})),
+    "called and approved": ReferenceRun(
+        respond=_unasked, called=("pay", {"value": "5"}), more="tool_overrides: {pay: {confirm: true}}\n"
     ),
     "two unsafe at once": ReferenceRun(respond=_at_once(call("pay", "1"), call("pay", "2"))),
     "structured output": ReferenceRun(uses_tools=False, more=_SCHEMA, respond=_mended),

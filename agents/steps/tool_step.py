@@ -544,6 +544,8 @@ class ToolStep:
     def _settle(self, outcome: Outcome, result: Any, error: ModelVisible | None = None) -> None:
         if outcome != "done" and isinstance(result, str):  # may repeat what the other side said
             result = self._context.guardrails.text(result)
+        if error is not None:  # its text is the error of a run of kind ``tool``
+            error.args = (self._context.guardrails.text(str(error)),)
         self._outcome, self._result, self.error = outcome, result, error
         if self.is_begun:
             self._duration_ms = round((time.monotonic() - self._started_s) * 1000)

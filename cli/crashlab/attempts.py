@@ -37,6 +37,8 @@ class Subject:
 
     agent_id: str
     objective: str
+    call: tuple[str, Mapping[str, Any]] | None = None
+    """The name and the arguments of the tool that a run of kind ``tool`` calls; None: it is an agent's."""
     is_detached: bool = False
     stop_at: str | None = None
     """The run is cancelled when its answer contains this; then only its end and the effects are compared."""
@@ -104,8 +106,11 @@ def bring_to_end(trial: Trial, points: str) -> AttemptResult:
 
 
 def _begin(trial: Trial, runner: Runner) -> RunHandle:
-    subject = trial.subject
-    return runner.run(subject.objective, subject.agent_id, thread_id=trial.thread_id, detached=subject.is_detached)
+    subject, thread_id = trial.subject, trial.thread_id
+    if subject.call is not None:
+        agent_id, is_detached = subject.agent_id, subject.is_detached
+        return runner.call_tool(*subject.call, agent_id=agent_id, thread_id=thread_id, detached=is_detached)
+    return runner.run(subject.objective, subject.agent_id, thread_id=thread_id, detached=subject.is_detached)
 
 
 def _work_off(trial: Trial, runner: Runner, handle: RunHandle) -> None:

@@ -22,12 +22,13 @@ from agents.testing import Call, Turn
 from agents.tools.errors import OutputUnfit
 from agents.tools.results import validate_output
 from agents.tools.tool import Tool, tool
-from bus.journal import Commit, Decision, StepStarted
+from bus.journal import Commit, Decision, Lease, PrincipalDisabled, StepStarted
 from bus.payloads import ToolResultPayload, encode
 from cli.main import status_of
 from config.database.errors import DatabaseBusy
 from config.database.migrate import migrate
 from config.errors import ModelVisible, ToolFailed
+from config.guardrails.guardrails import Guardrails
 from config.policy.decision import CallFacts, PolicyDecision, Verdict
 from config.settings import Settings
 from web.app import create_app
@@ -53,7 +54,7 @@ def look(number: int) -> str:
     """
     passed.append("act")
     if "act" in failing:
-        raise ToolFailed("the shop is closed")
+        raise ToolFailed(f"the shop of {SECRET} is closed")
     return f"{SECRET} {number}"
 
 
@@ -76,13 +77,12 @@ class RecordingPolicy:
         return PolicyDecision(verdict=verdict, rule="shop", version=self.version)
 
 
-class RecordingGuardrails:
-    def output(self, tool: str, result: Any) -> Any:
-        del tool
-        passed.append("redact")
-        if "redact" in failing:
-            raise KeptBack("it has a secret.")
-        return result.replace(SECRET, "[redacted]")
+def redacted(_guardrails: Guardrails, tool: str, result: Any) -> Any:
+    del tool
+    passed.append("redact")
+    if "redact" in failing:
+        raise KeptBack("it has a secret.")
+    return result.replace(SECRET, "[redacted]")
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +96,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def guarded(loaded: Any, context: Any, *more: Any) -> Any:
         verdict = next((verdicts[stage] for stage in failing if stage in verdicts), Verdict.ALLOW)
-        context.policy, context.guardrails = RecordingPolicy(verdict), RecordingGuardrails()
+        context.policy = RecordingPolicy(verdict)
         return compatible_work(loaded, context, *more)
 
     def checked(one: Tool, result: Any) -> None:
@@ -106,6 +106,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
         validate_output(one, result)
 
     monkeypatch.setattr("agents.execution.compatible_work", guarded)
+    monkeypatch.setattr(Guardrails, "output", redacted)
+    monkeypatch.setattr(Guardrails, "text", lambda _, text: text.replace(SECRET, "[redacted]"))
     monkeypatch.setattr("agents.steps.tool_step.validate_output", checked)
     monkeypatch.setattr(Tool, "may_be_called_with", lambda *_: "authorise" not in failing)
     record, start = (getattr(module, name) for module, name in JOURNALLING)
@@ -158,8 +160,8 @@ class Place:
         with self.open() as runner:
             handle = runner.run("Look.", "tester")
             handle.result(30)
-            (result,) = [event for event in handle.events() if isinstance(event, ToolResultPayload)]
-            return result.code
+            found = [event.code for event in handle.events() if isinstance(event, ToolResultPayload)]
+            return found[0] if found else handle.result(5).reason
 
     def execute(self, arguments: Mapping[str, Any]) -> str | None:
         with self.open() as runner:
@@ -229,6 +231,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     for name, value in (("STATE_DIR", tmp_path / "state"), ("AGENTS_DIR", tmp_path / "agents")):
         monkeypatch.setenv(f"CALLBOARD_{name}", str(value))
     monkeypatch.setenv("CALLBOARD_DEFAULT_AGENT", "tester")
+    monkeypatch.setenv("CALLBOARD_DISABLED_PRINCIPAL", "fail")
     settings = Settings(_env_file=None)  # type: ignore[call-arg]  # pydantic-settings' own
     migrate(settings)
     yield Place(settings, model, capsys)
@@ -273,6 +276,21 @@ def test_after_the_stage_that_refuses_a_call_nothing_happens(door: Door, stage: 
     # A call that is refused is recorded with its refusal, without a start of its own to be resumed.
     assert [one for one in passed if is_made or one != "journal"] == expected
     assert SECRET.encode() not in b"".join(place.events)
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_before_every_stage_the_principal_is_looked_up(
+    door: Door, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.execution.require_enabled", _refuse)
+
+    assert door(place, {"number": 7}) == "principal_disabled"
+
+    assert passed == []
+
+
+def _refuse(lease: Lease, _process: object) -> None:
+    raise PrincipalDisabled(principal=lease.principal)
 
 
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)

@@ -66,7 +66,7 @@ class Lives:
         self.passed, self._lose_at = [], lose_at
         file = self._folder / f"ledger-{lose_at}"
         self._patch.setenv(ledger.VARIABLE, str(file))
-        handle = self._kit.run(detached=True)
+        handle = self._begin()
         if self._run.stop_at:
             threading.Thread(target=self._stop, args=(handle,), daemon=True).start()
         while self._row(handle).status not in TERMINAL:
@@ -76,6 +76,11 @@ class Lives:
         assert record is not None
         self.effects = Effects(record, ledger.read(file))
         return record
+
+    def _begin(self) -> RunHandle:
+        if self._run.called is None:
+            return self._kit.run(detached=True)
+        return self._kit.runner.call_tool(*self._run.called, agent_id="tester", detached=True)
 
     def _continue(self, run: RunHandle, file: Path) -> None:
         row = self._row(run)

@@ -100,6 +100,7 @@ class Sweep:
 
     def _subject(self, scenario: str, route: str) -> Subject:
         return Subject(
+            call=REFERENCE_RUNS[scenario].called,
             agent_id=f"reference-{list(REFERENCE_RUNS).index(scenario)}",
             objective="Do it.",
             is_detached=route == "async",
