@@ -40,6 +40,8 @@ CHECKS = {
     "plugins": "settings:check_plugins",
     "celery": "queues:check_celery",
     "celery tasks": "celery_tasks:check_celery_tasks",
+    "governance": "outward:check_governance",
+    "sql databases": "outward:check_sql_databases",
     "agents": "agents:check_agents",
     "policy": "policy:check_policy",
     "model": "agents:check_model",
