@@ -151,8 +151,8 @@ def test_the_doctor_finds_a_new_installation_well(capsys, monkeypatch, tmp_path,
     findings = json.loads(capsys.readouterr().out)
     assert status == 0, findings
     by_name = {finding["about"]: finding for finding in findings}
-    checks = "settings periods folders packages authentication redis broker addresses database celery agents model disk"
-    assert set(by_name) == {*checks.split(), "state folder"}
+    checks = "settings periods folders packages authentication redis broker addresses database celery policy agents"
+    assert set(by_name) == {*checks.split(), "model", "disk", "state folder"}
     assert by_name["database"]["verdict"] == "warn"
     assert "./callboard migrate" in by_name["database"]["text"]
 
