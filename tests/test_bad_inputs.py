@@ -186,6 +186,75 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "tests/agents/test_guardrails.py::test_a_secret_of_a_tool_reaches_the_tool_and_nothing_else",
         ),
     },
+    "policy": {
+        "unknown verdicts and fields, conditions that do not compile": (
+            "tests/config/policy/test_reading.py::test_a_file_that_cannot_be_used_names_line_and_rule",
+        ),
+        "rules that contradict each other": (
+            "tests/config/policy/test_reading.py::test_two_rules_that_contradict_each_other_are_refused",
+        ),
+        "a rule that never matches, or always does": (
+            "tests/cli/test_policy.py::test_a_condition_that_is_the_same_for_every_call_is_named",
+        ),
+        "a policy that is edited into an invalid one": (
+            "tests/config/policy/test_source.py::test_a_policy_that_is_edited_into_an_invalid_one_stays_in_force",
+        ),
+        "an approval by another rule": (
+            "tests/agents/injection/test_rule_of_two.py::test_an_approval_for_the_thread_by_another_rule_is_none_for_this_one",
+        ),
+    },
+    "governance engine": {
+        "slow, away, malformed, contradicting answers": (
+            "tests/agents/governance/test_engine.py::test_without_a_usable_answer_pure_calls_pass_and_others_do_not",
+            "tests/agents/governance/test_engine.py::test_an_engine_that_is_not_there",
+            "tests/agents/governance/test_governed_runs.py::test_a_slow_engine_costs_its_time_limit_and_no_more",
+            "tests/agents/governance/test_governed_runs.py::test_an_engine_that_flips_is_believed_at_each_call",
+        ),
+        "arguments that do not fit, or that a person has approved otherwise": (
+            "tests/agents/governance/test_governed_runs.py::test_a_redacted_input_that_does_not_fit_is_no_call",
+            "tests/agents/governance/test_governed_runs.py::test_the_engine_does_not_change_what_a_person_approved",
+        ),
+    },
+    "capabilities": {
+        "files that declare none": (
+            "tests/config/definitions/test_capability.py::test_a_mistake_is_named_with_its_file_and_line",
+        ),
+        "names of images that are options": (
+            "tests/agents/capabilities/runners/test_container.py::test_what_is_no_images_name_is_refused",
+            "tests/agents/capabilities/runners/test_container.py::test_what_a_file_says_stands_behind_the_options",
+        ),
+        "an image that is not there": (
+            "tests/agents/capabilities/runners/test_container.py::test_an_image_that_is_not_there_is_named",
+        ),
+        "100 MB of output, output that is no JSON or does not fit": (
+            "tests/agents/capabilities/runners/test_contract.py::test_a_hundred_megabytes_cost_the_limit_and_no_more",
+            "tests/agents/capabilities/runners/test_contract.py::test_an_output_that_is_not_json_is_an_error_and_no_result",
+            "tests/agents/capabilities/test_folder.py::test_an_output_that_does_not_fit_its_schema_is_kept_back",
+        ),
+        "a secret reference to nothing": (
+            "tests/config/definitions/test_secret_reference.py::test_a_reference_to_nothing_is_an_error_that_names_it",
+        ),
+        "daemons, forks, signals, workers that are killed": (
+            "tests/agents/capabilities/runners/test_contract.py::test_a_daemon_in_a_session_of_its_own_ends_with_the_call",
+            "tests/agents/capabilities/runners/test_process.py::test_hundreds_of_children_end_with_it",
+            "tests/journeys/test_orphans.py::test_two_hundred_killed_calls_leave_no_process",
+            "tests/journeys/test_orphans.py::test_two_hundred_killed_calls_leave_no_container",
+        ),
+    },
+    "privilege": {
+        "grants that are forged, used, expired, of others; booleans, headers": (
+            "tests/web/test_grants.py::test_what_is_no_grant_is_refused_and_makes_no_run",
+            "tests/web/test_grants.py::test_other_forms_of_a_privilege_are_refused",
+            "tests/web/test_grants.py::test_headers_give_no_privilege",
+        ),
+    },
+    "tool calls": {
+        "malformed and misfitting arguments, unknown tools, double ids, a hundred at once, pieces": (
+            "tests/agents/test_odd_calls.py::test_a_call_that_does_not_fit_is_not_made_and_the_model_gets_the_reason",
+            "tests/agents/test_odd_calls.py::test_calls_with_one_id_are_each_made_once",
+            "tests/agents/test_odd_calls.py::test_a_model_that_only_makes_such_calls_comes_to_an_end",
+        ),
+    },
     "prompt injection": {
         "files, names of files, pages, headers, JSON, rows, errors, results, rejections, messages": (
             "tests/agents/injection/test_injection.py::test_obeying_an_injected_text_does_no_harm",
