@@ -59,20 +59,9 @@ class CeleryShop:
         """Start a worker and return it when it is ready."""
         log = self.folder / f"worker{len(self.workers)}.log"
         quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-        command = [
-            self.venv.python,
-            "-m",
-            "celery",
-            "-A",
-            "config.celery_app",
-            "worker",
-            "-l",
-            "INFO",
-            "-c",
-            "2",
-            *quiet,
-            *options,
-        ]
+        own = ("-n", f"{self.queue}@%h")  # two workers of one name would share a control queue
+        program = (self.venv.python, "-m", "celery", "-A", "config.celery_app", "worker")
+        command = [*program, "-l", "INFO", "-c", "2", *own, *quiet, *options]
         with log.open("wb") as out:
             worker = subprocess.Popen(
                 guarded(command), cwd=self.folder, env=self.environment, stdout=out, stderr=out, start_new_session=True
